@@ -1,4 +1,4 @@
-"""What passes between a driver and the helper that speaks to the kubelet for it."""
+"""The data that a driver exchanges with the server that talks to the kubelet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dra_shared.api.resource import DeviceAttribute, NetworkDeviceData, Resource
 
 @dataclass(frozen=True)
 class ClaimRef:
-    """A claim by name and UID; to be unprepared it need not exist any more."""
+    """A claim by name and UID. To be unprepared, it need not exist any more."""
 
     namespace: str
     name: str
@@ -21,7 +21,7 @@ class ClaimRef:
 
 @dataclass(frozen=True)
 class DeviceMetadata:
-    """What containers can read of a device (:mod:`dra_driverkit.metadata`).
+    """The metadata of a device that containers can read (:mod:`dra_driverkit.metadata`).
 
     Args:
         attributes: as in a ResourceSlice, by name.
@@ -34,7 +34,7 @@ class DeviceMetadata:
 
 @dataclass(frozen=True)
 class PreparedDevice:
-    """A device that is ready: which requests of the claim it serves and how containers get it.
+    """A prepared device: the requests of the claim that it serves, and its CDI ids for containers.
 
     Args:
         metadata: for containers; it counts where the driver's server writes metadata.
@@ -52,17 +52,17 @@ class ClaimHandler(Protocol):
     """The part of a driver that prepares claims."""
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
-        """Make the claim's devices of this driver ready; again the same answer if they are.
+        """Prepare the claim's devices of this driver. Return the same answer if they are already prepared.
 
         Raises:
-            PrepareError: it cannot be done; the kubelet tries again.
+            PrepareError: it failed; the kubelet retries.
         """
         ...
 
     async def unprepare(self, claim: ClaimRef) -> None:
-        """Undo :meth:`prepare`, also of a claim never seen.
+        """Undo :meth:`prepare`. Called for unknown claims as well.
 
         Raises:
-            PrepareError: it cannot be done; the kubelet tries again.
+            PrepareError: it failed; the kubelet retries.
         """
         ...

@@ -1,4 +1,4 @@
-"""Devices of a pool as slices that the API takes (the limits of k8s.io/api/resource/v1)."""
+"""Devices of a pool as slices that the API accepts (the limits of k8s.io/api/resource/v1)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
@@ -9,7 +9,7 @@ from dra_shared.api.resource import CapacityRequestPolicy, CounterSet, Device, D
 from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 
 _DEVICES_PER_SLICE = 128
-#: Where a device has taints or consumes counters.
+# The limit if a device has taints or consumes counters.
 _DEVICES_PER_HEAVY_SLICE = 64
 _COUNTER_SETS_PER_SLICE = 8
 
@@ -24,7 +24,7 @@ def pool(
     all_nodes: bool = False,
     generation: int = 0,
 ) -> Pool:
-    """A pool of any number of devices: as few slices as the API allows, counters apart and first."""
+    """Return a pool of any number of devices in as few slices as possible. Counters are in separate slices, first."""
     heavy = any(device.consumes_counters or device.taints for device in devices)
     slices = [PoolSlice(shared_counters=part) for part in _parts(counters, _COUNTER_SETS_PER_SLICE)]
     size = _DEVICES_PER_HEAVY_SLICE if heavy else _DEVICES_PER_SLICE
@@ -35,12 +35,12 @@ def pool(
 def node_pool(
     node_name: str, devices: Sequence[Device], counters: Sequence[CounterSet] = ()
 ) -> DriverResources:
-    """All that most drivers publish: one pool, which has the node's name."""
+    """Return the resources that most drivers publish: one pool with the node's name."""
     return DriverResources({node_name: pool(devices, counters)})
 
 
 def attribute(value: str | bool | int) -> DeviceAttribute:
-    """An attribute with the field that the value's type asks for; a version needs ``DeviceAttribute(version=…)``."""
+    """Return an attribute of the value's type. A version needs ``DeviceAttribute(version=…)``."""
     if isinstance(value, bool):
         return DeviceAttribute(bool_=value)
     if isinstance(value, int):
@@ -49,7 +49,7 @@ def attribute(value: str | bool | int) -> DeviceAttribute:
 
 
 def capacity(value: int | str, policy: CapacityRequestPolicy | None = None) -> DeviceCapacity:
-    """A capacity: a number, or a quantity such as ``16Gi``.
+    """Return a capacity from a number, or from a quantity such as ``16Gi``.
 
     Args:
         policy: how much of it a claim may have, where several share the device.

@@ -1,4 +1,4 @@
-"""The directories of a node that a driver works with, as the options of kubeletplugin name them."""
+"""The directories of a node that a driver uses, like the options of kubeletplugin."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import Self
 
 from dra_driverkit.errors import make_directory
 
-#: Where a kubelet and a container runtime have theirs, unless they are set up otherwise.
+# The default directories of kubelets and container runtimes.
 KUBELET_ROOT = Path("/var/lib/kubelet")
 CDI_DIRECTORY = Path("/var/run/cdi")
 
 
 @dataclass(frozen=True)
 class Directories:
-    """Where a driver's files are; the kubelet sees them at the same paths.
+    """The directories of a driver. The kubelet sees them at the same paths.
 
     Args:
         plugin: the driver's own, with its socket and its checkpoint.
@@ -36,14 +36,14 @@ class Directories:
         *,
         durable: bool = True,
     ) -> Self:
-        """The usual ones of ``driver`` below a kubelet's directory."""
+        """Return the usual directories of ``driver`` below a kubelet's directory."""
         return cls(kubelet_root / "plugins" / driver, kubelet_root / "plugins_registry", cdi, durable)
 
     def make(self, driver: str) -> None:
-        """Make those of them that are not there.
+        """Create those directories that do not exist.
 
         Raises:
-            DriverConfigError: that is not possible.
+            DriverConfigError: that failed.
         """
         for path in (self.plugin, self.registrar, self.cdi):
             make_directory(f"driver {driver}", path)

@@ -4,22 +4,22 @@ from pathlib import Path
 
 
 class DriverConfigError(ValueError):
-    """A driver cannot start with its options; the message is for the user."""
+    """A driver cannot start with its options. The message is for the user."""
 
 
 class PrepareError(Exception):
-    """A claim cannot be prepared or unprepared; the message goes to the kubelet and into the pod's events."""
+    """A claim cannot be prepared or unprepared. The message goes to the kubelet and into the pod's events."""
 
 
 class CheckpointError(PrepareError):
-    """A driver's checkpoint is damaged: somebody has to look, nothing may be built on it."""
+    """A driver's checkpoint is damaged. Someone has to repair it, because nothing may be based on its contents."""
 
 
 def make_directory(driver: str, path: Path) -> None:
-    """Make a directory of ``driver``.
+    """Create a directory of ``driver``.
 
     Raises:
-        DriverConfigError: that is not possible.
+        DriverConfigError: that failed.
     """
     if path.is_dir():
         return

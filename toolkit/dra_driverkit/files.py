@@ -1,4 +1,4 @@
-"""Files that survive a crash as either their old or their new content, and paths short enough for sockets."""
+"""Files that have either their old or their new content after a crash, and short paths for sockets."""
 
 import contextlib
 import errno
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
+# The kernel limits a socket's path to 107 characters. Drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
 
 
 @dataclass(eq=False)
 class FullDisk:
-    """A folder whose disk is full on demand, and how many writes that refused."""
+    """A folder with a full disk on demand, and the number of refused writes."""
 
     folder: Path
     refused: int = 0
@@ -26,7 +26,7 @@ _FULL: list[FullDisk] = []
 
 @contextlib.contextmanager
 def full_disk(folder: Path) -> Iterator[FullDisk]:
-    """Within it nothing can be written below ``folder``: a fault on demand."""
+    """Refuse all writes below ``folder`` inside the context, as a fault on demand."""
     disk = FullDisk(folder.resolve())
     _FULL.append(disk)
     try:
@@ -36,10 +36,10 @@ def full_disk(folder: Path) -> Iterator[FullDisk]:
 
 
 def check_space(path: Path) -> None:
-    """Raise the error that a write to ``path`` meets on a full disk, where it is on one.
+    """Raise the error of a full disk if ``path`` is on one.
 
     Raises:
-        OSError: it is.
+        OSError: the disk is full.
     """
     for disk in _FULL:
         if path.resolve().is_relative_to(disk.folder):
@@ -48,10 +48,10 @@ def check_space(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
-    """Replace the content of ``path``; with ``durable`` it also survives a power cut from then on.
+    """Replace the content of ``path``. With ``durable``, it also survives a power failure from then on.
 
     Raises:
-        OSError: it cannot be written; the old content stays.
+        OSError: it cannot be written; the old content is kept.
     """
     check_space(path)
     temporary = path.with_name(f".{path.name}.tmp")
@@ -60,7 +60,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int
         try:
             left = memoryview(data)
             while left:
-                # A disk that is nearly full takes a part.
+                # A disk that is nearly full accepts only a part.
                 left = left[os.write(descriptor, left) :]
             if durable:
                 os.fsync(descriptor)
@@ -73,7 +73,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int
 
 
 def directories(folder: Path) -> list[str]:
-    """Return the names of the directories in ``folder``, without links; none if it does not exist."""
+    """Return the names of the directories in ``folder``, without links. Empty if it does not exist."""
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -82,7 +82,7 @@ def directories(folder: Path) -> list[str]:
 
 
 def short_path(directory: Path) -> Path:
-    """``directory``, or a link to it that is short enough for the sockets below it."""
+    """Return ``directory``, or a link to it that is short enough for sockets below it."""
     if len(str(directory)) <= _LONGEST_ROOT:
         return directory
     name = hashlib.sha256(str(directory).encode()).hexdigest()[:12]

@@ -1,10 +1,10 @@
-"""Something that has happened or has not, for those who wait for it."""
+"""A flag to wait for."""
 
 import asyncio
 
 
 class Flag:
-    """As ``asyncio.Event``, in a tenth of its memory: each node has a dozen, most of them waited for by none."""
+    """Like ``asyncio.Event``, in a tenth of its memory: each node has a dozen, and most are never waited for."""
 
     __slots__ = ("_set", "_waiters")
 
@@ -13,22 +13,22 @@ class Flag:
         self._waiters: list[asyncio.Future[None]] | None = None
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """True if the flag is set."""
         return self._set
 
     def set(self) -> None:
-        """It has happened: all who wait go on."""
+        """Set the flag and wake all waiters."""
         self._set = True
         for waiter in self._waiters or ():
             if not waiter.done():
                 waiter.set_result(None)
 
     def clear(self) -> None:
-        """It has not happened again yet."""
+        """Clear the flag."""
         self._set = False
 
     async def wait(self) -> None:
-        """Return once it has happened, at once where it has already."""
+        """Wait until the flag is set."""
         if self._set:
             return
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""The health of a driver's devices, for those who watch it (DRAResourceHealth of k8s.io/kubelet)."""
+"""The health of a driver's devices, for its watchers (DRAResourceHealth of k8s.io/kubelet)."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from dra_shared.clock import Clock, wait_for
 
 from dra_driverkit.flags import Flag
 
-#: How often health is reported if nothing changes, in seconds: the kubelet takes a report of 30 seconds ago for
-#: out of date (DefaultHealthTimeout in pkg/kubelet/cm/dra/healthinfo.go).
+# The interval of health reports without changes, in seconds. The kubelet considers a report outdated after 30
+# seconds (DefaultHealthTimeout in pkg/kubelet/cm/dra/healthinfo.go).
 HEALTH_PERIOD = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What a driver says about one device.
+    """The health of one device.
 
     Args:
         healthy: None where it does not know.
@@ -27,21 +27,21 @@ class Health:
 
 
 class HealthBoard:
-    """The health of a driver's devices, and those who wait for changes of it."""
+    """The health of a driver's devices, with support for waiting for changes."""
 
     def __init__(self) -> None:
         self._devices: tuple[Health, ...] = ()
-        # Another one for each change: who waits for it has seen what was there before.
+        # A new flag for each change, so that a waiter of the old flag has seen the state before the change.
         self._changed = Flag()
 
     async def set(self, devices: Sequence[Health]) -> None:
-        """Report these from now on: all devices, each time."""
+        """Report the health of all devices. Each call replaces the previous one."""
         self._devices = tuple(devices)
         changed, self._changed = self._changed, Flag()
         changed.set()
 
     async def reports(self, clock: Clock) -> AsyncIterator[tuple[Health, ...]]:
-        """The devices' health: now, after each change, and each :data:`HEALTH_PERIOD` without one."""
+        """Yield the devices' health now, after each change, and after :data:`HEALTH_PERIOD` without a change."""
         while True:
             changed = self._changed
             yield self._devices

@@ -1,4 +1,4 @@
-"""Whether a slice has the content that the driver wants, however the API server spells it."""
+"""Comparison of a slice with the content that the driver wants, independent of the API server's notation."""
 
 from collections.abc import Mapping
 
@@ -18,7 +18,7 @@ from dra_driverkit.resources import PoolSlice
 
 
 def same_content(wanted: PoolSlice, stored: PoolSlice) -> bool:
-    """Compares quantities by value, and nothing that the server fills in: when taints came, multipliers of 1."""
+    """True if the contents are equal. Quantities are compared by value, and fields set by the server are ignored."""
     if wanted == stored:
         return True
     if (wanted.partition_type_attribute, wanted.skip_node_operations) != (

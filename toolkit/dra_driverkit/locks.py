@@ -1,4 +1,4 @@
-"""File locks between processes, as a rolling update of a driver needs them."""
+"""File locks between processes, for rolling updates of a driver."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ class LockTimeout(Exception):
 
 
 class FileLock:
-    """An exclusive flock on a file; also excludes other tasks of this process."""
+    """An exclusive flock on a file. It also excludes other tasks of this process."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = str(path)

@@ -1,7 +1,8 @@
-"""Files that tell containers of their devices: metadata.go of k8s.io/dynamic-resource-allocation/kubeletplugin.
+"""Files with device metadata for containers: metadata.go of k8s.io/dynamic-resource-allocation/kubeletplugin.
 
-For each request of a claim a driver keeps one file, ``DeviceMetadata`` of metadata.resource.k8s.io in JSON, once for
-each of its API versions. A CDI device mounts it where programs look for it, see :func:`container_path`.
+For each request of a claim, a driver keeps one file with ``DeviceMetadata`` of metadata.resource.k8s.io in
+JSON, once for each API version. A CDI device mounts it where programs look for it, see
+:func:`container_path`.
 """
 
 import json
@@ -36,15 +37,15 @@ class MetadataError(Exception):
 
 
 def known_versions(kubernetes: Version) -> tuple[str, ...]:
-    """The API versions that drivers know which are built with that version's helper, newest first.
+    """Return the API versions that a driver built with that version's helper supports, newest first.
 
-    Drivers for older clusters are built with the helper of 1.36, the first that has metadata.
+    Drivers for older clusters are built with the helper of 1.36, the first one with metadata.
     """
     return (V1BETA1, V1ALPHA1) if kubernetes >= V1_37 else (V1ALPHA1,)
 
 
 def container_path(driver: str, claim: str, pod_claim: str | None, request: str) -> str:
-    """Where a container finds the metadata of a request.
+    """Return the path of a request's metadata in a container.
 
     Args:
         claim: the claim's name.
@@ -55,7 +56,7 @@ def container_path(driver: str, claim: str, pod_claim: str | None, request: str)
 
 
 class MetadataWriter:
-    """The metadata files of one driver on a node.
+    """Writes the metadata files of one driver on a node.
 
     Args:
         versions: the API versions to write, in this order; those that are not known are left out.
@@ -80,7 +81,7 @@ class MetadataWriter:
         self._cdi = directories.cdi
 
     def write(self, claim: ResourceClaim, devices: Sequence[PreparedDevice]) -> list[PreparedDevice]:
-        """Write the files of a claim; gives its devices with the CDI ids that mount them.
+        """Write the files of a claim. Return its devices with the CDI ids that mount the files.
 
         Raises:
             OSError: a file cannot be written.
@@ -102,7 +103,7 @@ class MetadataWriter:
         return [_with_ids(device, ids) for device in devices]
 
     def update(self, claim: ClaimRef, request: str, devices: Sequence[PreparedDevice]) -> None:
-        """Write the file of one request again, as what is known only once the pod has its network.
+        """Rewrite the file of one request, for data that is known only once the pod has its network.
 
         Args:
             devices: those that were prepared for the request, with their metadata.
@@ -119,14 +120,14 @@ class MetadataWriter:
                 f'request "{request}" not found in prepared claim {claim.namespace}/{claim.name}'
             ) from None
         generation = before["metadata"].get("generation", 0) + 1
-        # In place: a mount shows the file that was there when the container started.
+        # Write in place: a mount shows the file that existed when the container started.
         _write(path, self._content(claim, before.get("podClaimName"), generation, request, devices))
 
     def remove(self, claim: ClaimRef) -> None:
         """Remove the files of a claim, if there are any.
 
         Raises:
-            OSError: one cannot be removed.
+            OSError: a file cannot be removed.
         """
         folder = self._folder(claim)
         for path in sorted(folder.rglob("*"), reverse=True):
@@ -140,7 +141,7 @@ class MetadataWriter:
             path.unlink(missing_ok=True)
 
     def _folder(self, claim: ClaimRef) -> Path:
-        """Upstream's, but for names that make it too long: no file system takes those."""
+        """Return upstream's folder, or one named by the UID if the name would be too long for file systems."""
         name = f"{claim.namespace}_{claim.name}"
         return self._root / (name if len(name) <= _LONGEST_NAME else claim.uid)
 
@@ -195,7 +196,7 @@ class MetadataWriter:
         spec = {"cdiVersion": _CDI_VERSION, "kind": kind, "devices": devices}
         self._cdi.mkdir(parents=True, exist_ok=True)
         path = self._cdi / f"{self._driver}_metadata_{name}.json"
-        # Unlike upstream's at once: engines read the directory at any time.
+        # Unlike upstream, write atomically, because engines may read the directory at any time.
         write_atomically(path, _pretty(spec).encode(), durable=False, mode=0o644)
         return f"{kind}={name}"
 
@@ -205,13 +206,13 @@ def _base(request: str) -> str:
 
 
 def _with_ids(device: PreparedDevice, ids: dict[str, str]) -> PreparedDevice:
-    """The device with the CDI ids of its requests; each goes to the first device of its request alone."""
+    """Return the device with the CDI ids of its requests. Each id goes only to the first device of its request."""
     found = [ids.pop(base) for base in map(_base, device.requests) if base in ids]
     return replace(device, cdi_ids=(*device.cdi_ids, *found)) if found else device
 
 
 def _first_known(text: str) -> dict[str, Any]:
-    """The first document in a version that is known (DecodeMetadataFromStream)."""
+    """Return the first document in a known version (DecodeMetadataFromStream)."""
     try:
         for document in _documents(text):
             if document["apiVersion"] in known_versions(V1_37) and document["kind"] == "DeviceMetadata":

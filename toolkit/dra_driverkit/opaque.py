@@ -1,4 +1,4 @@
-"""Opaque device configuration: which counts for which device, and strict decoding of it."""
+"""Opaque device configuration: the config that applies to a device, and strict decoding."""
 
 import json
 import types
@@ -23,14 +23,14 @@ _SOURCES = ("FromClass", "FromClaim")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A config object that claims may have: fields with their types and defaults.
+    """A config object that claims may contain: fields with types and defaults.
 
     ``__post_init__`` may check values; a ValueError from it is the claim's fault.
     """
 
 
 class Configs(Generic[T]):
-    """Which config counts for a device of a claim.
+    """Selects and decodes the config for a device of a claim.
 
     Args:
         kinds: the types of config objects, each by its kind; none where claims may not have any.
@@ -44,7 +44,7 @@ class Configs(Generic[T]):
         self._default = default
 
     def of(self, claim: ResourceClaim, result: DeviceRequestAllocationResult) -> T:
-        """The config of one device that the claim was given.
+        """Return the config of one allocated device of the claim.
 
         Raises:
             PrepareError: any of the claim's configs is malformed.
@@ -65,7 +65,7 @@ def chosen(
     request: str,
     fits: Callable[[V], bool] = lambda config: True,
 ) -> V:
-    """The config that counts for a request: the last that names it or is for all of them.
+    """Return the config that applies to a request: the last one that names it or applies to all requests.
 
     Args:
         configs: with the requests they are for, none for all; lowest precedence first.
@@ -83,10 +83,11 @@ def chosen(
 def configs_for(
     driver: str, configs: Sequence[DeviceAllocationConfiguration]
 ) -> list[tuple[tuple[str, ...], Any]]:
-    """The parameters meant for ``driver`` with the requests they are for, lowest precedence first.
+    """Return the parameters for ``driver`` with their requests, lowest precedence first.
 
-    Those of the class come before those of the claim, otherwise their order stands: the later one wins. Another
-    driver's are skipped, because one request may be served by several drivers.
+    Those of the class come before those of the claim. Otherwise their order is kept: the later one takes
+    precedence. Parameters of other drivers are skipped, because one request may be served by several
+    drivers.
 
     Raises:
         PrepareError: an entry is of a kind that this driver does not know.
@@ -107,12 +108,12 @@ def configs_for(
 
 
 def applies_to(requests: Sequence[str], request: str) -> bool:
-    """Whether a config's list of requests names ``request``; a main request stands for its subrequests too."""
+    """True if a config's list of requests names ``request``. A main request includes its subrequests."""
     return request in requests or request.partition("/")[0] in requests
 
 
 def decode_strict(parameters: Any, api_version: str, kinds: Mapping[str, type[T]]) -> T:
-    """The config object in a claim's parameters.
+    """Decode the config object in a claim's parameters.
 
     Args:
         api_version: the only one known.

@@ -1,7 +1,8 @@
-"""All that one driver publishes from one node: the node's pools, and each pool that other nodes can use too.
+"""The pools that one driver publishes from one node: the node's own, and pools that other nodes can use, too.
 
-The latter are published one by one, as with ReconcilePoolWithName of k8s.io/dynamic-resource-allocation/resourceslice:
-their slices have no node name, so the pool's name tells whose they are.
+The latter are published one by one, as with ReconcilePoolWithName of
+k8s.io/dynamic-resource-allocation/resourceslice. Their slices have no node name, so the pool's name
+identifies the owner.
 """
 
 import asyncio
@@ -32,13 +33,13 @@ class PoolPublishers:
             self._run(pool)
 
     async def stop(self) -> None:
-        """Stop publishing; the slices stay."""
+        """Stop publishing. The slices are kept."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
-        """Want exactly these pools from now on; ``again`` gives them again, so that the node's own are not kept."""
+        """Publish exactly these pools from now on. ``again`` recreates them, so that they are not kept in memory."""
         own = None if again is None else lambda: _own(again())
         wide = {name: DriverResources({name: p}) for name, p in resources.pools.items() if not p.of_one_node}
         for name in wide:
@@ -53,7 +54,7 @@ class PoolPublishers:
                 publisher.publish(_own(resources), own)
 
     async def published(self) -> None:
-        """Wait until what was last asked for is in the API server."""
+        """Wait until the resources of the last call are in the API server."""
         for publisher in list(self._publishers.values()):
             await publisher.published()
 

@@ -1,7 +1,7 @@
-"""Problems that a driver learns of in the background, and what it does about them.
+"""Problems that a driver finds in the background, and its reaction.
 
-``HandleError`` of k8s.io/dynamic-resource-allocation/kubeletplugin and ``DroppedFieldsError`` of its resourceslice.
-All that is reported today is recoverable: the publisher tries again.
+``HandleError`` of k8s.io/dynamic-resource-allocation/kubeletplugin and ``DroppedFieldsError`` of its
+resourceslice. All problems that are currently reported are recoverable: the publisher retries.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from dra_shared.quoting import go_quote
 
 from dra_driverkit.resources import PoolSlice
 
-#: Called with an error and what was being done.
+# Called with an error and the action that failed.
 HandleError = Callable[[Exception, str], None]
 
 _log = logger(__name__)
@@ -32,12 +32,12 @@ class DroppedFieldsError(Exception):
 
 
 def log_error(error: Exception, message: str) -> None:
-    """What a driver does that has nothing better to do (HandleErrorWithContext)."""
+    """Log the error. This is the default reaction of drivers (HandleErrorWithContext)."""
     _log.error(message, error=str(error))
 
 
 def _disabled_features(wanted: PoolSlice, stored: PoolSlice) -> list[str]:
-    """The gates that would explain what is missing."""
+    """Return the feature gates that would explain the missing fields."""
     pairs = list(zip(wanted.devices, stored.devices, strict=False))
     counters_dropped = len(wanted.shared_counters) > len(stored.shared_counters)
     checks = (

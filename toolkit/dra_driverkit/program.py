@@ -1,4 +1,4 @@
-"""A driver's process: its options, its way to the API server, and its end.
+"""A driver's process: options, connection to the API server, and shutdown.
 
 The options are those of drivers built with kubeletplugin, such as dra-example-driver.
 """
@@ -20,13 +20,14 @@ from dra_shared.clock import Clock, SystemClock
 from dra_driverkit.directories import CDI_DIRECTORY, KUBELET_ROOT, Directories
 from dra_driverkit.errors import CheckpointError, DriverConfigError
 
-#: How often the token of the driver's pod is read again, in seconds; the kubelet replaces it before it ends.
+# The interval, in seconds, at which the token of the driver's pod is read again. The kubelet renews it before
+# it expires.
 _TOKEN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a driver runs.
+    """The environment that a driver runs in.
 
     Args:
         instance: the UID of its pod where its chart rolls updates; else empty.
@@ -48,7 +49,7 @@ def run(
     arguments: Sequence[str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> int:
-    """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code, for ``sys.exit``."""
+    """Run ``main`` until it returns, or until SIGTERM or SIGINT cancels it. Return the exit code for ``sys.exit``."""
     environment = os.environ if environment is None else environment
     options = option_parser(driver, environment).parse_args(arguments)
 
@@ -66,7 +67,7 @@ def run(
 async def surroundings(
     driver: str, options: argparse.Namespace, clock: Clock | None = None
 ) -> AsyncIterator[Surroundings]:
-    """What the options say; see :func:`run`.
+    """Yield the environment that the options describe. See :func:`run`.
 
     Raises:
         KubeconfigError: there is no way to the API server.
@@ -94,7 +95,7 @@ async def surroundings(
 
 
 def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """What reads a driver's options; their defaults are those of the environment."""
+    """Return the parser of a driver's options. Their defaults come from the environment."""
     parser = argparse.ArgumentParser(prog=driver, description=f"The DRA driver {driver} on one node.")
     node = environment.get("NODE_NAME")
     parser.add_argument("--node-name", default=node, required=not node, help="the node (NODE_NAME)")

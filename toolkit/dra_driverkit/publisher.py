@@ -1,8 +1,8 @@
-"""Keeps a driver's ResourceSlices in the API server as the driver wants them.
+"""Keeps a driver's ResourceSlices in the API server in the state that the driver wants.
 
-Follows resourceslicecontroller.go of k8s.io/dynamic-resource-allocation/resourceslice: slices of a pool are numbered by
-their name's prefix, a change of more than one of them raises the pool's generation, what somebody else deletes or edits
-comes back, and what somebody else adds is removed.
+Follows resourceslicecontroller.go of k8s.io/dynamic-resource-allocation/resourceslice: slices of a pool are
+numbered by the prefix of their name, and changing more than one of them raises the pool's generation. Slices
+that someone else deletes or edits are restored, and slices that someone else adds are removed.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from dra_driverkit.sliceheads import SliceHead, SliceHeads, SliceOwner
 
 _INDEX_LENGTH = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
-#: How long to wait after somebody else touched a slice: they may not be done yet.
+# The time to wait after someone else changed a slice, because they may make further changes.
 _SETTLE_SECONDS = 0.5
 _REMEMBERED = 64
 
@@ -36,14 +36,14 @@ MakeResources = Callable[[], DriverResources]
 
 @dataclass(frozen=True)
 class _Accepted:
-    """What the server made of a slice that it did not take as it was."""
+    """The server's version of a slice that it did not store unchanged."""
 
     wanted: PoolSlice
     stored: PoolSlice
 
 
 class _Wanted:
-    """What is to be published: kept until it is, and made again after that by who can."""
+    """The resources to publish. They are kept until published, and recreated later if that is possible."""
 
     __slots__ = ("_again", "_resources")
 
@@ -63,7 +63,7 @@ class _Wanted:
 
 
 class SlicePublisher:
-    """Slices of one driver: those of one node's pools, or those of one pool that other nodes can use too.
+    """Publishes slices of one driver: those of one node's pools, or of one pool that other nodes can use, too.
 
     Args:
         node_name: the node that owns the slices; empty if they belong to the cluster.
@@ -104,7 +104,7 @@ class SlicePublisher:
         self._accepted: dict[tuple[str, int], _Accepted] = {}
 
     def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
-        """Want exactly these slices from now on.
+        """Publish exactly these slices from now on.
 
         Args:
             again: gives the same resources again, so that they need not be kept until somebody else touches a slice.
@@ -115,11 +115,11 @@ class SlicePublisher:
         self._dirty.set()
 
     async def published(self) -> None:
-        """Wait until what was last asked for is in the API server."""
+        """Wait until the resources of the last call are in the API server."""
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Keep the slices until cancelled."""
+        """Maintain the slices until cancelled."""
         with self._informer.following(self._driver, self._node, self._changed, self._deleted):
             if not self._own:
                 await self._keep()
@@ -138,7 +138,7 @@ class SlicePublisher:
             self._disturbed(slice_, "")
 
     def _disturbed(self, slice_: SliceHead, version: str) -> None:
-        """Somebody else did something to a slice; put it right once they are done."""
+        """Record that someone else changed a slice. It is restored once they are done."""
         if self._mine(slice_.spec) and self._wanted is not None:
             self._touched[slice_.metadata.name] = version
             self._dirty.set()
@@ -148,9 +148,9 @@ class SlicePublisher:
         return mine and self._pool in ("", spec.pool.name)
 
     async def _others_are_done(self) -> bool:
-        """Wait for those who touched slices; returns whether any was not this publisher itself.
+        """Wait until others are done. Return True if any change was not by this publisher.
 
-        The event of an own write can arrive before the write's answer.
+        The event of an own write can arrive before the response to the write.
         """
         await self._clock.sleep(_SETTLE_SECONDS)
         touched, self._touched = self._touched, {}
@@ -161,7 +161,7 @@ class SlicePublisher:
         while True:
             await self._dirty.wait()
             while not self._due and self._touched:
-                # What is published meanwhile is due whatever others did.
+                # A publish call during the wait has to be handled in any case.
                 if await self._others_are_done():
                     self._due = True
             self._dirty.clear()
@@ -195,7 +195,8 @@ class SlicePublisher:
         return [slice_ for slice_ in listed.items if self._mine(slice_.spec)]
 
     async def _sync(self, resources: DriverResources) -> None:
-        # A node that was deleted comes back as another: slices of the old one are garbage.
+        # A node that was deleted and created again has another UID. The garbage collector removes the old
+        # slices.
         self._node_uid = ""
         by_pool: dict[str, list[ResourceSlice]] = {}
         for slice_ in await self._list():

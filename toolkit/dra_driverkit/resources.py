@@ -1,4 +1,4 @@
-"""What a driver wants published: pools of slices, before they are API objects.
+"""The resources that a driver wants to publish: pools of slices, before they are API objects.
 
 ``DriverResources``, ``Pool`` and ``Slice`` of k8s.io/dynamic-resource-allocation/resourceslice.
 """
@@ -26,7 +26,7 @@ class PoolSlice:
 
     @classmethod
     def of(cls, spec: ResourceSliceSpec) -> "PoolSlice":
-        """What a slice holds."""
+        """Return the content of a slice."""
         return cls(
             spec.devices, spec.shared_counters, spec.partition_type_attribute, spec.skip_node_operations
         )
@@ -49,26 +49,26 @@ class Pool:
 
     @property
     def of_one_node(self) -> bool:
-        """Whether only the node of the driver can use the devices."""
+        """True if only the driver's node can use the devices."""
         return self.node_selector is None and not self.all_nodes
 
 
 @dataclass(frozen=True)
 class DriverResources:
-    """All that a driver publishes, by pool name."""
+    """All resources that a driver publishes, by pool name."""
 
     pools: Mapping[str, Pool] = field(default_factory=dict)
 
 
 class PoolError(ValueError):
-    """What a driver wants published contradicts itself."""
+    """The resources that a driver wants to publish are inconsistent."""
 
 
 def validate(resources: DriverResources) -> None:
-    """Find what the API server cannot see in one slice (validateDriverResources of the same package).
+    """Find errors that the API server cannot see in a single slice (validateDriverResources of the same package).
 
     Raises:
-        PoolError: a pool has a name twice, or consumes counters that it doesn't have.
+        PoolError: a pool has a name twice, or consumes counters that it does not have.
     """
     for name, pool in resources.pools.items():
         _validate_pool(name, pool)

@@ -1,7 +1,7 @@
 """A driver's side of the kubelet's protocols (k8s.io/dynamic-resource-allocation/kubeletplugin).
 
-One gRPC server on two unix sockets: ``dra.sock`` in the driver's directory for the DRA and health services, and
-``<driver>-reg.sock`` among the plugins' sockets, which the kubelet finds and asks what is there.
+One gRPC server on two unix sockets: ``dra.sock`` in the driver's directory for the DRA and health services,
+and ``<driver>-reg.sock`` in the registration directory, where the kubelet finds it.
 """
 
 import asyncio
@@ -43,14 +43,14 @@ from dra_driverkit.sockets import PATH_MAX, registration_socket
 from dra_driverkit.transport import PluginServer, Sockets, UnixSockets
 
 _STOP_GRACE = 0.2
-#: How long the other instance of a driver may hold the lock, in seconds: as long as the kubelet waits for an answer.
+# The time in seconds that the other instance of a driver may hold the lock: the kubelet's timeout.
 _LOCK_SECONDS = 45.0
 
 _log = logger(__name__)
 
 
 class DriverServer:
-    """Runs a driver on a node: serves the kubelet, publishes slices. An ``async with`` object.
+    """Runs a driver on a node: serves the kubelet, and publishes slices. An ``async with`` object.
 
     Args:
         client: for claims and slices; it may outlive the server.
@@ -123,13 +123,13 @@ class DriverServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Serve, and show the kubelet the registration socket.
+        """Start to serve, and create the registration socket for the kubelet.
 
         Raises:
-            DriverConfigError: a socket cannot be made.
+            DriverConfigError: a socket cannot be created.
         """
         self.directories.make(self.driver)
-        # The registration socket last: a client that sees it may connect to the other at once.
+        # Create the registration socket last: a client that sees it may connect to the other one at once.
         paths = self._paths
         for path in paths:
             if len(os.fsencode(path)) > PATH_MAX:
@@ -144,7 +144,7 @@ class DriverServer:
         _log.info("driver is serving", driver=self.driver, node=self.node_name, socket=self._dra_socket)
 
     async def stop(self) -> None:
-        """Take the sockets away and stop serving; the slices stay, for the kubelet to wipe or a successor to use."""
+        """Remove the sockets and stop serving. The slices stay: the kubelet removes them, or a successor uses them."""
         await self._publishers.stop()
         for socket in reversed(self._paths):
             socket.unlink(missing_ok=True)
@@ -158,7 +158,7 @@ class DriverServer:
             add_health(server, self._health, self._clock)
 
     def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
-        """Publish these slices from now on; those of before that are not among them go.
+        """Publish these slices from now on, and delete all others of the driver.
 
         Args:
             again: gives the same resources again: with it they are kept only until they are published.
@@ -166,14 +166,15 @@ class DriverServer:
         self._publishers.publish(resources, again)
 
     async def published(self) -> None:
-        """Wait until the slices last asked for are in the API server."""
+        """Wait until the slices of the last call are in the API server."""
         await self._publishers.published()
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, list[PreparedDevice] | str]:
-        """Prepare claims; devices, or what went wrong, by UID.
+        """Prepare claims. Return devices or an error message by UID.
 
         Raises:
-            PrepareError: a claim cannot be had from the API server, or the lock; none is prepared.
+            PrepareError: a claim cannot be read from the API server, or the lock is held too long; none is
+                prepared.
         """
         found = [await self._claim(claim) for claim in claims]
         answers: dict[str, list[PreparedDevice] | str] = {}
@@ -188,10 +189,10 @@ class DriverServer:
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
-        """Unprepare claims; what went wrong (empty: nothing) by UID.
+        """Unprepare claims. Return error messages by UID, empty for success.
 
         Raises:
-            PrepareError: the lock cannot be had; none is unprepared.
+            PrepareError: the lock is held too long; none is unprepared.
         """
         answers = {}
         async with self._serialized():
@@ -206,7 +207,7 @@ class DriverServer:
         return answers
 
     def update_metadata(self, claim: ClaimRef, request: str, devices: Sequence[PreparedDevice]) -> None:
-        """Tell containers what is known of a request's devices only after the claim was prepared.
+        """Update the metadata of a request's devices after the claim was prepared.
 
         Args:
             devices: all of the request's, with their metadata.
@@ -220,7 +221,7 @@ class DriverServer:
         self._metadata.update(claim, request, devices)
 
     def registration_answered(self, registered: bool, error: str) -> None:
-        """What the kubelet says of the driver's registration."""
+        """Record the kubelet's answer to the driver's registration."""
         self.registration_error = error
         if registered:
             self.registered.set()
@@ -239,7 +240,7 @@ class DriverServer:
 
     @property
     def _paths(self) -> tuple[Path, Path]:
-        """The sockets: the DRA service's, and the one to register with."""
+        """The sockets of the DRA service and of the registration."""
         directory = self.directories.registrar
         return Path(self._dra_socket), registration_socket(directory, self.driver, self._instance)
 
@@ -260,7 +261,7 @@ class DriverServer:
                 yield
 
     def _described(self, claim: ResourceClaim, devices: Sequence[PreparedDevice]) -> list[PreparedDevice]:
-        """The devices with the CDI ids of their metadata; a claim without its files is prepared all the same."""
+        """Return the devices with the CDI ids of their metadata. If writing fails, the claim is prepared without it."""
         if self._metadata is None:
             return list(devices)
         try:
@@ -279,7 +280,7 @@ class DriverServer:
         return ""
 
     def _unexpected(self, action: str, uid: str, error: Exception) -> str:
-        """A bug of the driver fails the one claim, and the log says where it is."""
+        """Log a bug of the driver with its traceback. Return the message for the claim, which fails alone."""
         _log.exception("driver failed", driver=self.driver, action=action, claim=uid)
         return f"{action} of claim {uid} failed: {type(error).__name__}: {error}"
 

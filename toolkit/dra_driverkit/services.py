@@ -1,4 +1,4 @@
-"""The gRPC services of a driver, in every version of theirs (draplugin.go and registrationserver.go)."""
+"""The gRPC services of a driver, in all of their versions (draplugin.go and registrationserver.go)."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Protocol
@@ -30,7 +30,7 @@ _log = logger(__name__)
 
 
 class Served(Protocol):
-    """What the services need of the driver's server."""
+    """The interface of the driver's server for the services."""
 
     driver: str
 
@@ -48,13 +48,13 @@ class Served(Protocol):
 
 
 def add_dra(server: Any, driver: Served) -> None:
-    """Serve preparing and unpreparing."""
+    """Serve NodePrepareResources and NodeUnprepareResources."""
     dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DraV1(driver), server)
     dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_DraV1Beta1(driver), server)
 
 
 def add_health(server: Any, board: HealthBoard, clock: Clock) -> None:
-    """Serve the devices' health."""
+    """Serve the health of the devices."""
     health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(
         _HealthService(board, health_v1_pb2, clock), server
     )
@@ -64,7 +64,7 @@ def add_health(server: Any, board: HealthBoard, clock: Clock) -> None:
 
 
 def add_registration(server: Any, driver: Served) -> None:
-    """Serve what the kubelet asks before it connects."""
+    """Serve the registration of the driver with the kubelet."""
     registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(driver), server)
 
 
@@ -135,7 +135,7 @@ class _Registration(registration_v1_pb2_grpc.RegistrationServicer):
 
 
 class _HealthService:
-    """NodeWatchResources in either version; their messages are the same."""
+    """NodeWatchResources in either version. The messages are the same."""
 
     def __init__(self, board: HealthBoard, messages: Any, clock: Clock) -> None:
         self._board = board

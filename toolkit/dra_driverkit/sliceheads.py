@@ -1,7 +1,7 @@
 """ResourceSlices without their devices, watched once for all publishers of a process.
 
-Each publisher follows the slices of its driver and node alone: with thousands of nodes in a process, whatever looked at
-the slices of all others at each change would cost more than all else.
+Each publisher only follows the slices of its own driver and node. With thousands of nodes in a process,
+looking at all slices at each change would cost more than everything else.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ class PoolName(Struct):
 
 
 class SliceOwner(Struct):
-    """Whose slice it is."""
+    """The owner of a slice."""
 
     driver: str = ""
     node_name: str | None = None
@@ -32,7 +32,7 @@ class SliceOwner(Struct):
 
 
 class SliceHead(Object):
-    """A ResourceSlice without its devices: enough to see that somebody touched it, and little to keep of hundreds."""
+    """A ResourceSlice without its devices: enough to see a change, and small enough to keep hundreds."""
 
     spec: SliceOwner = msgspec.field(default_factory=SliceOwner)
 
@@ -62,9 +62,9 @@ class SliceHeads(Informer[SliceHead]):
 
     @contextlib.contextmanager
     def following(self, driver: str, node: str, changed: _Follower, deleted: _Follower) -> Iterator[None]:
-        """Within it ``changed`` is called with slices of that driver and node, first with those that are known.
+        """Call ``changed`` with slices of that driver and node inside the context, starting with the known ones.
 
-        ``node`` is empty for slices that are not a node's own; ``deleted`` is called with those that go.
+        ``node`` is empty for slices that do not belong to a node. ``deleted`` is called with deleted slices.
         """
         owner, follower = _key(driver, node), (changed, deleted)
         self._followers.setdefault(owner, []).append(follower)
@@ -79,7 +79,7 @@ class SliceHeads(Informer[SliceHead]):
                 del self._followers[owner]
 
     def knows_none(self, driver: str, node: str) -> bool:
-        """Whether there was no slice of that driver and node when the newest event arrived."""
+        """True if there was no slice of that driver and node when the newest event arrived."""
         return self.has_synced and not self.store.by_index(_BY_OWNER, _key(driver, node))
 
     def _changed(self, head: SliceHead) -> None:

@@ -5,13 +5,13 @@ import hashlib
 import os
 from pathlib import Path
 
-#: The longest path of a socket, in bytes; upstream counts the zero byte at its end, too.
+# The maximum length of a socket's path in bytes. Upstream includes the zero byte at its end.
 PATH_MAX = 107
 _SUFFIX = "-reg.sock"
 
 
 def registration_socket(registrar: Path, driver: str, instance: str) -> Path:
-    """The socket among the plugins' on which the kubelet finds the driver.
+    """Return the socket in the registration directory on which the kubelet finds the driver.
 
     Args:
         registrar: the directory where plugins register.

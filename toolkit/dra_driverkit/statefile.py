@@ -1,4 +1,4 @@
-"""A driver's state in a file: read again when another instance of the driver wrote it, and written as a whole."""
+"""A driver's state in a file: read again if another instance of the driver wrote it, and written as a whole."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ from dra_driverkit.files import write_atomically
 
 
 class StateFile:
-    """One file, which the two instances of a rolling update share; a lock around both is the caller's."""
+    """One file that the two instances of a rolling update share. The caller holds a lock around both."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self._path = str(path)
@@ -16,15 +16,15 @@ class StateFile:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return Path(self._path)
 
     def changed(self) -> bool:
-        """Whether the file is another one than was read or written last; also where there is none."""
+        """True if the file differs from the one that was last read or written, or does not exist."""
         return self._stamp() is None or self._stamp() != self._seen
 
     def read(self) -> bytes:
-        """Its content.
+        """Return its content.
 
         Raises:
             FileNotFoundError: there is none.
@@ -36,10 +36,10 @@ class StateFile:
         return data
 
     def write(self, data: bytes) -> None:
-        """Replace its content; with ``durable`` it survives a power cut from then on.
+        """Replace its content. With ``durable``, it survives a power failure from then on.
 
         Raises:
-            OSError: it cannot be written; the old content stays.
+            OSError: it cannot be written; the old content is kept.
         """
         write_atomically(self.path, data, durable=self._durable)
         self._seen = self._stamp()

@@ -1,7 +1,8 @@
 """The claims that a driver has prepared: its checkpoint, and a CDI file for each of them.
 
-What drivers keep in ``device_state.go``. Preparing is idempotent, survives the end of the process at any point, and
-never gives one device to two claims. Two instances of a driver may share the files, one call at a time.
+This is the part that drivers keep in ``device_state.go``. Preparing is idempotent, survives the end of the
+process at any point, and never gives one device to two claims. Two instances of a driver may share the
+files, one call at a time.
 """
 
 import zlib
@@ -38,7 +39,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class Ready:
-    """A device of a claim that was made ready.
+    """A prepared device of a claim.
 
     Args:
         result: the device as it was allocated.
@@ -51,9 +52,9 @@ class Ready:
     metadata: DeviceMetadata | None = None
 
 
-#: Makes a claim's devices ready; raises PrepareError.
+# Prepares a claim's devices. Raises PrepareError.
 MakeReady = Callable[[ResourceClaim], Iterable[Ready]]
-#: Undoes what was made ready of these devices, which may be nothing, a part or all; raises PrepareError.
+# Undoes the preparation of these devices, none, some or all of which may be prepared. Raises PrepareError.
 Undo = Callable[[ClaimRef, Sequence[DeviceRequestAllocationResult]], None]
 
 
@@ -106,7 +107,7 @@ class ClaimStore:
         self._entries: dict[str, _Entry] = {}
 
     def open(self) -> None:
-        """Take over what the last process left, and write the CDI file of what all devices have in common.
+        """Load the state of the previous process, and write the CDI file with the common edits of all devices.
 
         Raises:
             CheckpointError: the checkpoint is damaged.
@@ -123,15 +124,15 @@ class ClaimStore:
             self._write(_COMMON, (CdiDevice(_COMMON, container_edits=self._common),))
 
     def prepared(self) -> list[str]:
-        """The UIDs of the claims that are prepared."""
+        """Return the UIDs of the prepared claims."""
         self._load()
         return sorted(uid for uid, entry in self._entries.items() if entry.completed)
 
     def prepare(self, claim: ResourceClaim, make_ready: MakeReady) -> list[PreparedDevice]:
-        """Make the claim's devices ready, unless they are; the answer is the same then.
+        """Prepare the claim's devices. If they are already prepared, return the same answer.
 
         Raises:
-            PrepareError: it cannot be done, or another claim has one of the devices.
+            PrepareError: it failed, or another claim has one of the devices.
             OSError: the checkpoint cannot be written.
         """
         self._load()
@@ -153,7 +154,8 @@ class ClaimStore:
             raise PrepareError(f"prepare failed: {error}") from error
         answers, devices = self._describe(uid, ready)
         if devices:
-            # After a crash right here the file is that of no claim in the checkpoint, and removed at the next start.
+            # After a crash here, no claim in the checkpoint has this file, so it is removed at the next
+            # start.
             self._write(uid, devices)
         self._reached("cdi-written")
         plain = [_plain(answer) for answer in answers]
@@ -162,10 +164,10 @@ class ClaimStore:
         return answers
 
     def unprepare(self, claim: ClaimRef) -> None:
-        """Take the devices back; nothing to do for a claim that was never prepared.
+        """Unprepare the devices. No-op for a claim that was never prepared.
 
         Raises:
-            PrepareError: a device cannot be taken back.
+            PrepareError: a device cannot be unprepared.
             OSError: the checkpoint cannot be written.
         """
         self._load()
@@ -182,7 +184,7 @@ class ClaimStore:
         self._reached("checkpoint-removed")
 
     def _check_free(self, uid: str, results: Sequence[DeviceRequestAllocationResult]) -> None:
-        """The last line of defence against two users of one device; admin access and shares may overlap."""
+        """Check that no other claim has these devices, as a last safeguard. Admin access and shares may overlap."""
         wanted = {(r.pool, r.device) for r in results if not r.admin_access and r.share_id is None}
         for other in self._entries.values():
             if other.uid == uid or not other.completed:
@@ -218,13 +220,13 @@ class ClaimStore:
         return answers, tuple(devices.values())
 
     def _cdi_name(self, uid: str, result: DeviceRequestAllocationResult) -> str:
-        """Unlike that of the claim's other devices: devices of two pools may have one name."""
+        """Return a name that is unique within the claim, because devices of two pools may have the same name."""
         pool = [] if result.pool == self._node else [result.pool.replace("/", "_")]
         share = [result.share_id] if result.share_id else []
         return "-".join([uid, *pool, result.device, *share])
 
     def _is_whole(self, entry: _Entry) -> bool:
-        """Whether the claim's CDI file, if it has one, is there: a power cut may have taken it."""
+        """True if the claim's CDI file, if it needs one, exists. A power failure may have removed it."""
         own = [
             id_ for device in entry.devices for id_ in device.get("cdi_ids", ()) if f"={entry.uid}-" in id_
         ]
@@ -259,13 +261,13 @@ class ClaimStore:
             raise
 
     def _load(self) -> None:
-        """Read the checkpoint if another instance wrote it, or it was not read yet."""
+        """Read the checkpoint if another instance wrote it, or if it was not read yet."""
         if not self._file.changed():
             return
         try:
             content = msgspec.json.decode(self._file.read(), type=_File)
         except FileNotFoundError:
-            # Somebody took it away; what this process knows is still true.
+            # Someone deleted the file. The state of this process is still correct.
             self._save()
             return
         except msgspec.DecodeError as error:
@@ -285,7 +287,7 @@ class ClaimStore:
 
 
 def own_results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocationResult]:
-    """What the claim was given of the driver's devices.
+    """Return the claim's allocated devices of the driver.
 
     Raises:
         PrepareError: the claim is not allocated.

@@ -1,7 +1,8 @@
-"""How a kubelet and its plugins reach each other: over gRPC on unix sockets, or within one process without any.
+"""Connections between a kubelet and its plugins: gRPC on unix sockets, or calls within one process.
 
-A gRPC server, its two sockets and the channels to it cost more than all else that a simulated node needs. Where kubelet
-and driver are in one process, the same services are called with the same messages, and no socket is opened.
+A gRPC server, its two sockets and the channels to it cost more than all else that a simulated node needs. If
+kubelet and driver are in one process, the same services are called with the same messages, and no socket is
+opened.
 """
 
 import asyncio
@@ -15,11 +16,13 @@ import grpc
 from grpc import aio
 
 CHANNEL_OPTIONS: Sequence[tuple[str, Any]] = (
-    # The default authority is the escaped socket path, which other gRPC servers refuse (grpc/grpc#38142).
+    # # The default authority is the escaped path of the socket. Other gRPC servers refuse that
+    # (grpc/grpc#38142).
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
-    # There is no `min_reconnect_backoff_ms`: it is how long connecting may take, which is 20 s as in grpc-go.
+    # # `min_reconnect_backoff_ms` is not set, because it limits how long connecting may take: 20 s, as in
+    # grpc-go.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
@@ -29,7 +32,7 @@ _READY, _GONE = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIE
 
 
 class PluginServer(Protocol):
-    """What generated code adds services to (``add_…Servicer_to_server``)."""
+    """A server to which generated code adds services (``add_…Servicer_to_server``)."""
 
     def add_generic_rpc_handlers(self, handlers: Sequence[Any], /) -> None: ...
 
@@ -41,10 +44,10 @@ class PluginServer(Protocol):
 
 
 class Sockets(Protocol):
-    """Where plugins listen, and how they are reached there."""
+    """The paths on which plugins listen, and the connections to them."""
 
     def server(self, paths: Sequence[Path], add: Callable[[Any], None]) -> PluginServer:
-        """A server of the services that ``add`` adds to it; once it has started it listens at all of the paths.
+        """Return a server with the services that ``add`` adds to it. Once started, it listens at all of the paths.
 
         Raises:
             OSError: it cannot.
@@ -52,20 +55,20 @@ class Sockets(Protocol):
         ...
 
     def channel(self, path: str) -> Any:
-        """A channel to who listens there: an ``aio.Channel``, or what can be called like one."""
+        """Return a channel to the server at a path: an ``aio.Channel``, or an object that is called like one."""
         ...
 
     def listening(self, directory: Path) -> Iterator[tuple[str, int]]:
-        """The paths below the directory that are no files, each with a number that no other server there has."""
+        """Yield the paths below the directory that are not files, each with a number that is unique among them."""
         ...
 
     def watch(self, directory: Path, callback: Callable[[], None]) -> None:
-        """Call back after each change of :meth:`listening`."""
+        """Call back after each change of :meth:`listeners`."""
         ...
 
 
 class UnixSockets:
-    """gRPC on unix sockets."""
+    """Connections by gRPC on unix sockets."""
 
     def server(self, paths: Sequence[Path], add: Callable[[Any], None]) -> PluginServer:
         server = aio.server(options=_SERVER_OPTIONS)
@@ -86,11 +89,11 @@ class UnixSockets:
         return iter(())
 
     def watch(self, directory: Path, callback: Callable[[], None]) -> None:
-        """Files are watched elsewhere."""
+        """Do nothing: files are watched elsewhere."""
 
 
 class LocalSockets(UnixSockets):
-    """Servers of this process by the paths that their sockets would have; who listens elsewhere has a socket."""
+    """Servers in this process, by the paths that their sockets would have. Others are reached by sockets."""
 
     def __init__(self) -> None:
         self._servers: dict[str, LocalServer] = {}
@@ -115,7 +118,7 @@ class LocalSockets(UnixSockets):
 
     def _listen(self, paths: Sequence[Path], server: "LocalServer") -> None:
         for path in paths:
-            # As with a socket: who listens last at a path is the one that is reached there.
+            # # As with a socket, the server that listened last at a path gets the calls.
             path.unlink(missing_ok=True)
             self._servers[str(path)] = server
             self._folders.setdefault(str(path.parent), {})[str(path)] = next(self._numbers)
@@ -149,7 +152,7 @@ class LocalServer:
         self._handlers += handlers
 
     def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
-        """The same methods once more, for servers that look them up in advance."""
+        """Ignore the methods, which are there already. gRPC adds them again for servers with lookups in advance."""
 
     async def start(self) -> None:
         self._listen(self)
@@ -166,7 +169,7 @@ class LocalServer:
         await asyncio.gather(*self._calls, return_exceptions=True)
 
     async def call(self, method: str, data: bytes, timeout: float | None) -> bytes:
-        """One call with one answer.
+        """Make a call with one answer.
 
         Raises:
             AioRpcError: as from gRPC.
@@ -186,7 +189,7 @@ class LocalServer:
             task.cancel()
 
     def handler(self, method: str) -> Any:
-        """What answers the method; raises AioRpcError."""
+        """Return the handler of the method. Raises AioRpcError."""
         if self.stopped.done():
             raise _closed()
         details = _Details(method)
@@ -197,7 +200,7 @@ class LocalServer:
 
 
 class LocalChannel:
-    """A channel to a :class:`LocalServer`, with as much of an ``aio.Channel`` as kubelets use."""
+    """A channel to a :class:`LocalServer`, with the part of an ``aio.Channel`` that kubelets use."""
 
     def __init__(self, server: LocalServer) -> None:
         self._server = server
@@ -209,10 +212,10 @@ class LocalChannel:
         await self.close()
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
     async def channel_ready(self) -> None:
-        """Return once a server is there: this one is, or has gone for good."""
+        """Return when a server is there. This one is there, or has gone for good."""
         if self._server.stopped.done():
             await asyncio.get_running_loop().create_future()
 
@@ -272,7 +275,7 @@ class _Stream:
             self._answers = None
             raise
         except asyncio.CancelledError:
-            # The cancelled generator ends by itself.
+            # # The cancelled generator ends by itself.
             self._answers = None
             if self._waiting is not None or task.uncancel():
                 raise
@@ -287,7 +290,7 @@ class _Stream:
         return data
 
     def _stopped(self, _: asyncio.Future[None]) -> None:
-        """The server has gone: who waits for an answer of its goes on. A task of its own would cost each node 2 KiB."""
+        """Wake the reader, because the server has gone. A task for this would cost each node 2 KiB."""
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
@@ -300,7 +303,7 @@ class _Stream:
 
 
 class _Details:
-    """What a generic handler finds methods by."""
+    """The details by which a generic handler finds a method."""
 
     invocation_metadata = ()
 
@@ -313,7 +316,7 @@ class _Aborted(Exception):
 
 
 class _Context:
-    """What a method may ask of a call."""
+    """The context of a call, as a method sees it."""
 
     def __init__(self) -> None:
         self.error: aio.AioRpcError | None = None

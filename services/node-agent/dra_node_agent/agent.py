@@ -1,4 +1,4 @@
-"""The node agent: one process that is the kubelet, the container runtime and the drivers of one node or of many."""
+"""The node agent: one process that is the kubelet, the container runtime and the drivers of one or many nodes."""
 
 import asyncio
 import contextlib
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 _CLASS_RETRY = 0.1
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
-# Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
+# Networks of 256 addresses in 10.128.0.0/9, which do not overlap with those of services.
 _SUBNETS = 1 << 15
 
 _log = logger(__name__)
@@ -75,7 +75,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class NodeAgentConfig:
-    """What a node agent is to carry.
+    """The configuration of a node agent.
 
     Args:
         data: the directory of the cluster; nodes live below ``nodes/<name>``.
@@ -166,10 +166,11 @@ class NodeAgent:
         nodes = NodeFaults(self._nodes.get)
         self._faults = FaultBoard(self._clock, {**devices.strikes(), **nodes.strikes()})
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
-        # A node sees its own pods alone; one watch for many is the agent's.
+        # Watch only the node's own pods if there is a single node. An agent with many nodes has one watch for
+        # all pods.
         watcher = self._identities.kubelet(config.names[0]) if len(config.names) == 1 else client
         self._pods: Informer[Pod] = Informer(watcher, PODS, field_selector=selector, clock=self._clock)
-        # Heads only: publishers must see that a slice was touched, nothing here reads its devices.
+        # Watch metadata only: publishers need to see that a slice was changed, but not its devices.
         self._slices = SliceHeads(client, clock=self._clock)
         self._own_nodes: Informer[Node] = Informer(
             watcher,
@@ -177,7 +178,7 @@ class NodeAgent:
             field_selector=f"metadata.name={config.names[0]}" if len(config.names) == 1 else None,
             clock=self._clock,
         )
-        # In every pod's token volume: one watch saves a request for each pod.
+        # This ConfigMap is in every pod's token volume. One watch saves a request for each pod.
         self._root_certificates = Informer(
             client, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
         )
@@ -191,15 +192,15 @@ class NodeAgent:
 
     @property
     def ready(self) -> bool:
-        """Whether all pods are known, the drivers' classes are made and every node's slices published."""
+        """True if pods are synced, the drivers' classes exist and every node's slices are published."""
         return self._pods.has_synced and self._classes_made and self._drivers_ready == len(self._config.names)
 
     def listen_on(self, port: int) -> None:
-        """Say, before the nodes start, at which port :meth:`routes` are served."""
+        """Set the port at which :meth:`routes` are served. Called before the nodes start."""
         self._port = port
 
     def routes(self) -> Mapping[str, Endpoint]:
-        """The kubelets' HTTP endpoints, and those that measure, break and load simulated GPUs and nodes."""
+        """Return the kubelets' HTTP endpoints, and those that measure, break and load simulated GPUs and nodes."""
         return {
             **FaultRoutes(self._faults).routes(),
             **KubeletServer(self.kubelets, self._clock).routes(),
@@ -210,14 +211,14 @@ class NodeAgent:
         }
 
     async def stream(self, socket: WebSocket) -> None:
-        """The kubelets' endpoints for exec and attach, which are WebSockets."""
+        """Serve exec and attach, the kubelets' WebSocket endpoints."""
         await KubeletServer(self.kubelets, self._clock, self._config.guard).stream(socket)
 
     def _feature_labels(self, node_name: str) -> dict[str, str]:
         return {} if self._machines is None else self._machines.labels(node_name, self._started)
 
     def _system(self, node_name: str) -> "SimulatedSystem | None":
-        """The node's simulated GPUs, if it has some."""
+        """Return the node's simulated GPUs, or None."""
         if self._machines is None or node_name not in self._nodes:
             return None
         return self._machines.system(node_name)
@@ -227,11 +228,11 @@ class NodeAgent:
         watcher = await self._stack.enter_async_context(DirectoryWatcher())
         self._stack.push_async_callback(self._tasks.close)
         self._stack.push_async_callback(self._faults.clear)
-        # Before the nodes: drivers that find their slices known need not ask for them.
+        # Start before the nodes: a driver that finds its slices in the informer need not request them.
         self._tasks.start(self._run(self._slices.run()), name="slices")
         self._tasks.start(self._run(self._own_nodes.run()), name="nodes")
         try:
-            # Pods' volumes lie below it, and the sockets of drivers.
+            # Volumes of pods and sockets of drivers are below it.
             private_folder(self._config.data.absolute() / "nodes")
             for name in self._config.names:
                 await self._add_node(name, watcher)
@@ -259,7 +260,7 @@ class NodeAgent:
         await self._stack.aclose()
 
     async def wait(self) -> None:
-        """Wait until cancelled.
+        """Run until cancelled.
 
         Raises:
             DriverConfigError: a driver cannot run on a node.
@@ -334,7 +335,7 @@ class NodeAgent:
         )
 
     def _feed(self, kubelet: Kubelet) -> None:
-        """What a kubelet that starts again learns from the watch."""
+        """Give a restarted kubelet the pods that the watch knows."""
         for pod in self._pods.store.list():
             if pod.spec.node_name == kubelet.name:
                 kubelet.pod_changed(pod)
@@ -408,7 +409,7 @@ class NodeAgent:
             self._tasks.start(self._end_fault(node), name=f"the end of a fault of {node.name}")
 
     async def _end_fault(self, node: AgentNode) -> None:
-        """The last agent was killed within a fault of devices."""
+        """Undo a fault of devices during which the previous agent was killed."""
         with node.remains.devices():
             await node.repaired()
 
@@ -447,7 +448,7 @@ class NodeAgent:
         ]
 
     def _environment_edits(self, name: str) -> EnvironmentEdits:
-        """The vendor's container runtime, where devices come without CDI: with a device plugin, or with one to come."""
+        """Return the edits of the vendor's container runtime if devices may come without CDI, from a device plugin."""
         machines, drivers = self._machines, self._drivers_of(name)
         if machines is None or (drivers and not any(driver.by_environment for driver in drivers)):
             return no_edits
@@ -468,7 +469,7 @@ class NodeAgent:
 
 
 def pod_subnet(node_name: str, taken: Container[str]) -> str:
-    """The node's network for pods: by its name, so that agents in other processes most likely have others."""
+    """Return the pod network of the node. It depends on its name, so agents in other processes likely use others."""
     first = int.from_bytes(hashlib.sha256(node_name.encode()).digest()[:2])
     for step in range(_SUBNETS):
         number = (first + step) % _SUBNETS

@@ -1,4 +1,4 @@
-"""One node of an agent: where its files are, its kubelet, which may end and start again, and its drivers."""
+"""One node of an agent: its files, its kubelet, which may stop and start again, and its drivers."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -22,7 +22,7 @@ _log = logger(__name__)
 
 @dataclass(eq=False)
 class Place:
-    """Where a node is.
+    """The place of a node.
 
     Args:
         home: all of its files; ``root`` and ``cdi`` may be elsewhere.
@@ -62,7 +62,7 @@ class AgentNode(Place):
         self.remains = Remains(self.home, self.root)
 
     async def start(self) -> Kubelet:
-        """Start the first kubelet; raises DraError where its checkpoint is damaged."""
+        """Start the first kubelet. Raises DraError if its checkpoint is damaged."""
         if self.remains.restore_checkpoint():
             _log.info("the last agent ended within a fault: the checkpoint is put back", node=self.name)
         self.kubelet = self.make(self)
@@ -71,13 +71,13 @@ class AgentNode(Place):
         return self.kubelet
 
     async def close(self) -> None:
-        """End the kubelet, if there is one."""
+        """Stop the kubelet if it runs."""
         if self.kubelet is not None:
             await self.kubelet.close()
 
     @property
     def reporter(self) -> NodeReporter:
-        """What reports the node; of the last kubelet, if none runs."""
+        """The reporter of the current kubelet, or of the last one if none runs."""
         return self._place()[1].reporter
 
     @property
@@ -112,7 +112,7 @@ class AgentNode(Place):
         self.feed(kubelet)
 
     async def repaired(self) -> None:
-        """The devices work again: drivers forget what was wrong."""
+        """Make drivers forget faults, because the devices work again."""
         if self.drivers is not None:
             await self.drivers.repaired()
 

@@ -1,9 +1,10 @@
-"""The metrics of NVIDIA's GPUs, as dcgm-exporter has them with its default counters (``/metrics/dcgm``).
+"""The metrics of NVIDIA's GPUs, like those of dcgm-exporter with its default counters (``/metrics/dcgm``).
 
-Names, types, help, labels and the form of values are those of dcgm-exporter 4.8.2: etc/default-counters.csv,
-internal/pkg/rendermetrics/render_metrics.go, internal/pkg/collector/gpu_collector.go. Pods are added as with its DRA
-labels (internal/pkg/transformation/kubernetes.go), and for device plugins; a MIG device's go to the instance, where the
-real exporter looks for the whole GPU. Counters that a simulated GPU cannot have, such as clocks, are left out.
+Names, types, help, labels and value formats are those of dcgm-exporter 4.8.2: etc/default-counters.csv,
+internal/pkg/rendermetrics/render_metrics.go, internal/pkg/collector/gpu_collector.go. Pod labels are added
+as with its DRA labels (internal/pkg/transformation/kubernetes.go), and for device plugins. A MIG device's
+pod is added to its GPU instance, while the real exporter looks for the whole GPU. Counters that a simulated
+GPU cannot have, such as clocks, are left out.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,7 +38,7 @@ class _Counter:
 
 @dataclass(frozen=True)
 class _Entity:
-    """What is measured: a GPU, or a GPU instance of one in MIG mode."""
+    """A measured entity: a GPU, or a GPU instance of a GPU in MIG mode."""
 
     gpu: SimulatedGpu
     index: int
@@ -54,7 +55,7 @@ class _Entity:
         return self.gpu.model.memory_mib if self.instance is None else self.instance.profile.memory_mib
 
     def ids(self) -> Iterator[str]:
-        """What device plugins call it."""
+        """Yield the ids that device plugins use for it."""
         if self.instance is None:
             yield self.gpu.uuid
         for compute in self.computes:
@@ -68,7 +69,7 @@ class _Family:
 
 
 def render(nodes: Iterable[tuple[str, SimulatedSystem, Sequence["pb.PodResources"]]]) -> str:
-    """The metrics of nodes: each one's name, machine, and what the kubelet's PodResources list for it."""
+    """Render the metrics of nodes, given as (name, machine, the kubelet's PodResources)."""
     families = {counter.name: _Family(counter) for counter, _ in _COUNTERS}
     for name, system, pods in nodes:
         with system.lock:
@@ -142,7 +143,7 @@ def _escaped(value: str) -> str:
 def _holders(
     entities: Sequence[_Entity], pods: Sequence["pb.PodResources"]
 ) -> dict[int, list[Mapping[str, str]]]:
-    """The labels of the containers that have each entity, by its place."""
+    """Return the labels of the containers that use each entity, by its index."""
     plugin_ids = {id_: place for place, entity in enumerate(entities) for id_ in entity.ids()}
     found: dict[int, list[Mapping[str, str]]] = {}
     for pod in pods:
@@ -183,7 +184,7 @@ def _claimed(
 
 
 def _place(entities: Sequence[_Entity], device: str) -> int | None:
-    """The entity that the driver's device is; None where it is gone, or another kind of device."""
+    """Return the index of the entity for the driver's device. None if it no longer exists or is of another kind."""
     mig = mig_position(device)
     for place, entity in enumerate(entities):
         instance = entity.instance
@@ -204,7 +205,7 @@ def _xid_labels(xid: int) -> dict[str, str]:
 
 
 def _whole(text: str) -> Callable[[_Entity], str | None]:
-    """A counter that is always the same, and that GPU instances do not have."""
+    """Return a counter with a constant value, which GPU instances do not have."""
     return lambda entity: text if entity.instance is None else None
 
 
@@ -221,7 +222,7 @@ def _copying(entity: _Entity) -> str | None:
     return str(share) if entity.instance is None else None
 
 
-#: What NVIDIA's list of XIDs says of those that drivers and the health check know.
+# NVIDIA's descriptions of the XIDs that drivers and the health check use.
 _XID_TEXTS = {
     0: "No Error",
     13: "Graphics Engine Exception",
@@ -303,7 +304,7 @@ _COUNTERS: Sequence[tuple[_Counter, Callable[[_Entity], str | None]]] = (
 
 
 class DcgmExporter:
-    """Answers :data:`DCGM_ROUTE` for the nodes of one process.
+    """Serves :data:`DCGM_ROUTE` for the nodes of one process.
 
     Args:
         system: a node's simulated GPUs, None where there are none.
@@ -316,7 +317,7 @@ class DcgmExporter:
         self._system = system
 
     async def metrics(self, request: "Request") -> "Response":
-        """Those of the node that the header names, of all where there is none; 404 for a node that is not here."""
+        """Return the metrics of the node in the header, or of all nodes without it. 404 if the node is not here."""
         from starlette.responses import Response
 
         name = request.headers.get(NODE_HEADER)

@@ -1,4 +1,4 @@
-"""Keeps the labels of nodes with GPUs true, as GPU feature discovery does."""
+"""Keeps the labels of nodes with GPUs up to date, as GPU feature discovery does."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ from dra_shared.log import logger
 
 from dra_node_agent.kubelet.node import NodeReporter
 
-#: gpu-feature-discovery's --sleep-interval, in seconds.
+# gpu-feature-discovery's --sleep-interval, in seconds.
 PERIOD = 60.0
 
 Labels = dict[str, str]
@@ -20,7 +20,7 @@ _log = logger(__name__)
 
 
 class FeatureDiscovery:
-    """Labels that ``labels`` finds for a node by its name; those that it finds no more are taken away."""
+    """Maintains the labels that ``labels`` returns for a node, and removes outdated ones."""
 
     def __init__(self, labels: Callable[[str], Labels], client: Client, clock: Clock) -> None:
         self._labels = labels
@@ -29,19 +29,19 @@ class FeatureDiscovery:
         self._found: dict[str, Labels] = {}
 
     def find(self, node_name: str) -> Labels:
-        """What the node is registered with."""
+        """Return the labels with which the node is registered."""
         found = self._found[node_name] = self._labels(node_name)
         return found
 
     async def run(self, reporters: Callable[[], Sequence[NodeReporter]]) -> None:
-        """Look again every minute, until cancelled."""
+        """Check the labels every minute until cancelled."""
         while True:
             await self._clock.sleep(PERIOD)
             for reporter in reporters():
                 await self.check(reporter)
 
     async def check(self, reporter: NodeReporter) -> None:
-        """Bring one node's labels in line."""
+        """Update the labels of one node."""
         name = reporter.shape.name
         before = self._found.get(name, {})
         found = self.find(name)
@@ -55,7 +55,8 @@ class FeatureDiscovery:
         try:
             await self._client.patch(NODES, name, {"metadata": {"labels": changes}})
         except NotFound:
-            # It is registered with what was found; what keeps it from that is to say, not this.
+            # The node is registered with the labels that were found. If registration fails, that is reported
+            # elsewhere.
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             _log.info("labels not written, will look again", node=name, error=str(error))

@@ -1,4 +1,4 @@
-"""The users that an agent's kubelets and drivers are."""
+"""The users as which an agent's kubelets and drivers authenticate."""
 
 import contextlib
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ class Identities:
         self, client: Client, accesses: Mapping[str, Access], stack: contextlib.AsyncExitStack
     ) -> None:
         self._client = client
-        # As the kubelet's heartbeat client: what thousands of nodes ask for at once keeps no lease waiting.
+        # Like the heartbeat client of the kubelet: the requests of thousands of nodes must not delay a Lease.
         self._heartbeats = client.separate()
         self._accesses = accesses
         self._stack = stack
@@ -32,15 +32,15 @@ class Identities:
             stack.push_async_callback(self._heartbeats.aclose)
 
     def kubelet(self, node: str) -> Client:
-        """The kubelet's client."""
+        """Return the kubelet's client."""
         return self._of(_kubelet(node), self._client)
 
     def heartbeats(self, node: str) -> Client:
-        """The kubelet's client for its Node and its Lease."""
+        """Return the kubelet's client for its Node and its Lease."""
         return self._of(_kubelet(node), self._heartbeats)
 
     def drivers(self, node: str) -> Client:
-        """The client of the node's drivers."""
+        """Return the client of the node's drivers."""
         return self._of(f"dralab:driver:{node}", self._client)
 
     def _of(self, user: str, base: Client) -> Client:
@@ -48,7 +48,8 @@ class Identities:
         if access is None:
             return base
         certified = access.ssl_context is not access.bare_context
-        # Tokens may share connections; certificates may not, and so no other node is waited for.
+        # Clients with tokens may share connections. Clients with certificates may not, so they do not wait
+        # for other nodes.
         key = (user, self._client if certified else base)
         if key not in self._made:
             self._made[key] = made = (

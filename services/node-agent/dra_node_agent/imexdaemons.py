@@ -1,4 +1,4 @@
-"""The daemons of compute domains: what `compute-domain-daemon` does in a simulated container."""
+"""The daemons of compute domains: the program `compute-domain-daemon` in simulated containers."""
 
 from collections.abc import Callable, Mapping
 
@@ -23,7 +23,7 @@ class ImexDaemons:
         self._running: dict[str, ComputeDomainDaemon] = {}
 
     def programs(self) -> Mapping[str, Program]:
-        """`compute-domain-daemon run` and `check`, and the program by which the second asks for the IMEX daemon."""
+        """Return `compute-domain-daemon`, and the program that its `check` uses to query the IMEX daemon."""
         return {"compute-domain-daemon": self._daemon, "nvidia-imex-ctl": self._control}
 
     async def _daemon(self, process: Process) -> int:

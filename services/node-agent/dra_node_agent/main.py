@@ -23,7 +23,7 @@ from dra_node_agent.kubelet.topologypolicies import NONE, POLICIES
 from dra_node_agent.runtime.catalog import RUNTIMES
 from dra_node_agent.runtime.images import ImagesError, load_images
 
-# For nodes whose drivers are all someone else's.
+# The value for nodes without drivers of their own.
 _NO_DRIVER = "none"
 _MOST_NODES = 10_000
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -32,7 +32,7 @@ _log = logger(__name__)
 
 
 def options() -> service.Options:
-    """The command's options."""
+    """Return the command's options."""
     made = service.Options("node-agent", "dralab's nodes: kubelet, container runtime and DRA drivers")
     made.client_options()
     made.option("--data", default=".dralab", type=Path, help="the cluster's directory")
@@ -74,7 +74,7 @@ def options() -> service.Options:
 
 
 def main() -> int:
-    """Run the nodes until SIGTERM; gives the exit code."""
+    """Run the nodes until SIGTERM. Return the exit code."""
     parser = options()
     args = parser.parse_args()
     try:
@@ -96,7 +96,7 @@ def main() -> int:
 
 
 def _node_options(options: service.Options) -> None:
-    """Which nodes there are, and what they are like."""
+    """Add the options for the nodes and their properties."""
     options.option("--nodes", default=0, type=int, help="how many nodes, named node-0, node-1, ...")
     options.option(
         "--node-name", default="", help="the node's name (default: the host's), or the nodes' prefix"
@@ -151,10 +151,10 @@ def _node_names(args: argparse.Namespace) -> list[str]:
 
 
 def _labels(text: str) -> dict[str, str]:
-    """Labels as the kubelet's ``--node-labels`` has them.
+    """Parse labels in the form of the kubelet's ``--node-labels``.
 
     Raises:
-        ValueError: one has no value, or the API server would refuse it; in the kubelet's words.
+        ValueError: one has no value, or the API server would reject it; in the kubelet's words.
     """
     found = {}
     for entry in filter(None, text.split(",")):
@@ -168,10 +168,10 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _taints(text: str) -> tuple[Taint, ...]:
-    """Taints as the kubelet's ``--register-with-taints`` has them.
+    """Parse taints in the form of the kubelet's ``--register-with-taints``.
 
     Raises:
-        ValueError: one has no effect, or the API server would refuse it; in the kubelet's words.
+        ValueError: one has no effect, or the API server would reject it; in the kubelet's words.
     """
     found = []
     for entry in filter(None, text.split(",")):
@@ -199,7 +199,7 @@ def _drivers(args: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _raise_file_limit() -> None:
-    """Allow as many open files as the system lets us: each node has sockets of its own."""
+    """Raise the limit of open files to the maximum, because each node has its own sockets."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
@@ -261,7 +261,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _plainly() -> Iterator[None]:
-    """Errors that another start would meet again, as one sentence."""
+    """Report errors that another start would repeat as a single sentence."""
     from dra_node_agent.kubelet.dra.errors import DraError
 
     try:

@@ -1,4 +1,4 @@
-"""The drivers that run on one node, each of which can be ended and started again."""
+"""The drivers that run on one node. Each can be stopped and started again."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ _log = logger(__name__)
 
 
 class NodeDrivers:
-    """Runs drivers; ``on_ready`` is called once all of them have published their devices."""
+    """Runs drivers. ``on_ready`` is called once all of them have published their devices."""
 
     def __init__(self, drivers: Sequence[Driver], node: DriverNode, on_ready: Callable[[], None]) -> None:
         self._slots = [_Slot(driver, node) for driver in drivers]
@@ -26,9 +26,9 @@ class NodeDrivers:
         return [slot.driver.name for slot in self._slots]
 
     async def run(self) -> None:
-        """Run them until cancelled; raises what a driver's start raises."""
+        """Run them until cancelled. Raises errors of a driver's start."""
         if len(self._slots) == 1:
-            # Most nodes have one driver: it needs no task of its own.
+            # Most nodes have one driver, which needs no task of its own.
             await self._slots[0].run(self._published)
             return
         tasks = [
@@ -44,14 +44,14 @@ class NodeDrivers:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def _published(self) -> None:
-        """Called when a driver's devices are published for the first time."""
+        """Call ``on_ready`` once all drivers have published. Called after each driver's first publication."""
         if all(slot.published for slot in self._slots):
             _log.info("drivers run", node=self._node.name, drivers=self.names)
             self._on_ready()
 
     @contextlib.asynccontextmanager
     async def away(self, name: str) -> AsyncIterator[None]:
-        """Within it the driver of that name (empty: every one) does not run."""
+        """Stop the driver with that name (empty: every one) inside the context."""
         chosen = [slot for slot in self._slots if name in ("", slot.driver.name)]
         for slot in chosen:
             slot.wanted.clear()
@@ -66,7 +66,7 @@ class NodeDrivers:
                 slot.wanted.set()
 
     async def repaired(self) -> None:
-        """The devices work again: drivers forget what was wrong."""
+        """Make drivers forget faults, because the devices work again."""
         for slot in self._slots:
             running: object = slot.running
             if isinstance(running, Repairable):
@@ -87,7 +87,7 @@ class _Slot:
         self._node = node
 
     async def run(self, on_published: Callable[[], None]) -> None:
-        """Run the driver while it is wanted; ``on_published`` is called once, for its first devices."""
+        """Run the driver while it is wanted. ``on_published`` is called once, after its first publication."""
         while True:
             await self.wanted.wait()
             self.down.clear()
@@ -102,7 +102,7 @@ class _Slot:
                 self.down.set()
 
     async def _publishes(self, running: RunningDriver) -> bool:
-        """Wait until its devices are published, or it is not wanted any more; returns whether they are."""
+        """Wait until its devices are published or it is no longer wanted. Return True if they are published."""
         published = asyncio.ensure_future(running.published())
         unwanted = asyncio.ensure_future(self.unwanted.wait())
         try:

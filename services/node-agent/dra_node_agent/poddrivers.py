@@ -1,4 +1,4 @@
-"""Drivers that run because a container on their node does: what `dralab-driver` in images' behaviour starts."""
+"""The drivers that run because a container on the node runs `dralab-driver`."""
 
 import asyncio
 import dataclasses
@@ -16,13 +16,13 @@ _log = logger(__name__)
 
 
 class PodDrivers:
-    """The drivers of one node's containers.
+    """The drivers that the containers of one node run.
 
     Args:
-        options: what a container's environment does not say.
+        options: what the environment of a container does not say.
         configured: the names of the drivers that run on the node anyway.
         machines: whether the node has machines for drivers that need some.
-        node: the node, once drivers may run on it.
+        node: returns the node, once drivers may run on it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class PodDrivers:
         self._running: dict[str, asyncio.Lock] = {}
 
     def programs(self) -> Mapping[str, Program]:
-        """`dralab-driver NAME`: run a driver, or a profile's, until the container is asked to stop."""
+        """Return `dralab-driver NAME`. It runs a driver, or the driver of a profile, until the container must stop."""
         return {"dralab-driver": self._run}
 
     async def _run(self, process: Process) -> int:
@@ -91,5 +91,5 @@ class PodDrivers:
         return 0
 
     def _options_from(self, name: str, env: Mapping[str, str]) -> DriverOptions:
-        """The options with the values that the driver's chart sets in its container's environment."""
+        """Return the options with the values that the chart of the driver sets in the environment of its container."""
         return dataclasses.replace(self._options, values=option_values(name, env))

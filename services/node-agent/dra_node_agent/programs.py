@@ -1,4 +1,4 @@
-"""The programs that a node brings into its simulated containers: nvidia-smi, and those that run drivers and daemons."""
+"""The programs that a node brings into its simulated containers: nvidia-smi, drivers and daemons."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from dra_node_agent.runtime.shell.world import Process, Program
 
 
 class NodePrograms:
-    """The programs of one node's containers, by what is injected into each."""
+    """The programs of one node's containers. They depend on what is injected into each container."""
 
     def __init__(
         self, node_name: str, gpus: Machines | None, clock: Clock, drivers: PodDrivers, daemons: ImexDaemons

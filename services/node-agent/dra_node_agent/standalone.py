@@ -1,7 +1,8 @@
-"""One of dralab's drivers as a process of its own: ``dralab-driver NAME``, on any kubelet.
+"""One of dralab's drivers as a process of its own, for any kubelet: ``dralab-driver NAME``.
 
-Its options are those of drivers built with kubeletplugin; simulated machines have their usual ones
-(``services/node-agent/dra_node_agent/drivers/catalog.py``), from the environment of the driver's chart.
+Its options are those of drivers that are built with kubeletplugin. Simulated machines have their usual
+options (``services/node-agent/dra_node_agent/drivers/catalog.py``), from the environment of the driver's
+chart.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from dra_node_agent.drivers.catalog import find_driver, option_values
 
 
 def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] | None = None) -> int:
-    """Run the driver until SIGTERM; gives the exit code."""
+    """Run the driver until SIGTERM. Return the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     variables = os.environ if environment is None else environment
     parser = argparse.ArgumentParser(
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         async with find_driver(name, options).on_node(node):
             await asyncio.Event().wait()
 
-    # A profile may be a path, of which directories get the last part.
+    # # A profile may be a path. Directories get the name of its last part.
     return run(Path(name).name, serve, words[1:], variables)
 
 

@@ -1,4 +1,4 @@
-"""Background tasks that someone answers for: their failures are logged and they end with their owner."""
+"""Background tasks with an owner: their failures are logged, and they end with the owner."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -9,7 +9,8 @@ from dra_shared.log import logger
 _log = logger(__name__)
 
 
-# An empty set takes four times as much as what refers to it, and most of a node's have nothing to do.
+# # An empty set takes four times as much memory as a reference to this one, and most sets of a node stay
+# empty.
 _NONE: frozenset[asyncio.Task[None]] = frozenset()
 
 
@@ -25,7 +26,7 @@ class Tasks:
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
-        """Run ``work`` in the background; an exception from it is logged."""
+        """Run ``work`` in the background. An exception from it is logged."""
         task = asyncio.get_running_loop().create_task(work, name=name)
         if isinstance(self._running, frozenset):
             self._running = {task}

@@ -1,18 +1,19 @@
-"""Turns: of many that want to start only some do at a time.
+"""Turns: of the many that want to start, only some do so at a time.
 
-Thousands of nodes whose drivers all ask and are answered at once leave holes in the process's memory, 30 KiB a node.
+When the drivers of thousands of nodes all ask and are answered at once, the memory of the process is left
+with holes: 30 KiB a node.
 """
 
 import asyncio
 
-#: How many start at a time.
+# #: How many start at a time.
 _AT_A_TIME = 64
-#: How long one may take before others begin, in seconds.
+# #: The seconds after which others begin, even if a start has not ended.
 _LONGEST = 5.0
 
 
 class Turn:
-    """One start's; given back once."""
+    """The turn of one start. It is given back once."""
 
     __slots__ = ("_places", "_timer")
 
@@ -29,12 +30,12 @@ class Turn:
 
 
 class Turns:
-    """See the module's docstring."""
+    """The turns of a process (see the docstring of the module)."""
 
     def __init__(self) -> None:
         self._places = asyncio.Semaphore(_AT_A_TIME)
 
     async def next(self) -> Turn:
-        """Wait for a turn; it is to be ended after the start, also where that failed."""
+        """Wait for a turn. The caller ends it after the start, even if the start failed."""
         await self._places.acquire()
         return Turn(self._places)

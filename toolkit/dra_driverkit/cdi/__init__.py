@@ -1,4 +1,4 @@
-"""The Container Device Interface: specs as drivers write them, and what they mean for a container.
+"""The Container Device Interface: the specs that drivers write, and their effect on containers.
 
 ``write_spec`` puts a spec where runtimes look for it, ``resolve`` turns CDI device ids into the edits that the
 spec files of a directory ask for.

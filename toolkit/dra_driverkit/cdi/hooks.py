@@ -1,7 +1,7 @@
-"""What a spec's hooks do to a container, for runtimes that cannot run them.
+"""The effects of a spec's hooks on a container, for runtimes that cannot run hooks.
 
-The programs are those of NVIDIA's container toolkit: ``nvidia-cdi-hook NAME …`` and ``nvidia-ctk hook NAME …``
-(cmd/nvidia-cdi-hook of nvidia-container-toolkit).
+The programs are those of NVIDIA's container toolkit: ``nvidia-cdi-hook NAME …`` and ``nvidia-ctk hook NAME
+…`` (cmd/nvidia-cdi-hook of nvidia-container-toolkit).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ _STAGE = "createContainer"
 
 @dataclass(frozen=True)
 class HookEffects:
-    """What hooks ask for.
+    """The effects of hooks.
 
     Args:
         links: (target, path) of symbolic links, each in the order in which they are made.
@@ -32,7 +32,7 @@ class HookEffects:
 
 
 def effects(hooks: Iterable[Hook]) -> HookEffects:
-    """What the hooks ask for, in their order."""
+    """Return the effects of the hooks, in their order."""
     links: list[tuple[str, str]] = []
     folders: list[str] = []
     modes: list[tuple[str, str]] = []
@@ -51,7 +51,7 @@ def effects(hooks: Iterable[Hook]) -> HookEffects:
             case "disable-device-node-modification", *_:
                 fixed = True
             case "enable-cuda-compat", *_:
-                # Only of use to images that bring a newer CUDA driver library with them.
+                # This hook only matters for images that contain a newer CUDA driver library.
                 continue
             case _:
                 unknown.append(hook)
@@ -61,7 +61,7 @@ def effects(hooks: Iterable[Hook]) -> HookEffects:
 
 
 def _command(hook: Hook) -> Sequence[str]:
-    """The toolkit's command and its words; empty if the hook is something else."""
+    """Return the toolkit's command and its arguments. Empty if the hook is something else."""
     program = hook.path.rpartition("/")[2]
     if hook.hook_name != _STAGE:
         return ()
@@ -73,7 +73,7 @@ def _command(hook: Hook) -> Sequence[str]:
 
 
 def _values(words: Iterable[str], option: str) -> Iterator[str]:
-    """The values of a repeated option: ``--link a`` or ``--link=a``."""
+    """Yield the values of a repeated option: ``--link a`` or ``--link=a``."""
     rest = iter(words)
     for word in rest:
         name, equals, value = word.partition("=")

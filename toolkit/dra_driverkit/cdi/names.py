@@ -7,12 +7,12 @@ _DEVICE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
 
 
 def qualified_name(vendor: str, class_: str, device: str) -> str:
-    """The CDI id of a device."""
+    """Return the CDI id of a device."""
     return f"{vendor}/{class_}={device}"
 
 
 def parse_qualified_name(name: str) -> tuple[str, str, str]:
-    """(vendor, class, device) of a CDI id.
+    """Split a CDI id into (vendor, class, device).
 
     Raises:
         ValueError: it is not fully qualified, or a part has characters that CDI forbids.
@@ -28,7 +28,7 @@ def parse_qualified_name(name: str) -> tuple[str, str, str]:
 
 
 def kind_problem(kind: str) -> str:
-    """What is wrong with a spec's kind (``vendor/class``); empty if nothing is."""
+    """Return the problem with a spec's kind (``vendor/class``), or an empty string."""
     vendor, slash, class_ = kind.partition("/")
     if not slash:
         return f"invalid kind {kind!r}, want vendor/class"
@@ -39,5 +39,5 @@ def kind_problem(kind: str) -> str:
 
 
 def device_name_problem(device: str) -> str:
-    """What is wrong with a device's own name; empty if nothing is."""
+    """Return the problem with a device's own name, or an empty string."""
     return "" if _DEVICE.fullmatch(device) else f"invalid device name {device!r}"

@@ -1,4 +1,4 @@
-"""From CDI device ids to container edits, as a container engine does it."""
+"""Conversion of CDI device ids to container edits, as in a container engine."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ _log = logger(__name__)
 
 
 class UnresolvableError(LookupError):
-    """No spec file defines some of the devices that a container asks for."""
+    """No spec file defines some of the devices that a container requests."""
 
     def __init__(self, devices: Sequence[str]) -> None:
         super().__init__(f"unresolvable CDI devices {', '.join(devices)}")
@@ -21,7 +21,7 @@ class UnresolvableError(LookupError):
 
 
 def resolve(cdi_ids: Iterable[str], cdi_dir: Path) -> ContainerEdits:
-    """The edits for a container with these devices: each spec's common edits once, then its devices' own.
+    """Return the edits for a container with these devices: each spec's common edits once, then the devices' own.
 
     A spec file that is broken is skipped with a warning, as engines do; only its own devices are missed.
 
@@ -60,7 +60,7 @@ def resolve(cdi_ids: Iterable[str], cdi_dir: Path) -> ContainerEdits:
 
 
 class _Directory:
-    """The spec files of a directory, read when a device's name suggests them, else all."""
+    """The spec files of a directory. The file that a device's name suggests is read first, then all of them."""
 
     def __init__(self, directory: Path) -> None:
         self._paths = sorted(p for p in directory.glob("*") if p.suffix in (".yaml", ".json"))

@@ -1,4 +1,4 @@
-"""The CDI specification's data model (1.1.0), its validation and the lowest version that can express a spec."""
+"""The CDI specification's data model (1.1.0), its validation, and the lowest version that can express a spec."""
 
 from typing import Any, dataclass_transform
 
@@ -6,7 +6,7 @@ import msgspec
 
 from dra_driverkit.cdi.names import device_name_problem, kind_problem
 
-#: All versions of the specification, oldest first; engines refuse those before 0.3.0.
+# All versions of the specification, oldest first. Engines reject those before 0.3.0.
 VERSIONS = ("0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0")
 _EARLIEST = "0.3.0"
 
@@ -26,7 +26,7 @@ class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, for
 
 
 class DeviceNode(_Part):
-    """A device node to make in the container; engines stat ``host_path`` unless type and numbers are given."""
+    """A device node to create in the container. Engines stat ``host_path`` unless type and numbers are given."""
 
     path: str
     host_path: str = ""
@@ -40,7 +40,7 @@ class DeviceNode(_Part):
 
 
 class Mount(_Part):
-    """Something of the host to mount into the container."""
+    """A mount of a host path into the container."""
 
     host_path: str
     container_path: str
@@ -69,14 +69,14 @@ class IntelRdt(_Part):
 
 
 class NetDevice(_Part):
-    """A network interface of the host to move into the container."""
+    """A network interface of the host that is moved into the container."""
 
     host_interface_name: str
     name: str
 
 
 class ContainerEdits(_Part):
-    """What is done to a container that gets a device."""
+    """The changes to a container that gets a device."""
 
     env: tuple[str, ...] = ()
     device_nodes: tuple[DeviceNode, ...] = ()
@@ -87,7 +87,7 @@ class ContainerEdits(_Part):
     additional_gids: tuple[int, ...] = ()
 
     def merged(self, other: "ContainerEdits") -> "ContainerEdits":
-        """Both edits, ``other``'s after these; of Intel RDT settings the later ones stand."""
+        """Return both edits, ``other``'s last. The later Intel RDT settings take precedence."""
         return ContainerEdits(
             env=self.env + other.env,
             device_nodes=self.device_nodes + other.device_nodes,
@@ -99,7 +99,7 @@ class ContainerEdits(_Part):
         )
 
     def environment(self) -> dict[str, str]:
-        """The environment variables; of two with one name the later stands."""
+        """Return the environment variables. The later one of two with the same name takes precedence."""
         return dict(entry.partition("=")[::2] for entry in self.env)
 
 
@@ -121,7 +121,7 @@ class Spec(_Part):
     annotations: dict[str, str] = msgspec.field(default_factory=dict)
 
     def validate(self) -> None:
-        """Check what the specification demands.
+        """Check the requirements of the specification.
 
         Raises:
             SpecError: it is broken; the message says where.
@@ -175,7 +175,7 @@ def _check_edits(edits: ContainerEdits, where: str) -> None:
 
 
 def minimum_version(spec: Spec) -> str:
-    """The lowest CDI version that can express ``spec``: what goes into the file, as older engines refuse more."""
+    """Return the lowest CDI version that can express ``spec``. It is written to the file for older engines."""
     edits = [spec.container_edits, *(device.container_edits for device in spec.devices)]
     rdt = [edit.intel_rdt for edit in edits if edit.intel_rdt is not None]
     if any(edit.net_devices for edit in edits) or any(
@@ -200,7 +200,7 @@ def minimum_version(spec: Spec) -> str:
 
 
 def to_document(spec: Spec) -> dict[str, Any]:
-    """The spec as plain data in the file's order: version and kind first."""
+    """Return the spec as plain data in the file's order: version and kind first."""
     plain: dict[str, Any] = msgspec.to_builtins(spec)
     ordered: dict[str, Any] = {
         key: plain[key] for key in ("cdiVersion", "kind", "annotations") if key in plain

@@ -1,4 +1,4 @@
-"""CDI spec files: written whole or not at all, named so that no other writer's are touched (pkg/cdi/spec.go)."""
+"""CDI spec files: written atomically, and named so that files of other writers are not touched (pkg/cdi/spec.go)."""
 
 import functools
 import os
@@ -16,7 +16,8 @@ from dra_shared.yamltext import YamlError, load
 from dra_driverkit.cdi.spec import ContainerEdits, Spec, SpecError, minimum_version, to_document
 from dra_driverkit.files import check_space
 
-#: How many specs are remembered by their text: containers read them a moment after their claim was prepared.
+# The number of parsed specs that are cached by their text. Containers read a spec just after its claim was
+# prepared.
 _MOST_WRITTEN = 256
 _written: OrderedDict[bytes, Spec] = OrderedDict()
 _log = logger(__name__)
@@ -24,12 +25,12 @@ _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def transient_name(vendor: str, class_: str, transient_id: str) -> str:
-    """The file name, without suffix, of the spec made for ``transient_id`` (a claim's UID)."""
+    """Return the file name, without suffix, of the spec for ``transient_id`` (a claim's UID)."""
     return f"{vendor}-{class_}_{transient_id.replace('/', '_')}"
 
 
 def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) -> Path:
-    """Write ``spec`` to ``directory/name.yaml`` by an atomic rename.
+    """Write ``spec`` to ``directory/name.yaml`` with an atomic rename.
 
     With ``durable`` the file survives a power cut from then on; without, as upstream's library has it, it may be lost.
     The version is set to the lowest that can express the spec.
@@ -70,7 +71,7 @@ def _text(spec: Spec) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _common(edits: ContainerEdits) -> bytes:
-    """The end of a spec's text: what its devices have in common is equal in the specs of all claims."""
+    """Return the end of a spec's text, which is equal for all claims: the common edits of its devices."""
     plain = msgspec.to_builtins(edits)
     return _dumped({"containerEdits": plain}) if plain else b""
 
@@ -81,14 +82,14 @@ def _dumped(document: dict[str, Any]) -> bytes:
 
 
 def remove_spec(directory: Path, name: str) -> None:
-    """Remove the spec file ``name``, if there is one."""
+    """Remove the spec file ``name`` if it exists."""
     (directory / f"{name}.yaml").unlink(missing_ok=True)
 
 
 def remove_unknown_specs(directory: Path, vendor: str, class_: str, known: Container[str]) -> None:
-    """Remove transient specs whose ID is not known, and files whose writing was cut off.
+    """Remove transient specs with unknown IDs, and partially written files.
 
-    A driver calls it when it starts: nothing else would ever remove them.
+    A driver calls it at its start, because nothing else would ever remove them.
     """
     prefix = transient_name(vendor, class_, "")
     for path in directory.glob(f"{prefix}*.yaml"):
@@ -101,7 +102,7 @@ def remove_unknown_specs(directory: Path, vendor: str, class_: str, known: Conta
 
 
 def read_spec(path: Path) -> Spec:
-    """The spec in a YAML or JSON file.
+    """Read the spec in a YAML or JSON file.
 
     Raises:
         SpecError: the file is not a valid CDI spec.

@@ -1,5 +1,5 @@
-"""DRA drivers: what finds a node's devices, publishes them and prepares claims.
+"""DRA drivers: they discover a node's devices, publish them and prepare claims.
 
-A driver meets the kubelet only over the sockets of ``server.DriverServer``; ``catalog`` names the drivers that
-can be asked for.
+A driver talks to the kubelet only over the sockets of ``server.DriverServer``. ``catalog`` lists the
+available drivers.
 """

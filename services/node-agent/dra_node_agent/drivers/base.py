@@ -1,4 +1,4 @@
-"""What a driver is: something that can be started on nodes. :mod:`dra_node_agent.drivers.catalog` lists them."""
+"""The interface of a driver that can be started on nodes. :mod:`dra_node_agent.drivers.catalog` lists the drivers."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DriverNode:
-    """A node as a driver needs it.
+    """The node that a driver runs on.
 
     Args:
         kubelet_root: the kubelet's directory on that node.
@@ -50,12 +50,12 @@ class DriverNode:
     instance: str = ""
 
     def directories(self, driver: str) -> Directories:
-        """Where the driver of that name has its files."""
+        """Return the directories of the driver with that name."""
         return Directories.below(driver, self.kubelet_root, self.cdi_directory, durable=self.durable)
 
 
 class RunningDriver(Protocol):
-    """A driver or device plugin on a node, within its context."""
+    """A driver or device plugin that runs on a node, within its context."""
 
     async def published(self) -> None:
         """Wait until its devices are published: its slices are in the API server, or the kubelet has registered it."""
@@ -73,11 +73,11 @@ class Driver(Protocol):
     by_environment: bool
 
     def device_classes(self) -> list[DeviceClass]:
-        """The classes that come with it."""
+        """Return the device classes that come with it."""
         ...
 
     def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[RunningDriver]:
-        """The driver on a node: serves, publishes and prepares within the context.
+        """Return a context in which the driver serves, publishes and prepares on the node.
 
         Raises:
             DriverConfigError: it cannot run there with its options.
@@ -87,29 +87,29 @@ class Driver(Protocol):
 
 @runtime_checkable
 class Repairable(Protocol):
-    """A running driver that holds faults against its devices until somebody repairs them."""
+    """A running driver that keeps faults of its devices until someone repairs them."""
 
     async def repaired(self) -> None:
-        """All devices work again: forget what was wrong with them."""
+        """Forget the faults of all devices, because they work again."""
         ...
 
 
 @runtime_checkable
 class Machines(Protocol):
-    """What knows the machines below a driver: simulated GPUs, the labels of their nodes, their container runtime."""
+    """The machines below a driver: simulated GPUs, the labels of their nodes, their container runtime."""
 
     def system(self, node_name: str, /) -> "SimulatedSystem | None":
-        """The node's simulated machine; None where it is real."""
+        """Return the node's simulated machine, or None if it is real."""
         ...
 
     def labels(self, node_name: str, started: datetime, /) -> dict[str, str]:
-        """The labels that feature discovery gives the node."""
+        """Return the labels that feature discovery gives the node."""
         ...
 
     def environment_edits(
         self, node_name: str, environment: Mapping[str, str], mounts: Sequence[str], /
     ) -> ContainerEdits:
-        """What the vendor's container runtime does for a container with this environment and these mounts."""
+        """Return the edits of the vendor's container runtime for a container with this environment and these mounts."""
         ...
 
 

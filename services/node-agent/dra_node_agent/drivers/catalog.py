@@ -1,4 +1,4 @@
-"""The drivers that a node can run: one entry each, or a profile's file. Everything else finds drivers here."""
+"""The drivers that a node can run: one entry for each, or a profile's file. All other modules find drivers here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,26 +54,26 @@ DRIVERS: Mapping[str, DriverEntry] = {
     ),
     NVIDIA_PLUGIN: DriverEntry(NvidiaPluginFactory, plugin.OPTIONS, plugin.from_environment, machines=True),
 }
-#: Whose machines nodes have if all drivers are someone else's.
+# The driver whose machines nodes have if all drivers are external.
 _DEFAULT = NVIDIA
 
 
 def driver_options() -> list[DriverOption]:
-    """The options of all drivers."""
+    """Return the options of all drivers."""
     return [option for entry in DRIVERS.values() for option in entry.options]
 
 
 def option_values(name: str, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The options of the driver called ``name`` from the environment of its container."""
+    """Return the options of the driver ``name`` from the environment of its container."""
     entry = DRIVERS.get(name)
     return {} if entry is None else entry.from_environment(environment)
 
 
 def default_drivers(options: DriverOptions) -> tuple[str, ...]:
-    """The drivers of nodes for which none is named: NVIDIA's for their GPUs, and the other for those in an NVLink rack.
+    """Return the default drivers of nodes: NVIDIA's for GPUs, and the one for compute domains in an NVLink rack.
 
     Raises:
-        DriverConfigError: there can be no such machines.
+        DriverConfigError: such machines cannot exist.
     """
     machines = DRIVERS[_DEFAULT].make(options)
     in_rack = isinstance(machines, NvidiaMachines) and machines.in_rack()
@@ -81,10 +81,10 @@ def default_drivers(options: DriverOptions) -> tuple[str, ...]:
 
 
 def find_driver(name: str, options: DriverOptions) -> Driver:
-    """The driver called ``name``, or the profile in the file of that path, perhaps followed by ``:variant``.
+    """Return the driver ``name``, or the profile in the file at that path, which ``:variant`` may follow.
 
     Raises:
-        DriverConfigError: there is none; the message lists what there is. Or its options are wrong.
+        DriverConfigError: it does not exist and the message lists the known ones, or its options are wrong.
     """
     if name in DRIVERS:
         return DRIVERS[name].make(options)
@@ -97,7 +97,7 @@ def find_driver(name: str, options: DriverOptions) -> Driver:
 
 
 def find_machines(drivers: Sequence[Driver], options: DriverOptions) -> Machines | None:
-    """What knows the nodes' machines: one of the drivers; where there are none, their own may come later.
+    """Return the driver that knows the nodes' machines. Without drivers, the default one is used.
 
     Raises:
         DriverConfigError: the options are wrong.
@@ -108,13 +108,13 @@ def find_machines(drivers: Sequence[Driver], options: DriverOptions) -> Machines
 
 
 def needs_machines(name: str) -> bool:
-    """Whether the driver called ``name`` runs only where its machines are."""
+    """True if the driver ``name`` can only run on its own kind of machines."""
     entry = DRIVERS.get(name)
     return entry is not None and entry.machines
 
 
 async def ensure_device_classes(client: Client, drivers: list[Driver]) -> None:
-    """Create the drivers' DeviceClasses that do not exist; those that do stay as they are.
+    """Create the drivers' DeviceClasses that do not exist. Existing ones are not changed.
 
     Raises:
         ApiError: the API server rejects one.

@@ -1,7 +1,7 @@
 """A device plugin's side of the kubelet's protocol (k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1).
 
-One gRPC server on a socket in the kubelet's ``device-plugins`` directory for each resource. It registers on
-``kubelet.sock``, and again whenever that is a new file: a kubelet that restarts knows no plugins.
+One gRPC server for each resource, on a socket in the kubelet's ``device-plugins`` directory. It registers on
+``kubelet.sock``, and again whenever that is a new file, because a restarted kubelet knows no plugins.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ DIRECTORY = "device-plugins"
 KUBELET_SOCKET = "kubelet.sock"
 VERSION = "v1beta1"
 
-# In seconds: how often the kubelet's socket is looked at, and how long a registration may take.
+# In seconds: the interval at which the kubelet's socket is checked, and the timeout of a registration.
 _LOOK_EVERY = 1.0
 _REGISTER_SECONDS = 5.0
 _STOP_GRACE = 0.2
@@ -42,7 +42,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class PluginDevice:
-    """A device as the kubelet sees it."""
+    """A device from the kubelet's point of view."""
 
     id: str
     healthy: bool = True
@@ -51,7 +51,7 @@ class PluginDevice:
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a container gets with the devices that are allocated to it."""
+    """The effects of allocated devices on a container."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[Mount] = ()
@@ -61,7 +61,7 @@ class Allocation:
 
 
 class AllocationError(Exception):
-    """Devices cannot be allocated; the message goes to the kubelet and into the pod's status."""
+    """Devices cannot be allocated. The message goes to the kubelet and into the pod's status."""
 
 
 class DevicePlugin(Protocol):
@@ -72,20 +72,20 @@ class DevicePlugin(Protocol):
     prefers: bool
 
     def devices(self) -> Sequence[PluginDevice]:
-        """All devices, as they are now."""
+        """Return all devices in their current state."""
         ...
 
     def allocate(self, ids: Sequence[str]) -> Allocation:
-        """What a container with these devices gets; raises AllocationError."""
+        """Return the allocation for a container with these devices. Raises AllocationError."""
         ...
 
     def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
-        """Which of the available devices go best with the required ones; raises AllocationError."""
+        """Return those available devices that fit best with the required ones. Raises AllocationError."""
         ...
 
 
 class DevicePluginServer:
-    """Serves one resource on a node: an ``async with`` object."""
+    """Serves one resource on a node. An ``async with`` object."""
 
     def __init__(self, plugin: DevicePlugin, kubelet_root: Path, clock: Clock) -> None:
         self._plugin = plugin
@@ -99,7 +99,7 @@ class DevicePluginServer:
 
     @property
     def socket(self) -> Path:
-        """Where it listens."""
+        """The socket that it listens on."""
         return self._directory / self._plugin.socket
 
     async def __aenter__(self) -> Self:
@@ -124,13 +124,13 @@ class DevicePluginServer:
         self.socket.unlink(missing_ok=True)
 
     async def changed(self) -> None:
-        """Send the kubelet the devices once more: some are not as they were."""
+        """Send the devices to the kubelet again, because some have changed."""
         async with self._changed:
             self._version += 1
             self._changed.notify_all()
 
     async def lists(self) -> AsyncIterator[Sequence[PluginDevice]]:
-        """The devices: now, and after each change."""
+        """Yield the devices now and after each change."""
         while True:
             shown = self._version
             yield self._plugin.devices()
@@ -142,7 +142,7 @@ class DevicePluginServer:
         known: tuple[int, int] | None = None
         while True:
             found = _identity(self._directory / KUBELET_SOCKET)
-            # Plugins' sockets are removed by a kubelet that starts: then there is nothing that could be called.
+            # A kubelet that starts removes the sockets of plugins, after which it cannot call this plugin.
             gone = not self.socket.exists()
             if gone:
                 _log.info("the socket of a device plugin was removed", socket=str(self.socket))
@@ -265,7 +265,7 @@ def _answer(allocation: Allocation) -> pb.ContainerAllocateResponse:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file is there: a socket that was made again is another."""
+    """Return an identity of the file. A socket that was created again has another one."""
     try:
         found = path.stat()
     except OSError:

@@ -1,7 +1,7 @@
-"""JSON as Go's encoding/json writes it, and the checksum that the kubelet's checkpoint manager takes of it.
+"""JSON in the form of Go's encoding/json, and the checksum of the kubelet's checkpoint manager.
 
-A checkpoint's checksum covers its bytes, which a Go driver encodes again from its structs when it reads the file. To
-be valid for both, ours must have the same bytes: struct fields in Go's order, HTML characters escaped.
+A checkpoint's checksum covers its bytes, which a Go driver encodes again from its structs when it reads the
+file. To be valid for both, our bytes must be the same: struct fields in Go's order, HTML characters escaped.
 """
 
 import functools
@@ -17,10 +17,10 @@ _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 _FNV_PRIME_INVERSE = pow(_FNV_PRIME, -1, 1 << 32)
 _MASK = 0xFFFFFFFF
-# Names of members and what is between them, which all claims have in common; UIDs and times have digits.
+# Names of members and the text between them, which all claims share. UIDs and times contain digits.
 _WORDS = re.compile(rb'("[^0-9]{10,}")')
 
-# Field order of k8s.io/api/resource/v1 (types.go); a name leads to the order inside it.
+# Field order of k8s.io/api/resource/v1 (types.go). The value of a name is the order inside it.
 _TOLERATION: dict[str, Any] = dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"))
 _RESULT: dict[str, Any] = {
     **dict.fromkeys(("request", "driver", "pool", "device", "adminAccess")),
@@ -50,7 +50,7 @@ _STATUS: dict[str, Any] = {
 
 
 def dumps(value: Any) -> bytes:
-    """``value`` (dicts in the order of their struct, lists, scalars) as compact JSON with Go's escapes."""
+    """Encode ``value`` (dicts in the order of their struct, lists, scalars) as compact JSON with Go's escapes."""
     text = msgspec.json.encode(value).decode()
     for character, escape in (("&", "\\u0026"), ("<", "\\u003c"), (">", "\\u003e"), ("\u2028", "\\u2028")):
         text = text.replace(character, escape)
@@ -58,24 +58,24 @@ def dumps(value: Any) -> bytes:
 
 
 def claim_status(status: ResourceClaimStatus) -> dict[str, Any]:
-    """A claim's status as plain data in the order of Go's struct."""
+    """Return a claim's status as plain data in the order of Go's struct."""
     ordered: dict[str, Any] = _ordered(msgspec.to_builtins(status), _STATUS)
     return ordered
 
 
 class Checksum:
-    """The checksum of a checkpoint's JSON: FNV-1a over how go-spew prints a byte slice.
+    """The checksum of a checkpoint's JSON: FNV-1a over go-spew's output for a byte slice.
 
-    A checkpoint changes by a claim at a time, so texts begin as those before did. They come in parts, and parts at the
-    beginning that are as they were are not hashed again.
+    A checkpoint usually changes by one claim, so successive texts have the same beginning. Texts are passed
+    in parts, and unchanged parts at the beginning are not hashed again.
     """
 
     def __init__(self) -> None:
-        # What is known of the last text's parts: a digest of each, and the hash after it.
+        # For each part of the last text: its digest, and the hash after it.
         self._known: list[tuple[bytes, int]] = []
 
     def of(self, parts: Iterable[bytes]) -> int:
-        """The checksum of the parts' text."""
+        """Return the checksum of the parts' text."""
         known, self._known = iter(self._known), []
         value, same, printed = _START, True, False
         for part in parts:
@@ -85,12 +85,12 @@ class Checksum:
             value = before[1] if before is not None and same else _hashed(value, part)
             printed = printed or bool(part)
             self._known.append((digest, value))
-        # The last number is followed by the bracket, not by the blank that its token carries.
+        # The last number is followed by the bracket instead of the space that its token includes.
         return _plain_fnv(_without_blank(value) if printed else value, b"]")
 
 
 def checksum(data: bytes) -> int:
-    """The checksum of a whole text."""
+    """Return the checksum of a whole text."""
     return Checksum().of([data])
 
 
@@ -122,9 +122,9 @@ _START = _plain_fnv(_FNV_OFFSET, b"([]uint8)[")
 
 @functools.cache
 def _tokens() -> list[tuple[int, tuple[int, ...]]]:
-    """For each byte the factor of its printed number with its blank, and the offset by the hash's low byte before it.
+    """Return for each byte the factor of its printed number with a space, and the offset by the hash's low byte.
 
-    One step of FNV-1a changes the hash by an amount that depends on its low byte alone.
+    One step of FNV-1a changes the hash by an amount that depends only on its low byte.
     """
     return [_token(f"{byte} ".encode()) for byte in range(256)]
 
@@ -135,7 +135,7 @@ def _token(text: bytes) -> tuple[int, tuple[int, ...]]:
 
 
 def _hashed(value: int, part: bytes) -> int:
-    """The hash after the bytes' printed numbers, each with its blank."""
+    """Return the hash after the bytes' printed numbers, each followed by a space."""
     for number, piece in enumerate(_WORDS.split(part)):
         if number % 2:
             factor, offset = _of_words(piece, value & 0xFF)
@@ -147,7 +147,7 @@ def _hashed(value: int, part: bytes) -> int:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _of_words(piece: bytes, low: int) -> tuple[int, int]:
-    """(factor, offset) such that a hash with that low byte becomes ``hash * factor + offset`` after ``piece``."""
+    """Return (factor, offset): a hash with that low byte becomes ``hash * factor + offset`` after ``piece``."""
     factor = 1
     for byte in piece:
         factor = (factor * _tokens()[byte][0]) & _MASK

@@ -1,4 +1,4 @@
-"""Which nodes a driver runs on: ``NAME`` is every node, ``NAME@0,2-4`` those numbers of the agent's nodes."""
+"""The nodes that a driver runs on: ``NAME`` is every node, ``NAME@0,2-4`` the agent's nodes with these numbers."""
 
 import re
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ _PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 @dataclass(frozen=True)
 class Placement:
-    """A driver's name, and the numbers of its nodes; None for all."""
+    """A driver's name, and the numbers of its nodes, or None for all."""
 
     name: str
     nodes: frozenset[int] | None = None
 
     def includes(self, node: int) -> bool:
-        """Whether the driver runs on the node of that number."""
+        """True if the driver runs on the node with that number."""
         return self.nodes is None or node in self.nodes
 
 
 def placed(text: str, count: int) -> Placement:
-    """What ``--driver`` says, for ``count`` nodes.
+    """Parse the value of ``--driver`` for ``count`` nodes.
 
     Raises:
-        DriverConfigError: the nodes are not numbers, or there are no such nodes.
+        DriverConfigError: the nodes are not numbers, or do not exist.
     """
     name, at, where = text.rpartition("@")
     if not at:

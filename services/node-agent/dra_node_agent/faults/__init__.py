@@ -1,4 +1,5 @@
-"""Faults on demand of nodes: of their devices, drivers, kubelets and clocks, each for a time.
+"""Faults of nodes on demand: of their devices, drivers, kubelets and clocks, each for a limited time.
 
-``devices`` and ``nodes`` have them, ``routes`` serves them at ``/faults`` of the node agent. No counterpart upstream.
+``devices`` and ``nodes`` implement them, ``routes`` serves them at ``/faults`` of the node agent. No
+counterpart upstream.
 """

@@ -1,4 +1,4 @@
-"""Faults of simulated GPUs: errors, losses, partitions that change behind the driver, memory that is full."""
+"""Faults of simulated GPUs: errors, losses, partitions that change behind the driver, full memory."""
 
 import contextlib
 import functools
@@ -14,20 +14,20 @@ from dra_node_agent.nvml.system import NO_INSTANCE, Process
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedGpu, SimulatedSystem
 
-#: The process that fills the memory; no real one has this id.
+# The id of the process that fills the memory. No real process has this id.
 _PID = (1 << 22) + 1
 _MIB = 1024 * 1024
-#: Drivers taint a whole node for a GPU that is lost, and what is repaired is repaired for all of its devices.
+# Drivers taint a whole node for a lost GPU, and a repair applies to all of its devices.
 _TAINTING = frozenset({"xid", "gpu-lost"})
 
 
 class GpuNode(Protocol):
-    """A node as faults of its devices see it."""
+    """The interface of a node for faults of its devices."""
 
     remains: Remains
 
     async def repaired(self) -> None:
-        """The devices work again: drivers take their taints away."""
+        """Remove the drivers' taints, because the devices work again."""
         ...
 
 
@@ -49,7 +49,7 @@ class DeviceFaults:
         self._working: list[Fault] = []
 
     def strikes(self) -> dict[str, Strike]:
-        """The faults by name."""
+        """Return the faults by name."""
         strikes: dict[str, Strike] = {
             "xid": self._xid,
             "ecc": self._ecc,
@@ -61,7 +61,7 @@ class DeviceFaults:
 
     @contextlib.asynccontextmanager
     async def _alone(self, strike: Strike, fault: Fault) -> AsyncIterator[None]:
-        """The fault, unless another one is at work that would end with it, or be taken for it.
+        """Run the fault unless another one is active that would interfere with it.
 
         Raises:
             FaultError: there is one.
@@ -84,12 +84,12 @@ class DeviceFaults:
     @contextlib.asynccontextmanager
     async def _xid(self, fault: Fault) -> AsyncIterator[None]:
         node, system, gpu = self._gpu(fault)
-        # A GPU in MIG mode has no programs of its own, and drivers ignore what it reports of the whole.
+        # A GPU in MIG mode has no processes of its own, and drivers ignore its reports about the whole GPU.
         with system.lock:
             place = next(
                 ((whole.id, part.id) for whole, part in gpu.mig_devices()), (NO_INSTANCE, NO_INSTANCE)
             )
-        # Drivers remember an XID until the machine boots, even if the agent starts again.
+        # Drivers remember an XID until the machine reboots, even if the agent restarts.
         with node.remains.devices():
             system.inject_xid(fault.gpu, fault.xid, *place)
             try:
@@ -129,7 +129,7 @@ class DeviceFaults:
             yield
         finally:
             with system.lock:
-                # What somebody made meanwhile goes: the old partitions are those that claims know.
+                # Remove partitions that someone created meanwhile, because claims know the old ones.
                 gpu.instances.clear()
                 gpu.instances.update(before)
 

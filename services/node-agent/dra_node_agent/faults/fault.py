@@ -1,4 +1,4 @@
-"""A fault of a node as it is asked for, and what strikes and repairs are."""
+"""A requested fault of a node, and the functions that cause and undo it."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -11,7 +11,7 @@ _LAST_XID = 1024
 
 
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """What goes wrong on ``node`` for ``seconds``.
+    """A fault of ``node`` for ``seconds``.
 
     Args:
         driver: which driver's calls; empty for every one's.
@@ -40,5 +40,5 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
             raise ValueError(f"xid: must be from 1 to {_LAST_XID}")
 
 
-#: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
+# Causes a fault within its context and undoes it at the end. Entering it raises FaultError.
 Strike = Callable[[Fault], AbstractAsyncContextManager[Count | None]]

@@ -1,4 +1,4 @@
-"""Faults of nodes: their drivers, kubelets, disks, clocks and their word to the API server."""
+"""Faults of nodes: their drivers, kubelets, disks, clocks and their reports to the API server."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -32,7 +32,7 @@ _log = logger(__name__)
 
 
 class NodeClock:
-    """A node's clock, which may be ahead of the others'; time passes as it does for them."""
+    """A node's clock, which may be ahead of other clocks and runs at the same speed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -49,7 +49,7 @@ class NodeClock:
 
 
 class TickingNodeClock(NodeClock):
-    """A node's clock whose time passes by itself."""
+    """A node's clock over a clock that advances by itself."""
 
     def __init__(self, clock: TickingClock) -> None:
         super().__init__(clock)
@@ -60,12 +60,12 @@ class TickingNodeClock(NodeClock):
 
 
 def node_clock(clock: Clock) -> NodeClock:
-    """A clock for one node, over the agent's."""
+    """Return a clock for one node, based on the agent's."""
     return TickingNodeClock(clock) if is_ticking(clock) else NodeClock(clock)
 
 
 class FaultyNode(Protocol):
-    """A node as faults see it.
+    """The interface of a node for faults.
 
     Args:
         home: all of its files.
@@ -84,43 +84,43 @@ class FaultyNode(Protocol):
 
     @property
     def runs(self) -> bool:
-        """Whether its kubelet runs."""
+        """True if its kubelet is running."""
         ...
 
     def own_drivers(self) -> Collection[str]:
-        """The names of the DRA drivers that the agent runs there."""
+        """Return the names of the DRA drivers that the agent runs there."""
         ...
 
     def registered_drivers(self) -> Collection[str]:
-        """The names of those that are registered with the kubelet, wherever they run."""
+        """Return the names of the drivers registered with the kubelet, wherever they run."""
         ...
 
     def driver_away(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Within it the driver does not run; an empty name is every driver."""
+        """Stop the driver inside the context. An empty name means every driver."""
         ...
 
     async def stop_kubelet(self) -> None:
-        """End the kubelet; its containers stay."""
+        """Stop the kubelet. Its containers keep running."""
         ...
 
     async def start_kubelet(self) -> None:
-        """Start a new one in its place; raises DraError where its checkpoint is damaged."""
+        """Start a new kubelet. Raises DraError if its checkpoint is damaged."""
         ...
 
     async def delete_node(self) -> None:
-        """Delete the Node object, as a cloud provider does whose machine is gone."""
+        """Delete the Node object, like a cloud provider whose machine was removed."""
         ...
 
 
 class NodeFaults:
-    """Faults of an agent's nodes; ``node`` gives one by name, None where there is none."""
+    """Faults of an agent's nodes. ``node`` returns a node by name, or None."""
 
     def __init__(self, node: Callable[[str], FaultyNode | None]) -> None:
         self._find = node
         self._checkpoints: set[str] = set()
 
     def strikes(self) -> dict[str, Strike]:
-        """The faults by name."""
+        """Return the faults by name."""
         return {
             **dict.fromkeys(_CALLS, self._call),
             "driver-crash": self._driver_crash,
@@ -159,10 +159,10 @@ class NodeFaults:
 
     @contextlib.asynccontextmanager
     async def _checkpoint_lost(self, fault: Fault) -> AsyncIterator[None]:
-        """The kubelet runs without its checkpoint until it is found again.
+        """Run the kubelet without its checkpoint until the end of the fault.
 
-        As upstream's it does not prepare the claims of containers that run again, and cannot unprepare what it does
-        not know: drivers keep those devices until then.
+        Like upstream's, it does not prepare the claims of running containers, and cannot unprepare unknown
+        ones. Drivers keep those devices until then.
         """
         node = self._node(fault)
         async with self._checkpoint_of(node, fault.node) as file:
@@ -175,7 +175,7 @@ class NodeFaults:
 
     @contextlib.asynccontextmanager
     async def _checkpoint_corrupt(self, fault: Fault) -> AsyncIterator[None]:
-        """The kubelet does not start with it, until the file is as it was."""
+        """Damage the checkpoint until the end of the fault, so that the kubelet does not start."""
         node = self._node(fault)
         async with self._checkpoint_of(node, fault.node) as file:
             file.write_bytes(b"{")
@@ -189,10 +189,10 @@ class NodeFaults:
 
     @contextlib.asynccontextmanager
     async def _checkpoint_of(self, node: FaultyNode, name: str) -> AsyncIterator[Path]:
-        """The checkpoint of a kubelet that is stopped; at the end it is put back, and the kubelet starts again.
+        """Yield the checkpoint of the stopped kubelet. At the end it is restored, and the kubelet starts again.
 
         Raises:
-            FaultError: another fault has it.
+            FaultError: another fault uses it.
         """
         if name in self._checkpoints:
             raise FaultError(f"node {name!r}: its checkpoint is lost or damaged already")
@@ -244,10 +244,10 @@ class NodeFaults:
 
 
 def _check_driver(fault: Fault, drivers: Iterable[str], others: Iterable[str] = ()) -> None:
-    """See that the node has the driver that the fault names, or any where it names none.
+    """Check that the node has the driver that the fault names, or any driver if it names none.
 
     Raises:
-        FaultError: it has not; ``others`` are drivers that run, which the fault cannot strike.
+        FaultError: it does not; ``others`` are drivers that run, but that the fault cannot affect.
     """
     known = sorted(drivers)
     if fault.driver in known or (known and not fault.driver):

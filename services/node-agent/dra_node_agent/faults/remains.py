@@ -1,6 +1,7 @@
-"""What a fault leaves on a node's disk, and its end: the fault's own, or the next agent's where this one is killed.
+"""The traces of a fault on a node's disk, and their removal by the fault itself or by the next agent.
 
-A note of it is on the disk before the fault begins.
+The next agent removes them if this one is killed. The note about a fault is on the disk before the fault
+begins.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ _CHECKPOINT, _DEVICES = "fault-checkpoint", "fault-devices"
 
 
 class Remains:
-    """Those of one node, whose files are in ``home`` and whose kubelet's are in ``root``."""
+    """The remains of one node, with its files in ``home`` and its kubelet's in ``root``."""
 
     def __init__(self, home: Path, root: Path) -> None:
         self._file = root / STATE_FILE
@@ -21,14 +22,14 @@ class Remains:
         self._devices = home / _DEVICES
 
     def note_checkpoint(self) -> None:
-        """Keep the kubelet's checkpoint as it is, before it is lost or damaged."""
-        # As a whole or not at all; the node's disk may be full on demand, and this is not the node's.
+        """Save a copy of the kubelet's checkpoint before it is lost or damaged."""
+        # Write atomically. Do not use the helper, which simulates a full disk of the node.
         made = self._checkpoint.with_suffix(".tmp")
         made.write_bytes(self._file.read_bytes())
         made.replace(self._checkpoint)
 
     def restore_checkpoint(self) -> bool:
-        """Put back the checkpoint that was noted, with what a kubelet without it knows since; whether there was one."""
+        """Restore the saved checkpoint, merged with later claims. Return True if there was one."""
         try:
             before = self._checkpoint.read_bytes()
         except FileNotFoundError:
@@ -39,19 +40,19 @@ class Remains:
 
     @contextlib.contextmanager
     def devices(self) -> Iterator[None]:
-        """Within it drivers hold something against the node's devices; it ends when they have forgotten that."""
+        """Note inside the context that drivers remember a fault of the node's devices."""
         self._devices.touch()
         yield
         self._devices.unlink(missing_ok=True)
 
     @property
     def has_devices(self) -> bool:
-        """Whether an agent was killed before its drivers had forgotten."""
+        """True if an agent was killed before its drivers had forgotten a fault."""
         return self._devices.exists()
 
 
 def _merged(before: bytes, file: Path) -> bytes:
-    """A checkpoint with the claims of two; those that both have are as in the file, which may be lost or damaged."""
+    """Return a checkpoint with the claims of both. For common claims the file wins, which may be lost or damaged."""
     try:
         later = decode(file.read_bytes())
     except (FileNotFoundError, CheckpointError):

@@ -1,4 +1,4 @@
-"""The node agent's ``/faults``: POST begins a fault, GET shows those at work or one, DELETE ends all or one."""
+"""The node agent's ``/faults``: POST starts a fault, GET lists active faults or shows one, DELETE ends all or one."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,13 @@ _decoder = msgspec.json.Decoder(Fault)
 
 
 class FaultRoutes:
-    """Answers for a board, as the API server's ``/faults`` does for its own."""
+    """Serves a board of faults, like the API server's ``/faults``."""
 
     def __init__(self, board: FaultBoard[Fault]) -> None:
         self._board = board
 
     def routes(self) -> "Mapping[str, Callable[[Any], Awaitable[Any]]]":
-        """The endpoints by method and path."""
+        """Return the endpoints by method and path."""
         return {
             f"POST {PATH}": self._begin,
             f"GET {PATH}": self._list,

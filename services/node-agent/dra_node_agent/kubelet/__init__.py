@@ -1,1 +1,1 @@
-"""A kubelet for simulated nodes: it runs the pods bound to its node and speaks the real kubelet's protocols."""
+"""A kubelet for simulated nodes: it runs the pods bound to its node and uses the real kubelet's protocols."""

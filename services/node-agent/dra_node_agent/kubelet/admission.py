@@ -1,4 +1,4 @@
-"""Whether a node takes a pod that was bound to it, by the scheduler or by hand (pkg/kubelet/lifecycle/predicate.go)."""
+"""Admission of a pod that was bound to a node by the scheduler or by hand (pkg/kubelet/lifecycle/predicate.go)."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -13,15 +13,15 @@ from dra_node_agent.kubelet.claimamounts import milli
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 
 Allocate = Callable[[Pod, Container], Awaitable[None]]
-"""Allocates a container's devices; raises DeviceError."""
+"""Allocates a container's devices. Raises DeviceError."""
 
 
-#: The reason to refuse a pod that selects other nodes.
+# The reason to reject a pod that selects other nodes.
 NODE_AFFINITY = "NodeAffinity"
 
 
 class Rejected(Exception):
-    """The node refuses the pod, which then has failed for ``reason``."""
+    """The node rejects the pod, which then fails with ``reason``."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class Rejected(Exception):
 
 
 async def admit_allocated(pod: Pod, allocate: Allocate) -> None:
-    """Allocate what the pod's containers need, init containers first (pkg/kubelet/cm/topologymanager, scope container).
+    """Allocate the devices of the pod's containers, init containers first (topology manager's scope container).
 
     Raises:
         Rejected: a container can't have it.
@@ -70,7 +70,7 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) 
             f"Node didn't have enough resource: pods, requested: 1, used: {count - 1}, capacity: {limit}",
         )
     for name, wanted in milli_requests(pod, claims=claims).items():
-        # Extended resources may be backed by claims: the scheduler has seen to those.
+        # Claims may provide extended resources, which the scheduler has checked.
         if name not in ("cpu", "memory", "ephemeral-storage") or not wanted:
             continue
         capacity = Quantity.parse(allocatable.get(name, "0")).milli_value()
@@ -84,9 +84,9 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) 
 
 
 def milli_requests(pod: Pod, *, claims: bool = False) -> Mapping[str, int]:
-    """What the pod asks for, in thousandths: its containers together, or the neediest moment of its start.
+    """Return the pod's requests in thousandths: the maximum of the sum of containers and of each step of its start.
 
-    ``claims``: with what its claims take of the node.
+    ``claims``: include the node resources of its claims.
     """
     total: Counter[str] = Counter()
     for container in pod.spec.containers:

@@ -1,4 +1,4 @@
-"""What bounds pods and containers: the resources of their cgroups, and who is killed first without memory.
+"""The resources of pods' and containers' cgroups, and the order in which the OOM killer kills them.
 
 Follows pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/kuberuntime/kuberuntime_container_linux.go and
 pkg/kubelet/qos/policy.go. What claims bring of CPU, memory and huge pages counts from Kubernetes 1.37 on; as KEP 5517
@@ -41,7 +41,7 @@ class Cgroups:
         self._claims = features.version >= V1_37 and features.enabled("DRANodeAllocatableResources")
 
     def limits(self, pod: Pod, container: Container) -> Mapping[str, str]:
-        """The container's limits with what its claims bring; what it does not limit stays without."""
+        """Return the container's limits including those of its claims. Resources without a limit stay unlimited."""
         brought = self._brought(pod, container)
         return {
             name: _raised(name, value, brought[name]) if brought[name] else value
@@ -49,14 +49,14 @@ class Cgroups:
         }
 
     def raised_limits(self, pod: Pod) -> Mapping[str, Mapping[str, str]]:
-        """The limits of the containers for which claims change them."""
+        """Return the limits of containers that claims change."""
         if not self._claims or not pod.status.node_allocatable_resource_claim_statuses:
             return {}
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         return {container.name: self.limits(pod, container) for container in containers}
 
     def of_container(self, pod: Pod, container: Container) -> LinuxResources:
-        """What the runtime is asked for (LinuxContainerResources of CRI)."""
+        """Return the container's resources for the runtime (LinuxContainerResources of CRI)."""
         requests, brought = milli(container.resources.requests), self._brought(pod, container)
         own, whole = milli(container.resources.limits), milli(_pod_level(pod))
         limits = {name: own[name] + brought[name] if own[name] else whole[name] for name in ("cpu", "memory")}
@@ -71,7 +71,7 @@ class Cgroups:
         )
 
     def of_pod(self, pod: Pod) -> LinuxResources:
-        """What bounds the pod as a whole; limits only where each container has some, or the pod itself."""
+        """Return the limits of the whole pod. They apply only if each container has some, or the pod itself."""
         requests = milli_requests(pod, claims=self._claims)
         limits, quality = self._pod_limits(pod), qos_class(pod)
         bounded = {
@@ -86,7 +86,7 @@ class Cgroups:
         )
 
     def described(self, pod: Pod) -> dict[str, Any]:
-        """The pod's cgroup and those of its containers, in CRI's words."""
+        """Describe the pod's cgroup and those of its containers with CRI's field names."""
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         return {
             "pod": _described(self.of_pod(pod)),
@@ -100,7 +100,7 @@ class Cgroups:
         return claimamounts.of_container(pod, container.name) if self._claims else Counter()
 
     def _pod_limits(self, pod: Pod) -> Counter[str]:
-        """PodLimits of component-helpers."""
+        """Compute PodLimits of component-helpers."""
         total: Counter[str] = Counter()
         for container in pod.spec.containers:
             total.update(milli(container.resources.limits))
@@ -139,7 +139,7 @@ class Cgroups:
         return _bytes(container) + (claimamounts.memory_share(pod, container.name) if self._claims else 0)
 
     def _rest_of_memory(self, pod: Pod) -> int:
-        """What each container has of the pod's own request that no container asks for."""
+        """Return each container's part of the pod-level memory request that no container requests."""
         if pod.spec.resources is None or "memory" not in pod.spec.resources.requests:
             return 0
         containers = (*pod.spec.containers, *pod.spec.init_containers)
@@ -195,7 +195,7 @@ def _whole(thousandths: int) -> int | None:
 
 
 def _pages(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Limits by page size, as the kernel's files are called: ``2MB``, ``1GB``."""
+    """Return the limits by page size, with the names of the kernel's files: ``2MB``, ``1GB``."""
     return {
         f"{name.removeprefix(_HUGE_PAGES).removesuffix('i')}B": _whole(amount) or 0
         for name, amount in amounts.items()

@@ -1,4 +1,4 @@
-"""Checkpoints on disk (pkg/kubelet/checkpointmanager): what is written last is there, whole, after a crash."""
+"""Checkpoints on disk (pkg/kubelet/checkpointmanager): after a crash, the last one is complete."""
 
 import asyncio
 import threading
@@ -9,10 +9,10 @@ from dra_driverkit.files import write_atomically
 
 
 class CheckpointStore:
-    """One checkpoint's file. Concurrent writes share one, and older content never replaces newer."""
+    """One checkpoint's file. Concurrent writes are merged, and older content never replaces newer content."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        # Text takes a third of what a Path does, and each node has a dozen of them.
+        # A string takes a third of the memory of a Path, and each node has a dozen of them.
         self._path = str(path)
         self._durable = durable
         self._wanted = 0
@@ -22,18 +22,18 @@ class CheckpointStore:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return Path(self._path)
 
     def read(self) -> bytes | None:
-        """The content; None where there is no file. Raises OSError."""
+        """Return the content, or None if the file does not exist. Raises OSError."""
         try:
             return self.path.read_bytes()
         except FileNotFoundError:
             return None
 
     async def write(self, content: Callable[[], bytes]) -> None:
-        """Return once what ``content`` gives now, or newer, is on disk. Raises OSError."""
+        """Return once the current result of ``content``, or a newer one, is on disk. Raises OSError."""
         self._wanted += 1
         mine = self._wanted
         async with self._turn:
@@ -46,7 +46,7 @@ class CheckpointStore:
                 self._write(version, data)
 
     def _write(self, version: int, content: bytes) -> None:
-        # A caller that is cancelled leaves its thread running: the lock and the version keep the order.
+        # The thread of a cancelled caller keeps running. The lock and the version keep the order.
         with self._disk:
             if version > self._written:
                 write_atomically(self.path, content, durable=self._durable)

@@ -1,7 +1,7 @@
-"""What of the node's own resources a pod's claims bring it, as the scheduler writes it into the pod's status.
+"""The node resources of a pod's claims, as the scheduler writes them to the pod's status.
 
-``status.nodeAllocatableResourceClaimStatuses`` of the gate DRANodeAllocatableResources (component-helpers' resource
-package). Amounts are in thousandths.
+``status.nodeAllocatableResourceClaimStatuses`` of the gate DRANodeAllocatableResources (component-helpers'
+resource package). Amounts are in thousandths.
 """
 
 from collections import Counter
@@ -12,12 +12,12 @@ from dra_shared.quantity import Quantity
 
 
 def milli(amounts: Mapping[str, str]) -> Counter[str]:
-    """Quantities by name."""
+    """Convert quantities to thousandths by name."""
     return Counter({name: Quantity.parse(value).milli_value() for name, value in amounts.items()})
 
 
 def of_pod(pod: Pod) -> Counter[str]:
-    """All that the pod's claims bring: what stands for a claim once, overhead for the pod and each container."""
+    """Return the amounts of the pod's claims: the mapped amount once, overhead for the pod and each container."""
     total: Counter[str] = Counter()
     for status in pod.status.node_allocatable_resource_claim_statuses:
         total.update(_mapped(status))
@@ -26,7 +26,7 @@ def of_pod(pod: Pod) -> Counter[str]:
 
 
 def of_container(pod: Pod, container: str) -> Counter[str]:
-    """What the container's claims bring it: all of each, because others that share it may leave it all."""
+    """Return the amounts of the container's claims, in full, because other containers may not use their share."""
     total: Counter[str] = Counter()
     for status in _of(pod, container):
         total.update(_mapped(status))
@@ -35,7 +35,7 @@ def of_container(pod: Pod, container: str) -> Counter[str]:
 
 
 def memory_share(pod: Pod, container: str) -> int:
-    """The container's part of the memory that its claims bring, in bytes (getEffectiveContainerMemoryRequest)."""
+    """Return the container's part of its claims' memory in bytes (getEffectiveContainerMemoryRequest)."""
     total = 0
     for status in _of(pod, container):
         users = len(status.containers)
@@ -53,7 +53,7 @@ def _of(pod: Pod, container: str) -> Iterator[NodeAllocatableResourceClaimStatus
 
 
 def _mapped(status: NodeAllocatableResourceClaimStatus) -> Counter[str]:
-    """Kubernetes 1.36 has ``resources`` for it, later versions ``mapping``."""
+    """Return the mapped amounts: ``resources`` in Kubernetes 1.36, ``mapping`` in later versions."""
     total = milli(status.resources)
     for mapped in status.mapping:
         total[mapped.name] += Quantity.parse(mapped.quantity).milli_value()

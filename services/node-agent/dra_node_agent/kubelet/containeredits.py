@@ -1,7 +1,7 @@
-"""What a pod's containers got with their devices: from which claim each CDI device is, and what it brought.
+"""The devices of a pod's containers: the claim of each CDI device, and its container edits.
 
-The kubelet hands CDI ids to the runtime, which edits the container by its spec files. There, ``crictl inspect`` shows
-the result; here the kubelet's port answers for both.
+The kubelet passes CDI ids to the runtime, which edits the container according to its spec files. On a real
+node ``crictl inspect`` shows the result. Here the kubelet's port serves both.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ from dra_node_agent.runtime.cdiedits import plugin_edits
 
 
 class PreparedDevice(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A device of a claim, as its driver prepared it."""
+    """A device of a claim as prepared by its driver."""
 
     claim: str
     driver: str
@@ -34,7 +34,7 @@ class PreparedDevice(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class Injected(msgspec.Struct, rename="camel", omit_defaults=True):
-    """What one CDI device brought, or, without a name, device plugins; ``problem`` where its spec file is gone."""
+    """The edits of one CDI device, or of device plugins if it has no name. ``problem``: its spec file is missing."""
 
     name: str
     edits: JsonObject = msgspec.field(default_factory=dict)
@@ -42,7 +42,7 @@ class Injected(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class EditedContainer(msgspec.Struct, rename="camel"):
-    """A container: the devices of its claims, device plugins' by resource, and what they brought."""
+    """A container: the devices of its claims, those of device plugins by resource, and their edits."""
 
     name: str
     devices: Sequence[PreparedDevice]
@@ -57,7 +57,7 @@ class EditedPod(msgspec.Struct):
 
 
 def of_pod(pod: Pod, dra: DraManager, devices: DeviceManager, runtime: Runtime) -> EditedPod:
-    """The pod's containers, in the spec's order."""
+    """Return the pod's containers in the spec's order."""
     containers = (*pod.spec.init_containers, *pod.spec.containers, *ephemeral_containers(pod))
     return EditedPod([_of_container(pod, container, dra, devices, runtime) for container in containers])
 
@@ -70,7 +70,7 @@ def _of_container(
         ids = dra.containers.cdi_device_ids(pod, container)
         prepared = list(_prepared(pod, container, dra, frozenset(ids)))
     except DraError:
-        # A claim is not prepared, so that the container has not started either.
+        # A claim is not prepared, so the container has not started either.
         ids, prepared = [], []
     options = devices.container_options(uid, container.name) or DeviceRunContainerOptions()
     injected = list(_injected([*ids, *options.cdi_devices], runtime))
@@ -86,7 +86,7 @@ def _of_container(
 def _prepared(
     pod: Pod, container: Container, dra: DraManager, ids: frozenset[str]
 ) -> Iterator[PreparedDevice]:
-    """The devices of the container's claims; of a claim that it uses in part, those that it got."""
+    """Yield the devices of the container's claims. Of a partially used claim, only the devices that it got."""
     for info in dra.containers.claims(pod, container):
         for driver, devices in info.devices.items():
             for device in devices:

@@ -1,4 +1,4 @@
-"""Starting a container: image, configuration, devices and hooks (startContainer in kuberuntime_container.go)."""
+"""Start of a container: image, configuration, devices and hooks (startContainer in kuberuntime_container.go)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,12 +31,12 @@ from dra_node_agent.runtime.base import (
 )
 from dra_node_agent.tasks import Tasks
 
-# How long an HTTP hook may take where no grace period ends it.
+# The timeout of an HTTP hook without a grace period.
 _HOOK_SECONDS = 600
 
 
 class EventSink(Protocol):
-    """Writes an event about a pod, or one of its containers."""
+    """Writes an event about a pod or one of its containers."""
 
     def __call__(
         self, type_: str, reason: str, message: str, /, *, container: Container | None = None
@@ -69,7 +69,7 @@ class ContainerStarter:
         self.tasks = Tasks()
 
     def records(self, pod_uid: str) -> Sequence[ContainerRecord]:
-        """The pod's containers, running and exited."""
+        """Return the pod's containers, running and exited."""
         return [record for record in self._runtime.containers() if record.pod_uid == pod_uid]
 
     async def start(
@@ -107,7 +107,7 @@ class ContainerStarter:
                 self._runtime, self._clock, container_id, hook, POST_START, pod_ip, container
             )
             if failure:
-                # What the hook printed may be secret: it is in the status, not in the events.
+                # The output of the hook may be secret, so it is in the status but not in the events.
                 event("Warning", messages.FAILED_POST_START, "PostStartHook failed", container=container)
                 event("Normal", messages.KILLING, messages.FAILED_POST_START, container=container)
                 await self._runtime.stop(container_id, float(pod.spec.termination_grace_period_seconds or 0))
@@ -184,7 +184,7 @@ class ContainerStarter:
 
 
 def plugin_devices(options: DeviceRunContainerOptions) -> PluginDevices:
-    """What device plugins' answers bring into a container, in the runtime's words."""
+    """Convert the answers of device plugins to the runtime's form."""
     return PluginDevices(
         nodes=tuple(
             DeviceNode(device.path_in_container, device.path_on_host, device.permissions)
@@ -224,9 +224,9 @@ async def run_hook(
     pod_ip: str,
     container: Container,
 ) -> str:
-    """Run the lifecycle hook ``kind``; gives the text of its failure, or an empty one.
+    """Run the lifecycle hook ``kind``. Return the text of its failure, or an empty string.
 
-    As in pkg/kubelet/lifecycle, an HTTP hook only has to be answered, and a TCP hook is none.
+    As in pkg/kubelet/lifecycle, any response to an HTTP hook is a success, and TCP hooks are not supported.
     """
     if hook.sleep is not None:
         await clock.sleep(hook.sleep.seconds)

@@ -1,4 +1,4 @@
-"""A container's status from what runs of it (convertToAPIContainerStatuses in pkg/kubelet/kubelet_pods.go)."""
+"""Computes a container's status (convertToAPIContainerStatuses in pkg/kubelet/kubelet_pods.go)."""
 
 from collections.abc import Sequence
 
@@ -24,10 +24,10 @@ _REMOVED = "The container is removed because RestartAllContainers in place"
 
 
 def container_status(pod: Pod, container: Container, observed: Observed, *, init: bool) -> ContainerStatus:
-    """The status to report of one container of the pod."""
+    """Return the status to report for one container of the pod."""
     records = observed.records.get(container.name, ())
     old = _reported(pod.status, container.name)
-    # What is being deleted is not started again, so it does not wait for that.
+    # A pod that is being deleted is not restarted, so its containers are not waiting for that.
     deleting = pod.metadata.deletion_timestamp is not None
     waiting = None if deleting else observed.waiting.get(container.name)
     if not records:
@@ -57,7 +57,7 @@ def container_status(pod: Pod, container: Container, observed: Observed, *, init
 
 
 def _resources(container: Container, observed: Observed) -> ResourceRequirements:
-    """What the runtime was asked for."""
+    """Return the resources that were requested from the runtime."""
     limits = observed.limits.get(container.name)
     if limits is None:
         return container.resources
@@ -65,7 +65,7 @@ def _resources(container: Container, observed: Observed) -> ResourceRequirements
 
 
 def _reported(status: PodStatus, name: str) -> ContainerStatus | None:
-    """The newest status of the container called ``name``, if there is one."""
+    """Return the newest reported status of the container ``name``, or None."""
     entries = (
         *status.ephemeral_container_statuses,
         *status.container_statuses,
@@ -81,7 +81,7 @@ def _without_record(
     old: ContainerStatus | None,
     waiting: ContainerStateWaiting | None,
 ) -> ContainerStatus:
-    """The status of a container that the runtime does not have: not yet, or not any more."""
+    """Return the status of a container that the runtime does not have yet or no longer has."""
     last, restart_count = ContainerState(), 0
     if old is not None:
         if old.state.waiting is None and restart_all(pod, observed.records, pod.status):
@@ -109,7 +109,7 @@ def _last_state(
         return _state(records[1], runtime)
     if old is None:
         return ContainerState()
-    # What ended before may have been removed from the runtime.
+    # The runtime may have removed the previous container.
     replaced = old.state.terminated is not None and old.container_id != f"{runtime}://{records[0].id}"
     return old.state if replaced else old.last_state
 
@@ -147,7 +147,7 @@ def _default_waiting(pod: Pod) -> ContainerStateWaiting:
 
 
 def unknown_end(when: str) -> ContainerStateTerminated:
-    """The end of a container that the runtime has lost; ``when`` completes upstream's sentence."""
+    """Return the termination of a container that the runtime lost. ``when`` completes upstream's sentence."""
     return ContainerStateTerminated(
         exit_code=137,
         reason="ContainerStatusUnknown",

@@ -1,4 +1,4 @@
-"""The environment of a container, from its env and envFrom (pkg/kubelet/kubelet_pods.go, makeEnvironmentVariables)."""
+"""A container's environment, from its env and envFrom (pkg/kubelet/kubelet_pods.go, makeEnvironmentVariables)."""
 
 import base64
 import re
@@ -22,11 +22,11 @@ _SUBSCRIPT = re.compile(r"(.+)\['(.*)'\]")
 
 
 class ConfigError(Exception):
-    """The container's configuration refers to something that isn't there (CreateContainerConfigError)."""
+    """The container's configuration refers to a missing object (CreateContainerConfigError)."""
 
 
 class Sources(Protocol):
-    """Where configuration comes from: the data of config maps and secrets, None for one that doesn't exist."""
+    """The source of configuration: the data of config maps and secrets, or None if one does not exist."""
 
     async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None: ...
 
@@ -36,7 +36,7 @@ class Sources(Protocol):
 class ApiSources:
     """Config maps and secrets from the API server.
 
-    ``known`` has, by ``namespace/name``, config maps that many pods use: of those it has the newest, none is asked for.
+    ``known`` has common config maps by ``namespace/name``. They are not requested.
     """
 
     def __init__(self, client: Client, known: Store[ConfigMap] | None = None) -> None:
@@ -62,10 +62,10 @@ class ApiSources:
         return {key: base64.b64decode(value) for key, value in found.data.items()}
 
     async def token(self, pod: Pod, audience: str, seconds: int | None) -> bytes:
-        """A token of the pod's service account that holds as long as the pod is there.
+        """Return a token of the pod's service account that is valid while the pod exists.
 
         Raises:
-            ConfigError: there is no such account.
+            ConfigError: the account does not exist.
         """
         meta = pod.metadata
         bound = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
@@ -85,7 +85,7 @@ class ApiSources:
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """``$(NAME)`` replaced by its value; ``$$`` is a dollar sign and unknown names stay as they are."""
+    """Replace ``$(NAME)`` by its value. ``$$`` is a dollar sign, and unknown names are kept."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] == "$":
@@ -98,7 +98,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 async def environment(
     pod: Pod, container: Container, sources: Sources, pod_ip: str, host_ip: str, node_name: str
 ) -> dict[str, str]:
-    """The variables in the order in which they are set.
+    """Return the variables in the order in which they are set.
 
     Raises:
         ConfigError: a config map, secret, key or field is missing and not optional.
@@ -168,10 +168,10 @@ async def _value_from(
 
 
 def field_value(pod: Pod, ref: ObjectFieldSelector, pod_ip: str, host_ip: str, node_name: str) -> str:
-    """The value of a pod's field, as the downward API gives it.
+    """Return the value of a pod's field for the downward API.
 
     Raises:
-        ConfigError: there is no such field.
+        ConfigError: the field does not exist.
     """
     meta = pod.metadata
     match = _SUBSCRIPT.fullmatch(ref.field_path)
@@ -199,10 +199,10 @@ def field_value(pod: Pod, ref: ObjectFieldSelector, pod_ip: str, host_ip: str, n
 
 
 def resource_value(pod: Pod, container: Container, ref: ResourceFieldSelector) -> str:
-    """A request or limit of a container in units of the divisor, rounded up; 0 where there is none.
+    """Return a request or limit of a container in units of the divisor, rounded up. 0 if there is none.
 
     Raises:
-        ConfigError: there is no such container or resource.
+        ConfigError: the container or resource does not exist.
     """
     if ref.container_name and ref.container_name != container.name:
         everything = (*pod.spec.init_containers, *pod.spec.containers)

@@ -1,6 +1,7 @@
-"""One node's kubelet (pkg/kubelet/kubelet.go): it connects the parts, and passes on what watches and runtimes report.
+"""One node's kubelet (pkg/kubelet/kubelet.go): it connects the parts and forwards events of watches and runtimes.
 
-Slices of the node's last life are deleted before drivers may register: their drivers may never return.
+Slices of the node's previous life are deleted before drivers may register, because their drivers may never
+return.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, State
 from dra_node_agent.tasks import Tasks
 
-# How often is looked whether pods that are to be removed can be, in seconds.
+# The interval, in seconds, for checking whether deleted pods can be removed.
 _LEAVING = 1.0
 
 _log = logger(__name__)
@@ -58,7 +59,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class KubeletConfig:
-    """Where a kubelet keeps its files, and what its node is like.
+    """A kubelet's directories, and the properties of its node.
 
     Args:
         durable: whether checkpoints are synced to the disk.
@@ -80,12 +81,12 @@ class KubeletConfig:
 
     @property
     def device_plugins(self) -> Path:
-        """Where device plugins and the kubelet have their sockets."""
+        """The directory with the sockets of device plugins and the kubelet."""
         return self.root / DIRECTORY
 
     @property
     def plugins_registry(self) -> Path:
-        """Where plugins put their registration sockets."""
+        """The directory with the plugins' registration sockets."""
         return self.root / "plugins_registry"
 
 
@@ -201,7 +202,7 @@ class Kubelet:
         return Registrar(self.config.plugins_registry, watcher, handlers, self._clock, self._sockets)
 
     def _surroundings(self) -> Surroundings:
-        """What the device manager asks the kubelet."""
+        """Return the kubelet's state and callbacks for the device manager."""
         features = self.config.features
         return Surroundings(
             active_pods=lambda: [pod.metadata.uid for pod in self.active_pods()],
@@ -213,7 +214,7 @@ class Kubelet:
         )
 
     async def start(self) -> None:
-        """Take up what the node ran before, and begin to register it and its drivers."""
+        """Load the state of the previous kubelet, and start to register the node and its drivers."""
         await self.runtime.start()
         if self.config.open_sockets:
             await self._pod_resources.__aenter__()
@@ -224,11 +225,11 @@ class Kubelet:
         self._tasks.start(self._register_drivers(), name=f"registration on {self.name}")
 
     async def wiped(self) -> None:
-        """Wait until the slices of the node's last life are deleted and drivers may register."""
+        """Wait until the slices of the node's previous life are deleted and drivers may register."""
         await self._wiped.wait()
 
     async def close(self) -> None:
-        """End all work; containers keep running as far as the runtime can."""
+        """End all work. Containers keep running if the runtime supports that."""
         await self._tasks.close()
         await self._pod_resources.__aexit__(None, None, None)
         await self._registrar.close()
@@ -242,10 +243,10 @@ class Kubelet:
         except (TimeoutError, httpx.HTTPError):
             _log.debug("events dropped at the end", node=self.name)
 
-    # What the watch tells
+    # Events of the watch
 
     def pod_changed(self, pod: Pod) -> None:
-        """A pod of this node appeared or changed."""
+        """Handle a pod of this node that was added or changed."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
             worker.update(pod)
@@ -255,38 +256,38 @@ class Kubelet:
         self._tasks.start(self._look_after(worker), name=f"pod {pod.key}")
 
     def pod_removed(self, pod: Pod) -> None:
-        """A pod of this node is gone."""
+        """Handle the deletion of a pod's object."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
             worker.removed()
 
     def retry(self) -> None:
-        """Something that pods may wait for is there: those that wait try again at once."""
+        """Make waiting pods retry at once, because something they may wait for is now available."""
         for worker in self._workers.values():
             if not worker.settled:
                 worker.poke()
 
     def sources_ready(self) -> None:
-        """All pods of this node are known: whatever belongs to others can go."""
+        """Clean up everything that belongs to unknown pods, because all pods of this node are known."""
         self._tasks.start(self._housekeeping(), name=f"housekeeping of {self.name}")
         self._tasks.start(self._when_decided(), name=f"first pods of {self.name}")
 
-    # What others ask
+    # Queries
 
     def pods(self) -> Sequence[Pod]:
-        """The pods of this node."""
+        """Return the pods of this node."""
         return [worker.pod for worker in self._workers.values()]
 
     def active_pods(self) -> Iterable[Pod]:
-        """The pods that run or are about to, in which something may be prepared."""
+        """Return the pods that run or are about to run, for which something may be prepared."""
         return [worker.pod for worker in self._workers.values() if not worker.terminated]
 
     def pod_resources(self) -> "Sequence[pb.PodResources]":
-        """The devices of the pods' containers, as monitoring agents ask for them."""
+        """Return the devices of the pods' containers for monitoring agents."""
         return self._pod_resources.listed()
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
-        """The pod of that name, if it is on this node."""
+        """Return the pod with that name if it is on this node, or None."""
         for worker in self._workers.values():
             meta = worker.pod.metadata
             if meta.name == name and meta.namespace == namespace:
@@ -294,7 +295,7 @@ class Kubelet:
         return None
 
     def records(self, pod_uid: str) -> Sequence[ContainerRecord]:
-        """The pod's containers."""
+        """Return the pod's containers."""
         return self._starter.records(pod_uid)
 
     async def _look_after(self, worker: PodWorker) -> None:
@@ -306,9 +307,9 @@ class Kubelet:
             self._left.set()
 
     async def _register_drivers(self) -> None:
-        # Drivers' slices belong to the Node: as upstream, none registers before it is there.
+        # A driver's slices are owned by the Node. As upstream, no driver registers before the Node exists.
         await self.reporter.synced.wait()
-        # Slices of the node's last life mislead the scheduler: their drivers may never come back.
+        # Slices of the node's previous life mislead the scheduler, because their drivers may never return.
         await self.dra.connections.wipe_all()
         self._registrar.start()
         self._wiped.set()
@@ -325,7 +326,8 @@ class Kubelet:
     async def _remove_orphans(self) -> None:
         """Remove containers and directories of pods without a worker (HandlePodCleanups, cleanupOrphanedPodDirs).
 
-        A pod that was deleted while the kubelet was down has none. It may have volumes without having containers.
+        A pod that was deleted while the kubelet was down has no worker. It may have volumes without
+        containers.
         """
         found = {*self.runtime.pods(), *self._volumes.pods()}
         for uid in sorted(found - self._workers.keys()):
@@ -344,11 +346,11 @@ class Kubelet:
         try:
             self.devices.start(frozenset(running))
         except CheckpointError as error:
-            # As upstream: plugins and pods make a new one, but which devices are in use may be lost.
+            # As upstream, plugins and pods create a new one, but the record of devices in use may be lost.
             _log.error("device plugins' checkpoint not read", node=self.name, error=str(error))
 
     async def _when_decided(self) -> None:
-        """The pods that were there before are known once each is admitted: only then are others' devices free."""
+        """Wait until each existing pod is admitted. Only then is it known which devices are free."""
         for worker in list(self._workers.values()):
             await worker.decided.wait()
         self._sources_ready = True
@@ -368,14 +370,14 @@ class Kubelet:
         except Rejected as error:
             if error.reason != NODE_AFFINITY:
                 raise
-            # The node may have got the label a moment ago, as nodes of compute domains do.
+            # The node may just have got the label, like nodes of compute domains.
             await self.reporter.refresh()
             admit(pod, self._node_for(pod), others, claims=claims)
 
     async def _removals(self, uid: str) -> None:
-        """Wait for pods whose objects were removed: what they have is free for this one once they are gone.
+        """Wait until deleted pods are removed, because their resources are then free for this one.
 
-        One that cannot be removed now, because a driver does not answer, is not waited for.
+        A pod that cannot be removed now, because a driver does not answer, is not waited for.
         """
         own = self._workers.get(uid)
         while (own is None or not own.object_deleted) and any(
@@ -389,7 +391,7 @@ class Kubelet:
         return container_hints(self.devices.state, self.config.numa_nodes, pod, container)
 
     def _node_for(self, pod: Pod) -> Node:
-        """The node as the pod's admission sees it: what is allocated already is there."""
+        """Return the node for the pod's admission, including what is already allocated to the pod."""
         node = self.reporter.node
         allocatable = {
             name: Quantity.parse(amount).value()
@@ -413,7 +415,7 @@ class Kubelet:
             worker.poke()
 
     def _driver_registered(self) -> None:
-        # What only waited for this driver goes on at once.
+        # Pods that only waited for this driver continue at once.
         self._reconcile_now.set()
         self.retry()
 

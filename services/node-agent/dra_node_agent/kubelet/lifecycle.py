@@ -1,8 +1,8 @@
 """The states of a pod on its node (podSyncStatus and PodWorkerState in pkg/kubelet/pod_workers.go).
 
-A pod only moves forward. The order protects devices: claims are prepared before any container may start, containers are
-stopped before claims are unprepared, and only then is the pod reported as ended, because from then on the scheduler may
-give its claims to another pod. docs/states.md draws the table.
+A pod only moves forward. The order protects devices: claims are prepared before any container may start,
+containers are stopped before claims are unprepared, and only then is the pod reported as finished, because
+the scheduler may then give its claims to another pod. docs/states.md draws the table.
 """
 
 from enum import StrEnum
@@ -11,12 +11,12 @@ from dra_shared.states import StateMachine
 
 
 class PodState(StrEnum):
-    """How far a pod has come on its node."""
+    """The progress of a pod on its node."""
 
     NEW = "New"
     ADMITTED = "Admitted"
     PREPARED = "Prepared"
-    #: The sandbox exists: containers start, end and restart.
+    # The sandbox exists: containers start, end and restart.
     READY_TO_START = "ReadyToStartContainers"
     TERMINATING = "Terminating"
     STOPPED = "Stopped"
@@ -25,7 +25,7 @@ class PodState(StrEnum):
 
 
 class PodEvent(StrEnum):
-    """What moves a pod on."""
+    """The events that move a pod to its next state."""
 
     ADMIT = "node admits the pod"
     PREPARE = "volumes and claims prepared"
@@ -52,5 +52,5 @@ LIFECYCLE = {
 
 
 def lifecycle() -> StateMachine[PodState, PodEvent]:
-    """A pod that the node has not seen before."""
+    """Return the state machine of a new pod."""
     return StateMachine(PodState.NEW, LIFECYCLE)

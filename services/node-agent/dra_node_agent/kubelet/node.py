@@ -43,7 +43,7 @@ _REPORT_SECONDS = 300.0
 _RETRY_SECONDS = 0.05
 _LONGEST_RETRY = 7.0
 
-# What pods may need of a kubelet that not every version of it has, by feature gate, and since when it is declared.
+# Kubelet features that pods may need, by feature gate, with the version that introduced the declaration.
 _FEATURES = {
     "DRANodeAllocatableResources": V1_37,
     "DRAOptionalNodeOperations": V1_37,
@@ -54,7 +54,7 @@ _log = logger(__name__)
 
 
 def declared_features(features: FeatureGates) -> list[str]:
-    """What a kubelet with these gates declares that it can do, if it declares anything."""
+    """Return the features that a kubelet with these gates declares."""
     if features.version < V1_35 or not features.enabled("NodeDeclaredFeatures"):
         return []
     return [name for name, since in _FEATURES.items() if features.version >= since and features.enabled(name)]
@@ -62,7 +62,7 @@ def declared_features(features: FeatureGates) -> list[str]:
 
 @dataclass(frozen=True)
 class NodeShape:
-    """What the node says of itself."""
+    """The properties of the node."""
 
     name: str
     address: str = "127.0.0.1"
@@ -76,13 +76,13 @@ class NodeShape:
     taints: Sequence[Taint] = ()
     pod_cidr: str = ""
     version: Version = DEFAULT
-    """The Kubernetes that the kubelet follows."""
+    """The version of Kubernetes that the kubelet follows."""
     declared_features: Sequence[str] = ()
-    """What pods may need of the kubelet."""
+    """The declared kubelet features."""
 
 
 class ExtendedResources(Protocol):
-    """Who knows what device plugins have: the device manager."""
+    """The source of device plugins' resources: the device manager."""
 
     async def get_capacity(self) -> Capacity: ...
 
@@ -90,7 +90,7 @@ class ExtendedResources(Protocol):
 
 
 class NodeReporter:
-    """Keeps one Node and its Lease up to date. ``node`` is the object as the server last gave it.
+    """Keeps one Node and its Lease up to date. ``node`` is the last version from the server.
 
     Args:
         nodes: a watch that shows the node, as the kubelet's node lister; without it each report reads the node first.
@@ -113,7 +113,7 @@ class NodeReporter:
         self._gone: dict[str, str] = {}
         self._zero_extended = devices is not None and devices.should_reset_extended_resource_capacity()
         self.node = Node(metadata=ObjectMeta(name=shape.name), status=_capacity(shape))
-        #: Set once :attr:`node` is what the API server has, with labels that others gave it (nodeHasSynced).
+        # Set once :attr:`node` equals the API server's version, with labels of other writers (nodeHasSynced).
         self.synced = Flag()
         self._client = client
         self._clock = clock
@@ -140,28 +140,28 @@ class NodeReporter:
 
     @contextlib.contextmanager
     def silent(self) -> Iterator[None]:
-        """Within it the node reports nothing: neither its status nor its lease."""
+        """Report neither status nor lease inside the context."""
         self._speaking.clear()
         try:
             yield
         finally:
             self._speaking.set()
-            # It does not wait for its turn.
+            # Report immediately afterwards.
             self._changed.set()
 
     async def refresh(self) -> None:
-        """Read the node again, if the API server answers."""
+        """Read the node again if the API server answers."""
         try:
             self.node = await self._client.get(NODES, self.shape.name)
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             _log.info("node not read again", node=self.shape.name, error=str(error))
 
     def changed(self) -> None:
-        """Something that the status shows has changed: it is reported before its turn."""
+        """Report the status immediately, because something in it has changed."""
         self._changed.set()
 
     async def report(self) -> None:
-        """Report a changed status without waiting for its turn."""
+        """Report a changed status immediately."""
         await self._until_done(self._report)
 
     async def _until_done(self, action: Callable[[], object]) -> None:
@@ -218,7 +218,7 @@ class NodeReporter:
 
     async def _report(self) -> None:
         if self._reported_at is not None:
-            # The node controller may have given the node up meanwhile.
+            # The node controller may have deleted the node in the meantime.
             self.node = await self._current()
         old = self.node.status
         new = self._status(old, await self._capacity())
@@ -280,7 +280,7 @@ class NodeReporter:
         if self._devices is None:
             return Capacity({}, {}, ())
         found = await self._devices.get_capacity()
-        # The manager names a resource once, and a report may fail.
+        # The manager names a resource only once, and a report may fail.
         self._gone |= dict.fromkeys(found.deleted, "0")
         for name in found.capacity:
             self._gone.pop(name, None)
@@ -331,12 +331,12 @@ class NodeReporter:
         )
 
     def _extended(self, old: NodeStatus) -> dict[str, str]:
-        """The extended resources that the node has by its object; those of a node that was made again are gone."""
+        """Return the extended resources of the node's object. For a recreated node, they are reset to zero."""
         found = {name: amount for name, amount in old.capacity.items() if is_extended_resource_name(name)}
         return dict.fromkeys(found, "0") if self._zero_extended else found
 
     def _event(self, reason: str, message: str) -> None:
-        # The kubelet names the node as its own uid here.
+        # The kubelet uses the node's name as its uid here.
         name = self.shape.name
         self._recorder.event(ObjectReference(kind="Node", name=name, uid=name), "Normal", reason, message)
 
@@ -354,7 +354,7 @@ def _capacity(shape: NodeShape) -> NodeStatus:
 
 
 def _with_devices(status: NodeStatus, extended: Mapping[str, str], devices: Capacity) -> NodeStatus:
-    """The status with other extended resources, and with what device plugins have (MachineInfo in nodestatus)."""
+    """Return the status with these extended resources and those of device plugins (MachineInfo in nodestatus)."""
     capacity = {**extended, **status.capacity, **_texts(devices.capacity)}
     allocatable = {**capacity, **status.allocatable, **_texts(devices.allocatable)}
     return msgspec.structs.replace(
@@ -382,7 +382,7 @@ def _info(shape: NodeShape) -> NodeSystemInfo:
 
 
 def _essence(status: NodeStatus) -> NodeStatus:
-    """The status without its heartbeats."""
+    """Return the status without heartbeats."""
     conditions = tuple(
         msgspec.structs.replace(condition, last_heartbeat_time=None) for condition in status.conditions
     )

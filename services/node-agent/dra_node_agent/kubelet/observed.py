@@ -1,4 +1,4 @@
-"""What the kubelet observes of a pod beyond its object: the input of the pod's status."""
+"""The kubelet's observations of a pod beyond its object: the input of the pod's status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from dra_node_agent.runtime.base import ContainerRecord
 
 @dataclass
 class Observed:
-    """What the kubelet knows of a pod beyond its object: the newest containers first, by container name.
+    """Observations of a pod, with containers by name and the newest first.
 
-    ``limits``: those of containers for which claims change them.
-    ``stopped``: nothing of it will run again; ``terminal``: nor is anything prepared for it any more.
+    ``limits`` are those of containers that claims change. ``stopped``: no container will run again.
+    ``terminal``: in addition, nothing is prepared for the pod any more.
     """
 
     records: Mapping[str, Sequence[ContainerRecord]] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""gRPC servers that are there while a client is connected.
+"""gRPC servers that run only while a client is connected.
 
-A gRPC server costs far more memory than a socket, and on most of many nodes no client calls it. So it starts with the
-first connection, behind the socket that is always there, and stops after the last.
+A gRPC server needs much more memory than a socket, and on most of many nodes no client calls it. So it
+starts with the first connection, behind a socket that is always open, and stops after the last connection.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from dra_node_agent.tasks import Tasks
 
 
 class OnDemandServer:
-    """Serves on the socket ``path`` what ``add`` adds to a server; ``behind`` is the socket of the server itself."""
+    """Serves on the socket ``path`` the services that ``add`` adds. ``behind`` is the socket of the real server."""
 
     def __init__(self, path: Path, behind: Path, add: Callable[[aio.Server], None]) -> None:
         self.path = path
@@ -29,7 +29,7 @@ class OnDemandServer:
         self._connected = 0
 
     async def start(self) -> None:
-        """Listen; raises OSError."""
+        """Listen. Raises OSError."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         self.path.unlink(missing_ok=True)
         self._door = await asyncio.start_unix_server(self._accept, self.path)
@@ -84,7 +84,7 @@ class OnDemandServer:
             await self._stopped()
 
     async def _stopped(self) -> None:
-        """Wait for the end of the last server. A connection that is cancelled meanwhile does not stop that."""
+        """Wait for the end of the previous server. Cancelling the connection does not stop that."""
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
             self._stopping = None

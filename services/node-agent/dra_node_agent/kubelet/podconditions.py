@@ -10,12 +10,12 @@ from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.phases import FAILED, SUCCEEDED, TERMINAL
 from dra_node_agent.kubelet.restarts import ALL_RESTARTING, is_sidecar, may_restart_all, restart_all
 
-# Other conditions belong to their writers.
+# Other conditions belong to other writers.
 OWNED = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
 
 
 def conditions(pod: Pod, status: PodStatus, observed: Observed, now: str) -> tuple[PodCondition, ...]:
-    """All conditions of the pod: the kubelet's own, and those of others as they are."""
+    """Return all conditions of the pod: the kubelet's own, and unchanged those of others."""
     ready_to_start = observed.has_sandbox and not observed.stopped
     wanted = [
         PodCondition(type="PodReadyToStartContainers", status="True" if ready_to_start else "False"),
@@ -69,7 +69,7 @@ def _initialized(pod: Pod, status: PodStatus) -> PodCondition:
         done = entry.started if is_sidecar(container) else entry.ready
         if not done and not (is_sidecar(container) and main_began(status.container_statuses)):
             incomplete.append(container.name)
-    # What was initialized once stays so, also where all its containers restart.
+    # Once initialized, the pod stays so, even if all its containers restart.
     known = any(entry.type == "Initialized" and entry.status == "True" for entry in pod.status.conditions)
     if incomplete and not known:
         return PodCondition(
@@ -123,7 +123,7 @@ def _containers_ready(pod: Pod, status: PodStatus) -> PodCondition:
 
 
 def main_began(statuses: Sequence[ContainerStatus]) -> bool:
-    """Whether any of the containers has ever run."""
+    """True if any of the containers has ever run."""
     return any(
         status.state.running is not None
         or status.state.terminated is not None

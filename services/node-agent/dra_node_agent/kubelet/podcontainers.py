@@ -1,7 +1,7 @@
-"""The containers of one pod: which run, start next or wait (computePodActions, SyncPod in kuberuntime).
+"""The containers of one pod: those that run, start next or wait (computePodActions, SyncPod in kuberuntime).
 
-The order of a start is the pod's promise to its containers: ephemeral containers whenever they appear; init containers
-one after the other, each to its end, a sidecar only until it has started; the main containers once all of that is done.
+Containers start in this order: ephemeral containers as soon as they are added; init containers one after the
+other, each until it ends, or for a sidecar until it has started; the main containers after all of these.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,15 @@ from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, State
 
 _LONGEST_START_RETRY = 10.0
-# A container keeps this many past attempts, for its last state and the log of the previous one.
+# The number of past attempts that are kept for a container's last state and previous log.
 _PAST_ATTEMPTS = 1
 
 
 class PodContainers:
     """Starts and restarts the containers of the pod that ``current`` returns.
 
-    ``volumes`` and ``pod_ip`` are what containers are started with; ``waiting`` is why those wait that do not run.
+    ``volumes`` and ``pod_ip`` are passed to containers. ``waiting`` has the reasons why containers do not
+    run.
     """
 
     def __init__(
@@ -53,10 +54,10 @@ class PodContainers:
         self.pod_ip = ""
         self.waiting: dict[str, ContainerStateWaiting] = {}
 
-    # What runs
+    # Running containers
 
     def records(self) -> dict[str, list[ContainerRecord]]:
-        """The containers by name, each one's newest attempt first."""
+        """Return the containers by name, with the newest attempt first."""
         found: dict[str, list[ContainerRecord]] = {}
         for record in self._starter.records(self._current().metadata.uid):
             found.setdefault(record.name, []).append(record)
@@ -65,9 +66,9 @@ class PodContainers:
         return found
 
     def any_ended(self) -> bool:
-        """Whether a container has exited that the newest status shows as running.
+        """True if the newest status shows an exited container as running.
 
-        It is reported before it is restarted, so that no end goes unseen.
+        Its end is reported before it is restarted, so that no end is missed.
         """
         status = self._statuses.newest
         return any(
@@ -78,7 +79,7 @@ class PodContainers:
         )
 
     def all_over(self) -> bool:
-        """Whether no container runs, or ever will."""
+        """True if no container runs or will ever run again."""
         pod = self._current()
         for container in pod.spec.init_containers:
             latest = self._latest(container.name)
@@ -96,7 +97,7 @@ class PodContainers:
     # Starting
 
     async def start_next(self) -> float | None:
-        """Start what is to be started now; returns the seconds until there may be more to do."""
+        """Start the containers that are due. Return the seconds until more may be due."""
         pod = self._current()
         self._follow_probes()
         delays = await self._start_ephemeral(pod)
@@ -114,13 +115,13 @@ class PodContainers:
     async def _start_ephemeral(self, pod: Pod) -> list[float]:
         delays: list[float] = []
         for container in ephemeral_containers(pod):
-            # Each starts once, whatever the others do, and never again.
+            # Each starts once, independent of the others, and never again.
             if self._latest(container.name) is None and not self._ran_before(container.name):
                 delays += await self._start(container, None, init=False)
         return delays
 
     async def _start_init(self, pod: Pod) -> tuple[bool, list[float]]:
-        """Start the next init container, and sidecars again; returns whether the main containers may run."""
+        """Start the next init container, and restart sidecars. Return True if the main containers may run."""
         delays: list[float] = []
         began = any(self._latest(container.name) is not None for container in pod.spec.containers)
         for container in pod.spec.init_containers:
@@ -143,7 +144,7 @@ class PodContainers:
     async def _start(
         self, container: Container, latest: ContainerRecord | None, *, init: bool
     ) -> list[float]:
-        """Start the container unless it must wait; returns the seconds to wait, if any."""
+        """Start the container unless it must wait. Return the seconds to wait, if any."""
         key = container.name
         now = self._clock.monotonic()
         attempt = self._restart_count(key)
@@ -165,7 +166,7 @@ class PodContainers:
         return []
 
     def _back_off(self, container: Container, latest: ContainerRecord, now: float) -> float:
-        """Seconds until the container may restart; 0 if it may now, which lengthens the next back-off."""
+        """Return the seconds until the container may restart. 0 if it may now, which extends the next backoff."""
         key, meta = container.name, self._current().metadata
         ended = latest.finished_at or self._clock.now()
         failed_at = now - max((self._clock.now() - ended).total_seconds(), 0.0)
@@ -192,7 +193,7 @@ class PodContainers:
         return next((entry.restart_count for entry in known if entry.name == name), 0)
 
     def _ran_before(self, ephemeral: str) -> bool:
-        """Whether the status has an ephemeral container that the runtime no longer has."""
+        """True if the status has an ephemeral container that the runtime no longer has."""
         statuses = self._statuses.newest.ephemeral_container_statuses
         return any(status.name == ephemeral and status.state.waiting is None for status in statuses)
 
@@ -211,10 +212,10 @@ class PodContainers:
         latest = {name: records[0] for name, records in self.records().items()}
         self._probes.follow(self._current(), self.pod_ip, latest)
 
-    # Restarting all of them
+    # Restarting all containers
 
     def restart_causes(self) -> list[str]:
-        """The names of the containers whose end restarts all containers of the pod."""
+        """Return the names of containers whose end restarts all containers of the pod."""
         pod = self._current()
         if not may_restart_all(pod):
             return []
@@ -226,7 +227,7 @@ class PodContainers:
         ]
 
     async def remove_all(self) -> None:
-        """Remove all containers. Those that caused it go last: after a crash halfway the cause is still there."""
+        """Remove all containers, the ones that caused it last. After a crash halfway, the cause is still present."""
         spec, records, causes = self._current().spec, self.records(), self.restart_causes()
         containers = (*spec.containers, *spec.init_containers)
         for container in sorted(containers, key=lambda container: container.name in causes):

@@ -19,7 +19,7 @@ class PodEvents:
     def __call__(
         self, type_: str, reason: str, message: str, /, *, container: Container | None = None
     ) -> None:
-        """Record an event about the pod, or about ``container`` of it."""
+        """Record an event about the pod, or about its ``container``."""
         pod = self._current()
         ref: ObjectReference = reference(PODS, pod)
         if container is not None:

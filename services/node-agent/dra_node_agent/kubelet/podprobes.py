@@ -13,7 +13,7 @@ from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
 
 
 class PodProbes:
-    """One prober for each running container that has probes. ``on_change`` is called when a result changes."""
+    """One prober for each running container with probes. ``on_change`` is called when a result changes."""
 
     def __init__(
         self,
@@ -31,11 +31,11 @@ class PodProbes:
         self._probers: dict[str, Prober] = {}
 
     def get(self, container_id: str) -> Prober | None:
-        """The container's prober, if it has one."""
+        """Return the container's prober, or None."""
         return self._probers.get(container_id)
 
     def follow(self, pod: Pod, pod_ip: str, latest: Mapping[str, ContainerRecord]) -> None:
-        """Probe the containers that run now, ``latest`` by name, and no others."""
+        """Probe exactly the containers that run now, ``latest`` by name."""
         containers = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
         running = {
             record.id: containers[name]

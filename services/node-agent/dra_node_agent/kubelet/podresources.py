@@ -1,4 +1,4 @@
-"""PodResources v1, what monitoring agents ask the kubelet (pkg/kubelet/apis/podresources)."""
+"""PodResources v1, the kubelet's API for monitoring agents (pkg/kubelet/apis/podresources)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ SOCKET = Path("pod-resources", "kubelet.sock")
 
 
 class PodResourcesServer:
-    """Serves PodResources for one node; ``pods`` gives the pods that hold resources."""
+    """Serves PodResources for one node. ``pods`` returns the pods that hold resources."""
 
     def __init__(
         self, root: Path, dra: DraManager, devices: DeviceManager, pods: Callable[[], Iterable[Pod]]
@@ -35,7 +35,7 @@ class PodResourcesServer:
 
     @property
     def path(self) -> Path:
-        """Its socket."""
+        """The path of its socket."""
         return self._root / SOCKET
 
     async def __aenter__(self) -> Self:
@@ -54,7 +54,7 @@ class PodResourcesServer:
             await self._server.close()
 
     def listed(self) -> Sequence[pb.PodResources]:
-        """What its ``List`` answers."""
+        """Return the answer to ``List``."""
         return self._service.listed()
 
     def _add(self, server: aio.Server) -> None:
@@ -114,7 +114,7 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
 
 
 def _devices(instances: Instances) -> list[pb.ContainerDevices]:
-    """Devices of device plugins, an entry for each."""
+    """Return the devices of device plugins, with an entry for each."""
     entries = []
     for resource, devices in instances.items():
         for id_, device in devices.items():
@@ -129,7 +129,7 @@ def _devices(instances: Instances) -> list[pb.ContainerDevices]:
 def _dynamic(info: ClaimInfo) -> pb.DynamicResource:
     resources = []
     for driver, devices in info.devices.items():
-        # Upstream gives each device the CDI ids of those before it as well (GetDynamicResources).
+        # Upstream gives each device also the CDI ids of the previous ones (GetDynamicResources).
         cdi_devices: list[pb.CDIDevice] = []
         for device in devices:
             cdi_devices += [pb.CDIDevice(name=cdi_id) for cdi_id in device.cdi_device_ids or ()]

@@ -1,4 +1,4 @@
-"""A pod's status from what runs of it (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go)."""
+"""Computes a pod's status (generateAPIPodStatus in pkg/kubelet/kubelet_pods.go)."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from dra_node_agent.kubelet.restarts import is_sidecar, restarts
 
 
 def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
-    """The pod's ephemeral containers, as containers like any other."""
+    """Return the pod's ephemeral containers as ordinary containers."""
     shared = Container.__struct_fields__
     return tuple(
         Container(**{name: getattr(entry, name) for name in shared})
@@ -24,7 +24,7 @@ def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
 
 
 def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
-    """The status to report; ``now`` is the time of conditions that change."""
+    """Return the status to report. ``now`` is the time for changed conditions."""
     old = pod.status
     if observed.rejected:
         return _rejected(pod, observed, now)
@@ -37,7 +37,8 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     actual = FAILED if observed.failed_reason else _phase(pod, init, main, observed.terminal)
     phase, reason, message = actual, observed.failed_reason, observed.failed_message
     if phase in TERMINAL and not observed.terminal:
-        # Reported once everything is given back: until then the claims are in use. Only conditions show it.
+        # The end is reported once everything is released, because the claims are in use until then. Only
+        # conditions show it.
         phase = old.phase if old.phase in (PENDING, RUNNING) else RUNNING
         reason = message = ""
     if old.phase in TERMINAL:
@@ -70,7 +71,7 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
 
 
 def _rejected(pod: Pod, observed: Observed, now: str) -> PodStatus:
-    """The status of a pod that the node rejects: nothing of it was ever started (rejectPod)."""
+    """Return the status of a pod that the node rejects. None of its containers was ever started (rejectPod)."""
     old = pod.status
     return msgspec.structs.replace(
         old,
@@ -89,12 +90,12 @@ def _by_name(statuses: Sequence[ContainerStatus]) -> tuple[ContainerStatus, ...]
 
 
 def _terminated(pod: Pod, status: PodStatus) -> PodStatus:
-    """The last status of a pod of which nothing will run any more (TerminatePod in pkg/kubelet/status)."""
+    """Return the last status of a pod none of whose containers will run again (TerminatePod in pkg/kubelet/status)."""
     main, init = status.container_statuses, status.init_container_statuses
     if _was_initialized(pod, status):
         main = tuple(map(_ended, main))
     begun = [entry.state.waiting is None or entry.last_state.terminated is not None for entry in init]
-    # One init container at least counts as begun.
+    # At least one init container counts as started.
     last = max((index for index, value in enumerate(begun) if value), default=0) + 1
     return msgspec.structs.replace(
         status,
@@ -111,7 +112,7 @@ def _ended(status: ContainerStatus) -> ContainerStatus:
 
 
 def _was_initialized(pod: Pod, status: PodStatus) -> bool:
-    """Whether the regular containers ever had their turn."""
+    """True if the regular containers were ever due."""
     if not pod.spec.init_containers or main_began(status.container_statuses):
         return True
     last, entry = pod.spec.init_containers[-1], status.init_container_statuses[-1]
@@ -156,7 +157,7 @@ def _phase(pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerSt
 
 
 def _last_end(status: ContainerStatus) -> ContainerStateTerminated | None:
-    """How the container ended that does not run, if it ever did."""
+    """Return the end of a container that does not run, or None if it never ended."""
     if status.state.running is not None:
         return None
     return status.state.terminated or status.last_state.terminated

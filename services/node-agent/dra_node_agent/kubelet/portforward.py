@@ -1,7 +1,7 @@
 """port-forward: connections to the ports of a pod (pkg/kubelet's cri/streaming/portforward).
 
-kubectl speaks SPDY, by itself or through a WebSocket: each connection is a pair of streams, one for data and one for an
-error. Other clients have a WebSocket with two channels for each port.
+kubectl uses SPDY, directly or through a WebSocket: each connection is a pair of streams, one for data and
+one for an error. Other clients use a WebSocket with two channels for each port.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from dra_node_agent.kubelet.websocket import Refused, Upgrade, WebSocket
 from dra_node_agent.runtime.base import RuntimeFailure
 from dra_node_agent.tasks import Tasks
 
-#: The protocol that is spoken on SPDY, and the WebSocket protocol that tunnels it.
+# The protocol on SPDY, and the WebSocket protocol that tunnels it.
 PROTOCOL = "portforward.k8s.io"
 _TUNNEL = f"{SPDY}+{PROTOCOL}"
 _CHANNELS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "")
 _VERSIONS = "x-stream-protocol-version"
 _DATA, _ERROR = "data", "error"
 _PIECE = 1 << 15
-# Pairs of which one stream has come.
+# The maximum number of pairs with only one stream so far.
 _MOST_WAITING = 128
 _MOST_PORTS = 127
 
@@ -38,10 +38,10 @@ class _Data(Protocol):
 
 
 async def serve(socket: WebSocket, connect: Connect, pod_uid: str) -> None:
-    """Forward ports of a pod; `connect` makes a connection to one of them.
+    """Forward ports of a pod. `connect` opens a connection to one of them.
 
     Raises:
-        Refused: the client speaks no protocol that is known here, or names no port.
+        Refused: the client uses an unknown protocol, or names no port.
     """
     request = socket.request
     if request.headers.get("upgrade", "").lower() == SPDY.lower():
@@ -68,7 +68,7 @@ def _offered(request: Upgrade) -> Sequence[str]:
 
 
 async def _forward(data: _Data, connect: Connect, port: int, pod_uid: str) -> str:
-    """Copy both ways until the pod's end is done; gives why that went wrong, "" where it didn't."""
+    """Copy in both directions until the pod's end is done. Return the error, or an empty string."""
     try:
         reader, writer = await connect(port)
     except RuntimeFailure as error:
@@ -105,7 +105,7 @@ class _Pairs:
         self._tasks = Tasks()
 
     async def run(self) -> None:
-        """Forward until the client ends the connection."""
+        """Forward until the client closes the connection."""
         self._tasks.start(self._session.run())
         try:
             while (stream := await self._session.opened()) is not None:
@@ -118,7 +118,8 @@ class _Pairs:
         if kind not in (_DATA, _ERROR) or not is_digits(port) or not 0 < integer(port) < 1 << 16:
             await self._session.refuse(stream)
             return
-        # Clients of old name no request; their error stream comes first, and the data stream next.
+        # Old clients send no request id. Their error stream comes first, directly followed by the data
+        # stream.
         own = str(stream.number if kind == _ERROR else stream.number - 2)
         request = stream.headers.get("requestid", own)
         pair = self._waiting.setdefault(request, {})
@@ -166,7 +167,7 @@ class _Channel:
         self._send, self._number = send, number
 
     async def read(self) -> bytes:
-        """The next piece."""
+        """Return the next piece."""
         return await self.pieces.get()
 
     async def write(self, data: bytes) -> None:
@@ -175,7 +176,7 @@ class _Channel:
 
 
 class _Channels:
-    """A WebSocket with two channels for each port: data, and an error. Each begins with the port's number."""
+    """A WebSocket with two channels for each port: data and errors. Each starts with the port's number."""
 
     def __init__(self, socket: WebSocket, ports: Sequence[int]) -> None:
         self._socket = socket
@@ -188,7 +189,7 @@ class _Channels:
         self._coded = "base64." in protocol
 
     async def run(self, connect: Connect, pod_uid: str) -> None:
-        """Forward until every port's connection has ended, or the client has gone."""
+        """Forward until every port's connection has ended, or the client has disconnected."""
         self._socket.accept(self._protocol)
         channels: dict[int, _Channel] = {}
         for index, port in enumerate(self._ports):

@@ -14,7 +14,7 @@ STARTUP, READINESS, LIVENESS = "Startup", "Readiness", "Liveness"
 
 @dataclass(frozen=True)
 class ProbeFailure:
-    """A probe failed; ``conclusive`` once it did so as often as its threshold says."""
+    """A failed probe. ``conclusive``: it has failed as often as its threshold."""
 
     kind: str
     message: str
@@ -47,14 +47,14 @@ class Prober:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """Begin to probe."""
+        """Start to probe."""
         if self._container.startup_probe is not None:
             self._run(STARTUP, self._container.startup_probe)
         else:
             self._start_others()
 
     def stop(self) -> None:
-        """Probe no more."""
+        """Stop probing."""
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
@@ -85,7 +85,7 @@ class Prober:
             await self._clock.sleep(period)
 
     def _conclude(self, kind: str, ok: bool) -> bool:
-        """Act on a result that counts; True where the probe has done its work."""
+        """Act on a conclusive result. Return True if the probe is finished."""
         if kind == STARTUP:
             if ok:
                 self.started = True
@@ -122,5 +122,5 @@ class Prober:
 
 
 def has_probes(container: Container) -> bool:
-    """Whether the container has any probe."""
+    """True if the container has any probe."""
     return any((container.startup_probe, container.readiness_probe, container.liveness_probe))

@@ -1,6 +1,6 @@
-"""The metrics of ``/metrics/resource``: what nodes, pods and containers use (pkg/kubelet/metrics/collectors).
+"""The metrics of ``/metrics/resource``: the usage of nodes, pods and containers (pkg/kubelet/metrics/collectors).
 
-Metrics servers make the usage that ``kubectl top`` shows of them.
+Metrics servers compute the usage in ``kubectl top`` from them.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ _NOTHING = Consumption()
 
 @dataclass(frozen=True)
 class Sample:
-    """What a node and its running containers have consumed until a time."""
+    """The consumption of a node and its running containers up to a time."""
 
     at: datetime
     node: Consumption
@@ -31,7 +31,7 @@ class Sample:
 
 
 class NodeMeter:
-    """Measures one node. Its CPU time includes that of containers that are gone, so that it never goes back."""
+    """Measures one node. Its CPU time includes removed containers, so that it never decreases."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -40,7 +40,7 @@ class NodeMeter:
         self._last: dict[str, float] = {}
 
     async def measure(self) -> Sample | None:
-        """What has been consumed until now; None where the runtime does not answer."""
+        """Return the consumption up to now, or None if the runtime does not answer."""
         async with self._lock:
             try:
                 usage = await self._runtime.usage()
@@ -54,7 +54,7 @@ class NodeMeter:
 
 
 def render(samples: Sequence[Sample | None]) -> bytes:
-    """The samples in Prometheus' text format; nodes of one process are added up, as they have no label."""
+    """Render the samples in Prometheus' text format. Nodes of one process are summed, because they have no label."""
     registry = CollectorRegistry()
     registry.register(_Collected(list(_families(samples))))
     return generate_latest(registry)

@@ -1,4 +1,4 @@
-"""Which containers are started again once they have ended (ContainerShouldRestart in pkg/api/v1/pod)."""
+"""The rules for restarting containers that have ended (ContainerShouldRestart in pkg/api/v1/pod)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,12 +12,12 @@ ALL_RESTARTING = "AllContainersRestarting"
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running with the main containers."""
+    """True if an init container keeps running with the main containers."""
     return container.restart_policy == "Always"
 
 
 def restarts(pod: Pod, container: Container, exit_code: int, *, init: bool = False) -> bool:
-    """Whether the container is started again after it exited with ``exit_code``."""
+    """True if the container is restarted after it exited with ``exit_code``."""
     rule = _matching_rule(container, exit_code)
     if rule is not None and rule.action in (RESTART, RESTART_ALL):
         return True
@@ -28,7 +28,7 @@ def restarts(pod: Pod, container: Container, exit_code: int, *, init: bool = Fal
 
 
 def may_restart_all(pod: Pod) -> bool:
-    """Whether the end of some container may restart all of the pod's containers."""
+    """True if the end of some container may restart all of the pod's containers."""
     return any(
         rule.action == RESTART_ALL
         for container in _containers(pod)
@@ -37,7 +37,7 @@ def may_restart_all(pod: Pod) -> bool:
 
 
 def restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], status: PodStatus) -> bool:
-    """Whether all of the pod's containers are to restart, by what runs or by the pod's last status."""
+    """True if all of the pod's containers have to restart, according to the runtime or the pod's last status."""
     if not may_restart_all(pod):
         return False
     if any(entry.type == ALL_RESTARTING and entry.status == "True" for entry in status.conditions):
@@ -55,7 +55,7 @@ def restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], stat
 
 
 def causes_restart_of_all(container: Container, records: Sequence[ContainerRecord]) -> bool:
-    """Whether the container's newest record ended in a way that restarts all containers."""
+    """True if the container's newest record ended in a way that restarts all containers."""
     return bool(
         records and records[0].state is State.EXITED and _restarts_all(container, records[0].exit_code)
     )

@@ -1,6 +1,6 @@
 """The kubelet's HTTP endpoints: container logs, exec, attach and pods (pkg/kubelet/server).
 
-A pod's name says which of the process's nodes it is on, so all of them share one server.
+All nodes of the process share one server. A pod's name determines its node.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _WAITING = {
     "ImagePullBackOff": "trying and failing to pull image",
 }
 NODE_HEADER = "dralab-node"
-"""By this header the API server says which of the nodes that share the port it means."""
+"""The header by which the API server selects one of the nodes that share the port."""
 _STREAMS = ("All", "Stdout", "Stderr")
 
 Endpoint = Callable[[Any], Awaitable[Any]]
@@ -54,7 +54,7 @@ class KubeletServer:
         self._guard = guard or Guard()
 
     def routes(self) -> Mapping[str, Endpoint]:
-        """The endpoints by path, for :class:`dra_shared.service.HealthServer`."""
+        """Return the endpoints by path, for :class:`dra_shared.service.HealthServer`."""
         return {
             "/containerLogs/{namespace}/{pod}/{container}": self._logs,
             **{
@@ -70,7 +70,7 @@ class KubeletServer:
         }
 
     async def _resource_metrics(self, request: "Request") -> "Response":
-        """Those of the node that the header names; of all together where there is none."""
+        """Return the metrics of the node in the header, or of all nodes together without it."""
         from starlette.responses import Response
 
         name = request.headers.get(NODE_HEADER)
@@ -114,10 +114,10 @@ class KubeletServer:
         return Response(msgspec.json.encode(found), media_type="application/json")
 
     async def stream(self, socket: WebSocket) -> None:
-        """``/exec/…``, ``/attach/…`` and ``/portForward/…``, for connections that were upgraded.
+        """Serve ``/exec/…``, ``/attach/…`` and ``/portForward/…`` on upgraded connections.
 
         Raises:
-            Refused: there is no such container, it doesn't run, or a web page asks.
+            Refused: the container does not exist or does not run, or the request comes from a web page.
         """
         given = socket.request.headers
         headers = {name.encode("latin-1"): value.encode("latin-1") for name, value in given.items()}
@@ -268,14 +268,14 @@ def _record(kubelet: Kubelet, pod: Pod, container: str, previous: bool) -> Conta
 
 
 def _without_record(pod: Pod, container: str) -> _Refused:
-    """Why a container that the runtime does not have has no log (kubelet's validateContainerLogStatus)."""
+    """Return the error for logs of a container that the runtime does not have (validateContainerLogStatus)."""
     place = f'container "{container}" in pod "{pod.metadata.name}"'
     status = _status(pod, container)
     if status is None:
         return _Refused(400, f"{place} is not available")
     ended = status.state.terminated
     if status.state.running is not None or (ended is not None and ended.container_id):
-        # The kubelet has begun its answer when the runtime tells it so.
+        # The kubelet has already started its response when the runtime reports this.
         known = ended.container_id if ended is not None else status.container_id
         return _Refused(200, f"unable to retrieve container logs for {known}")
     last = status.last_state.terminated

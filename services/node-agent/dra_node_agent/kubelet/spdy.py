@@ -1,7 +1,7 @@
-"""The server's side of SPDY/3.1, as much of it as Kubernetes' clients use (as moby/spdystream does).
+"""The server side of SPDY/3.1, as far as Kubernetes' clients use it (like moby/spdystream).
 
-Clients open streams by SYN_STREAM, each with headers that say what it is for. Neither end keeps to windows. The frames
-travel on a connection that was upgraded to SPDY, or on a WebSocket that tunnels it.
+Clients open streams with SYN_STREAM, whose headers describe their purpose. Neither side uses flow control
+windows. The frames are sent on a connection that was upgraded to SPDY, or on a WebSocket that tunnels it.
 """
 
 import asyncio
@@ -10,18 +10,18 @@ import zlib
 from collections.abc import Mapping
 from typing import Protocol
 
-#: As the Upgrade header has it.
+# The value of the Upgrade header.
 SPDY = "SPDY/3.1"
 _VERSION = 3
 _SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY, _HEADERS = 1, 2, 3, 6, 7, 8
 _FIN = 1
 _REFUSED, _PROTOCOL_ERROR = 3, 1
 _PIECE = 1 << 15
-# In bytes, of one frame and of one block of headers.
+# The maximum sizes in bytes of a frame and of a block of headers.
 _LONGEST_FRAME = 4 << 20
 _LONGEST_HEADERS = 1 << 16
 _MOST_STREAMS = 1024
-# Pieces of one stream that were not read yet; above this nothing more is taken from the connection.
+# The maximum number of unread pieces of a stream. Beyond it, the connection is not read.
 _MOST_WAITING = 64
 
 # The dictionary of header blocks (SPDY/3, section 2.6.10.1): names with their lengths, then frequent values.
@@ -53,21 +53,21 @@ DICTIONARY = b"".join(_counted(name.replace("_", " ")) for name in _NAMES.split(
 
 
 class SpdyError(Exception):
-    """What came is not SPDY."""
+    """The received bytes are not SPDY."""
 
 
 class Carrier(Protocol):
-    """What frames travel on."""
+    """The connection that carries the frames."""
 
     async def receive(self) -> bytes | None:
-        """The next bytes; None at the end."""
+        """Return the next bytes, or None at the end."""
 
     async def send(self, message: bytes, /) -> None:
         """Send bytes."""
 
 
 class Stream:
-    """One stream. ``headers`` are by lower-case name."""
+    """A stream. ``headers`` are keyed by lower-case name."""
 
     def __init__(self, session: "Session", number: int, headers: Mapping[str, str]) -> None:
         self.number = number
@@ -78,7 +78,7 @@ class Stream:
         self._closed = False
 
     async def read(self) -> bytes:
-        """The next piece; empty at the end."""
+        """Return the next piece, or an empty one at the end."""
         if self._read_all:
             return b""
         piece = await self._pieces.get()
@@ -86,26 +86,26 @@ class Stream:
         return piece
 
     async def write(self, data: bytes) -> None:
-        """Send data; nothing happens once the stream is closed."""
+        """Send data. No-op once the stream is closed."""
         for start in range(0, len(data), _PIECE):
             if not self._closed:
                 await self._session.send_data(self.number, data[start : start + _PIECE])
 
     async def close(self) -> None:
-        """Say that no more data comes from this end."""
+        """Close this side of the stream."""
         if not self._closed:
             self._closed = True
             await self._session.send_data(self.number, b"", final=True)
 
     async def take(self, data: bytes, *, final: bool) -> None:
-        """What came for this stream."""
+        """Store data received for this stream."""
         if data:
             await self._pieces.put(data)
         if final:
             await self._pieces.put(b"")
 
     def abandon(self) -> None:
-        """Both directions are closed."""
+        """Close both directions."""
         self._closed = True
         if self._pieces.full():
             self._pieces.get_nowait()
@@ -113,7 +113,7 @@ class Stream:
 
 
 class Session:
-    """The streams of one connection; :meth:`run` reads it."""
+    """The streams of one connection. :meth:`run` reads it."""
 
     def __init__(self, carrier: Carrier) -> None:
         self._carrier = carrier
@@ -124,14 +124,14 @@ class Session:
         self._unpack = zlib.decompressobj(15, DICTIONARY)
 
     async def opened(self) -> Stream | None:
-        """The next stream that the client opens; None once the connection has ended."""
+        """Return the next stream that the client opens, or None once the connection has ended."""
         stream = await self._opened.get()
         if stream is None:
             self._opened.put_nowait(None)
         return stream
 
     async def run(self) -> None:
-        """Take frames until the connection ends, or what comes is not SPDY."""
+        """Read frames until the connection ends or an invalid one arrives."""
         try:
             while (data := await self._carrier.receive()) is not None:
                 self._buffer += data
@@ -146,18 +146,18 @@ class Session:
             self._opened.put_nowait(None)
 
     async def refuse(self, stream: Stream) -> None:
-        """End a stream that is of no use."""
+        """Reject a stream."""
         self._streams.pop(stream.number, None)
         stream.abandon()
         await self._control(_RST_STREAM, 0, struct.pack("!II", stream.number, _REFUSED))
 
     async def send_data(self, number: int, data: bytes, *, final: bool = False) -> None:
-        """Send a frame of data on the stream with this number."""
+        """Send a data frame on the stream with this number."""
         flags = _FIN if final else 0
         await self._carrier.send(struct.pack("!II", number, flags << 24 | len(data)) + data)
 
     def _next(self) -> tuple[int, int, bytes] | None:
-        """The first word, the flags and the rest of the next frame."""
+        """Return the first word, the flags and the rest of the next frame, or None."""
         if len(self._buffer) < 8:
             return None
         first, second = struct.unpack_from("!II", self._buffer)
@@ -188,7 +188,7 @@ class Session:
             if stream is not None:
                 stream.abandon()
         elif kind == _HEADERS and len(body) >= 4:
-            # They are of no use here, but what packs the next ones has seen them.
+            # The headers are not needed, but the decompressor of later ones has to process them.
             self._headers(body[4:])
 
     async def _open(self, flags: int, body: bytes) -> None:
@@ -207,7 +207,7 @@ class Session:
         self._opened.put_nowait(stream)
 
     def forget(self, stream: Stream) -> None:
-        """Both ends are done with the stream."""
+        """Forget a stream that both sides have closed."""
         self._streams.pop(stream.number, None)
         stream.abandon()
 

@@ -1,4 +1,4 @@
-"""Reporting pod statuses to the API server, and the last delete of a pod that has ended (pkg/kubelet/status)."""
+"""Sends pod statuses to the API server, and the last delete of a finished pod (pkg/kubelet/status)."""
 
 import asyncio
 from collections import deque
@@ -19,7 +19,7 @@ from dra_node_agent.kubelet.podconditions import OWNED
 
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 10.0
 
-# Of a container that ends again and again while the server is away, only the newest ends are reported.
+# If a container ends repeatedly while the server is unavailable, only the newest ends are reported.
 _MOST_KEPT = 8
 
 _ADDRESSES = frozenset(("podIPs", "hostIPs"))
@@ -28,9 +28,9 @@ _log = logger(__name__)
 
 
 def status_patch(uid: str, old: PodStatus, new: PodStatus) -> dict[str, Any] | None:
-    """The strategic merge patch from ``old`` to ``new``; None where they are equal.
+    """Return the strategic merge patch from ``old`` to ``new``, or None if they are equal.
 
-    Only what differs is in it, so that what others write (conditions, claim statuses) stays as it is.
+    It only contains differences, so that fields of other writers (conditions, claim statuses) are kept.
     """
     before, after = msgspec.to_builtins(old), msgspec.to_builtins(new)
     changes: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def status_patch(uid: str, old: PodStatus, new: PodStatus) -> dict[str, Any] | N
 
 
 def _addresses(name: str, old: Iterable[dict[str, Any]], new: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """A list that a patch merges by address: what is not deleted by name would stay in it."""
+    """Return the patch of a list that is merged by address. Entries that are not deleted by name would remain."""
     kept = [one["ip"] for one in new]
     gone = [{"$patch": "delete", "ip": one["ip"]} for one in old if one["ip"] not in kept]
     wanted = [{"ip": ip} for ip in kept]
@@ -76,7 +76,7 @@ def _newer(version: str, than: str) -> bool:
 
 
 class StatusReporter:
-    """Sends one pod's newest status; older ones that were not sent yet are skipped, but for those to be kept.
+    """Sends one pod's newest status. Older unsent ones are skipped, except those to be kept.
 
     ``reported`` is the status that the server has, as far as is known.
     """
@@ -94,27 +94,27 @@ class StatusReporter:
 
     @property
     def newest(self) -> PodStatus:
-        """The status that is to be sent, or was sent last."""
+        """The status that will be sent, or was sent last."""
         return self._wanted or self.reported
 
     def seen(self, pod: Pod) -> None:
-        """The server's version of the pod, from a watch."""
+        """Record the server's version of the pod, from a watch."""
         if self._wanted is None and _newer(pod.metadata.resource_version, self._version):
             self.reported, self._version = pod.status, pod.metadata.resource_version
 
     def gone(self) -> None:
-        """The pod is not there any more: there is nothing to report."""
+        """Stop reporting, because the pod's object was deleted."""
         self._gone = True
 
     def report(self, status: PodStatus, *, kept: bool = False) -> None:
-        """Have ``status`` sent, also if a newer one follows where it is to be ``kept``; returns at once."""
+        """Send ``status`` in the background. If it is to be ``kept``, it is sent even if a newer one follows."""
         if kept:
             self._kept.append(status)
         self._wanted = status
         self._start()
 
     def delete(self) -> None:
-        """Have the pod removed, after its last status: everything of it is given back."""
+        """Delete the pod's object after its last status, because all of its resources are released."""
         self._delete = True
         self._start()
 
@@ -124,7 +124,7 @@ class StatusReporter:
             await asyncio.wait((self._sender,))
 
     def close(self) -> None:
-        """Send nothing more."""
+        """Stop sending."""
         if self._sender is not None:
             self._sender.cancel()
 
@@ -148,7 +148,7 @@ class StatusReporter:
                     self._delete = False
                 delay = _FIRST_RETRY
             except (NotFound, Conflict) as error:
-                # Deleted, perhaps created again: this pod needs no status any more.
+                # The pod was deleted, and perhaps recreated. This one needs no status any more.
                 _log.debug("pod is gone", pod=f"{self._namespace}/{self._name}", error=str(error))
                 self._gone = isinstance(error, NotFound) or "UID" in str(error)
                 if not self._gone:

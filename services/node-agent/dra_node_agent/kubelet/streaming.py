@@ -1,6 +1,6 @@
 """exec and attach over WebSocket, in the channel protocol of kubectl and client-go (``v5.channel.k8s.io``).
 
-The first byte of each message is its channel; the outcome is a Status on the error channel.
+The first byte of each message is its channel. The outcome is a Status on the error channel.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from dra_node_agent.runtime.base import RuntimeFailure, TerminalSize
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _END = 0, 1, 2, 3, 4, 255
 _V5 = "v5.channel.k8s.io"
 _BASE64 = "base64."
-#: The protocols that are spoken, and whether their outcome is a Status (or just text, as once).
+# The supported protocols, and whether their outcome is a Status (or only text, in old ones).
 _PROTOCOLS: Mapping[str, bool] = {
     _V5: True,
     "v4.channel.k8s.io": True,
@@ -39,7 +39,7 @@ _size = msgspec.json.Decoder(_Size)
 
 
 class ChannelStreams:
-    """A client's streams; ``stdin``, ``stdout`` and ``stderr`` say which of them it wants.
+    """A client's streams. ``stdin``, ``stdout`` and ``stderr`` are true for those that it wants.
 
     Raises:
         Refused: it wants none of them.
@@ -49,7 +49,7 @@ class ChannelStreams:
         query = dict(socket.request.query)
         self.stdin, self.stdout = _is_set(query, "input"), _is_set(query, "output")
         self.tty = _is_set(query, "tty")
-        # A terminal has one output.
+        # A terminal has a single output.
         self.stderr = _is_set(query, "error") and not self.tty
         if not (self.stdin or self.stdout or self.stderr):
             raise Refused(400, "you must specify at least 1 of stdin, stdout, stderr")
@@ -62,13 +62,13 @@ class ChannelStreams:
         self._resized: Callable[[TerminalSize], None] | None = None
 
     async def open(self) -> None:
-        """Accept the connection, and tell the client so by an empty message, which it may wait for."""
+        """Accept the connection, and send an empty message, which the client may wait for."""
         self._socket.accept(self._protocol)
         await self._send(_STDOUT if self.stdout else _STDERR if self.stderr else _ERROR, b"")
         self._reader = asyncio.get_running_loop().create_task(self._read_all())
 
     async def run(self, work: asyncio.Task[int]) -> int | None:
-        """The result of ``work``, which is cancelled when the client goes away: then None."""
+        """Return the result of ``work``. If the client disconnects, cancel it and return None."""
         assert self._reader is not None
         gone = self._reader
         try:
@@ -80,7 +80,7 @@ class ChannelStreams:
             await asyncio.gather(work, gone, return_exceptions=True)
 
     async def read(self) -> bytes:
-        """What the client sends; empty at its end."""
+        """Return the client's input, or empty bytes at its end."""
         if not self.stdin or (self._ended and self._input.empty()):
             return b""
         data = await self._input.get()
@@ -89,7 +89,7 @@ class ChannelStreams:
         return data
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """Output; on a terminal there is but one stream."""
+        """Send output. A terminal has a single stream."""
         channel = _STDERR if stderr and not self.tty else _STDOUT
         if not (self.stderr if channel == _STDERR else self.stdout):
             return
@@ -97,13 +97,13 @@ class ChannelStreams:
             await self._send(channel, data[start : start + _PIECE])
 
     def on_resize(self, handler: Callable[[TerminalSize], None]) -> None:
-        """Call ``handler`` with the terminal's size, at once if the client has sent one."""
+        """Call ``handler`` with the terminal's size, at once if the client has already sent one."""
         self._resized = handler
         if self._size is not None:
             handler(self._size)
 
     async def finish(self, status: Mapping[str, Any]) -> None:
-        """Tell the outcome."""
+        """Send the outcome."""
         if _PROTOCOLS[self._protocol]:
             await self._send(_ERROR, msgspec.json.encode({"metadata": {}, **status}))
         elif status["status"] != "Success":
@@ -141,7 +141,7 @@ class ChannelStreams:
 
 
 def exit_status(command: Sequence[str], code: int) -> Mapping[str, Any]:
-    """The outcome of a command."""
+    """Return the outcome of a command."""
     if code == 0:
         return {"status": "Success"}
     return {
@@ -154,7 +154,7 @@ def exit_status(command: Sequence[str], code: int) -> Mapping[str, Any]:
 
 
 def failure_status(action: str, error: RuntimeFailure) -> Mapping[str, Any]:
-    """The outcome where the runtime could not do it."""
+    """Return the outcome of a failure of the runtime."""
     return {
         "status": "Failure",
         "message": f"Internal error occurred: error {action} container: {error}",

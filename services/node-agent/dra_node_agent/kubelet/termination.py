@@ -1,7 +1,7 @@
 """Stopping the containers of a pod (kuberuntime_container.go, kuberuntime_termination_order.go).
 
-Within one grace period: first the main containers together, then sidecars, the last one first, as others may need them.
-In each: the preStop hook, the signal, and the kill when the time is over.
+Within one grace period: first the main containers together, then sidecars, the last one first, because
+others may need them. For each: the preStop hook, the signal, and the kill when the time is over.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _SHORTEST_GRACE = 2.0
 async def stop_containers(
     runtime: Runtime, clock: Clock, pod: Pod, grace: float, event: EventSink | None
 ) -> None:
-    """Stop the pod's containers within ``grace`` seconds: the main ones together, then each sidecar, last one first."""
+    """Stop the pod's containers within ``grace`` seconds: main ones together, then each sidecar, the last one first."""
     deadline = clock.monotonic() + grace
     sidecars = [container for container in pod.spec.init_containers if is_sidecar(container)]
     others = [
@@ -45,7 +45,7 @@ async def stop_containers(
         if container.name in running:
             left = max(deadline - clock.monotonic(), 0.0)
             await _stop(runtime, clock, container, running.pop(container.name), left, event)
-    # Containers that the pod's spec doesn't name.
+    # Containers that are not in the pod's spec.
     for record in running.values():
         await runtime.stop(record.id, 0)
 

@@ -1,4 +1,4 @@
-"""The topology manager: a container's devices on one NUMA node, or on few (pkg/kubelet/cm/topologymanager).
+"""The topology manager: places a container's devices on one NUMA node or few (pkg/kubelet/cm/topologymanager).
 
 Its scope is the container. The only provider of hints is the device manager.
 """
@@ -20,7 +20,7 @@ _Mask = frozenset[int]
 
 @dataclass(frozen=True)
 class _Hint:
-    """A set of NUMA nodes; None for any."""
+    """A set of NUMA nodes. None stands for any."""
 
     nodes: _Mask | None
     preferred: bool
@@ -33,7 +33,7 @@ class _Merged:
 
 
 class TopologyManager:
-    """Admits the pods of one node by ``policy``; ``hints`` are for one container."""
+    """Admits the pods of one node according to ``policy``. ``hints`` returns the hints for one container."""
 
     def __init__(
         self, policy: str, numa_nodes: Sequence[int], hints: Callable[[Pod, Container], Hints]
@@ -45,14 +45,14 @@ class TopologyManager:
         self._affinities: dict[tuple[str, str], _Mask | None] = {}
 
     def affinity(self, pod_uid: str, container: str) -> Collection[int] | None:
-        """The NUMA nodes that the container's devices are to come from; None for any."""
+        """Return the NUMA nodes for the container's devices, or None for any."""
         return self._affinities.get((pod_uid, container))
 
     async def admit(self, pod: Pod, allocate: Allocate) -> None:
         """Choose NUMA nodes for each container and allocate its devices, init containers first.
 
         Raises:
-            Rejected: the policy does not take the pod, or a container can't have its devices.
+            Rejected: the policy rejects the pod, or a container cannot have its devices.
         """
 
         async def aligned(pod: Pod, container: Container) -> None:
@@ -62,7 +62,7 @@ class TopologyManager:
         if self._policy == NONE:
             await admit_allocated(pod, allocate)
             return
-        # What is free must not change between the choice of NUMA nodes and that of devices.
+        # The free devices must not change between the choice of NUMA nodes and that of devices.
         async with self._turn:
             await admit_allocated(pod, aligned)
 
@@ -84,7 +84,7 @@ class TopologyManager:
 
 
 def _filtered(hints: Hints) -> list[list[_Hint]]:
-    """The choices for each resource (``filterProvidersHints``)."""
+    """Return the choices for each resource (``filterProvidersHints``)."""
     if not hints:
         return [[_Hint(None, True)]]
     choices = []
@@ -99,12 +99,12 @@ def _filtered(hints: Hints) -> list[list[_Hint]]:
 
 
 def _single(choices: Iterable[_Hint]) -> list[_Hint]:
-    """Those of one NUMA node, or of any (``filterSingleNumaHints``)."""
+    """Return the choices with a single NUMA node, or any (``filterSingleNumaHints``)."""
     return [hint for hint in choices if hint.preferred and (hint.nodes is None or len(hint.nodes) == 1)]
 
 
 def _merge(machine: _Mask, hints: Sequence[Sequence[_Hint]]) -> _Merged:
-    """The best of all combinations (``HintMerger.Merge``)."""
+    """Return the best of all combinations (``HintMerger.Merge``)."""
     wanted = max(
         (
             min((len(hint.nodes) for hint in choices if hint.nodes is not None), default=0)
@@ -127,7 +127,7 @@ def _combined(machine: _Mask, combination: Sequence[_Hint]) -> _Merged:
 
 
 def _better(current: _Merged, candidate: _Merged, wanted: int) -> _Merged:
-    """Preferred ones first; of others those with about ``wanted`` NUMA nodes (``HintMerger.compare``)."""
+    """Return the better one: preferred, or else closer to ``wanted`` NUMA nodes (``HintMerger.compare``)."""
     if current.preferred != candidate.preferred:
         return candidate if candidate.preferred else current
     has, offers = len(current.nodes), len(candidate.nodes)
@@ -139,7 +139,7 @@ def _better(current: _Merged, candidate: _Merged, wanted: int) -> _Merged:
 
 
 def _narrower(current: _Merged, candidate: _Merged) -> _Merged:
-    """The one with fewer NUMA nodes, or with lower ones."""
+    """Return the one with fewer NUMA nodes, or with lower ones."""
 
     def width(merged: _Merged) -> tuple[int, int]:
         return len(merged.nodes), sum(1 << node for node in merged.nodes)

@@ -1,4 +1,4 @@
-"""The volumes of pods below the kubelet's root, and what containers mount of them (pkg/kubelet/volumemanager)."""
+"""The volumes of pods below the kubelet's root, and containers' mounts of them (pkg/kubelet/volumemanager)."""
 
 import asyncio
 import os
@@ -19,23 +19,23 @@ from dra_node_agent.runtime.base import Mount
 _VOLUMES = "volumes"
 _MOST_ERRORS = 3
 _FILES_LIMIT = 4 << 20
-# Handing fewer bytes to a thread takes longer than writing them, since nothing waits for the disk.
+# Below this size, a thread takes longer than writing, because nothing waits for the disk.
 _MOST_AT_ONCE = 1 << 16
-# Tokens are renewed when a fifth of their time is left, and once a day (pkg/kubelet/token).
+# Tokens are renewed when a fifth of their time is left, and at least once a day (pkg/kubelet/token).
 _TOKEN_SECONDS, _LONGEST_TOKEN = 3600, 86400.0
 
 _log = logger(__name__)
 
 
 class MountError(Exception):
-    """A volume cannot be set up; the pod waits (event FailedMount)."""
+    """A volume cannot be set up. The pod waits (event FailedMount)."""
 
 
 class VolumeSources(Sources, Protocol):
-    """Where volumes' files come from."""
+    """The source of volumes' files."""
 
     async def token(self, pod: Pod, audience: str, seconds: int | None) -> bytes:
-        """A token of the pod's service account."""
+        """Return a token of the pod's service account."""
         ...
 
 
@@ -49,11 +49,11 @@ class VolumeManager:
         self._host_ip = host_ip
 
     def folder(self, pod_uid: str) -> Path:
-        """Where a pod's files are."""
+        """Return the directory of a pod's files."""
         return self._directory / pod_uid
 
     async def set_up(self, pod: Pod, pod_ip: str) -> dict[str, Path]:
-        """Make the pod's volumes; gives the host's path of each, by name.
+        """Create the pod's volumes. Return the host's path of each, by name.
 
         Raises:
             MountError: a volume's source is missing or malformed.
@@ -76,7 +76,7 @@ class VolumeManager:
         return paths
 
     def renew_after(self, pod: Pod) -> float | None:
-        """The seconds after which a token in the pod's volumes is to be renewed; None where there is none."""
+        """Return the seconds after which a token in the pod's volumes has to be renewed, or None without tokens."""
         return min(
             (
                 min((part.service_account_token.expiration_seconds or _TOKEN_SECONDS) * 0.8, _LONGEST_TOKEN)
@@ -91,16 +91,16 @@ class VolumeManager:
     def pods(self) -> Collection[str]:
         """Return the UIDs of pods that have a directory.
 
-        With ``--root-dir`` the directory may have been that of another kubelet. Pod directories that hold more than
-        volumes are left out: this kubelet did not create them and must not remove them.
+        With ``--root-dir``, the directory may have belonged to another kubelet. Pod directories that contain
+        more than volumes are left out: this kubelet did not create them and must not remove them.
         """
         return [uid for uid in directories(self._directory) if _is_ours(self.folder(uid))]
 
     async def tear_down(self, pod_uid: str) -> None:
-        """Remove the pod's volumes. Fine to call again.
+        """Remove the pod's volumes. Idempotent.
 
-        What cannot be removed is logged and does not hold the pod up: an agent without root cannot remove what a
-        container of an engine wrote.
+        What cannot be removed is logged and does not delay the pod: an agent without root cannot remove
+        files written by a container of an engine.
         """
         folder = self.folder(pod_uid)
         if folder.exists():
@@ -163,10 +163,10 @@ class VolumeManager:
 def container_mounts(
     pod: Pod, container: Container, volumes: Mapping[str, Path], env: Mapping[str, str]
 ) -> tuple[Mount, ...]:
-    """The mounts of a container; what the kubelet itself writes is read-only, as upstream.
+    """Return the mounts of a container. As upstream, files written by the kubelet itself are read-only.
 
     Raises:
-        ConfigError: it mounts a volume that the pod doesn't have.
+        ConfigError: it mounts a volume that the pod does not have.
     """
     ours = {volume.name for volume in pod.spec.volumes if _is_written_here(volume)}
     mounts = []
@@ -219,7 +219,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _remove(folder: Path) -> None:
-    # As upstream's RemoveAllOneFilesystem: what somebody mounted there is not ours to remove.
+    # Like upstream's RemoveAllOneFilesystem: something that someone mounted there is not ours to remove.
     if mounted := _mount_below(folder):
         _log.warning("pod directory kept, something is mounted", path=mounted)
         return
@@ -245,7 +245,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         parent.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         path = paths[name]
-        # A reader at that moment gets the old content or the new.
+        # A concurrent reader gets either the old or the new content.
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.write_bytes(content[:_FILES_LIMIT])
         temporary.replace(path)

@@ -1,4 +1,4 @@
-"""The server's side of WebSocket (RFC 6455), as much of it as streams need, and of other upgraded connections."""
+"""The server side of WebSocket (RFC 6455), as far as streams need it, and of other upgraded connections."""
 
 import asyncio
 import base64
@@ -24,9 +24,9 @@ from dra_shared.websocket import (
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LONGEST_MESSAGE = 32 << 20
-# With what comes before the answer to it.
+# Including everything received before the response.
 _LONGEST_REQUEST = 2 << 20
-# Messages that the handler has not taken yet; above this the client is not read from.
+# The maximum number of messages that the handler has not read. Beyond it, the client is not read from.
 _MOST_WAITING = 64
 _REASONS = {400: "Bad Request", 403: "Forbidden", 404: "Not Found", 500: "Internal Server Error"}
 
@@ -34,7 +34,7 @@ Handler = Callable[["WebSocket"], Awaitable[None]]
 
 
 class Refused(Exception):
-    """The request gets an HTTP answer instead of a WebSocket."""
+    """The request gets an HTTP response instead of a WebSocket."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -43,7 +43,7 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Upgrade:
-    """The request that asked for a WebSocket."""
+    """The request for the WebSocket."""
 
     path: str
     query: Sequence[tuple[str, str]]
@@ -51,15 +51,15 @@ class Upgrade:
 
     @property
     def protocols(self) -> Sequence[str]:
-        """The subprotocols that the client offers, the preferred first."""
+        """The subprotocols that the client offers, the preferred one first."""
         return [name.strip() for name in self.headers.get("sec-websocket-protocol", "").split(",") if name]
 
 
 class WebSocket(asyncio.Protocol):
-    """A connection that uvicorn hands over when a client asks for an upgrade; ``handler`` runs until it ends.
+    """A connection that uvicorn hands over for an upgrade. ``handler`` runs until it ends.
 
-    The handler reads :attr:`request`, calls :meth:`accept`, and then :meth:`receive` and :meth:`send`; it raises
-    :class:`Refused` before it has accepted where it answers otherwise.
+    The handler reads :attr:`request`, calls :meth:`accept`, and then :meth:`receive` and :meth:`send`. To
+    respond differently, it raises :class:`Refused` before it accepts.
     """
 
     def __init__(self, handler: Handler, server_state: Any) -> None:
@@ -78,7 +78,7 @@ class WebSocket(asyncio.Protocol):
 
     @property
     def certificate(self) -> ClientCertificate | None:
-        """Whom the client's certificate names."""
+        """The identity in the client's certificate, or None."""
         return None if self._transport is None else client_certificate(self._transport)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -99,10 +99,10 @@ class WebSocket(asyncio.Protocol):
         self._writable.set()
 
     def eof_received(self) -> None:
-        """The client will send no more; what is under way is ended with it."""
+        """Close the connection, because the client will send no more."""
 
     def shutdown(self) -> None:
-        """The server stops."""
+        """End the connection, because the server stops."""
         if self._task is not None:
             self._task.cancel()
         if self._transport is not None:
@@ -144,10 +144,10 @@ class WebSocket(asyncio.Protocol):
             transport.close()
 
     def accept(self, protocol: str) -> None:
-        """Answer the upgrade; from now on messages flow.
+        """Accept the upgrade. From now on messages can be exchanged.
 
         Raises:
-            Refused: it is no proper request for a WebSocket.
+            Refused: it is not a valid request for a WebSocket.
         """
         key = self.request.headers.get("sec-websocket-key", "")
         if self.request.headers.get("sec-websocket-version") != "13" or not key:
@@ -158,7 +158,7 @@ class WebSocket(asyncio.Protocol):
         self.switch("websocket", headers)
 
     def switch(self, upgrade: str, headers: Mapping[str, str]) -> None:
-        """Answer an upgrade to another protocol; from now on messages are pieces of bytes, with no frames."""
+        """Accept an upgrade to another protocol. From now on messages are pieces of bytes without frames."""
         lines = [f"upgrade: {upgrade}", "connection: Upgrade"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         head = "\r\n".join(("HTTP/1.1 101 Switching Protocols", *lines, "", ""))
@@ -170,7 +170,7 @@ class WebSocket(asyncio.Protocol):
             self._take(held)
 
     async def receive(self) -> bytes | None:
-        """The next message; None once the client has gone."""
+        """Return the next message, or None once the client has disconnected."""
         message = await self._messages.get()
         if message is None:
             self._messages.put_nowait(None)
@@ -179,7 +179,7 @@ class WebSocket(asyncio.Protocol):
         return message
 
     async def send(self, message: bytes) -> None:
-        """Send a message, once the client has taken what came before."""
+        """Send a message after the client has accepted the previous ones."""
         await self._writable.wait()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(message if self._frames is None else frame(BINARY, message))
@@ -206,7 +206,7 @@ class WebSocket(asyncio.Protocol):
                 self._messages.put_nowait(bytes(self._fragments))
                 self._fragments.clear()
         elif opcode == PING and self._transport is not None:
-            # A client that does not read its answers gets no more of them.
+            # Do not answer a client that does not read its responses.
             if self._writable.is_set():
                 self._transport.write(frame(PONG, payload))
         elif opcode == CLOSE:

@@ -1,7 +1,7 @@
-"""One pod's life on its node (pkg/kubelet/pod_workers.go; SyncPod and SyncTerminatingPod in pkg/kubelet/kubelet.go).
+"""The life of one pod on its node (pkg/kubelet/pod_workers.go; SyncPod, SyncTerminatingPod in pkg/kubelet/kubelet.go).
 
-The worker syncs the pod after each change of its object, containers or devices. How far the pod has come is declared in
-:mod:`dra_node_agent.kubelet.lifecycle`; a sync that fails is tried again from the state that was reached.
+The worker syncs the pod after each change of its object, containers or devices. The pod's progress is
+defined in :mod:`dra_node_agent.kubelet.lifecycle`. A failed sync is retried from the state that was reached.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What the workers of one node share."""
+    """The parts that the workers of one node share."""
 
     node_name: str
     host_ip: str
@@ -61,7 +61,7 @@ class WorkerContext:
 
 @dataclass(frozen=True)
 class _Failure:
-    """Why the kubelet itself ended the pod; ``rejected`` if the node never admitted it."""
+    """The reason why the kubelet ended the pod. ``rejected``: the node never admitted it."""
 
     reason: str
     message: str
@@ -69,7 +69,7 @@ class _Failure:
 
 
 class PodWorker:
-    """Brings one pod to the state that its object specifies, again after each change of either."""
+    """Brings one pod to the state that its object specifies, and repeats that after each change."""
 
     def __init__(self, context: WorkerContext, pod: Pod, statuses: StatusReporter) -> None:
         self._context = context
@@ -91,49 +91,49 @@ class PodWorker:
             self._probes,
         )
         self._failure: _Failure | None = None
-        # A fact about the API server, at any time of the pod's life: the object is deleted.
+        # A fact about the API server, which may become true in any state: the object is deleted.
         self._object_deleted = False
         self._retry = _FIRST_RETRY
         self._renew_at: float | None = None
-        #: Set once the node has admitted or refused the pod, or the pod needs no admission any more.
+        # Set once the node has admitted or rejected the pod, or if the pod needs no admission any more.
         self.decided = asyncio.Event()
 
-    # What the kubelet reports to the worker
+    # Notifications from the kubelet
 
     def update(self, pod: Pod) -> None:
-        """The pod's object has changed."""
+        """Handle a change of the pod's object."""
         self.pod = pod
         self._statuses.seen(pod)
         self._wake.set()
 
     def removed(self) -> None:
-        """The pod's object is deleted: everything of the pod must be removed."""
+        """Remove everything of the pod, because its object is deleted."""
         self._object_deleted = True
         self._statuses.gone()
         self._wake.set()
 
     def poke(self) -> None:
-        """Something about the pod's containers or devices has changed."""
+        """Sync the pod, because its containers or devices may have changed."""
         self._wake.set()
 
     @property
     def terminated(self) -> bool:
-        """Whether nothing of the pod runs or is prepared any more, and never will again."""
+        """True if nothing of the pod runs or is prepared, and never will again."""
         return self._life.has_been(PodState.TERMINATED)
 
     @property
     def object_deleted(self) -> bool:
-        """Whether the pod's object is deleted, so that all of the pod goes."""
+        """True if the pod's object is deleted, so that everything of the pod has to be removed."""
         return self._object_deleted
 
     @property
     def settled(self) -> bool:
-        """Whether the last sync succeeded: nothing waits for another try."""
+        """True if the last sync succeeded, so that no retry is pending."""
         return self._retry == _FIRST_RETRY
 
     @property
     def admitted(self) -> bool:
-        """Whether the node has admitted the pod."""
+        """True if the node has admitted the pod."""
         return self._life.has_been(PodState.ADMITTED)
 
     async def run(self) -> None:
@@ -157,7 +157,7 @@ class PodWorker:
     # Starting and running
 
     async def _sync(self) -> float | None:
-        """One step towards the specified state; returns the seconds until the next, or None for the next change."""
+        """Do one step towards the specified state. Return the seconds until the next, or None for the next change."""
         if self._must_end() or (self._life.state is PodState.NEW and not await self._admitted()):
             self.decided.set()
             await self._end()
@@ -190,7 +190,7 @@ class PodWorker:
         finally:
             self.decided.set()
         if self._must_end():
-            # Deleted while a device plugin was asked.
+            # The pod was deleted while a device plugin was called.
             return False
         self._life.on(PodEvent.ADMIT)
         self._report()
@@ -205,7 +205,7 @@ class PodWorker:
         )
 
     async def _sync_containers(self) -> float | None:
-        """Report what ended before it is restarted, then start what is to start."""
+        """Report ended containers before they are restarted, then start the containers that are due."""
         containers = self._containers
         if containers.any_ended():
             self._report(kept=True)
@@ -218,11 +218,11 @@ class PodWorker:
         return delay
 
     async def _set_up(self) -> None:
-        """Volumes, claims and sandbox, in this order: containers need all three."""
+        """Set up volumes, claims and sandbox, in this order, because containers need all three."""
         resumed = bool(self._containers.records())
         await self._set_up_volumes()
         if self._life.state is PodState.ADMITTED:
-            # A pod that already runs keeps what it has; the manager knows it from its checkpoint.
+            # A running pod keeps its devices. The manager knows them from its checkpoint.
             if not resumed:
                 await self._prepare_claims()
             self._life.on(PodEvent.PREPARE)
@@ -261,7 +261,7 @@ class PodWorker:
         self._renew_at = None if lifetime is None else context.clock.monotonic() + lifetime
 
     async def _renew_tokens(self) -> float | None:
-        """Renew the tokens in the pod's volumes when it is time; returns the seconds until then."""
+        """Renew the tokens in the pod's volumes when they are due. Return the seconds until then."""
         if self._renew_at is None:
             return None
         now = self._context.clock.monotonic()
@@ -282,7 +282,7 @@ class PodWorker:
         return self.pod.metadata.deletion_timestamp is not None
 
     async def _end(self) -> None:
-        """Stop everything, unprepare everything, and have the object deleted, or remove what is left of the pod."""
+        """Stop and unprepare everything. Then have the object deleted, or remove what is left of the pod."""
         if not self.terminated:
             await self._terminate()
         if self._object_deleted:
@@ -296,7 +296,7 @@ class PodWorker:
     async def _terminate(self) -> None:
         dra = self._context.dra
         if self._life.state is PodState.STOPPED:
-            # The claims could not be unprepared: until they are, the status shows that nothing runs any more.
+            # The claims could not be unprepared. Until they are, the status shows that nothing runs any more.
             self._report()
         else:
             self._probes.stop()
@@ -304,16 +304,17 @@ class PodWorker:
                 self._life.on(PodEvent.TERMINATE)
             await self._kill()
             self._life.on(PodEvent.STOP)
-        # Before the pod is reported as ended: from then on its claims may be given to another.
+        # This has to happen before the pod is reported as finished, because its claims may then be given to
+        # another pod.
         if dra.might_need_to_unprepare(self.pod.metadata.uid):
             await dra.unprepare(self.pod)
-        # Also if the object stays: secrets and tokens of a finished pod do not remain on the node.
+        # Do this even if the object stays: secrets and tokens of a finished pod do not remain on the node.
         await self._context.volumes.tear_down(self.pod.metadata.uid)
         self._life.on(PodEvent.UNPREPARE)
         self._report()
 
     async def _kill(self) -> None:
-        """Stop the containers; a shorter grace period that arrives meanwhile takes the place of the first."""
+        """Stop the containers. A shorter grace period that arrives in the meantime replaces the first one."""
         context = self._context
         grace = self._first_grace()
         killing = asyncio.ensure_future(

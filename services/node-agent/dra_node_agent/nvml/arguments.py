@@ -1,16 +1,16 @@
-"""Reading and writing what ctypes callers pass to a C function."""
+"""Reading and writing of the arguments that ctypes callers pass to a C function."""
 
 import ctypes
 from typing import Any
 
 
 def integer(value: Any) -> int:
-    """A number passed plainly or as a ctypes scalar."""
+    """Read a number passed directly or as a ctypes scalar."""
     return int(value.value) if hasattr(value, "value") else int(value)
 
 
 def text(value: Any) -> str:
-    """A string passed as bytes, text or a char pointer."""
+    """Read a string passed as bytes, text or a char pointer."""
     raw = value.value if hasattr(value, "value") else value
     return raw.decode() if isinstance(raw, bytes) else str(raw)
 
@@ -32,7 +32,7 @@ def point(out: Any, address: int) -> None:
 
 
 def view(reference: Any, kind: Any) -> Any:
-    """An indexable view of an array (or single struct) passed as itself, by reference or by pointer."""
+    """Return an indexable view of an array or struct passed directly, by reference or by pointer."""
     thing = reference._obj if hasattr(reference, "_obj") else reference
     return ctypes.cast(
         ctypes.pointer(thing) if isinstance(thing, ctypes.Structure) else thing, ctypes.POINTER(kind)

@@ -1,8 +1,8 @@
-"""NVLink fabrics: which GPUs of which machines share one set of NVLink switches.
+"""NVLink fabrics: the GPUs of one or several machines that share a set of NVLink switches.
 
-NVML names a fabric by a cluster's UUID and a clique in it (``nvmlGpuFabricInfo_t``). GPUs behind the switches of
-their own machine have no cluster: the UUID is zero. Machines in a rack such as GB200 NVL72 are in one cluster, and,
-unless the fabric manager cuts it up, in its default clique.
+NVML identifies a fabric by a cluster's UUID and a clique in it (``nvmlGpuFabricInfo_t``). GPUs behind the
+switches of their own machine have no cluster: the UUID is zero. Machines in a rack such as GB200 NVL72 are
+in one cluster and, unless the fabric manager divides it, in its default clique.
 """
 
 import re
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dra_node_agent.nvml.model import GpuModel
 
-#: The clique that the fabric manager of a rack puts all GPUs into.
+# The clique into which a rack's fabric manager puts all GPUs.
 DEFAULT_CLIQUE = 32766
 
 _NUMBERED = re.compile(r"(.*?)([0-9]*)")
@@ -30,13 +30,14 @@ class FabricMember:
 
 
 def fabric_member(model: GpuModel, node_name: str, gpus_of_node: int) -> FabricMember | None:
-    """Where the GPUs of a node are; None if the model knows no fabric.
+    """Return the place of a node's GPUs in their fabric, or None if the model has none.
 
-    Nodes fill racks in the order of the numbers in which their names end: with four GPUs each and 72 in a rack,
-    ``gb-0`` to ``gb-17`` are in one, ``gb-18`` in the next. Nodes whose names begin differently are in different racks.
+    Nodes fill racks in the order of the numbers at the end of their names: with four GPUs each and 72 in a
+    rack, ``gb-0`` to ``gb-17`` are in one rack, ``gb-18`` in the next. Nodes with different name prefixes
+    are in different racks.
 
     Args:
-        gpus_of_node: how many GPUs of the model the node has, at least one.
+        gpus_of_node: the node's number of GPUs of the model, at least one.
     """
     if model.fabric is None:
         return None

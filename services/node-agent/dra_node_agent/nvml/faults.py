@@ -1,4 +1,4 @@
-"""Breaking simulated GPUs from outside: an HTTP endpoint of the node agent."""
+"""Faults of simulated GPUs from outside: an HTTP endpoint of the node agent."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ _NO_INSTANCE = 0xFFFFFFFF
 
 
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What happens to a GPU: any of an XID (of a MIG device where instances are given), ECC errors, its loss."""
+    """A fault of a GPU: an XID (of a MIG device if instances are given), ECC errors, its loss, or several of these."""
 
     xid: int | None = None
     gpu_instance: int = _NO_INSTANCE
@@ -32,13 +32,13 @@ _decoder = msgspec.json.Decoder(Fault)
 
 
 class FaultInjector:
-    """Answers :data:`FAULTS_ROUTE`; ``system`` gives a node's simulated GPUs, None where there are none."""
+    """Serves :data:`FAULTS_ROUTE`. ``system`` returns a node's simulated GPUs, or None."""
 
     def __init__(self, system: "Callable[[str], SimulatedSystem | None]") -> None:
         self._system = system
 
     async def inject(self, request: "Request") -> "Response":
-        """Make the fault of the request's body happen: 204, or 404 or 400 with the reason."""
+        """Cause the fault in the request's body. Respond 204, or 404 or 400 with the reason."""
         from starlette.responses import PlainTextResponse, Response
 
         node, gpu = request.path_params["node"], request.path_params["gpu"]

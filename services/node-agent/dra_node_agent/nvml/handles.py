@@ -1,4 +1,4 @@
-"""The handles that NVML gives its callers, and the simulated things that they stand for."""
+"""The handles that NVML gives its callers, and the simulated objects behind them."""
 
 import ctypes
 import itertools
@@ -14,7 +14,7 @@ from dra_node_agent.nvml.system import (
     SimulatedSystem,
 )
 
-#: Handles are addresses that no two objects of the process share, so a stale or foreign one is never mistaken.
+# Handles are addresses that are unique in the process, so a stale or foreign one is always detected.
 _addresses = itertools.count(0x7F0000001000, 0x10)
 
 Mig = tuple[SimulatedGpu, GpuInstance, ComputeInstance]
@@ -53,7 +53,7 @@ class Handles:
         return alive(thing)
 
     def _parent(self, handle: Any) -> SimulatedGpu:
-        """The GPU of a handle that may also be a MIG device's."""
+        """Return the GPU of a handle that may also be for a MIG device."""
         thing = self._thing(handle)
         return alive(thing[0] if isinstance(thing, tuple) else thing)
 
@@ -100,7 +100,7 @@ class Handles:
 
 
 def alive(gpu: SimulatedGpu) -> SimulatedGpu:
-    """The GPU; raises NvmlReturn if it has fallen off the bus."""
+    """Return the GPU. Raises NvmlReturn if it is lost."""
     if gpu.lost:
         raise NvmlReturn(state.GPU_IS_LOST)
     return gpu

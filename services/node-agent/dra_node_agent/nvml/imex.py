@@ -1,4 +1,4 @@
-"""The IMEX daemon that a simulated machine runs itself: an HTTP endpoint of the node agent stops and starts it."""
+"""A simulated machine's own IMEX daemon: an HTTP endpoint of the node agent stops and starts it."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ IMEX_ROUTE = "POST /simulated/nodes/{node}/imex"
 
 
 class ImexDaemon(msgspec.Struct, forbid_unknown_fields=True):
-    """How the daemon is to be."""
+    """The desired state of the daemon."""
 
     ready: bool
 
@@ -24,13 +24,13 @@ _decoder = msgspec.json.Decoder(ImexDaemon)
 
 
 class ImexSetter:
-    """Answers :data:`IMEX_ROUTE`; ``system`` gives a node's simulated machine, None where there is none."""
+    """Serves :data:`IMEX_ROUTE`. ``system`` returns a node's simulated machine, or None."""
 
     def __init__(self, system: "Callable[[str], SimulatedSystem | None]") -> None:
         self._system = system
 
     async def set(self, request: "Request") -> "Response":
-        """Do what the request's body says: 204, or 404 or 400 with the reason."""
+        """Apply the request's body. Respond 204, or 404 or 400 with the reason."""
         from starlette.responses import PlainTextResponse, Response
 
         node = request.path_params["node"]

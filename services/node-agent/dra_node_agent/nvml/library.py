@@ -1,8 +1,9 @@
-"""The place under pynvml: which NVML a call reaches.
+"""The layer under pynvml that selects the NVML for a call.
 
-pynvml keeps one library in a module global and caches its functions. What is plugged in there is a router, once
-a process: each call goes to the library of the node for which :meth:`NvmlLibrary.active` was entered (a context
-variable, so tasks and threads of several nodes don't meet), or to the machine's own libnvidia-ml.
+pynvml keeps one library in a module global and caches its functions. A router is installed there, once for
+each process. A call goes to the library of the node for which :meth:`NvmlLibrary.active` was entered (a
+context variable, so that tasks and threads of several nodes are separate), or to the machine's own
+libnvidia-ml.
 """
 
 import asyncio
@@ -31,15 +32,15 @@ class NvmlLibrary(Protocol):
     """One node's NVML."""
 
     def active(self) -> contextlib.AbstractContextManager[None]:
-        """Within it, pynvml's functions speak to this node's GPUs."""
+        """Make pynvml's functions use this node's GPUs inside the context."""
         ...
 
     def boot_id(self) -> str:
-        """The identity of the machine's current boot."""
+        """Return the identity of the machine's current boot."""
         ...
 
     def set_time_slice(self, uuid: str, interval: int) -> None:
-        """Set the scheduler's time slice (0 default, 1 short, 2 medium, 3 long); NVML has no function for it.
+        """Set the scheduler's time slice (0 default, 1 short, 2 medium, 3 long), for which NVML has no function.
 
         Raises:
             NVMLError: there is no such GPU, or this library cannot.
@@ -47,12 +48,12 @@ class NvmlLibrary(Protocol):
         ...
 
     async def wait_event(self, event_set: Any) -> Any:
-        """The next event of an NVML event set; raises NVMLError, also for a time-out, to be tried again."""
+        """Return the next event of an NVML event set. Raises NVMLError, also for a timeout, after which to retry."""
         ...
 
 
 class _Router:
-    """Stands in pynvml's ``nvmlLib``: functions that find their library when they are called."""
+    """Replaces pynvml's ``nvmlLib``: its functions select their library when they are called."""
 
     def __init__(self, real: Any) -> None:
         self._real = real
@@ -77,7 +78,7 @@ class _Router:
 
 
 def install() -> None:
-    """Plug the router in under pynvml; done once, and again only if someone else loaded a library since."""
+    """Install the router under pynvml once, and again only if someone else loaded a library in the meantime."""
     if isinstance(pynvml.nvmlLib, _Router):
         return
     pynvml.nvmlLib = _Router(_load_real())
@@ -122,7 +123,7 @@ class SimulatedNvml:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
     async def wait_event(self, event_set: Any) -> Any:
-        """Waits on the loop, not in a thread: one agent may carry hundreds of nodes."""
+        """Wait on the event loop instead of in a thread, because one agent may have hundreds of nodes."""
         loop = asyncio.get_running_loop()
         arrived = Flag()
 
@@ -170,7 +171,7 @@ class RealNvml:
             return file.read().strip()
 
     def set_time_slice(self, uuid: str, interval: int) -> None:
-        """By ``nvidia-smi compute-policy``, the only way there is; the default needs no program to be kept."""
+        """Run ``nvidia-smi compute-policy``, the only way to do this. The default is kept without a process."""
         command = [_SMI, "compute-policy", "-i", uuid, "--set-timeslice", str(interval)]
         try:
             done = subprocess.run(command, capture_output=True, timeout=_SMI_SECONDS, check=False)
@@ -190,7 +191,7 @@ class RealNvml:
 
 
 def gpus_present() -> bool:
-    """Whether this machine has an NVIDIA driver with at least one GPU."""
+    """True if this machine has an NVIDIA driver with at least one GPU."""
     try:
         with RealNvml().active():
             return bool(pynvml.nvmlDeviceGetCount())

@@ -1,4 +1,4 @@
-"""Putting load on simulated GPUs from outside: an HTTP endpoint of the node agent."""
+"""Load on simulated GPUs from outside: an HTTP endpoint of the node agent."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 LOAD_ROUTE = "POST /simulated/nodes/{node}/gpus/{gpu}/load"
 
-#: The process that holds the memory; no real one has this id.
+# The id of the process that holds the memory. No real process has this id.
 _PID = 1 << 22
 _NAME = "simulated"
 
 
 class Load(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
-    """What a GPU does from now on: how busy it is, in %, and how much memory is used (by a MIG device, if named)."""
+    """The load of a GPU from now on: utilization in %, and used memory (of a MIG device if instances are given)."""
 
     utilization: int | None = None
     memory_mib: int | None = msgspec.field(default=None, name="memoryMiB")
@@ -34,13 +34,13 @@ _decoder = msgspec.json.Decoder(Load)
 
 
 class LoadSetter:
-    """Answers :data:`LOAD_ROUTE`; ``system`` gives a node's simulated GPUs, None where there are none."""
+    """Serves :data:`LOAD_ROUTE`. ``system`` returns a node's simulated GPUs, or None."""
 
     def __init__(self, system: "Callable[[str], SimulatedSystem | None]") -> None:
         self._system = system
 
     async def set(self, request: "Request") -> "Response":
-        """Set the load of the request's body: 204, or 404 or 400 with the reason."""
+        """Set the load in the request's body. Respond 204, or 404 or 400 with the reason."""
         from starlette.responses import PlainTextResponse, Response
 
         node, number = request.path_params["node"], request.path_params["gpu"]

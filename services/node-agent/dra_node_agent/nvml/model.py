@@ -1,4 +1,4 @@
-"""GPU models as data: what the simulated NVML reports for each, read from YAML."""
+"""GPU models as data. A YAML file for each model says what the simulated NVML reports about it."""
 
 import functools
 import re
@@ -12,7 +12,7 @@ from dra_shared.yamltext import YamlError, load
 _DATA = Path(__file__).parent / "models"
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:00\.0")
 
-#: The slots of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
+# #: The numbers of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
 GPU_INSTANCE_SLOTS = {
     "1_SLICE": 0x0,
     "2_SLICE": 0x1,
@@ -33,16 +33,16 @@ GPU_INSTANCE_SLOTS = {
     "2_SLICE_ALL_ME": 0x10,
 }
 
-#: The slots of NVML's compute instance profiles by the number of slices.
+# #: The numbers of NVML's compute instance profiles by how many slices the profile has.
 COMPUTE_INSTANCE_SLOTS = {1: 0x0, 2: 0x1, 3: 0x2, 4: 0x3, 7: 0x4, 8: 0x5, 6: 0x6}
 
 
 class UnknownModelError(ValueError):
-    """No data file describes the GPU model; the message lists those that are known."""
+    """No data file describes the GPU model; the message lists the models that are known."""
 
 
 class ModelError(ValueError):
-    """A GPU model's data file is not what it should be."""
+    """The data file of a GPU model is not valid."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -51,14 +51,14 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 class Placements(_Data, kw_only=True):
-    """Where a GPU instance may start, and how many memory slices it takes from there."""
+    """The memory slices at which a GPU instance may start, and how many memory slices it takes from there."""
 
     starts: tuple[int, ...]
     size: int
 
 
 class GpuInstanceProfile(_Data, kw_only=True):
-    """One GPU instance profile, as ``nvidia-smi mig -lgip`` and ``-lgipp`` list them."""
+    """A GPU instance profile, as ``nvidia-smi mig -lgip`` and ``-lgipp`` list it."""
 
     profile: str
     id: int
@@ -75,7 +75,7 @@ class GpuInstanceProfile(_Data, kw_only=True):
 
     @property
     def slot(self) -> int:
-        """The index by which NVML is asked for the profile."""
+        """The number by which callers ask NVML for the profile."""
         return GPU_INSTANCE_SLOTS[self.profile]
 
 
@@ -90,7 +90,7 @@ class Fabric(_Data, kw_only=True):
 
 
 class Slot(_Data, kw_only=True):
-    """Where a GPU sits in the machine: its PCI address in sysfs' form, ``0008:06:00.0``, and its NUMA node."""
+    """The place of a GPU in its machine: PCI address in the form of sysfs, ``0008:06:00.0``, and NUMA node."""
 
     address: str
     numa_node: int = msgspec.field(name="numaNode")
@@ -121,7 +121,7 @@ class GpuModel(_Data, kw_only=True):
 
 
 def load_model_file(path: Path) -> GpuModel:
-    """The model that a data file describes.
+    """Read the data file of a GPU model.
 
     Raises:
         ModelError: the file cannot be read or says something that no GPU can be.
@@ -158,14 +158,14 @@ def _load(path: Path) -> GpuModel:
 
 
 def known_models(directories: tuple[Path, ...] = ()) -> list[str]:
-    """The names of all models in ``directories`` and of those that come with the package."""
+    """Return the names of the models in ``directories`` and of those that come with the package."""
     return sorted(
         {path.stem for directory in (*directories, _DATA) for path in _directory(directory).values()}
     )
 
 
 def load_model(name: str, directories: tuple[Path, ...] = ()) -> GpuModel:
-    """The model called ``name``: a data file's name, one of its aliases, or the path of a data file.
+    """Return the model that ``name`` means: the name of a data file, an alias of a model, or the path of a data file.
 
     Args:
         directories: searched for data files before those that come with the package.

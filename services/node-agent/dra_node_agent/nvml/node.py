@@ -1,4 +1,4 @@
-"""Making a node's simulated GPUs from a line of text, and keeping their state over restarts."""
+"""Make the simulated GPUs of a node from a line of text, and keep their state when the agent restarts."""
 
 import functools
 import re
@@ -19,12 +19,12 @@ from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGp
 
 DEFAULT_GPUS = "8xA100-SXM4-40GB"
 
-#: MIG layouts by name: for each GPU of a group the profiles to make, or None for MIG mode off.
+# #: MIG layouts by name: for each GPU of a group the profiles to create, or None for MIG mode off.
 _BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
 
 _MOST_GPUS = 32
 
-#: The profiles that are made on a GPU; None with MIG mode off.
+# #: The profiles to create on a GPU; None for MIG mode off.
 _Layout = tuple[str, ...] | None
 
 _GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,:]+))?")
@@ -33,11 +33,11 @@ _log = logger(__name__)
 
 
 class GpuSpecError(ValueError):
-    """A description of GPUs cannot be followed; the message says what is allowed."""
+    """A description of GPUs is not valid; the message says what is allowed."""
 
 
 def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list[SimulatedGpu]:
-    """GPUs from ``8xA100-SXM4-40GB`` or, in groups, ``4xA100-SXM4-40GB:whole,4xA100-SXM4-40GB:mig``.
+    """Make GPUs from ``8xA100-SXM4-40GB`` or, in groups, ``4xA100-SXM4-40GB:whole,4xA100-SXM4-40GB:mig``.
 
     A group's layout is one of ``whole`` (MIG mode off), ``mig`` (MIG mode on, nothing made), ``half-balanced``
     (the first half of the GPUs has two 1g, one 2g and one 3g device each, the rest is whole) or the profiles to
@@ -74,7 +74,7 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
 
 
 def _profiles(model: GpuModel, layout: str | None) -> tuple[_Layout, _Layout]:
-    """What a group's first half of GPUs has, and its second."""
+    """Return the layouts of the first and of the second half of a group's GPUs."""
     like = SimulatedGpu(0, model, "")
     names = {profile_name(like, profile) for profile in model.mig_profiles}
     if layout in (None, "half-balanced"):
@@ -112,7 +112,7 @@ def _lay_out(gpu: SimulatedGpu, profiles: _Layout) -> None:
 
 
 def _place(wanted: list[GpuInstanceProfile], taken: frozenset[int]) -> list[int] | None:
-    """Where each of the instances starts, if they fit together at all."""
+    """Return where each of the instances starts, or None if they do not fit together."""
     if not wanted:
         return []
     first, size = wanted[0], wanted[0].placements.size
@@ -128,7 +128,7 @@ def _place(wanted: list[GpuInstanceProfile], taken: frozenset[int]) -> list[int]
 def open_system(
     text: str, seed: str, path: Path | None = None, directories: tuple[Path, ...] = ()
 ) -> SimulatedSystem:
-    """The simulated machine of a node, as it was left if ``path`` says so.
+    """Return the simulated machine of a node, with the state that the file ``path`` holds, if there is one.
 
     MIG instances, modes and the boot id are hardware and kernel state: they outlive the agent's process, so they
     are kept in a file. They are forgotten with another choice of GPUs, or with the file: that is a reboot.
@@ -170,7 +170,7 @@ def _write(file: str, text: str, system: SimulatedSystem) -> None:
         private_folder(path.parent)
         write_atomically(path, msgspec.json.encode(content), durable=False)
     except OSError as error:
-        # Hardware fails no call for a full disk; the next change is written with this one.
+        # # A full disk must not fail a call to the hardware. The next change writes this one, too.
         _log.warning("GPU state not written", path=file, error=str(error))
 
 

@@ -1,4 +1,4 @@
-"""How MIG profiles are called."""
+"""The names of MIG profiles."""
 
 from dra_node_agent.nvml.model import GpuInstanceProfile
 from dra_node_agent.nvml.system import SimulatedGpu
@@ -7,14 +7,14 @@ _MIB = 1024 * 1024
 
 
 def profile_name(gpu: SimulatedGpu, profile: GpuInstanceProfile) -> str:
-    """The profile as nvidia-smi calls it, like ``1g.5gb+me``."""
+    """Return the name that nvidia-smi gives the profile, like ``1g.5gb+me``."""
     return mig_profile_name(
         profile.slot, profile.slices, profile.slices, profile.memory_mib, gpu.memory_bytes
     )
 
 
 def mig_profile_name(slot: int, slices: int, compute: int, memory_mib: int, total_bytes: int) -> str:
-    """A MIG profile's name, from the numbers that NVML gives.
+    """Return the name of a MIG profile, from the numbers that NVML gives.
 
     The gigabytes are not the instance's memory: they are the GPU's, rounded up, times the instance's share in
     eighths, rounded up too (go-nvlib's ``NewMigProfile``).

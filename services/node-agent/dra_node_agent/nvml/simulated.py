@@ -1,7 +1,7 @@
-"""The C functions of NVML over a :class:`SimulatedSystem`, as ctypes callers know them.
+"""The C functions of NVML over a :class:`SimulatedSystem`, in the form that ctypes callers know.
 
-Functions take what pynvml's wrappers pass: ``byref`` objects and pointers to write to, handles, plain ints or
-c_uints to read from; they return NVML's return codes. Names and struct layouts are those of nvml.h.
+Functions take what the wrappers of pynvml pass: ``byref`` objects and pointers to write to; handles, plain
+ints or c_uints to read from. They return NVML's return codes. Names and struct layouts are those of nvml.h.
 """
 
 from collections.abc import Callable
@@ -35,14 +35,14 @@ _ADDRESSING = {"None": 0, "HMM": 1, "ATS": 2}
 
 
 class SimulatedLibrary(MigFunctions, EventFunctions, FabricFunctions):
-    """One node's libnvidia-ml: the functions as attributes, each guarded by the system's lock."""
+    """The libnvidia-ml of one node: its functions are attributes, and the lock of the system guards each call."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         super().__init__(system)
         self._users = 0
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> int:
-        """Run the C function ``name``; raises AttributeError where NVML has no such symbol here."""
+        """Call the C function ``name``. Raises AttributeError if NVML has no such function here."""
         function: Callable[..., None] = getattr(self, f"_{name}")
         try:
             if name == "nvmlEventSetWait_v2":

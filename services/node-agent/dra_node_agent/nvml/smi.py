@@ -1,7 +1,7 @@
-"""What nvidia-smi prints in a container: exactly the devices that were injected into it.
+"""The `nvidia-smi` of a container, which shows exactly the devices that were injected into the container.
 
-NVML in a container sees the GPUs whose device nodes are there, and of a GPU in MIG mode the MIG devices whose
-capability nodes are there too.
+NVML in a container sees the GPUs whose device nodes are there, and of a GPU in MIG mode the MIG devices
+whose capability nodes are there too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _CAPS_NODE = "/dev/nvidia-caps/nvidia-cap"
 
 @dataclass(frozen=True)
 class Output:
-    """What the command prints and how it ends."""
+    """The output of the command, and its exit code."""
 
     text: str
     exit_code: int = 0
@@ -49,12 +49,12 @@ class Seen:
 
 
 def is_installed(edits: ContainerEdits) -> bool:
-    """Whether the container has the program at all: it comes with the driver's mounts."""
+    """Return True if the container has the program. The mounts of the driver bring it in."""
     return any(mount.container_path == _BINARY for mount in edits.mounts)
 
 
 def visible(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
-    """The GPUs and MIG devices that the edits open."""
+    """Return the GPUs and MIG devices to which the edits give access."""
     paths = {node.path for node in edits.device_nodes}
     minors = {int(p.removeprefix(_GPU_NODE)) for p in paths if p.removeprefix(_GPU_NODE).isdigit()}
     open_instances = {
@@ -120,7 +120,7 @@ def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, 
 
 
 def loop(args: Sequence[str]) -> tuple[list[str], float | None]:
-    """The arguments without ``-l SECONDS``, and the seconds; None where they say nothing of it."""
+    """Return the arguments without ``-l SECONDS``, and the seconds; None if the option is not there."""
     kept: list[str] = []
     pause: float | None = None
     rest = list(args)
@@ -136,7 +136,7 @@ def loop(args: Sequence[str]) -> tuple[list[str], float | None]:
 
 
 def _chosen(words: Sequence[str]) -> tuple[list[str], set[str] | None]:
-    """The arguments without ``-i``, and what that names."""
+    """Return the arguments without ``-i``, and the GPUs that ``-i`` names."""
     kept: list[str] = []
     chosen: set[str] | None = None
     rest = list(words)
@@ -166,7 +166,7 @@ def _version(system: SimulatedSystem) -> str:
 
 
 def _apps(fields: Sequence[str], formats: Sequence[str], gpus: Sequence[Seen]) -> Output:
-    """The processes on the GPUs, by ``--query-compute-apps``."""
+    """Print the processes on the GPUs, for ``--query-compute-apps``."""
     if "csv" not in formats:
         return Output("\"--format=\" switch is missing. Please run 'nvidia-smi -h' for help.\n", 1)
     names = [field.strip() for field in fields]
@@ -226,7 +226,7 @@ def _query(
 
 
 def _values(seen: Seen, count: int, system: SimulatedSystem) -> dict[str, tuple[str, str]]:
-    """What can be queried: value and unit."""
+    """Return the value and the unit of each field that can be queried."""
     gpu = seen.gpu
     total = gpu.model.memory_mib
     pci = _bus_id(gpu)

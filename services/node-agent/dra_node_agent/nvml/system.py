@@ -1,4 +1,4 @@
-"""The state of one node's simulated GPUs: MIG instances, processes, load, faults."""
+"""The state of one node's simulated GPUs: MIG instances, processes, load and faults."""
 
 import hashlib
 import sys
@@ -23,7 +23,7 @@ DOUBLE_BIT_ECC = 0x2
 SINGLE_BIT_ECC = 0x1
 SUPPORTED_EVENTS = SINGLE_BIT_ECC | DOUBLE_BIT_ECC | XID_CRITICAL | 0x10 | 0x80
 
-#: NVML's "no instance": the event or process concerns the GPU as a whole.
+# #: NVML's "no instance": the event or process belongs to the GPU as a whole.
 NO_INSTANCE = 0xFFFFFFFF
 
 _MIB = 1024 * 1024
@@ -35,7 +35,7 @@ _CAPS_PER_GPU = 15 * _CAPS_PER_GPU_INSTANCE
 
 
 class NvmlReturn(Exception):
-    """An NVML return code, for the library to hand back."""
+    """An NVML return code that the library returns to its caller."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -55,7 +55,7 @@ INSUFFICIENT_RESOURCES = 23
 
 @dataclass
 class Process:
-    """A process that computes on a GPU, or on one of its MIG devices."""
+    """A process that computes on a GPU or on one of its MIG devices."""
 
     pid: int
     name: str
@@ -66,7 +66,7 @@ class Process:
 
 @dataclass
 class ComputeInstance:
-    """A compute instance: together with its GPU instance, a MIG device."""
+    """A compute instance. Together with its GPU instance it is a MIG device."""
 
     id: int
     slices: int
@@ -80,7 +80,7 @@ class ComputeInstance:
 
 @dataclass
 class GpuInstance:
-    """A GPU instance: a partition of memory and engines."""
+    """A GPU instance: a part of the GPU's memory and engines."""
 
     id: int
     profile: GpuInstanceProfile
@@ -89,13 +89,13 @@ class GpuInstance:
 
     @property
     def occupied(self) -> range:
-        """The memory slices that it holds."""
+        """The memory slices that the instance holds."""
         return range(self.start, self.start + self.profile.placements.size)
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that NVML tells those who registered for it."""
+    """An event that NVML reports to those who registered for it."""
 
     gpu: int
     type: int
@@ -105,11 +105,12 @@ class Event:
 
 
 class EventSet:
-    """The events of the GPUs registered with it, until they are read."""
+    """The events of the GPUs that are registered with this set, until someone reads them."""
 
     __slots__ = ("masks", "pending")
 
-    #: Notified of events of all sets: one takes 1 KiB, and each node has a set.
+    # #: Notified of the events of all sets. A condition takes 1 KiB, and each node has a set, so all share
+    # one.
     arrived: ClassVar = threading.Condition()
 
     def __init__(self) -> None:
@@ -121,8 +122,8 @@ class SimulatedGpu:
     """One GPU.
 
     Args:
-        index: its place on the node, which is its minor number too.
-        seed: what its UUID is derived from, so that a node keeps its GPUs over restarts.
+        index: its place on the node, which is also its minor number.
+        seed: the text from which its UUID is derived, so that a node keeps its GPUs when the agent restarts.
     """
 
     __slots__ = (
@@ -154,7 +155,7 @@ class SimulatedGpu:
     def __init__(self, index: int, model: GpuModel, seed: str, mig_enabled: bool = False) -> None:
         self.index = index
         self.model = model
-        # Interned, as each question to NVML is answered with a copy.
+        # # Interned, because each answer of NVML contains a copy.
         self.uuid = sys.intern(f"GPU-{_uuid(seed, 'gpu', str(index))}")
         self.fabric: FabricMember | None = None
         self._place(index)
@@ -187,12 +188,12 @@ class SimulatedGpu:
 
     @property
     def serial(self) -> str:
-        """Its serial number, which is its own as its UUID is."""
+        """The serial number, which is derived from the UUID and so is unique, too."""
         return str(int.from_bytes(hashlib.sha256(self.uuid.encode()).digest()[:5], "big"))
 
     @property
     def build(self) -> Hashable:
-        """What decides all that NVML says of the GPU, load and counters apart, but for what names this one alone."""
+        """Equal for GPUs about which NVML says the same, except for load, counters, and the names of the single GPU."""
         instances = tuple(sorted(instance.profile.id for instance in self.instances.values()))
         return self.model.name, self.fabric, self.lost, self.vfio, self.mig_enabled, instances
 
@@ -202,17 +203,17 @@ class SimulatedGpu:
 
     @property
     def toggles_mig_without_reset(self) -> bool:
-        """Hopper and later switch MIG mode at once, Ampere only with a reset of the GPU."""
+        """True if MIG mode changes at once (Hopper and later), and not only with a reset of the GPU (Ampere)."""
         return self.model.architecture not in ("Ampere",)
 
     @property
     def pci_bus_id(self) -> str:
-        """The address in sysfs' form, ``0000:65:00.0``."""
+        """The PCI address in the form of sysfs, ``0000:65:00.0``."""
         return f"{self.pci_domain:04x}:{self.pci_bus:02x}:00.0"
 
     @property
     def nvml_bus_id(self) -> str:
-        """The address as NVML and nvidia-smi write it, ``00000000:65:00.0``."""
+        """The PCI address as NVML and nvidia-smi write it, ``00000000:65:00.0``."""
         return f"{self.pci_domain:08X}:{self.pci_bus:02X}:00.0"
 
     @property
@@ -225,7 +226,7 @@ class SimulatedGpu:
 
     @property
     def temperature(self) -> int:
-        """Degrees Celsius; rises with the load."""
+        """In degrees Celsius. It rises with the load."""
         return _IDLE_CELSIUS + self.utilization * 38 // 100
 
     @property
@@ -250,7 +251,7 @@ class SimulatedGpu:
         raise NvmlReturn(INVALID_ARGUMENT)
 
     def free_starts(self, profile: GpuInstanceProfile) -> list[int]:
-        """Where an instance of ``profile`` could be created now."""
+        """Return the memory slices at which an instance of ``profile`` could be created now."""
         same = sum(1 for instance in self.instances.values() if instance.profile is profile)
         if same >= profile.instances:
             return []
@@ -259,7 +260,7 @@ class SimulatedGpu:
         return [s for s in profile.placements.starts if taken.isdisjoint(range(s, s + size))]
 
     def create_instance(self, profile: GpuInstanceProfile, start: int | None = None) -> GpuInstance:
-        """A new GPU instance, at ``start`` or wherever one fits."""
+        """Create a GPU instance, at ``start`` or at the first place where it fits."""
         self.check_mig()
         free = self.free_starts(profile)
         if not free or (start is not None and start not in free):
@@ -313,7 +314,7 @@ class SimulatedGpu:
             raise NvmlReturn(NOT_SUPPORTED)
 
     def set_mig_mode(self, enable: bool) -> None:
-        """Switch MIG mode: at once, or, on Ampere, for the time after the next reset."""
+        """Switch MIG mode: at once or, on Ampere, with the next reset."""
         if not self.mig_capable:
             raise NvmlReturn(NOT_SUPPORTED)
         if self.instances or self.processes:
@@ -323,7 +324,7 @@ class SimulatedGpu:
             self.mig_enabled = enable
 
     def reset(self) -> None:
-        """What a reset of the GPU does: pending MIG mode takes effect, faults and volatile counters go."""
+        """Reset the GPU: a pending MIG mode takes effect, faults and volatile counters are cleared."""
         if self.processes:
             raise NvmlReturn(IN_USE)
         self.instances.clear()
@@ -332,14 +333,14 @@ class SimulatedGpu:
         self.lost = False
 
     def mig_devices(self) -> Iterator[tuple[GpuInstance, ComputeInstance]]:
-        """The MIG devices in the order of their indexes."""
+        """Yield the MIG devices in the order of their indexes."""
         for _, instance in sorted(self.instances.items()):
             for _, compute in sorted(instance.compute_instances.items()):
                 yield instance, compute
 
 
 class SimulatedSystem:
-    """The GPUs of one node and what NVML says about the node as a whole.
+    """The GPUs of one node, and what NVML says about the node as a whole.
 
     Args:
         boot_id: names the boot of the simulated machine; state does not outlive it.
@@ -352,7 +353,7 @@ class SimulatedSystem:
         self.boot_id = boot_id
         self.driver_version = driver_version
         self.cuda_driver_version = CUDA_DRIVER_VERSION
-        #: Whether the machine's own IMEX daemon is ready, where the machine and not the driver runs it.
+        # #: Whether the IMEX daemon of the machine is ready, where the machine and not the driver runs it.
         self.imex_ready = True
         self.lock = threading.RLock()
         self.event_sets: list[EventSet] = []
@@ -361,22 +362,22 @@ class SimulatedSystem:
 
     @property
     def build(self) -> Hashable:
-        """Machines of one build differ in their GPUs' UUIDs and serial numbers alone."""
+        """Equal for machines that differ only in the UUIDs and serial numbers of their GPUs."""
         return (self.driver_version, self.cuda_driver_version, *(gpu.build for gpu in self.gpus))
 
     def visible(self) -> list[SimulatedGpu]:
-        """The GPUs that the nvidia kernel driver holds; those bound to vfio-pci are out of NVML's sight."""
+        """Return the GPUs that the nvidia kernel driver holds. NVML does not see those that are bound to vfio-pci."""
         return [gpu for gpu in self.gpus if not gpu.vfio]
 
     def on_event(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` whenever an event arrives, from whichever thread; returns how to stop that."""
+        """Call ``listener`` when an event arrives, from any thread. Returns a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def inject_xid(
         self, gpu: int, xid: int, gpu_instance: int = NO_INSTANCE, compute: int = NO_INSTANCE
     ) -> None:
-        """The GPU reports critical error ``xid``; 79 and 119 mean that it fell off the bus."""
+        """Make the GPU report the critical error ``xid``. After 79 and 119 it has fallen off the bus."""
         self.gpus[gpu].last_xid = xid
         self._emit(Event(self.gpus[gpu].index, XID_CRITICAL, xid, gpu_instance, compute))
 
@@ -392,7 +393,7 @@ class SimulatedSystem:
             self._emit(Event(device.index, DOUBLE_BIT_ECC, 0))
 
     def lose(self, gpu: int) -> None:
-        """The GPU vanishes: from now on NVML answers GPU_IS_LOST for it and for the event wait."""
+        """Make the GPU vanish: from now on NVML answers GPU_IS_LOST for it and to those who wait for events."""
         self.gpus[gpu].lost = True
         for event_set in self.event_sets:
             with event_set.arrived:
@@ -400,7 +401,7 @@ class SimulatedSystem:
         self._wake()
 
     def changed(self) -> None:
-        """Something that outlives the process was changed: notify what keeps it."""
+        """Tell the keeper of the state that something changed that outlives the process."""
         if self.keep is not None:
             self.keep(self)
 
@@ -421,7 +422,7 @@ class SimulatedSystem:
 
 
 def compute_slices(profile: GpuInstanceProfile) -> tuple[int, ...]:
-    """How many slices a compute instance inside an instance of ``profile`` may have."""
+    """Return the numbers of slices that a compute instance within an instance of ``profile`` may have."""
     table = {
         1: (1,),
         2: (1, 2),
@@ -435,17 +436,18 @@ def compute_slices(profile: GpuInstanceProfile) -> tuple[int, ...]:
 
 
 def caps_minor(gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> int:
-    """The minor number of the /dev/nvidia-caps node that guards an instance.
+    """Return the minor number of the /dev/nvidia-caps node that guards an instance.
 
-    The kernel driver counts them out in advance: per GPU fifteen GPU instances of one node each plus eight for
-    compute instances, after the two nodes for MIG configuration and monitoring.
+    The kernel driver assigns the numbers in advance. The first ones are for MIG configuration and
+    monitoring. Then each GPU has room for fifteen GPU instances, each with a node of its own and eight for
+    compute instances.
     """
     minor = _CAPS_FIRST_MINOR + _CAPS_PER_GPU * gpu_minor + _CAPS_PER_GPU_INSTANCE * gpu_instance
     return minor if compute_instance is None else minor + 1 + compute_instance
 
 
 def caps_instance(minor: int) -> tuple[int, int, int | None] | None:
-    """The reverse of :func:`caps_minor`: (GPU minor, GPU instance, compute instance or None)."""
+    """Return what :func:`caps_minor` had as arguments: GPU minor, GPU instance, compute instance or None."""
     if minor < _CAPS_FIRST_MINOR:
         return None
     gpu, rest = divmod(minor - _CAPS_FIRST_MINOR, _CAPS_PER_GPU)

@@ -1,1 +1,1 @@
-"""What runs the containers of pods: simulated ones, or those of a container engine."""
+"""The runtimes for the containers of pods: one that simulates them, and one that uses a container engine."""

@@ -1,4 +1,4 @@
-"""What the kubelet asks of a container runtime, in place of CRI (k8s.io/cri-api)."""
+"""The interface of a container runtime to the kubelet, in place of CRI (k8s.io/cri-api)."""
 
 import asyncio
 import enum
@@ -11,7 +11,7 @@ from dra_shared.api.container import Container, Probe
 
 
 class RuntimeFailure(Exception):
-    """The runtime could not do it. ``reason`` is what a waiting container shows, such as ``ErrImagePull``."""
+    """The runtime failed. ``reason`` is the reason that a waiting container shows, such as ``ErrImagePull``."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -20,7 +20,7 @@ class RuntimeFailure(Exception):
 
 @dataclass(frozen=True)
 class Mount:
-    """A directory or file of the host inside a container; an empty source is a fresh directory."""
+    """A directory or file of the host in a container. An empty source means a new directory."""
 
     target: str
     source: str = ""
@@ -29,7 +29,7 @@ class Mount:
 
 @dataclass(frozen=True)
 class DeviceNode:
-    """A device of the host inside a container; ``permissions`` are any of r, w and m."""
+    """A device of the host in a container. ``permissions`` are any of r, w and m."""
 
     target: str
     source: str
@@ -38,7 +38,7 @@ class DeviceNode:
 
 @dataclass(frozen=True)
 class PluginDevices:
-    """What device plugins add to a container beyond its environment and its CDI devices."""
+    """The additions of device plugins to a container, except environment variables and CDI devices."""
 
     nodes: Sequence[DeviceNode] = ()
     mounts: Sequence[Mount] = ()
@@ -47,7 +47,7 @@ class PluginDevices:
 
 @dataclass(frozen=True)
 class SandboxSpec:
-    """What the containers of a pod share."""
+    """The part of a pod that all its containers share."""
 
     namespace: str
     name: str
@@ -58,7 +58,7 @@ class SandboxSpec:
 
 @dataclass(frozen=True)
 class LinuxResources:
-    """What a cgroup gives at most (LinuxContainerResources of CRI).
+    """The limits of a cgroup (LinuxContainerResources of CRI).
 
     Args:
         cpu_shares: its weight, 1024 for a CPU.
@@ -77,7 +77,7 @@ class LinuxResources:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """One attempt to run one container of a pod."""
+    """One attempt to run a container of a pod."""
 
     namespace: str
     pod: str
@@ -104,10 +104,10 @@ class ContainerSpec:
     tty: bool = False
     stop_signal: str = ""
     to_end: bool = False
-    """Whether it is meant to end by itself: as an init container, or in a pod that is not always restarted."""
+    """True if the container ends by itself: an init container, or one of a pod that is not always restarted."""
 
 
-# How the output of an HTTP probe begins that was answered, but not with success.
+# # The output of an HTTP probe begins with this if the server answered, but not with success.
 BAD_STATUS = "HTTP probe failed with statuscode: "
 
 
@@ -116,7 +116,7 @@ HOOKS = frozenset((POST_START, PRE_STOP))
 
 
 class State(enum.Enum):
-    """Where a container is in its life."""
+    """The state of a container."""
 
     RUNNING = "running"
     EXITED = "exited"
@@ -124,7 +124,7 @@ class State(enum.Enum):
 
 @dataclass
 class ContainerRecord:
-    """A container as the runtime knows it."""
+    """A container as its runtime knows it."""
 
     id: str
     namespace: str
@@ -146,7 +146,7 @@ class ContainerRecord:
 
 @dataclass(frozen=True)
 class Consumption:
-    """What something has consumed: CPU time in core-seconds since it started, and its working set in bytes."""
+    """Resources used so far: CPU time in core-seconds since the start, and the working set in bytes."""
 
     cpu_seconds: float = 0.0
     working_set: int = 0
@@ -157,9 +157,9 @@ class Consumption:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a node's running containers have consumed until ``at``, each with its record, and the rest of its system.
+    """Resources that the running containers of a node have used until ``at``, and those of the rest of its system.
 
-    ``system`` is what runs outside containers; nothing where the runtime can't measure it.
+    ``system`` is for processes outside containers. It is zero if the runtime cannot measure that.
     """
 
     at: datetime
@@ -169,7 +169,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class LogOptions:
-    """Which part of a container's log is wanted, as the pods/log subresource has it."""
+    """The part of a container's log to return, as the pods/log subresource describes it."""
 
     follow: bool = False
     tail_lines: int | None = None
@@ -181,7 +181,7 @@ class LogOptions:
 
 @dataclass(frozen=True)
 class Image:
-    """An image that is on the node. ``pulled_seconds`` is how long a pull took, None where none was needed."""
+    """An image that is on the node. ``pulled_seconds`` is how long the pull took; None if there was none."""
 
     id: str
     size: int = 0
@@ -190,7 +190,7 @@ class Image:
 
 @dataclass(frozen=True)
 class TerminalSize:
-    """How many characters a terminal shows."""
+    """The size of a terminal in characters."""
 
     columns: int
     lines: int
@@ -203,13 +203,13 @@ class Streams(Protocol):
     tty: bool
 
     async def read(self) -> bytes:
-        """What the user sends; empty at its end."""
+        """Return what the user sends; empty at the end of the input."""
 
     async def write(self, data: bytes, *, stderr: bool = False) -> None:
-        """Output for the user."""
+        """Send output to the user."""
 
     def on_resize(self, handler: Callable[[TerminalSize], None]) -> None:
-        """Call ``handler`` with the size of the user's terminal, as soon as it is known and whenever it changes."""
+        """Call ``handler`` with the size of the user's terminal, as soon as it is known and after each change."""
 
 
 ChangeHandler = Callable[[ContainerRecord], None]
@@ -222,65 +222,65 @@ class Runtime(Protocol):
     version: str
 
     async def start(self) -> None:
-        """Take up again what ran before, and begin to report changes."""
+        """Find the containers that ran before, and begin to report changes."""
 
     async def close(self) -> None:
-        """Stop looking after containers; they are not stopped."""
+        """Stop watching the containers. They go on."""
 
     def on_change(self, handler: ChangeHandler) -> None:
-        """Call ``handler`` whenever a container starts or exits."""
+        """Call ``handler`` when a container starts or exits."""
 
     async def pull(self, image: str, policy: str) -> Image:
-        """Have ``image`` on the node, by its pull policy."""
+        """Bring ``image`` to the node as its pull policy says."""
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:
-        """Set up what the pod's containers share; gives its IP address. Fine to call again."""
+        """Set up what the containers of the pod share. Return its IP address. A second call changes nothing."""
 
     def address(self, pod_uid: str) -> str:
-        """The pod's IP address; empty where it has none (yet)."""
+        """Return the IP address of the pod; empty if it has none yet."""
 
     def cdi_edits(self, device: str) -> dict[str, Any]:
-        """What a CDI device brings into a container, by the node's spec files, as their JSON has it."""
+        """Return what a CDI device brings into a container, in the JSON form of the spec files of the node."""
 
     async def remove_sandbox(self, pod_uid: str) -> None:
-        """Remove the pod's containers, logs and network. Fine to call again."""
+        """Remove the containers, logs and network of the pod. A second call changes nothing."""
 
     async def run(self, spec: ContainerSpec) -> str:
-        """Create and start a container; gives its id."""
+        """Create and start a container. Return its id."""
 
     async def stop(self, container_id: str, grace_seconds: float, signal: str = "") -> None:
-        """Ask the container to stop, and kill it after ``grace_seconds``; returns when it has exited."""
+        """Ask the container to stop, and kill it after ``grace_seconds``. Return when it has exited."""
 
     async def remove(self, container_id: str) -> None:
-        """Forget an exited container and its log."""
+        """Remove an exited container and its log."""
 
     def containers(self) -> Sequence[ContainerRecord]:
-        """All containers, running and exited."""
+        """Return all containers, running and exited."""
 
     def pods(self) -> Collection[str]:
         """Return the UIDs of pods that have a sandbox, containers or logs."""
 
     async def usage(self) -> Usage:
-        """What the running containers have consumed until now."""
+        """Return the resources that the running containers have used until now."""
 
     async def exec(
         self, container_id: str, command: Sequence[str], timeout: float | None = None
     ) -> tuple[int, bytes]:
-        """Run a command in the container; gives its exit code and output."""
+        """Run a command in the container. Return its exit code and output."""
 
     async def exec_session(self, container_id: str, command: Sequence[str], streams: Streams) -> int:
-        """Run a command in the container, connected to ``streams``; gives its exit code."""
+        """Run a command in the container, connected to ``streams``. Return its exit code."""
 
     async def attach(self, container_id: str, streams: Streams) -> None:
-        """Connect to the container's process until it ends."""
+        """Connect the user to the process of the container until it ends."""
 
     async def connect(self, pod_uid: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A TCP connection to what listens on a port of the pod's own address, as port-forward needs it."""
+        """Open a TCP connection to a port of the pod's own address, as port-forward needs it."""
 
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
     ) -> tuple[bool, str]:
-        """Whether a network probe (HTTP, TCP, gRPC) succeeds, and the output to show if it doesn't."""
+        """Run an HTTP, TCP or gRPC probe. Return whether it succeeds, and the output to show if it does not."""
 
     def logs(self, container_id: str, options: LogOptions) -> AsyncIterator[bytes]:
-        """The container's output, in pieces of whole lines."""
+        """Yield the output of the container in pieces of whole lines."""

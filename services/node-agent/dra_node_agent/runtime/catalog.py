@@ -1,4 +1,4 @@
-"""The container runtimes that a node can have: one entry each, by the name that ``--runtime`` takes."""
+"""The container runtimes that a node can have, by the name that ``--runtime`` takes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from dra_node_agent.runtime.images import Images
 
 @dataclass(frozen=True)
 class RuntimeNode:
-    """A node as a runtime needs it.
+    """A node as a runtime sees it.
 
     Args:
         home: the node's directory.
@@ -59,7 +59,7 @@ def _fake(node: RuntimeNode) -> Runtime:
 
 
 def _docker(node: RuntimeNode) -> Runtime:
-    # The engine's client takes a while to import, and most nodes do without it.
+    # # It takes a while to import the client of the engine, and most nodes do without it.
     try:
         from dra_node_agent.runtime.docker import DockerRuntime
     except ModuleNotFoundError as error:

@@ -1,4 +1,4 @@
-"""What devices bring into a container, as a CDI spec's JSON has it: for those who ask."""
+"""The additions of devices to a container, in the JSON form of a CDI spec."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +12,7 @@ from dra_node_agent.runtime.plugindevices import device_edits
 
 
 def cdi_edits(device: str, directory: Path) -> JsonObject:
-    """The CDI device's edits, with those that are common to its spec file.
+    """Return the edits of a CDI device, with those that its spec file has for all its devices.
 
     Raises:
         RuntimeFailure: the directory has no such device (any more).
@@ -25,7 +25,7 @@ def cdi_edits(device: str, directory: Path) -> JsonObject:
 
 
 def plugin_edits(devices: PluginDevices, env: Mapping[str, str]) -> JsonObject:
-    """What device plugins add beyond CDI devices."""
+    """Return what device plugins add to a container beyond CDI devices."""
     variables = tuple(f"{name}={value}" for name, value in env.items())
     edits: JsonObject = msgspec.to_builtins(device_edits(devices).merged(ContainerEdits(env=variables)))
     return edits

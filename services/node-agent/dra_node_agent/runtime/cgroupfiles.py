@@ -1,4 +1,4 @@
-"""How a container sees its cgroup (version 2), as the files that the kernel shows."""
+"""The files of a cgroup (version 2) as a container sees them."""
 
 import math
 from collections.abc import Mapping
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dra_node_agent.runtime.base import LinuxResources
 
 _PERIOD = 100_000
-#: The sizes of huge pages that x86-64 has.
+# #: The sizes of huge pages that x86-64 supports.
 _PAGE_SIZES = ("1GB", "2MB")
 _FOLDER = "/sys/fs/cgroup"
 
 
 def cgroup_files(resources: LinuxResources) -> Mapping[str, str]:
-    """The files' texts by path."""
+    """Return the texts of the files by path."""
     quota = "max" if resources.cpu_quota is None else str(resources.cpu_quota)
     memory = "max" if resources.memory is None else str(resources.memory)
     return {
@@ -25,7 +25,7 @@ def cgroup_files(resources: LinuxResources) -> Mapping[str, str]:
 
 
 def cpu_weight(shares: int) -> int:
-    """The weight for CPU shares of version 1 (ConvertCPUSharesToCgroupV2Value of opencontainers/cgroups)."""
+    """Convert CPU shares of version 1 to a weight (ConvertCPUSharesToCgroupV2Value of opencontainers/cgroups)."""
     if shares <= 2:
         return 1
     exponent = math.log2(min(shares, 262144))

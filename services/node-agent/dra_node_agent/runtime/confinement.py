@@ -1,4 +1,4 @@
-"""What keeps a container of a real engine from the host, unless ``--allow-host-access`` opens it."""
+"""The rules that keep a container of a real engine from the host, unless ``--allow-host-access`` lifts them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from dra_node_agent.runtime.base import ContainerSpec, RuntimeFailure
 
 
 def confined(spec: ContainerSpec, directory: Path) -> ContainerSpec:
-    """The container, with mounts whose sources are below ``directory`` wherever symbolic links lead.
+    """Return the container, if its mounts have sources below ``directory``, wherever symbolic links lead.
 
     Raises:
         RuntimeFailure: it is to have the host's files, devices or network.
@@ -19,7 +19,8 @@ def confined(spec: ContainerSpec, directory: Path) -> ContainerSpec:
     own = directory.resolve()
     mounts = []
     for mount in spec.mounts:
-        # A container may have put a link to anywhere into a volume that another mounts a part of.
+        # # A container may have put a symbolic link to anywhere into a volume of which another container
+        # mounts a part.
         source = Path(mount.source).resolve()
         if mount.source and not source.is_relative_to(own):
             raise _refusal(f"mounting {source} of the host is")

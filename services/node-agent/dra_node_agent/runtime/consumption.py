@@ -1,7 +1,7 @@
-"""What simulated containers seem to consume: constant rates that pods and images declare.
+"""The resources that simulated containers seem to use: constant rates that pods and images declare.
 
-A rate is, in this order, what the pod's annotation says, what the image's behaviour says, what the container requests,
-and :data:`_IDLE`; never more than the container's limit.
+A rate is the first of these that is there: the annotation of the pod, the behaviour of the image, the
+request of the container, :data:`_IDLE`. It never exceeds the limit of the container.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,22 +23,22 @@ _IDLE = {"cpu": "1m", "memory": "8Mi"}
 
 @dataclass(frozen=True)
 class Rates:
-    """CPU in cores, memory in bytes."""
+    """Rates of use: CPU in cores, memory in bytes."""
 
     cpu: float
     memory: int
 
     def over(self, start: datetime, end: datetime) -> Consumption:
-        """What is consumed from ``start`` to ``end``."""
+        """Return what is used from ``start`` to ``end``."""
         return Consumption(self.cpu * max((end - start).total_seconds(), 0.0), self.memory)
 
 
-#: Of what a node runs outside containers.
+# #: The rates of the processes that a node runs outside containers.
 SYSTEM = Rates(0.05, 512 << 20)
 
 
 def rates(spec: ContainerSpec, behaviour: ImageBehaviour | None) -> Rates:
-    """The rates of a container of an image with this behaviour."""
+    """Return the rates of a container whose image has this behaviour."""
     declared = behaviour.usage if behaviour is not None else {}
     cpu, memory = (_amount(spec, declared, name) for name in ("cpu", "memory"))
     return Rates(cpu.as_approximate_float(), memory.value())
@@ -52,7 +52,7 @@ def _amount(spec: ContainerSpec, declared: Mapping[str, str], name: str) -> Quan
 
 
 def _quantities(texts: tuple[str | None, ...]) -> Iterator[Quantity]:
-    """Those that are an amount of something; others are passed over, as unreadable annotations are."""
+    """Yield those texts that are an amount. Others are skipped, as annotations that cannot be read are."""
     for text in texts:
         try:
             found = Quantity.parse(text) if text else None

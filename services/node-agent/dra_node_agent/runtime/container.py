@@ -1,4 +1,4 @@
-"""One simulated container: its files, its environment and the script that stands for its process."""
+"""A simulated container: its files, its environment, and the script in place of its process."""
 
 import asyncio
 import contextlib
@@ -63,7 +63,7 @@ _LONGEST_SHOWN = 200
 
 @dataclass(frozen=True)
 class Injected:
-    """What a container got from CDI: what its programs may show."""
+    """The additions of CDI to a container. They decide what the programs of the container show."""
 
     edits: ContainerEdits
     cdi_device_ids: Sequence[str]
@@ -73,7 +73,7 @@ Programs = Callable[[Injected], Mapping[str, Program]]
 
 
 def annotation(spec: ContainerSpec, name: str) -> str | None:
-    """A setting for this container: ``<name>.<container>`` comes before ``<name>``."""
+    """Return the annotation ``<name>.<container>`` of a container, or else ``<name>``."""
     return spec.annotations.get(f"{name}.{spec.name}", spec.annotations.get(name))
 
 
@@ -81,8 +81,8 @@ def annotation(spec: ContainerSpec, name: str) -> str | None:
 class SimulatedContainer:
     """A container that runs as a task of this process.
 
-    ``elapsed`` seconds of its life and the text in its log are behind it already when the process that simulates it
-    restarted: the script is replayed up to there without waiting or printing.
+    After a restart of the process that simulates it, ``elapsed`` seconds and the text in the log lie behind
+    it already. The script is replayed up to there without waiting or printing.
     """
 
     record: ContainerRecord
@@ -119,7 +119,7 @@ class SimulatedContainer:
         inject(self.edits, self.files, f"{self.spec.namespace}/{self.spec.pod}/{self.spec.name}")
 
     async def run(self) -> int:
-        """The container's process; gives its exit code."""
+        """Run the process of the container. Return its exit code."""
         work = asyncio.ensure_future(self._process())
         killed = asyncio.ensure_future(self.killed.wait())
         watched: list[asyncio.Future[Any]] = [work, killed]
@@ -141,7 +141,7 @@ class SimulatedContainer:
         return int(wanted) & 0xFF if wanted is not None and wanted.isdigit() else code
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
         self.terminated.set()
         shells = self._world.signalled if self._world is not None else ()
         for shell in (self.shell, *shells):
@@ -149,14 +149,14 @@ class SimulatedContainer:
                 shell.signal("TERM")
 
     async def exec(self, command: Sequence[str]) -> tuple[int, bytes]:
-        """Run a command next to the container's process."""
+        """Run a command beside the process of the container."""
         pieces: list[str] = []
         shell = self._shell(pieces.append, pieces.append, self._skipped, replay=False)
         code = await self._invoke(shell, command)
         return code, "".join(pieces).encode(errors="replace")
 
     async def converse(self, command: Sequence[str], streams: Streams) -> int:
-        """Run a command that someone is connected to; a shell without a script talks with them."""
+        """Run a command that is connected to a user. A shell without a script reads commands from the user."""
         output = Output(streams)
         shell = self._shell(output.out, output.err, self._not_found, replay=False)
         if streams.tty:
@@ -199,12 +199,12 @@ class SimulatedContainer:
             return await self._go_on(f"the image {self.spec.image}")
         code = await self._invoke(shell, command)
         if shell.world.ended_unknown and not code and not self.spec.to_end:
-            # The last that it does stands for a server that it starts.
+            # # The last command stands for a server that the container starts.
             await self.terminated.wait()
         return code
 
     def _command(self, known: Mapping[str, Program]) -> list[str]:
-        """What runs: the pod's command, or the image's. Empty where nothing is known of that."""
+        """Return the command of the pod, or else that of the image. Empty if neither is known."""
         spec, behaviour = self.spec, self.behaviour
         script = annotation(spec, SCRIPT)
         if script is not None:
@@ -214,7 +214,7 @@ class SimulatedContainer:
         if behaviour is not None:
             return [*behaviour.entrypoint, *(spec.args or behaviour.args)]
         name = spec.args[0].rpartition("/")[2] if spec.args else ""
-        # Images like busybox have no entry point: their arguments are the command.
+        # # Images like busybox have no entry point, so that the arguments are the command.
         return [*spec.args] if name in _SHELLS or name in known else []
 
     async def _invoke(self, shell: Shell, command: Sequence[str]) -> int:
@@ -228,7 +228,7 @@ class SimulatedContainer:
                 process = Process(command, dict(self.env), shell.out, shell.err, stdin, shell)
                 if not made.missing:
                     return await run_command(shell, process, made)
-                # The file is only in the real image.
+                # # Only the real image has the file.
                 self.shell = None if self.shell is shell else self.shell
                 return await shell.world.fallback(process)
             stdin = await shell.input() if shell.input is not None and reads_input(command) else ""
@@ -283,7 +283,7 @@ class SimulatedContainer:
             self.log.write(stream, text[skipped:])
 
     async def _unknown(self, process: Process) -> int:
-        """A program that only the real image has. In a script it counts as done, in the background it goes on."""
+        """Stand in for a program that only the real image has: it succeeds in a script, goes on in the background."""
         process.shell.world.ended_unknown = True
         command = shlex.join(process.argv)
         if process.shell.in_background and not self.spec.to_end:
@@ -295,7 +295,7 @@ class SimulatedContainer:
         return 0
 
     async def _skipped(self, process: Process) -> int:
-        """An unknown program of a command next to the container's process."""
+        """Stand in for an unknown program in a command that runs beside the process of the container. It succeeds."""
         self._say(process.shell.world.log or process.err, shlex.join(process.argv), "counts as done")
         return 0
 
@@ -356,7 +356,7 @@ def _resize(shell: Shell, size: TerminalSize) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _shared_file(path: str, inode: int, changed: int, size: int) -> str:
-    """A file that most containers have, such as the driver's; it is read again after a change."""
+    """Read a file that most containers have, such as one of the driver; again after each change of the file."""
     return _read(Path(path))
 
 

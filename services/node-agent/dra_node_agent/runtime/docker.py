@@ -49,7 +49,7 @@ from dra_node_agent.tasks import Tasks
 
 _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _ENDS = frozenset(("die", "died", "oom"))
-# In seconds, for a connection to a container.
+# # In seconds, for a connection to a container.
 _CONNECT_TIMEOUT = 5.0
 _NETWORK_FREE = frozenset(("host", "none"))
 
@@ -59,10 +59,11 @@ R = TypeVar("R")
 
 
 class DockerRuntime:
-    """The containers of one node on an engine; ``base_url`` is its socket (default: as ``docker`` finds it).
+    """The containers of one node on an engine.
 
-    ``network`` is the engine's network for pods; empty for its default. ``confined_to`` is the directory that
-    containers may have mounts from: without it they may have any of the host's, be privileged and use its network.
+    ``base_url`` is the socket of the engine (default: as ``docker`` finds it). ``network`` is the engine's
+    network for pods; empty for its default. ``confined_to`` is the directory from which containers may have
+    mounts. Without it they may mount anything of the host, be privileged and use the network of the host.
     """
 
     name = "docker"
@@ -105,7 +106,7 @@ class DockerRuntime:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
-        """Take up the node's containers, and follow the engine's events."""
+        """Find the containers of the node, and follow the events of the engine."""
         self._loop = asyncio.get_running_loop()
         for container in await self._call(self._list):
             self._note(container)
@@ -144,7 +145,7 @@ class DockerRuntime:
         return Image(found.id, int(found.attrs.get("Size", 0)), self._clock.monotonic() - started)
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:
-        """The network comes with the pod's first container, and its address with it."""
+        """Return no address yet: network and address come with the first container of the pod."""
         if spec.host_network or self._network in _NETWORK_FREE:
             return "127.0.0.1"
         return ""
@@ -209,7 +210,7 @@ class DockerRuntime:
         return {record.pod_uid for record in self._records.values()}
 
     async def usage(self) -> Usage:
-        """From the engine's statistics; a container that ends meanwhile is left out."""
+        """Return the resources used, from the statistics of the engine, without containers that end meanwhile."""
         running = [record for record in self._records.values() if record.state is State.RUNNING]
         found = await asyncio.gather(*(self._stats(record.id) for record in running))
         measured = [(record, stats) for record, stats in zip(running, found, strict=True) if stats]
@@ -264,11 +265,11 @@ class DockerRuntime:
 
     @asynccontextmanager
     async def _resized(self, streams: Streams, resize: Callable[[int, int], None]) -> AsyncIterator[None]:
-        """Pass the size of the user's terminal on, by a call that takes its height and width."""
+        """Pass each size of the user's terminal to ``resize``, which takes height and width."""
         tasks: set[asyncio.Task[None]] = set()
 
         async def change(size: TerminalSize) -> None:
-            # A process that has ended has no terminal.
+            # # A process that has ended has no terminal.
             with contextlib.suppress(RuntimeFailure):
                 await self._call(lambda: resize(size.lines, size.columns))
 
@@ -302,7 +303,7 @@ class DockerRuntime:
         return await probe_network(probe, address or "127.0.0.1", container)
 
     def address(self, pod_uid: str) -> str:
-        """The pod's IP address, once it has one."""
+        """Return the IP address of the pod; empty until it has one."""
         owner = self._networks.get(pod_uid)
         return self._addresses.get(owner, "") if owner is not None else ""
 
@@ -333,7 +334,7 @@ class DockerRuntime:
         return options | ({"network": self._network} if self._network else {})
 
     def _injection(self, spec: ContainerSpec) -> Injection:
-        """What brings the container's devices into it: those of device plugins, and CDI devices."""
+        """Return what brings the devices of the container into it: those of device plugins and CDI devices."""
         edits, requests = device_edits(spec.devices), []
         if spec.cdi_device_ids and self._knows_cdi:
             requests = [DeviceRequest(driver="cdi", device_ids=list(spec.cdi_device_ids))]

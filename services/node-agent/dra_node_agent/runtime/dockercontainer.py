@@ -1,4 +1,4 @@
-"""A container as an engine has it: the options that create it, and what the engine says of it (Docker's API)."""
+"""A container in the terms of an engine: the options that create it, and its state (Docker's API)."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ NODE_LABEL = f"{_LABEL}node"
 
 
 def options(spec: ContainerSpec, node: str) -> dict[str, Any]:
-    """What creates the container on this node; its network and devices are left open."""
+    """Return the options that create the container on this node, without those for network and devices."""
     uid = spec.pod_uid[:8]
     return {
         "name": f"dralab_{spec.name}_{spec.pod}_{spec.namespace}_{uid}_{spec.attempt}"[:250],
@@ -40,7 +40,7 @@ def options(spec: ContainerSpec, node: str) -> dict[str, Any]:
             f"{_LABEL}container": spec.name,
             f"{_LABEL}attempt": str(spec.attempt),
             f"{_LABEL}init": str(spec.init).lower(),
-            # As dockershim kept the annotations that a plugin gives a container.
+            # # In the form that dockershim used for annotations that a plugin adds to a container.
             **{f"annotation.{name}": value for name, value in spec.devices.annotations.items()},
         },
     }
@@ -56,7 +56,7 @@ def _limits(spec: ContainerSpec) -> dict[str, Any]:
 
 
 def record(container: Any) -> ContainerRecord:
-    """The state of one of docker-py's containers."""
+    """Return the state of a container of docker-py."""
     attributes, labels = container.attrs, container.labels
     state = attributes["State"]
     running = state.get("Status") in ("running", "created", "restarting", "paused")
@@ -84,14 +84,14 @@ def record(container: Any) -> ContainerRecord:
 
 
 def address(container: Any) -> str:
-    """The container's IP address; empty while it has none."""
+    """Return the IP address of the container; empty if it has none."""
     settings = container.attrs.get("NetworkSettings", {})
     networks = (settings.get("Networks") or {}).values()
     return settings.get("IPAddress") or next((network.get("IPAddress", "") for network in networks), "")
 
 
 def consumption(stats: Mapping[str, Any]) -> Consumption | None:
-    """An engine's statistics as cAdvisor reads them: the working set leaves out what can be dropped at once."""
+    """Read the statistics of an engine as cAdvisor does: the working set leaves out what can be dropped at once."""
     cpu, memory = stats.get("cpu_stats") or {}, stats.get("memory_stats") or {}
     used = (cpu.get("cpu_usage") or {}).get("total_usage")
     if not used:
@@ -102,7 +102,7 @@ def consumption(stats: Mapping[str, Any]) -> Consumption | None:
 
 
 def time(text: str | None) -> datetime | None:
-    """A time as engines write it; None for Go's zero time."""
+    """Parse a time as engines write it; None for the zero time of Go."""
     if not text or text.startswith("0001"):
         return None
     # Engines write nanoseconds; Python reads microseconds.

@@ -1,8 +1,8 @@
-"""CDI edits for an engine that knows no CDI, by what the Docker API can do.
+"""Convert CDI edits to options of the Docker API, for an engine that does not know CDI.
 
-Environment, mounts, devices and groups are options of the container; symbolic links and the linker's configuration
-are copied into it before it starts. The linker's cache itself is a matter of a program in the container, so the
-folders go into ``LD_LIBRARY_PATH``.
+Environment, mounts, devices and groups are options of the container. Symbolic links and the configuration of
+the linker are copied into the container before it starts. Only a program in the container could make the
+cache of the linker, so the folders go into ``LD_LIBRARY_PATH``.
 """
 
 import io
@@ -19,12 +19,12 @@ _LIBRARY_PATH = "LD_LIBRARY_PATH"
 
 @dataclass(frozen=True)
 class Injection:
-    """What is done to a container.
+    """Changes to a container that bring its devices in.
 
     Args:
-        options: of its creation; lists and environments add to what the container has.
-        archive: a tar file that is unpacked at its root before it starts; empty for none.
-        left_out: what the engine or the host can't do.
+        options: for its creation; lists and environments add to those of the container.
+        archive: a tar file to unpack at its root before it starts; empty for none.
+        left_out: what the engine or the host cannot do.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Injection:
     left_out: Sequence[str] = ()
 
     def applied(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options with those of the injection."""
+        """Return ``options`` with those of the injection added."""
         merged = dict(options)
         for name, value in self.options.items():
             before = merged.get(name)
@@ -44,12 +44,12 @@ class Injection:
 
 
 def library_path(environment: Iterable[str]) -> str:
-    """The image's ``LD_LIBRARY_PATH``; empty for none."""
+    """Return the value of ``LD_LIBRARY_PATH`` in the image; empty for none."""
     return next((e.partition("=")[2] for e in environment if e.startswith(f"{_LIBRARY_PATH}=")), "")
 
 
 def injected(edits: ContainerEdits, image_library_path: str = "") -> Injection:
-    """What the edits come to; what the host doesn't have (a simulated device) is left out."""
+    """Convert edits to an injection. It leaves out what the host does not have, such as a simulated device."""
     found = effects(edits.hooks)
     left_out: list[str] = []
     environment = edits.environment()

@@ -1,4 +1,4 @@
-"""Streams of an engine, Docker or Podman: its hijacked connections to processes, and what docker-py reads blocking."""
+"""Streams of an engine, Docker or Podman: hijacked connections to processes, and blocking reads of docker-py."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ _PIECE = 1 << 16
 
 
 async def pump(connection: Any, streams: Streams, *, tty: bool) -> None:
-    """Carry input and output between ``streams`` and an engine's connection until the process has ended."""
+    """Carry input and output between ``streams`` and a connection of the engine until the process has ended."""
     raw: socket.socket = getattr(connection, "_sock", connection)
     raw.setblocking(False)
     sending = asyncio.get_running_loop().create_task(_send(raw, streams))
@@ -31,7 +31,7 @@ async def pump(connection: Any, streams: Streams, *, tty: bool) -> None:
 
 
 async def pieces(source: Any) -> AsyncIterator[bytes]:
-    """The pieces of a blocking stream, which a thread reads that ends with the reader."""
+    """Yield the pieces of a blocking stream. A thread reads it, which ends with the reader."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -39,7 +39,7 @@ async def pieces(source: Any) -> AsyncIterator[bytes]:
         with contextlib.suppress(Exception):
             for piece in source:
                 loop.call_soon_threadsafe(queue.put_nowait, piece)
-        # The loop may be closed by now.
+        # # The loop may be closed by now.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(queue.put_nowait, None)
 
@@ -69,7 +69,7 @@ async def _raw(raw: socket.socket, streams: Streams) -> None:
 
 
 async def _frames(raw: socket.socket, streams: Streams) -> None:
-    """Without a terminal both outputs share the connection, in frames that name theirs."""
+    """Pass on both outputs. Without a terminal they share the connection, in frames that say which one they are of."""
     loop = asyncio.get_running_loop()
     buffer = bytearray()
     with contextlib.suppress(ConnectionError):

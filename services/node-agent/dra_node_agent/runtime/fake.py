@@ -1,4 +1,4 @@
-"""A runtime that runs nothing on the host: containers are simulated inside this process.
+"""A runtime that runs nothing on the host: it simulates containers inside this process.
 
 Their environment, device nodes and mounts are what CDI injects; their commands are interpreted. What a node "runs" is
 kept on disk, so that it survives a restart of the process, as containers survive a kubelet's restart.
@@ -46,7 +46,7 @@ from dra_node_agent.tasks import Tasks
 
 PROBE_FAILS = "dralab.dev/failing-probes"
 
-# Seconds until what a full disk did not take is written again.
+# # Seconds until a second try to write what a full disk did not take.
 _SAVE_AGAIN = 5.0
 
 _log = logger(__name__)
@@ -67,13 +67,13 @@ _sandboxes = msgspec.json.Decoder(_Sandbox)
 
 
 EnvironmentEdits = Callable[[Mapping[str, str], Sequence[str]], ContainerEdits]
-"""What a container gets by its environment and its mounts' targets."""
+"""Returns what a container gets because of its environment and the targets of its mounts."""
 
 _CDI_ANNOTATION = "cdi.k8s.io/"
 
 
 def no_edits(_environment: Mapping[str, str], _mounts: Sequence[str]) -> ContainerEdits:
-    """A node without a vendor's container runtime."""
+    """Return no edits, for a node without a container runtime of a vendor."""
     return ContainerEdits()
 
 
@@ -82,13 +82,13 @@ def _no_programs(_: Injected) -> Mapping[str, Program]:
 
 
 def _annotated_devices(annotations: Mapping[str, str]) -> list[str]:
-    """CDI devices that annotations ask for, as engines without them in CRI take them."""
+    """Return the CDI devices that annotations ask for. Engines read these where CRI has no CDI devices."""
     values = [value for key, value in sorted(annotations.items()) if key.startswith(_CDI_ANNOTATION)]
     return [device for value in values for device in value.split(",")]
 
 
 class FakeRuntime:
-    """Simulated containers of one node; ``directory`` is where they are kept."""
+    """The simulated containers of one node. ``directory`` is where their state is kept."""
 
     name = "fake"
     version = "1.0.0"
@@ -122,19 +122,19 @@ class FakeRuntime:
         self._ended: dict[str, asyncio.Event] = {}
         self._logs: dict[str, LogFile] = {}
         self._ips: dict[str, str] = {}
-        #: By pod; those of pods on the host's network are the node's.
+        # #: By pod. Pods on the network of the host share the ports of the node.
         self._ports: dict[str, PodPorts] = {}
         self._last_address = 1
         self._images: dict[str, None] = {}
         self._tasks = Tasks()
 
     async def start(self) -> None:
-        """Take up the containers that are on disk."""
+        """Find the containers that are on disk."""
         self._directory.mkdir(parents=True, exist_ok=True)
         for folder in self._directory.iterdir():
             if not folder.is_dir():
                 continue
-            # The sandbox first: its address says whose ports its containers listen on.
+            # # The sandbox comes first: its address decides whose ports the containers listen on.
             for path in sorted(folder.iterdir(), key=lambda path: path.name != "sandbox.json"):
                 try:
                     if path.name == "sandbox.json":
@@ -145,14 +145,14 @@ class FakeRuntime:
                     _log.warning("skipping an unreadable container", path=str(path), error=str(error))
 
     async def close(self) -> None:
-        """Leave the containers as they are on disk, and end their simulation."""
+        """End the simulation, and leave the containers on disk as they are."""
         await self._tasks.close()
 
     def on_change(self, handler: ChangeHandler) -> None:
         self._handlers.append(handler)
 
     async def pull(self, image: str, policy: str) -> Image:
-        """Every well-formed image exists."""
+        """Return the image. Every image exists whose name is well-formed."""
         found = image_id(image)
         seconds = 0.0 if policy == "Always" or image not in self._images else None
         self._images[image] = None
@@ -181,7 +181,7 @@ class FakeRuntime:
         shutil.rmtree(self._folder(pod_uid), ignore_errors=True)
 
     async def run(self, spec: ContainerSpec) -> str:
-        """Start simulating a container.
+        """Start to simulate a container.
 
         Raises:
             RuntimeFailure: a CDI device is in no spec file.
@@ -245,7 +245,7 @@ class FakeRuntime:
         return directories(self._directory)
 
     async def usage(self) -> Usage:
-        # Samples carry milliseconds.
+        # # Samples have a precision of milliseconds.
         now = self._clock.now()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         return Usage(
@@ -282,7 +282,7 @@ class FakeRuntime:
         return await self._alive(container_id).converse(command, streams)
 
     async def attach(self, container_id: str, streams: Streams) -> None:
-        """Shows what the container prints from now on; its simulated process reads no input."""
+        """Show what the container prints from now on. Its simulated process reads no input."""
         self._alive(container_id)
         async for piece in self.logs(container_id, LogOptions(follow=True, tail_lines=0)):
             await streams.write(piece.replace(b"\n", b"\r\n") if streams.tty else piece)
@@ -291,7 +291,7 @@ class FakeRuntime:
         return await self.ports_of(pod_uid).connect(port)
 
     def ports_of(self, pod_uid: str) -> PodPorts:
-        """The ports of a pod, where what simulates a container listens."""
+        """Return the ports of a pod, on which its simulated containers listen."""
         on_host = self._ips.get(pod_uid) == self._node_ip
         return self._ports.setdefault("" if on_host else pod_uid, PodPorts())
 
@@ -304,7 +304,7 @@ class FakeRuntime:
     async def probe(
         self, container_id: str, kind: str, probe: Probe, pod_ip: str, container: Container
     ) -> tuple[bool, str]:
-        """A simulated network answers, unless the annotation ``dralab.dev/failing-probes`` names this kind."""
+        """Succeed, unless the annotation ``dralab.dev/failing-probes`` names this kind of probe."""
         running = self._running.get(container_id)
         if running is None:
             return False, "container is not running"

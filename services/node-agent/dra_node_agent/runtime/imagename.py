@@ -1,4 +1,4 @@
-"""Names of images, as containerd parses them (github.com/distribution/reference)."""
+"""Names of images, with the rules of containerd (github.com/distribution/reference)."""
 
 import hashlib
 import re
@@ -11,7 +11,7 @@ _IMAGE = re.compile(
 
 
 def image_id(image: str) -> str:
-    """The id of a simulated image: its repository, with a digest that follows from the whole name.
+    """Return the id of a simulated image: its repository, and a digest that follows from the whole name.
 
     Raises:
         RuntimeFailure: no image can have this name.

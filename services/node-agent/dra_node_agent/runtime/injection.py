@@ -1,7 +1,7 @@
-"""What CDI edits do to a simulated container beyond environment, device nodes and mounts.
+"""The effects of CDI edits on a simulated container, except environment, device nodes and mounts.
 
-Hooks are carried out as the programs that they name would do it; network devices and additional groups show in the
-container's files and programs.
+Hooks have the effect of the programs that they name. Network devices and additional groups show in the files
+and programs of the container.
 """
 
 import posixpath
@@ -22,7 +22,7 @@ _log = logger(__name__)
 
 
 def inject(edits: ContainerEdits, files: Files, container: str) -> None:
-    """Bring the edits into the container's files; its mounts are there already."""
+    """Apply the edits to the files of the container. Its mounts are there already."""
     found = effects(edits.hooks)
     for target, path in found.links:
         _link(files, target, path)
@@ -44,12 +44,12 @@ def inject(edits: ContainerEdits, files: Files, container: str) -> None:
 
 
 def injected_programs(edits: ContainerEdits) -> Mapping[str, Program]:
-    """The programs that show groups and network devices."""
+    """Return the programs that show groups and network devices."""
     return {"id": _id(edits.additional_gids), "ip": _ip(edits.net_devices), "ldconfig": _ldconfig}
 
 
 def _link(files: Files, target: str, path: str) -> None:
-    """A link that is there already stays, as the hook leaves it."""
+    """Add a symbolic link. If the path exists, it stays as it is; the real hook does the same."""
     if path in files.content:
         return
     files.links[path] = target
@@ -73,7 +73,7 @@ def _update_cache(files: Files, found: HookEffects) -> None:
 
 @declared(Syntax(flags="p", long={"print-cache": "p"}))
 async def _ldconfig(process: Process, given: Given) -> int:
-    # Without an option it updates the cache, which the hooks have done.
+    # # Without an option it updates the cache; the hooks have done that.
     if "p" in given:
         paths = process.files.content.get(_CACHE, "").splitlines()
         process.out(f"{len(paths)} libs found in cache `{_CACHE}'\n")

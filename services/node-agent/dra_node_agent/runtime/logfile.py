@@ -1,4 +1,4 @@
-"""A container's log on disk, in the CRI format: ``<time> <stream> <F|P> <text>`` a line."""
+"""The log of a container on disk, in the format of CRI: ``<time> <stream> <F|P> <text>`` a line."""
 
 import asyncio
 import os
@@ -10,14 +10,14 @@ from dra_shared.clock import parse_rfc3339
 
 from dra_node_agent.runtime.base import LogOptions
 
-# The kubelet's containerLogMaxSize.
+# # The kubelet's containerLogMaxSize.
 _MAX_SIZE = 10 << 20
 _CHUNK = 1 << 16
 _STREAMS = {"Stdout": b"stdout", "Stderr": b"stderr"}
 
 
 class LogFile:
-    """Takes what a container prints, line by line, and gives it to readers."""
+    """A log that takes what a container prints line by line, and passes it to readers."""
 
     def __init__(self, path: Path, now: Callable[[], datetime]) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class LogFile:
         self.closed = False
 
     def text_length(self) -> int:
-        """How many characters of output are in the log."""
+        """Return how many characters of output are in the log."""
         length = 0
         for path in (self.path.with_suffix(".log.1"), self.path):
             if path.exists():
@@ -37,14 +37,14 @@ class LogFile:
         return length
 
     def write(self, stream: str, text: str) -> None:
-        """Append output; an unfinished line waits for its end."""
+        """Append output. An unfinished line waits for the rest."""
         *lines, rest = (self._partial[stream] + text).split("\n")
         self._partial[stream] = rest
         if lines:
             self._append(stream, lines)
 
     def close(self) -> None:
-        """The container has exited: unfinished lines end here, and so do those who follow."""
+        """Write the unfinished lines and end the readers that follow, because the container has exited."""
         for stream, rest in self._partial.items():
             if rest:
                 self._append(stream, [rest])
@@ -61,11 +61,12 @@ class LogFile:
                 self._size = 0
             with self.path.open("ab", buffering=0) as file:
                 if file.write(data) != len(data):
-                    # A disk that is nearly full takes a part: half a line would not be a line of the format.
+                    # # A disk that is nearly full may take a part of a line. Half a line is not valid in this
+                    # format.
                     file.truncate(self._size)
                     return
         except OSError:
-            # The container goes on where its output has no room.
+            # # The container goes on if there is no room for its output.
             return
         self._size += len(data)
         self._notify()
@@ -75,7 +76,7 @@ class LogFile:
         self._changed = asyncio.Event()
 
     async def read(self, options: LogOptions) -> AsyncIterator[bytes]:
-        """The lines that ``options`` ask for; with ``follow`` until the container has exited."""
+        """Yield the lines that ``options`` ask for; with ``follow`` until the container has exited."""
         left = options.limit_bytes
         position = 0
         first = True
@@ -116,7 +117,7 @@ class LogFile:
 
 
 def _entries(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Time, stream, tag and text of each line, without those that a crash cut short."""
+    """Yield time, stream, tag and text of each line, without lines that a crash cut short."""
     for line in lines:
         entry = line.split(b" ", 3)
         if len(entry) == 4:
@@ -124,5 +125,5 @@ def _entries(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _micros(text: str) -> str:
-    # Python reads at most six digits of a second's fraction.
+    # # Python reads at most six digits of a fraction of a second.
     return text[:26] + "+00:00"

@@ -15,7 +15,7 @@ _SERVING = 1
 
 
 async def probe_network(probe: Probe, address: str, container: Container | None = None) -> tuple[bool, str]:
-    """Whether the probe's endpoint at ``address`` answers well, and the output to show if it doesn't."""
+    """Run the probe against ``address``. Return whether it succeeds, and the output to show if it does not."""
     timeout = float(probe.timeout_seconds or 1)
     try:
         if probe.http_get is not None:
@@ -55,7 +55,7 @@ def _port(port: int | str, container: Container | None) -> int:
 
 async def _grpc(target: str, service: str, timeout: float) -> tuple[bool, str]:
     name = service.encode()
-    # HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}.
+    # # The bytes of HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}.
     request = b"\x0a" + bytes([len(name)]) + name if name else b""
     async with aio.insecure_channel(target, options=(("grpc.enable_http_proxy", 0),)) as channel:
         call = channel.unary_unary(_HEALTH_CHECK)

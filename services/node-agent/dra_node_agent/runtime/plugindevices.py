@@ -1,4 +1,4 @@
-"""Devices of device plugins, in the words of CDI: runtimes bring both into a container in one way."""
+"""Convert devices of device plugins to CDI edits, so that runtimes bring both into a container in one way."""
 
 from dra_driverkit.cdi import ContainerEdits, DeviceNode, Mount
 
@@ -6,7 +6,7 @@ from dra_node_agent.runtime.base import PluginDevices
 
 
 def device_edits(devices: PluginDevices) -> ContainerEdits:
-    """What is done to the container that has them."""
+    """Return the edits of a container that has the devices."""
     return ContainerEdits(
         device_nodes=tuple(
             DeviceNode(path=node.target, host_path=node.source, permissions=node.permissions)

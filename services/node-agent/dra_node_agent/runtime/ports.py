@@ -1,4 +1,4 @@
-"""The TCP ports of a simulated pod. Connections are pairs of sockets in this process; the host's ports stay free."""
+"""The TCP ports of a simulated pod. Connections are pairs of sockets in this process, not ports of the host."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ _MOST_CONNECTIONS = 256
 
 
 class PodPorts:
-    """Who listens on which port of one pod."""
+    """The ports of one pod on which something listens."""
 
     def __init__(self) -> None:
         self._listening: dict[int, tuple[Serve, Tasks]] = {}
@@ -23,7 +23,7 @@ class PodPorts:
 
     @contextlib.contextmanager
     def listen(self, port: int, serve: Serve) -> Iterator[None]:
-        """Have `serve` run for each connection to the port, as `asyncio.start_server` does; connections end with it.
+        """Run `serve` for each connection to the port, as `asyncio.start_server` does, and end them with the context.
 
         Raises:
             OSError: the port is taken, or is none.
@@ -41,7 +41,7 @@ class PodPorts:
             tasks.cancel()
 
     async def connect(self, port: int) -> Connection:
-        """A connection to what listens on the port.
+        """Connect to the port.
 
         Raises:
             RuntimeFailure: nothing does, or it has too many connections.
@@ -66,7 +66,7 @@ class PodPorts:
 
 
 def refused(port: int) -> str:
-    """What a container runtime says where nothing listens on the port."""
+    """Return the message of a container runtime for a port on which nothing listens."""
     return (
         f"failed to connect to localhost:{port} inside namespace: IPv4: dial tcp4 127.0.0.1:{port}: connect: connection"
         f" refused, IPv6: dial tcp6 [::1]:{port}: connect: connection refused"

@@ -28,12 +28,12 @@ from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 
 _MIB = 1024 * 1024
 _MODES = ("memory", "unlimited")
-# What fits into a quantity, and an int of Go's.
+# A number that fits into a quantity, and into an int of Go.
 _NUMBER = re.compile(r"\+?[0-9]{1,18}")
 
 
 class Announcer:
-    """Turns devices into what ResourceSlices show.
+    """Converts devices to their form in ResourceSlices.
 
     Args:
         shares: ``unlimited``, ``memory`` or a number of shares, which need the gate of that name; else
@@ -60,13 +60,13 @@ class Announcer:
 
     @property
     def shared(self) -> bool:
-        """Whether several claims may have a GPU or MIG device at a time."""
+        """True if several claims may use a GPU or MIG device at the same time."""
         return bool(self._shares)
 
     def resources(
         self, pool: str, per_gpu: PerGpu, taints: Mapping[str, tuple[DeviceTaint, ...]], partitioned: bool
     ) -> DriverResources:
-        """What to publish.
+        """Return the resources to publish.
 
         Args:
             pool: the node's name.
@@ -88,7 +88,7 @@ class Announcer:
         return DriverResources({pool: Pool(tuple(slices))})
 
     def metadata(self, device: Allocatable) -> DeviceMetadata | None:
-        """What containers can read of the device: the driver has it for devices that go to virtual machines."""
+        """Return the metadata of the device for containers. Only devices for virtual machines have metadata."""
         return DeviceMetadata(self._vfio_attributes(device)) if isinstance(device, VfioGpu) else None
 
     def _device(
@@ -162,7 +162,7 @@ class Announcer:
         memory = capacity.get("memory")
         if memory is None:
             return capacity
-        # The API wants the most, and the default, to be multiples of the step.
+        # The API requires the maximum and the default to be multiples of the step.
         most = Quantity.parse(memory.value).value() // _MIB * _MIB
         whole = self._shares == "memory"
         policy = _policy(default=most if whole else 0, minimum=_MIB if whole else 0, maximum=most, step=_MIB)
@@ -175,7 +175,7 @@ class Announcer:
 
 
 def _shares(option: str) -> str:
-    """The mode or number of shares; empty for none."""
+    """Return the mode or number of shares. Empty for none."""
     option = option.strip()
     if option in ("", "disabled"):
         return ""
@@ -216,7 +216,7 @@ def _mig_capacity(mig: MigDevice, partitioned: bool) -> dict[str, DeviceCapacity
 
 
 def _counter_sets(devices: list[Allocatable]) -> list[CounterSet]:
-    """The GPU's counter set: needed by its MIG devices even if the GPU itself is not on offer."""
+    """Return the GPU's counter set. Its MIG devices need it even if the GPU itself is not published."""
     for device in devices:
         gpu = device if isinstance(device, Gpu) else device.parent if isinstance(device, MigDevice) else None
         if gpu is not None and gpu.max_capacity:
@@ -266,6 +266,6 @@ def _string(value: str) -> DeviceAttribute:
 
 @functools.lru_cache(maxsize=256)
 def _version(text: str) -> DeviceAttribute:
-    """A version attribute: filled up to three numbers, without leading zeros, as semver has it."""
+    """Return a version attribute in semver form: at least three numbers, without leading zeros."""
     parts = [str(int(part)) for part in text.split(".")]
     return DeviceAttribute(version=".".join([*parts, "0", "0"][: max(3, len(parts))]))

@@ -1,7 +1,7 @@
-"""The driver's checkpoint: which claims are prepared, or were being prepared when it was cut off.
+"""The driver's checkpoint: the claims that are prepared, or whose preparation was interrupted.
 
-The file is the NVIDIA driver's own, in its versions 1 and 2 side by side, so that either driver can take over from
-the other.
+The file has the format of the NVIDIA driver, with its versions 1 and 2 side by side, so that either driver
+can take over from the other.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from dra_node_agent.drivers.gojson import Checksum, checksum, dumps
 
 STARTED = "PrepareStarted"
 COMPLETED = "PrepareCompleted"
-#: Of the driver for compute domains alone: unprepared before it was prepared.
+# Only for the compute domain driver: the claim was unprepared before it was prepared.
 ABORTED = "PrepareAborted"
 FILE_NAME = "checkpoint.json"
 
@@ -38,18 +38,18 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     aborted_at: str = ""
 
     def results(self, driver: str) -> list[dict[str, Any]]:
-        """The claim's allocation results of ``driver``."""
+        """Return the claim's allocation results of ``driver``."""
         allocation = self.status.get("allocation") or {}
         results = (allocation.get("devices") or {}).get("results") or []
         return [result for result in results if result.get("driver") == driver]
 
     def devices(self) -> list[dict[str, Any]]:
-        """The prepared devices, each ``{"gpu": …}``, ``{"mig": …}`` or ``{"vfio": …}``."""
+        """Return the prepared devices, each as ``{"gpu": …}``, ``{"mig": …}`` or ``{"vfio": …}``."""
         return [device for group in self.groups for device in group.get("devices") or []]
 
 
 class Checkpoint:
-    """The file. Every change is read, changed and written as a whole; with ``durable`` it survives a power cut then."""
+    """The file. It is read and written as a whole for every change. With ``durable``, it survives a power failure."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self._file = StateFile(path, durable=durable)
@@ -58,7 +58,7 @@ class Checkpoint:
         self._first_sum, self._second_sum = Checksum(), Checksum()
 
     def open(self, boot_id: str) -> bool:
-        """Take over what the last process left, unless the machine was booted since; returns whether it was kept.
+        """Load the state of the previous process, or discard it if the machine has rebooted. True if it was kept.
 
         Raises:
             CheckpointError: the file is damaged.
@@ -75,13 +75,13 @@ class Checkpoint:
         return False
 
     def claims(self) -> dict[str, PreparedClaim]:
-        """All claims by UID; raises CheckpointError."""
+        """Return all claims by UID. Raises CheckpointError."""
         if self._claims is None or self._file.changed():
             self._claims = self._read()
         return dict(self._claims)
 
     def update(self, change: Callable[[dict[str, PreparedClaim]], None]) -> None:
-        """Change the claims and write the file."""
+        """Apply the change to the claims and write the file."""
         claims = self.claims()
         change(claims)
         self._write(claims)
@@ -130,7 +130,7 @@ class Checkpoint:
 
 
 def _member(claims: list[tuple[str, dict[str, Any]]]) -> list[bytes]:
-    """The claims as a version has them, a part for each; nothing where there are none."""
+    """Return the claims in the form of one version, one part for each. Empty without claims."""
     if not claims:
         return []
     entries = [b"," + dumps(uid) + b":" + dumps(claim) for uid, claim in claims]

@@ -1,4 +1,4 @@
-"""Which opaque configuration applies to each device of a claim (cmd/gpu-kubelet-plugin/device_state.go)."""
+"""Selection of the opaque configuration for each device of a claim (cmd/gpu-kubelet-plugin/device_state.go)."""
 
 from dra_driverkit.errors import PrepareError
 from dra_driverkit.opaque import applies_to, configs_for
@@ -10,17 +10,17 @@ from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, V
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 
 Config = tuple[tuple[str, ...], DeviceConfig]
-"""The requests that a configuration is for, none for all of them, and the configuration."""
+"""The requests that a configuration applies to, empty for all of them, and the configuration."""
 
 
 def results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-    """What the claim was given of this driver's devices."""
+    """Return the claim's allocated devices of this driver."""
     allocation = claim.status.allocation
     return [r for r in allocation.devices.results if r.driver == DRIVER_NAME] if allocation else []
 
 
 def configs(claim: ResourceClaim, gates: NvidiaGates) -> list[Config]:
-    """The defaults, and then the claim's and its classes' configurations.
+    """Return the defaults, followed by the configurations of the claim and its classes.
 
     Raises:
         PrepareError: one of them is malformed.
@@ -43,10 +43,10 @@ def choose(
     result: DeviceRequestAllocationResult,
     device: Allocatable,
 ) -> int:
-    """Which config applies: the last that names the request, or names none and is for this type of device.
+    """Return the index of the config: the last one that names the request, or that names none and fits the device.
 
     Raises:
-        PrepareError: none does, or the one that names the request is for devices of another type.
+        PrepareError: there is none, or the one that names the request is for another type of device.
     """
     for number in range(len(configs) - 1, -1, -1):
         requests, candidate = configs[number]
@@ -68,7 +68,7 @@ def choose(
 
 
 def checked(chosen: DeviceConfig, gates: NvidiaGates) -> DeviceConfig:
-    """The configuration with its defaults.
+    """Return the configuration with its defaults.
 
     Raises:
         PrepareError: it is not valid.
@@ -84,7 +84,7 @@ def checked(chosen: DeviceConfig, gates: NvidiaGates) -> DeviceConfig:
 def config_of(
     claim: ResourceClaim, name: str, device: Allocatable, gates: NvidiaGates
 ) -> DeviceConfig | None:
-    """The configuration of the device called `name`; None where the claim has no such device."""
+    """Return the configuration of the device `name`, or None if the claim does not have the device."""
     every = configs(claim, gates)
     for result in results(claim):
         if result.device == name:

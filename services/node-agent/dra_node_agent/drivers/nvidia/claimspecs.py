@@ -25,7 +25,7 @@ _COMMON_EDITS_SECONDS = 300.0
 
 
 def device_id(uid: str, device: Allocatable) -> str:
-    """The CDI id of a claim's device."""
+    """Return the CDI id of a claim's device."""
     return qualified_name(edits.VENDOR, edits.CLASS, _device_name(uid, device))
 
 
@@ -57,7 +57,7 @@ class ClaimSpecs:
         self._common: tuple[ContainerEdits, float] | None = None
 
     def write(self, uid: str, groups: list[PreparedGroup], per_gpu: PerGpu) -> None:
-        """Write the claim's file; `per_gpu` are the node's devices.
+        """Write the claim's file. `per_gpu` are the node's devices.
 
         Raises:
             PrepareError: the file can't be written.
@@ -78,7 +78,7 @@ class ClaimSpecs:
                     own = edits.mig_edits(host, live)
                 if group.edits is not None and not isinstance(device, VfioGpu):
                     own = own.merged(group.edits)
-                # Two shares of one device are one CDI device.
+                # Two shares of one device are a single CDI device.
                 devices[device.name] = CdiDevice(_device_name(uid, device), container_edits=own)
         if devices:
             kind = f"{edits.VENDOR}/{edits.CLASS}"
@@ -89,15 +89,15 @@ class ClaimSpecs:
                 raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
 
     def remove(self, uid: str) -> None:
-        """Remove the claim's file, if there is one."""
+        """Remove the claim's file if it exists."""
         remove_spec(self._directory, _name(uid))
 
     def remove_unknown(self, claims: Container[str]) -> None:
-        """Remove the files of claims that the checkpoint lacks."""
+        """Remove the files of claims that are not in the checkpoint."""
         remove_unknown_specs(self._directory, edits.VENDOR, edits.CLASS, claims)
 
     def _common_edits(self, per_gpu: PerGpu) -> ContainerEdits:
-        """Looked at again after some minutes: the driver may have been updated meanwhile (GetCommonEditsCached)."""
+        """Return the common edits. They are computed again after some minutes, in case the driver was updated."""
         now = self._monotonic()
         if self._common is not None and now < self._common[1]:
             return self._common[0]

@@ -1,4 +1,4 @@
-"""The DeviceClasses that come with the driver (its Helm chart's)."""
+"""The DeviceClasses that come with the driver (those of its Helm chart)."""
 
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
@@ -9,7 +9,7 @@ _TYPES = {"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig", "vfio.gpu.nvidia.com
 
 
 def device_classes() -> list[DeviceClass]:
-    """One class for each type of device; whole GPUs also answer to ``nvidia.com/gpu``."""
+    """Return one class for each type of device. Whole GPUs also provide ``nvidia.com/gpu``."""
     return [
         DeviceClass(
             metadata=ObjectMeta(name=name),

@@ -24,13 +24,13 @@ class _Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TimeSlicingConfig(_Config, kw_only=True):
-    """How long a process may compute before another's turn."""
+    """The time that a process may compute before the next one."""
 
     interval: str | None = None
 
     @property
     def number(self) -> int:
-        """The interval as nvidia-smi's ``compute-policy --set-timeslice`` takes it."""
+        """The interval as an argument of nvidia-smi's ``compute-policy --set-timeslice``."""
         return _INTERVALS.index(self.interval or "Default")
 
 
@@ -43,7 +43,7 @@ class MpsConfig(_Config, kw_only=True):
     multi_user: bool | None = None
 
     def pinned_limits(self, uuids: list[str]) -> dict[str, str]:
-        """The memory limit of each device in whole MiB, as ``10240M``.
+        """Return the memory limit of each device in whole MiB, as ``10240M``.
 
         Raises:
             PrepareError: a limit is below 1 MiB, or names none of the devices.
@@ -65,7 +65,7 @@ class MpsConfig(_Config, kw_only=True):
 
 
 class GpuSharing(_Config, kw_only=True):
-    """How several containers share a GPU."""
+    """The way in which several containers share a GPU."""
 
     strategy: str = ""
     time_slicing_config: TimeSlicingConfig | None = None
@@ -73,7 +73,7 @@ class GpuSharing(_Config, kw_only=True):
 
 
 class MigSharing(_Config, kw_only=True):
-    """How several containers share a MIG device."""
+    """The way in which several containers share a MIG device."""
 
     strategy: str = ""
     mps_config: MpsConfig | None = None
@@ -92,7 +92,7 @@ class MigDeviceConfig(_Config, kw_only=True):
 
 
 class IommuConfig(_Config, kw_only=True):
-    """Which IOMMU interface a virtual machine is given."""
+    """The IOMMU interface for a virtual machine."""
 
     backend_policy: str = ""
     enable_api_device: bool | None = msgspec.field(default=None, name="enableAPIDevice")
@@ -105,14 +105,14 @@ class VfioDeviceConfig(_Config, kw_only=True):
 
 
 class ComputeDomainChannelConfig(_Config, kw_only=True):
-    """Which domain an IMEX channel is for; ``All`` as allocation mode gives every channel."""
+    """The domain of an IMEX channel. The allocation mode ``All`` gives every channel."""
 
     domain_id: str = msgspec.field(default="", name="domainID")
     allocation_mode: str = ""
 
 
 class ComputeDomainDaemonConfig(_Config, kw_only=True):
-    """Which domain a daemon is for."""
+    """The domain of a daemon."""
 
     domain_id: str = msgspec.field(default="", name="domainID")
 
@@ -120,7 +120,7 @@ class ComputeDomainDaemonConfig(_Config, kw_only=True):
 DeviceConfig = GpuConfig | MigDeviceConfig | VfioDeviceConfig
 DomainConfig = ComputeDomainChannelConfig | ComputeDomainDaemonConfig
 
-# The drivers for GPUs and for compute domains know each other's.
+# The drivers for GPUs and for compute domains know each other's kinds.
 _KINDS: dict[str, type[_Config]] = {
     "GpuConfig": GpuConfig,
     "MigDeviceConfig": MigDeviceConfig,
@@ -131,7 +131,7 @@ _KINDS: dict[str, type[_Config]] = {
 
 
 def decode(parameters: Any) -> DeviceConfig:
-    """A config from a claim's parameters.
+    """Decode a config from a claim's parameters.
 
     Raises:
         PrepareError: it is malformed, has unknown fields, or is not one for GPUs.
@@ -143,7 +143,7 @@ def decode(parameters: Any) -> DeviceConfig:
 
 
 def decode_domain(parameters: Any) -> DomainConfig:
-    """A config for compute domains from a claim's parameters.
+    """Decode a config for compute domains from a claim's parameters.
 
     Raises:
         PrepareError: it is malformed, has unknown fields, or is not one for compute domains.
@@ -155,7 +155,7 @@ def decode_domain(parameters: Any) -> DomainConfig:
 
 
 def defaults(feature_gates: NvidiaGates) -> list[DeviceConfig]:
-    """What counts where neither class nor claim say anything, one for each type of device."""
+    """Return the configs that apply if neither class nor claim has one: one for each type of device."""
     slicing = feature_gates.enabled(gates.TIME_SLICING)
     found: list[DeviceConfig] = [
         MigDeviceConfig(sharing=MigSharing(strategy=TIME_SLICING) if slicing else None),
@@ -173,7 +173,7 @@ def defaults(feature_gates: NvidiaGates) -> list[DeviceConfig]:
 
 
 def normalize(config: DeviceConfig, feature_gates: NvidiaGates) -> DeviceConfig:
-    """The config with all that it implies filled in."""
+    """Return the config with all implied values filled in."""
     replace = msgspec.structs.replace
     if isinstance(config, VfioDeviceConfig):
         iommu = config.iommu or IommuConfig()
@@ -235,10 +235,10 @@ def validate(config: DeviceConfig, feature_gates: NvidiaGates) -> None:
 
 
 def check_exclusive(sharing: GpuSharing | MigSharing) -> None:
-    """A GPU's sharing has settings of its own strategy only.
+    """Check that a GPU's sharing only has settings of its own strategy.
 
     Raises:
-        PrepareError: it has the other's.
+        PrepareError: it has settings of the other strategy.
     """
     if isinstance(sharing, GpuSharing):
         if sharing.strategy == TIME_SLICING and sharing.mps_config is not None:

@@ -1,7 +1,8 @@
-"""What NVIDIA's container runtime does with ``NVIDIA_VISIBLE_DEVICES`` (nvidia-container-toolkit).
+"""The handling of ``NVIDIA_VISIBLE_DEVICES`` by NVIDIA's container runtime (nvidia-container-toolkit).
 
-It is the way of device plugins that pass devices by environment: the runtime reads the variable and injects the GPUs
-that it names. With ``/var/run/nvidia-container-devices`` as value the mounts below that directory name them.
+Device plugins use it to pass devices by environment: the runtime reads the variable and injects the GPUs
+that it names. If the value is ``/var/run/nvidia-container-devices``, mounts below that directory name the
+GPUs.
 """
 
 import posixpath
@@ -18,7 +19,7 @@ MOUNTS_ROOT = "/var/run/nvidia-container-devices"
 
 
 def wanted_devices(environment: Mapping[str, str], mounts: Sequence[str]) -> list[str] | None:
-    """The devices that a container names, ``all`` among them; None where it has nothing to do with GPUs."""
+    """Return the devices that a container names, possibly ``all``. None if it does not request GPUs."""
     value = environment.get(VARIABLE, "")
     if value == MOUNTS_ROOT:
         return [posixpath.basename(mount) for mount in mounts if mount.startswith(f"{MOUNTS_ROOT}/")]
@@ -28,7 +29,7 @@ def wanted_devices(environment: Mapping[str, str], mounts: Sequence[str]) -> lis
 
 
 def device_edits(library: DeviceLibrary, wanted: Sequence[str]) -> ContainerEdits:
-    """The driver's files, and the named GPUs and MIG devices, by UUID or index; raises DiscoveryError."""
+    """Return the edits for the driver's files and the named GPUs and MIG devices. Raises DiscoveryError."""
     found = edits.common_edits(library.host, library.driver_version())
     for index, device in all_devices(library):
         if "all" in wanted or index in wanted or device_id(device) in wanted:
@@ -37,7 +38,7 @@ def device_edits(library: DeviceLibrary, wanted: Sequence[str]) -> ContainerEdit
 
 
 def own_edits(library: DeviceLibrary, device: Gpu | MigDevice) -> ContainerEdits:
-    """The edits of one device alone."""
+    """Return the edits of a single device."""
     if isinstance(device, Gpu):
         return edits.gpu_edits(library.host, device.minor)
     assert device.live is not None
@@ -45,7 +46,7 @@ def own_edits(library: DeviceLibrary, device: Gpu | MigDevice) -> ContainerEdits
 
 
 def all_devices(library: DeviceLibrary) -> list[tuple[str, Gpu | MigDevice]]:
-    """GPUs and the MIG devices that exist, each with its index: ``0``, ``0:1``; raises DiscoveryError."""
+    """Return GPUs and existing MIG devices with their indexes, ``0`` or ``0:1``. Raises DiscoveryError."""
     devices: list[tuple[str, Gpu | MigDevice]] = []
     for gpu in library.gpus():
         devices.append((str(gpu.index), gpu))
@@ -54,7 +55,7 @@ def all_devices(library: DeviceLibrary) -> list[tuple[str, Gpu | MigDevice]]:
 
 
 def device_id(device: Gpu | MigDevice) -> str:
-    """The device's UUID."""
+    """Return the device's UUID."""
     if isinstance(device, Gpu):
         return device.uuid
     return device.live.uuid if device.live is not None else ""

@@ -1,4 +1,4 @@
-"""What the driver knows of its devices, and their names (cmd/gpu-kubelet-plugin/deviceinfo.go, allocatable.go)."""
+"""The driver's data about its devices, and their names (cmd/gpu-kubelet-plugin/deviceinfo.go, allocatable.go)."""
 
 import re
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class GiProfile:
     placements: tuple[tuple[int, int], ...]
 
     def capacity(self) -> dict[str, int]:
-        """The capacity of a MIG device of this profile by name; memory in bytes."""
+        """Return the capacity of a MIG device of this profile by name, with memory in bytes."""
         return {
             "multiprocessors": self.multiprocessors,
             "copyEngines": self.copy_engines,
@@ -72,13 +72,13 @@ class Gpu:
 
     @property
     def dynamic_mig_capable(self) -> bool:
-        """Whether MIG devices can be made on demand: needs MIG mode on, or a mode that needs no reset."""
+        """True if MIG devices can be created on demand: MIG mode is on, or can be switched on without a reset."""
         return self.mig_capable and not self.virtual and (self.toggles_mig or self.mig_enabled)
 
 
 @dataclass(frozen=True, slots=True)
 class MigLive:
-    """A MIG device that exists."""
+    """An existing MIG device."""
 
     parent_minor: int
     parent_uuid: str
@@ -89,7 +89,7 @@ class MigLive:
 
 @dataclass(slots=True)
 class MigDevice:
-    """A MIG device: one that exists (static), or one that could (dynamic, ``live`` is None)."""
+    """A MIG device that exists (static), or that could be created (dynamic, ``live`` is None)."""
 
     parent: Gpu
     profile: GiProfile
@@ -106,7 +106,7 @@ class MigDevice:
 
 @dataclass(slots=True)
 class VfioGpu:
-    """A GPU as something to pass through to a virtual machine."""
+    """A GPU that can be passed through to a virtual machine."""
 
     uuid: str
     index: int
@@ -131,7 +131,7 @@ Allocatable = Gpu | MigDevice | VfioGpu
 
 @dataclass(frozen=True, slots=True)
 class MigPosition:
-    """Where a MIG device sits, as its name tells."""
+    """The position of a MIG device, as encoded in its name."""
 
     parent_minor: int
     profile_id: int
@@ -139,7 +139,7 @@ class MigPosition:
 
 
 def mig_position(name: str) -> MigPosition | None:
-    """The position that a MIG device's name encodes; None if the name is not one of a MIG device."""
+    """Return the position that a MIG device's name encodes, or None for other names."""
     match = _MIG_NAME.fullmatch(name)
     if match is None:
         return None
@@ -147,7 +147,7 @@ def mig_position(name: str) -> MigPosition | None:
 
 
 def device_type(device: Allocatable) -> str:
-    """The type in the driver's own messages, which distinguish possible MIG devices from existing ones."""
+    """Return the type for the driver's messages, which distinguish possible from existing MIG devices."""
     if isinstance(device, Gpu):
         return "gpu"
     if isinstance(device, VfioGpu):
@@ -156,11 +156,11 @@ def device_type(device: Allocatable) -> str:
 
 
 def dns_label(text: str) -> str:
-    """Lower case, other characters than letters, digits, dots and hyphens turned into hyphens."""
+    """Convert to lower case, and replace all characters except letters, digits, dots and hyphens by hyphens."""
     return re.sub(r"[^a-z0-9.-]", "-", text.lower()).strip("-").removesuffix(".")[:253]
 
 
 def kebab(name: str) -> str:
-    """A counter's name from a capacity's: ``copyEngines`` becomes ``copy-engines``."""
+    """Convert a capacity's name to a counter's name: ``copyEngines`` becomes ``copy-engines``."""
     name = re.sub(r"([a-z0-9])([A-Z])", r"\1-\2", name)
     return dns_label(re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1-\2", name))

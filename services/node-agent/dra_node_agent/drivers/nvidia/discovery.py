@@ -1,4 +1,4 @@
-"""Finding the GPUs and MIG devices of a node through pynvml (cmd/gpu-kubelet-plugin/nvlib.go)."""
+"""Discovery of the GPUs and MIG devices of a node through pynvml (cmd/gpu-kubelet-plugin/nvlib.go)."""
 
 import ctypes
 import functools
@@ -56,17 +56,17 @@ _COMPUTE_SLOTS = {1: 0, 2: 1, 3: 2, 4: 3, 7: 4, 8: 5, 6: 6}
 
 _log = logger(__name__)
 
-#: The devices of a node by the PCI address of their GPU, then by name.
+# The devices of a node by the PCI address of their GPU, then by name.
 PerGpu = dict[str, dict[str, Allocatable]]
 Profiles = tuple[GiProfile, ...]
 
 
 class DiscoveryError(Exception):
-    """NVML refused to tell what the driver must know; the message says which GPU and what."""
+    """NVML did not return a required value. The message names the GPU and the value."""
 
 
 class DeviceLibrary:
-    """The node's GPUs through NVML: what there is, and making and destroying MIG devices."""
+    """The node's GPUs through NVML: discovery, and creation and deletion of MIG devices."""
 
     def __init__(self, host: Host, feature_gates: NvidiaGates) -> None:
         self.host = host
@@ -74,7 +74,7 @@ class DeviceLibrary:
         self._gpus: dict[str, Gpu] = {}
 
     def enumerate(self) -> PerGpu:
-        """All devices that could be allocated on this node.
+        """Return all devices that could be allocated on this node.
 
         Raises:
             DiscoveryError: NVML failed.
@@ -94,19 +94,19 @@ class DeviceLibrary:
         return found
 
     def gpus(self) -> list[Gpu]:
-        """The GPUs that NVML sees, by index; raises DiscoveryError."""
+        """Return the GPUs that NVML lists, by index. Raises DiscoveryError."""
         with self._nvml():
             equal = self.host.equal_gpus()
             if equal is not None:
                 return [_copy(gpu, _uuid(pynvml.nvmlDeviceGetHandleByIndex(gpu.index))) for gpu in equal]
-            # GPUs of one product in one mode have the same: NVML is asked once for them.
+            # GPUs of one product in one mode have the same profiles, so NVML is asked only once for them.
             profiles: dict[Hashable, Profiles] = {}
             found = [self._gpu(index, profiles) for index in range(pynvml.nvmlDeviceGetCount())]
         self.host.note_gpus([_copy(gpu, gpu.uuid) for gpu in found])
         return found
 
     def clique(self) -> str | None:
-        """The NVLink domain that all GPUs are in, as ``CLUSTER-UUID.CLIQUE``; None without one of several machines.
+        """Return the NVLink domain of all GPUs, ``CLUSTER-UUID.CLIQUE``, or None without a domain of several machines.
 
         Raises:
             DiscoveryError: NVML failed.
@@ -117,7 +117,7 @@ class DeviceLibrary:
         return places.pop() if len(places) == 1 else None
 
     def driver_version(self) -> str:
-        """The version of the kernel driver; raises DiscoveryError."""
+        """Return the version of the kernel driver. Raises DiscoveryError."""
         with self._nvml():
             return _text(pynvml.nvmlSystemGetDriverVersion())
 
@@ -125,14 +125,14 @@ class DeviceLibrary:
         return any(gpu.mig_capable for gpu in self._gpus.values())
 
     def known(self, uuid: str) -> Gpu | None:
-        """The GPU of that UUID as enumeration found it."""
+        """Return the GPU with that UUID from the last enumeration, or None."""
         return self._gpus.get(uuid)
 
     def _devices_of(self, gpu: Gpu) -> Iterator[Allocatable]:
         if self._gates.enabled(gates.DYNAMIC_MIG):
             if gpu.dynamic_mig_capable:
                 specs = possible_mig_devices(gpu)
-                # Without the toggle a GPU in MIG mode cannot go back to being whole.
+                # Without the toggle, a GPU in MIG mode cannot be used as a whole.
                 if not gpu.mig_enabled or gpu.toggles_mig:
                     yield gpu
                 yield from specs
@@ -150,7 +150,7 @@ class DeviceLibrary:
         yield from devices
 
     def vfio(self, index: int, pci: PciGpu) -> VfioGpu:
-        """The passthrough device for a GPU on the bus."""
+        """Return the passthrough device for a GPU on the bus."""
         return VfioGpu(
             uuid=vfio_uuid(pci.address),
             index=index,
@@ -167,7 +167,7 @@ class DeviceLibrary:
         )
 
     def mig_devices(self, gpu: Gpu) -> list[MigDevice]:
-        """The MIG devices that exist on ``gpu``; raises DiscoveryError."""
+        """Return the MIG devices that exist on ``gpu``. Raises DiscoveryError."""
         with self._nvml():
             handle = pynvml.nvmlDeviceGetHandleByUUID(gpu.uuid)
             try:
@@ -193,10 +193,10 @@ class DeviceLibrary:
         return MigDevice(gpu, profile, _profile_name(gpu, profile), info.placement.start, size, live)
 
     def create_mig_device(self, wanted: MigDevice) -> MigLive:
-        """Make a MIG device on its parent, switching MIG mode on first where that needs no reset.
+        """Create a MIG device on its parent. Switch MIG mode on first if that needs no reset.
 
         Raises:
-            DiscoveryError: NVML refused, as when something else occupies the slices.
+            DiscoveryError: NVML refused, for example because the slices are occupied.
         """
         gpu = wanted.parent
         with self._nvml():
@@ -233,10 +233,10 @@ class DeviceLibrary:
             )
 
     def delete_mig_device(self, live: MigLive) -> None:
-        """Destroy a MIG device, whatever is left of it, and MIG mode with the last one where that needs no reset.
+        """Delete a MIG device or what is left of it. Switch MIG mode off after the last one if that needs no reset.
 
         Raises:
-            DiscoveryError: NVML refused, as while a process uses it.
+            DiscoveryError: NVML refused, for example because a process uses it.
         """
         with self._nvml():
             handle = pynvml.nvmlDeviceGetHandleByUUID(live.parent_uuid)
@@ -272,22 +272,22 @@ class DeviceLibrary:
             raise DiscoveryError(f"error disabling MIG mode for device {gpu.name}-{uuid}: {error}") from error
 
     def disable_idle_mig(self) -> None:
-        """Switch MIG mode off on every GPU that has no MIG device and needs no reset for it."""
+        """Switch MIG mode off on every GPU without MIG devices if that needs no reset."""
         with self._nvml():
             for uuid in self._gpus:
                 self._maybe_disable_mig(uuid, pynvml.nvmlDeviceGetHandleByUUID(uuid))
 
     def set_compute_mode(self, uuids: list[str], mode: int) -> None:
-        """Set the compute mode (0 default, 3 exclusive process); raises DiscoveryError."""
+        """Set the compute mode (0 default, 3 exclusive process). Raises DiscoveryError."""
         with self._nvml():
             for uuid in uuids:
                 gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
-                # Setting it needs root, also to what it is already.
+                # Setting the mode requires root, even if it does not change.
                 if pynvml.nvmlDeviceGetComputeMode(gpu) != mode:
                     pynvml.nvmlDeviceSetComputeMode(gpu, mode)
 
     def set_time_slice(self, uuids: list[str], interval: int) -> None:
-        """Set the time slice; raises DiscoveryError."""
+        """Set the time slice. Raises DiscoveryError."""
         with self._nvml():
             for uuid in uuids:
                 self.host.nvml.set_time_slice(uuid, interval)
@@ -345,7 +345,7 @@ class DeviceLibrary:
 
 
 def possible_mig_devices(gpu: Gpu) -> list[MigDevice]:
-    """Every profile at every place of ``gpu``; notes the most of each capacity on the GPU."""
+    """Return every profile at every placement of ``gpu``. Store the maximum of each capacity in the GPU."""
     found = []
     for profile in gpu.profiles:
         for start, size in profile.placements:
@@ -383,12 +383,12 @@ def _profiles(handle: Any) -> Iterator[GiProfile]:
 
 @functools.lru_cache(maxsize=64)
 def _shared(profiles: Profiles) -> Profiles:
-    """One copy for all GPUs that have the same profiles."""
+    """Return one shared copy for all GPUs that have the same profiles."""
     return profiles
 
 
 def _copy(gpu: Gpu, uuid: str) -> Gpu:
-    """The GPU with another UUID, as it was before anything was noted on it."""
+    """Return a copy of the GPU with another UUID, without the values that were stored later."""
     return replace(gpu, uuid=uuid, max_capacity={})
 
 
@@ -419,7 +419,7 @@ def _virtual(handle: Any) -> bool:
 
 
 def _fabric(handle: Any) -> str | None:
-    """The GPU's cluster and clique, where it is attached to a fabric (go-nvlib's ``IsFabricAttached``)."""
+    """Return the GPU's cluster and clique if it is attached to a fabric (go-nvlib's ``IsFabricAttached``)."""
     info = pynvml.c_nvmlGpuFabricInfo_t()
     try:
         pynvml.nvmlDeviceGetGpuFabricInfo(handle, ctypes.byref(info))

@@ -1,4 +1,4 @@
-"""The driver as it runs on a node (cmd/gpu-kubelet-plugin/driver.go of dra-driver-nvidia-gpu)."""
+"""The driver on a node (cmd/gpu-kubelet-plugin/driver.go of dra-driver-nvidia-gpu)."""
 
 import asyncio
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class NvidiaDriver:
             client,
             clock,
             health=self._board,
-            # The lock below excludes the driver's other processes, too, and is held for a shorter time.
+            # The lock below also excludes other processes of the driver, and is held for a shorter time.
             serialize=False,
             slices=slices,
             metadata=MetadataWriter(DRIVER_NAME, directories, (V1ALPHA1,)) if described else None,

@@ -1,4 +1,4 @@
-"""What CDI files contain for NVIDIA devices (cmd/gpu-kubelet-plugin/cdi.go)."""
+"""The contents of CDI files for NVIDIA devices (cmd/gpu-kubelet-plugin/cdi.go)."""
 
 from dra_driverkit.cdi import ContainerEdits, DeviceNode, Hook, Mount
 
@@ -13,8 +13,7 @@ _SHARED_BIND = ("rw", "nosuid", "nodev", "bind")
 
 
 def common_edits(host: Host, driver_version: str) -> ContainerEdits:
-    """What every container with a GPU gets: control devices, the driver's libraries and programs, and the hooks
-    that make them usable."""
+    """Return the edits of every container with a GPU: control devices, the driver's files, and its hooks."""
     files = host.driver_files(driver_version)
     libraries = [(source, path) for source, path in files if path.endswith(driver_version)]
     links: list[str] = []
@@ -47,12 +46,12 @@ def common_edits(host: Host, driver_version: str) -> ContainerEdits:
 
 
 def gpu_edits(host: Host, minor: int) -> ContainerEdits:
-    """A whole GPU."""
+    """Return the edits of a whole GPU."""
     return ContainerEdits(device_nodes=(_node(host.gpu_node(minor)),))
 
 
 def mig_edits(host: Host, live: MigLive) -> ContainerEdits:
-    """A MIG device: its parent's node and the two capability nodes that open just this part of it."""
+    """Return the edits of a MIG device: its parent's node, and the two capability nodes for this part of it."""
     instance = host.caps_node(live.parent_minor, live.gpu_instance)
     compute = host.caps_node(live.parent_minor, live.gpu_instance, live.compute_instance)
     return ContainerEdits(
@@ -61,19 +60,19 @@ def mig_edits(host: Host, live: MigLive) -> ContainerEdits:
 
 
 def vfio_common_edits(*, api_device: bool, iommu_fd: bool) -> ContainerEdits:
-    """What every container with passthrough devices gets in place of the driver."""
+    """Return the edits of every container with passthrough devices, which gets no driver."""
     nodes = (DeviceNode("/dev/iommu" if iommu_fd else "/dev/vfio/vfio"),) if api_device else ()
     return ContainerEdits(env=("NVIDIA_VISIBLE_DEVICES=void",), device_nodes=nodes)
 
 
 def vfio_edits(device: VfioGpu, *, iommu_fd: bool) -> ContainerEdits:
-    """A passthrough device: its iommufd character device or its IOMMU group."""
+    """Return the edits of a passthrough device: its iommufd character device or its IOMMU group."""
     path = f"/dev/vfio/devices/{device.iommu_fd}" if iommu_fd else f"/dev/vfio/{device.iommu_group}"
     return ContainerEdits(device_nodes=(DeviceNode(path),))
 
 
 def mps_edits(pipe_directory: str, shm_directory: str) -> ContainerEdits:
-    """The way to an MPS control daemon."""
+    """Return the edits that connect a container to an MPS control daemon."""
     return ContainerEdits(
         env=("CUDA_MPS_PIPE_DIRECTORY=/tmp/nvidia-mps",),
         mounts=(

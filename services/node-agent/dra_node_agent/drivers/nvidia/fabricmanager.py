@@ -1,7 +1,7 @@
-"""The partitions into which Fabric Manager cuts the NVLink switches of a machine (pkg/fabricmanager).
+"""The partitions into which Fabric Manager divides the NVLink switches of a machine (pkg/fabricmanager).
 
-GPUs of one partition reach each other and no others. A claim's GPUs have to be exactly those of one partition; devices
-say by attributes which one of each size they are in.
+GPUs of one partition reach only each other. A claim's GPUs have to be exactly those of one partition.
+Attributes of the devices name the partition of each size that they belong to.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -36,7 +36,7 @@ class FabricPartitions:
         self._partitions = _partitions(sorted(modules.values())) if switched else []
 
     def attributes(self, pci_bus_id: str) -> dict[str, DeviceAttribute]:
-        """What a GPU's device says of its place: ``gpuModuleID``, ``partition2`` and so on."""
+        """Return the attributes for a GPU's position: ``gpuModuleID``, ``partition2`` and so on."""
         module = self._modules.get(pci_bus_id)
         if module is None:
             return {}
@@ -47,10 +47,10 @@ class FabricPartitions:
         return found
 
     def activate(self, pci_bus_ids: Collection[str]) -> int | None:
-        """The partition of exactly these GPUs; None without GPUs or switches.
+        """Return the partition of exactly these GPUs, or None without GPUs or switches.
 
         Raises:
-            PrepareError: there is none.
+            PrepareError: there is no such partition.
         """
         if not self._partitions or not pci_bus_ids:
             return None
@@ -69,7 +69,7 @@ NO_PARTITIONS = FabricPartitions({}, switched=False)
 
 
 def _partitions(modules: Sequence[int]) -> list[frozenset[int]]:
-    """By partition id; a machine that is no baseboard of eight has all of its GPUs in one, and each alone."""
+    """Return the partitions by id. Except on a baseboard of eight, there is one with all GPUs and one for each GPU."""
     if len(modules) == len(_OF_EIGHT[0]):
         return [frozenset(members) for members in _OF_EIGHT]
     alone = [frozenset((module,)) for module in modules]

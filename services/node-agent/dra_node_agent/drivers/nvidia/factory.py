@@ -1,4 +1,4 @@
-"""Setting the NVIDIA driver up on nodes, with real or simulated GPUs."""
+"""Setup of the NVIDIA driver on nodes with real or simulated GPUs."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.machines import DraMachines
 
 
 class NvidiaFactory(DraMachines):
-    """The driver with its options, to be started on any number of nodes.
+    """The driver with its options, which can be started on any number of nodes.
 
     Raises:
         DriverConfigError: an option is wrong.
@@ -23,7 +23,7 @@ class NvidiaFactory(DraMachines):
 
     def __init__(self, options: DriverOptions) -> None:
         super().__init__(options)
-        # Checks the options now, as well.
+        # Created only to validate the options now.
         Announcer(self.own.gates, self.own.shares)
 
     def device_classes(self) -> list[DeviceClass]:

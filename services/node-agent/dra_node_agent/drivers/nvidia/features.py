@@ -1,4 +1,4 @@
-"""The labels that GPU feature discovery, node feature discovery and the GPU operator put on a node with GPUs.
+"""The labels of GPU feature discovery, node feature discovery and the GPU operator for a node with GPUs.
 
 Names and values are those of gpu-feature-discovery (internal/lm of NVIDIA's k8s-device-plugin), with the MIG strategy
 ``mixed``, which suits every layout, and no sharing.
@@ -28,14 +28,14 @@ _FAMILIES = {
     13: "rubin",
 }
 _STRANGE = re.compile(r"[^A-Za-z0-9-_. ]")
-# What Kubernetes takes as a label's value; node feature discovery leaves out others.
+# A valid label value. Node feature discovery drops other values.
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 
 Labels = dict[str, str]
 
 
 def node_labels(library: DeviceLibrary, started: datetime) -> Labels:
-    """The node's labels, without any where it has no GPU; ``started`` is when discovery began.
+    """Return the node's labels, or none if it has no GPU. ``started`` is the start of discovery.
 
     Raises:
         DiscoveryError: NVML failed.
@@ -86,7 +86,7 @@ def _versions(gpu: Gpu) -> Labels:
 
 
 def _gpus(gpus: Sequence[Gpu]) -> Labels:
-    """Of several models that of the last whole GPU counts: all write the same labels."""
+    """Return the labels of the GPUs. With several models the last whole GPU wins, as all use the same names."""
     ranked = sorted(gpus, key=lambda gpu: not gpu.mig_enabled)
     shown = ranked[-1]
     count = sum(gpu.product_name == shown.product_name for gpu in gpus)

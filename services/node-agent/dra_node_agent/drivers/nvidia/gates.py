@@ -17,7 +17,7 @@ HOST_IMEX = "HostManagedIMEXDaemon"
 DNS_NAMES = "IMEXDaemonsWithDNSNames"
 CLIQUES = "ComputeDomainCliques"
 
-#: Upstream's defaults.
+# Upstream's defaults.
 DEFAULTS: Mapping[str, bool] = {
     TIME_SLICING: False,
     MPS: False,
@@ -28,24 +28,25 @@ DEFAULTS: Mapping[str, bool] = {
     LIST_ATTRIBUTES: False,
     CONSUMABLE_SHARES: False,
     FABRIC_PARTITIONS: False,
-    # Those below concern compute domains, which have a driver of their own.
+    # The following gates concern compute domains, which have their own driver.
     HOST_IMEX: False,
     DNS_NAMES: True,
     CLIQUES: True,
     "CrashOnNVLinkFabricErrors": True,
 }
 
-#: Upstream's log library's own, which change nothing here.
+# Gates of upstream's logging library, which have no effect here.
 _LOGGING: Mapping[str, bool] = {"LoggingAlphaOptions": False, "LoggingBetaOptions": True}
-# NVIDIA's programs turn it on themselves, so that no stage turns it off.
+# NVIDIA's programs enable it explicitly, so the gates of a stage do not disable it.
 _CONTEXTUAL = "ContextualLogging"
-#: Which set all gates of one stage that are not named: alpha gates are off by default, beta gates on.
+# Gates that set all unnamed gates of one stage. Alpha gates are off by default, beta gates on.
 _STAGES: Mapping[str, bool] = {"AllAlpha": False, "AllBeta": True}
 
-#: What a node of ours starts with: enough for all of the driver's quickstart, and excluding nothing in it.
+# The gates of a simulated node: enough for the whole quickstart of the driver, without excluding any part of
+# it.
 LAB_DEFAULTS = f"{TIME_SLICING}=true,{MPS}=true,{HEALTH_CHECK}=true"
 
-#: What the driver starts with where its pod says nothing.
+# The gates of the driver if its pod does not set any.
 UPSTREAM_DEFAULTS = ",".join(f"{name}={str(on).lower()}" for name, on in DEFAULTS.items())
 
 _EXCLUSIVE = (
@@ -57,10 +58,10 @@ _EXCLUSIVE = (
 
 
 class NvidiaGates:
-    """Which gates are on.
+    """The enabled gates.
 
     Raises:
-        DriverConfigError: a gate is unknown, or two do not go together.
+        DriverConfigError: a gate is unknown, or two exclude each other.
     """
 
     def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
@@ -91,7 +92,7 @@ class NvidiaGates:
 
     @classmethod
     def parse(cls, text: str) -> "NvidiaGates":
-        """From ``Name=true,Other=false``; raises as the constructor does."""
+        """Parse ``Name=true,Other=false``. Raises like the constructor."""
         gates: dict[str, bool] = {}
         for entry in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = entry.partition("=")
@@ -101,7 +102,7 @@ class NvidiaGates:
         return cls(gates)
 
     def text(self) -> str:
-        """All gates, as NVIDIA's programs pass them on: sorted, each with a comma behind it."""
+        """Return all gates as NVIDIA's programs pass them on: sorted, each followed by a comma."""
         return "".join(f"{name}={str(on).lower()}," for name, on in sorted(self._gates.items()))
 
     def enabled(self, name: str) -> bool:

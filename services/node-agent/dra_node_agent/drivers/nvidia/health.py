@@ -1,4 +1,4 @@
-"""Watching the GPUs' health through NVML events, and what it means for scheduling.
+"""Watches the GPUs' health through NVML events, and converts events to taints.
 
 Mirrors cmd/gpu-kubelet-plugin/device_health.go.
 """
@@ -18,7 +18,7 @@ from dra_node_agent.drivers.nvidia.discovery import PerGpu
 from dra_node_agent.drivers.nvidia.taints import XID
 from dra_node_agent.nvml.library import NvmlLibrary
 
-#: Errors of applications, after which the GPU is as good as before (NVIDIA's XID catalogue).
+# Application errors, which do not affect the GPU itself (NVIDIA's XID catalogue).
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
 _WHOLE_GPU = 0xFFFFFFFF
@@ -30,7 +30,7 @@ _Place = tuple[str, int, int]
 
 
 class HealthMonitor:
-    """Turns NVML's events into taints on devices.
+    """Converts NVML's events to taints on devices.
 
     Args:
         ignored_xids: besides :data:`APPLICATION_XIDS` those that are only reported.
@@ -51,14 +51,14 @@ class HealthMonitor:
         self._reported_lost = False
 
     def repaired(self) -> None:
-        """All devices are there again: the next one that is lost is reported."""
+        """Report the next lost device again, because all devices are present."""
         self._reported_lost = False
 
     def watch(self, per_gpu: PerGpu) -> None:
-        """Register for the events of these devices; those that cannot be watched are reported later.
+        """Register for the events of these devices. Devices that cannot be watched are reported later.
 
         Raises:
-            NVMLError: NVML cannot make an event set at all.
+            NVMLError: NVML cannot create an event set.
         """
         for devices in per_gpu.values():
             for name, device in devices.items():
@@ -84,14 +84,14 @@ class HealthMonitor:
                     self._unmonitored += [name for place, name in self._devices.items() if place[0] == uuid]
 
     def close(self) -> None:
-        """Let go of the event set."""
+        """Free the event set."""
         if self._events is not None:
             with self._nvml.active():
                 pynvml.nvmlEventSetFree(self._events)
             self._events = None
 
     async def events(self) -> AsyncIterator[tuple[list[str], DeviceTaint]]:
-        """Devices and the taint that they get, as things happen."""
+        """Yield devices with the taint that they get, for each event."""
         if self._unmonitored:
             yield self._unmonitored, DeviceTaint(key=f"{DRIVER_NAME}/unmonitored", effect="None")
         self._reported_lost = False
@@ -128,7 +128,7 @@ class HealthMonitor:
                 yield names, self._xid(event.eventData)
 
     def _concerned(self, place: _Place) -> list[str]:
-        """The watched devices that an event of that place is of."""
+        """Return the watched devices that an event of that position affects."""
         if place in self._devices:
             return [self._devices[place]]
         if not self._related:
@@ -140,7 +140,7 @@ class HealthMonitor:
         return of_gpu if place[1:] == whole[1:] else []
 
     def _lost(self) -> tuple[list[str], DeviceTaint]:
-        """NVML does not say which GPU is gone, so none can be trusted."""
+        """Return all devices, because NVML does not report which GPU is lost."""
         return sorted(self._devices.values()), DeviceTaint(key=f"{DRIVER_NAME}/gpu-lost", effect="NoSchedule")
 
     def _xid(self, xid: int) -> DeviceTaint:

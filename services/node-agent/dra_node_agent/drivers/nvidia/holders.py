@@ -1,4 +1,4 @@
-"""Which prepared claims hold a device: with consumable shares it may be several at a time."""
+"""The prepared claims that hold a device. With consumable shares there may be several."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,13 +11,13 @@ Claims = Mapping[str, PreparedClaim]
 
 
 def holds_gpu(claims: Claims, except_for: str, uuid: str) -> bool:
-    """Whether a prepared claim other than ``except_for`` has the whole GPU."""
+    """True if a prepared claim other than ``except_for`` has the whole GPU."""
     entries = _entries(claims, except_for)
     return any(entry.get("gpu") and entry["gpu"]["info"]["uuid"] == uuid for entry in entries)
 
 
 def holds_mig(claims: Claims, except_for: str, device: str, live: MigLive) -> bool:
-    """Whether a prepared claim other than ``except_for`` has the MIG device."""
+    """True if a prepared claim other than ``except_for`` has the MIG device."""
     for entry in _entries(claims, except_for):
         other = mig_live(entry)
         if other is not None and device == entry["mig"]["device"]["DeviceName"]:
@@ -28,7 +28,7 @@ def holds_mig(claims: Claims, except_for: str, device: str, live: MigLive) -> bo
 
 
 def made_mig(claims: Claims, device: str) -> MigLive | None:
-    """The MIG device of that name which a prepared claim has already."""
+    """Return the existing MIG device with that name that a prepared claim has, or None."""
     for entry in _entries(claims, ""):
         if entry.get("mig") and entry["mig"]["device"]["DeviceName"] == device:
             return mig_live(entry)

@@ -1,4 +1,4 @@
-"""What the driver reads from a machine besides NVML: sysfs, the kernel driver's proc files, its libraries."""
+"""The parts of a machine that the driver reads besides NVML: sysfs, proc files of the kernel driver, libraries."""
 
 import uuid
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Protocol
 from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.nvml.library import NvmlLibrary
 
-#: The driver's programs.
+# The driver's programs.
 BINARIES = (
     "nvidia-cuda-mps-control",
     "nvidia-cuda-mps-server",
@@ -16,18 +16,18 @@ BINARIES = (
     "nvidia-persistenced",
     "nvidia-smi",
 )
-#: Character device majors of the NVIDIA kernel modules; only nvidia's own is fixed.
+# The character device major of the nvidia kernel module. Those of its other modules are not fixed.
 NVIDIA_MAJOR = 195
-#: Where the devices of IMEX channels are.
+# The directory with the devices of IMEX channels.
 CHANNELS = "/dev/nvidia-caps-imex-channels"
-#: The modes of devices, and of those that stand for capabilities.
+# The modes of devices, and of devices for capabilities.
 DEVICE_MODE = 0o666
 CAPS_MODE = 0o444
 
 
 @dataclass(frozen=True)
 class CharDevice:
-    """A character device node; numbers are 0 where the engine is to look at the node itself."""
+    """A character device node. If the numbers are 0, the engine reads them from the node itself."""
 
     path: str
     major: int = 0
@@ -37,7 +37,7 @@ class CharDevice:
 
 @dataclass(frozen=True)
 class PciGpu:
-    """An NVIDIA GPU on the PCI bus, whichever kernel driver holds it."""
+    """An NVIDIA GPU on the PCI bus, bound to any kernel driver."""
 
     address: str
     name: str
@@ -55,35 +55,35 @@ class Host(Protocol):
     nvml: NvmlLibrary
 
     def equal_gpus(self) -> list[Gpu] | None:
-        """The GPUs of a machine whose UUIDs alone are others, by index; None where none is known."""
+        """Return the GPUs of a machine that differs only in UUIDs, by index, or None if none is known."""
         ...
 
     def note_gpus(self, gpus: list[Gpu]) -> None:
-        """Remember the GPUs that NVML found on this one, for machines that are built the same way."""
+        """Store the GPUs that NVML found, for machines that are built the same way."""
         ...
 
     def pcie_root(self, pci_bus_id: str) -> str | None:
-        """The PCIe root complex above the device, ``pci0000:64``, if it is known."""
+        """Return the PCIe root complex of the device, such as ``pci0000:64``, or None."""
         ...
 
     def numa_node(self, pci_bus_id: str) -> int:
-        """The device's NUMA node, -1 if it has none."""
+        """Return the device's NUMA node, or -1."""
         ...
 
     def pci_gpus(self) -> list[PciGpu]:
-        """All NVIDIA GPUs on the bus, by address."""
+        """Return all NVIDIA GPUs on the bus, by address."""
         ...
 
     def pci_class(self, pci_bus_id: str) -> int:
-        """The device's class and subclass: 0x0300 for a display controller, 0x0302 for a 3D one; 0 if unknown."""
+        """Return class and subclass of the device: 0x0300 for a display controller, 0x0302 for a 3D one, else 0."""
         ...
 
     def machine_type(self) -> str:
-        """What the machine is, as its firmware says."""
+        """Return the type of the machine according to its firmware."""
         ...
 
     def bind_vfio(self, pci_bus_id: str, bound: bool) -> None:
-        """Hand the device to vfio-pci, or back to the nvidia driver; raises OSError."""
+        """Bind the device to vfio-pci, or back to the nvidia driver. Raises OSError."""
         ...
 
     def iommu_fd_enabled(self) -> bool: ...
@@ -93,46 +93,46 @@ class Host(Protocol):
     def control_nodes(self) -> list[CharDevice]: ...
 
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
-        """The /dev/nvidia-caps node that guards a MIG instance; raises OSError if there is none."""
+        """Return the /dev/nvidia-caps node of a MIG instance. Raises OSError if there is none."""
         ...
 
     def gpu_modules(self) -> Mapping[str, int]:
-        """The GPUs' places on their baseboard, from one, by PCI address."""
+        """Return the GPUs' positions on their baseboard, starting at 1, by PCI address."""
         ...
 
     def has_switches(self) -> bool:
-        """Whether the GPUs are behind NVLink switches of this machine."""
+        """True if the GPUs are connected to NVLink switches of this machine."""
         ...
 
     def imex_channel(self, number: int) -> CharDevice:
-        """A channel to the GPU memory of other nodes; raises OSError if the machine has none."""
+        """Return a channel to the GPU memory of other nodes. Raises OSError if the machine has none."""
         ...
 
     def imex_management(self) -> CharDevice:
-        """The /dev/nvidia-caps node that an IMEX daemon needs; raises OSError if there is none."""
+        """Return the /dev/nvidia-caps node that an IMEX daemon needs. Raises OSError if there is none."""
         ...
 
     def check_imex(self, socket: str) -> None:
-        """Ask the machine's own IMEX daemon, which listens there; raises OSError unless it is ready."""
+        """Check that the machine's IMEX daemon on that socket is ready. Raises OSError if not."""
         ...
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
-        """(path on the host, path in containers) of the driver's libraries and programs."""
+        """Return (path on the host, path in containers) of the driver's libraries and programs."""
         ...
 
     def library_dir(self) -> str:
-        """Where libcuda.so lies, as containers see it."""
+        """Return the directory of libcuda.so in containers."""
         ...
 
     def soname(self, library: str) -> str | None:
-        """The name under which programs load a library of the host: a link next to it, ``libcuda.so.1``."""
+        """Return the name under which programs load a library of the host: the link next to it, ``libcuda.so.1``."""
         ...
 
     def hook_path(self) -> str:
-        """The nvidia-cdi-hook program."""
+        """Return the path of the nvidia-cdi-hook program."""
         ...
 
 
 def vfio_uuid(pci_bus_id: str) -> str:
-    """A passthrough device's UUID: derived from its address, so that it is always the same."""
+    """Return a passthrough device's UUID, which is always the same for its address."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, pci_bus_id))

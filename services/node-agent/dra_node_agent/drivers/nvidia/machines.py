@@ -1,4 +1,4 @@
-"""The machines of nodes with NVIDIA GPUs: simulated ones, or the real one. All drivers for such GPUs share them."""
+"""The machines of nodes with NVIDIA GPUs, simulated or real. All drivers for such GPUs share them."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import datetime
@@ -32,7 +32,7 @@ class NvidiaMachines:
     """The machines that the options describe.
 
     Raises:
-        DriverConfigError: there can be no such machines.
+        DriverConfigError: such machines cannot exist.
     """
 
     def __init__(self, options: DriverOptions, gates: NvidiaGates) -> None:
@@ -40,7 +40,7 @@ class NvidiaMachines:
         self._gates = gates
         self._labels: dict[Hashable, dict[str, str]] = {}
         self._builds: dict[Hashable, list[Gpu]] = {}
-        # Checks the options now: a node would only find out when its driver starts.
+        # Validate the options now. Otherwise an error would only appear when a node's driver starts.
         if options.gpus == HOST_GPUS:
             _real_host()
         else:
@@ -50,9 +50,10 @@ class NvidiaMachines:
                 raise DriverConfigError(str(error)) from error
 
     def system(self, node_name: str) -> SimulatedSystem | None:
-        """The simulated machine of a node; None where the GPUs are real.
+        """Return the simulated machine of a node, or None if the GPUs are real.
 
-        One object for all who ask: the driver makes MIG devices on it, and nvidia-smi in a container shows them.
+        All callers share one object: the driver creates MIG devices on it, and nvidia-smi in a container
+        shows them.
         """
         if self._options.gpus == HOST_GPUS:
             return None
@@ -63,25 +64,25 @@ class NvidiaMachines:
         return systems[node_name]
 
     def in_rack(self) -> bool:
-        """Whether simulated GPUs of a node are in an NVLink domain with those of other nodes."""
+        """True if simulated GPUs of a node are in an NVLink domain with those of other nodes."""
         if self._options.gpus == HOST_GPUS:
             return False
         gpus = parse_gpus(self._options.gpus, "", self._options.gpu_models)
         return any(gpu.fabric is not None and gpu.fabric.cluster.int for gpu in gpus)
 
     def host(self, node_name: str) -> Host:
-        """The machine of a node as a driver sees it."""
+        """Return the machine of a node as a driver sees it."""
         system = self.system(node_name)
         if system is None:
             return _real_host()
         return SimulatedHost(system, self._options.driver_root, self._builds)
 
     def labels(self, node_name: str, started: datetime) -> dict[str, str]:
-        """The labels that feature discovery gives the node; ``started`` is when it began."""
+        """Return the labels that feature discovery gives the node. ``started`` is its start."""
         system = self.system(node_name)
         if system is None:
             return self._discovered(node_name, started)
-        # Equal machines have the same labels, and asking NVML for everything takes its time.
+        # Equal machines have equal labels, and querying NVML for everything takes long.
         build = system.build
         if build not in self._labels:
             self._labels[build] = self._discovered(node_name, started)
@@ -90,13 +91,13 @@ class NvidiaMachines:
     def environment_edits(
         self, node_name: str, environment: Mapping[str, str], mounts: Sequence[str]
     ) -> ContainerEdits:
-        """What NVIDIA's container runtime does for a container with this environment and these mounts' targets."""
+        """Return the edits of NVIDIA's container runtime for a container with this environment and these mounts."""
         wanted = containerruntime.wanted_devices(environment, mounts)
         if wanted is None:
             return ContainerEdits()
         library = DeviceLibrary(self.host(node_name), NvidiaGates())
         try:
-            # The container keeps the environment that it has.
+            # The container keeps its own environment.
             return msgspec.structs.replace(containerruntime.device_edits(library, wanted), env=())
         except DiscoveryError as error:
             _log.warning("cannot inject GPUs", node=node_name, error=str(error))
@@ -111,7 +112,7 @@ class NvidiaMachines:
 
 
 class DraMachines(NvidiaMachines):
-    """The machines for one of NVIDIA's DRA drivers, whose own options are in ``own``.
+    """The machines for one of NVIDIA's DRA drivers. ``own`` has the driver's own options.
 
     Raises:
         DriverConfigError: an option is wrong.
@@ -128,7 +129,7 @@ def _real_host() -> RealHost:
     try:
         return RealHost()
     except pynvml.NVMLError as error:
-        # Without the library there is nothing that could be initialized.
+        # Without the library, NVML cannot be initialized.
         missing = isinstance(error, pynvml.NVMLError_Uninitialized | pynvml.NVMLError_LibraryNotFound)
         why = "no NVIDIA driver" if missing else f"no NVIDIA driver that works: {error}"
         raise DriverConfigError(f"--gpus {HOST_GPUS}: this machine has {why}") from error

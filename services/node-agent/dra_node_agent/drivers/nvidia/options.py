@@ -1,4 +1,4 @@
-"""The NVIDIA driver's own options: flags of its kubelet plugin, environment of its chart's container."""
+"""The NVIDIA driver's own options: flags of its kubelet plugin, and its container's environment in the chart."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ OPTIONS = (
 
 @dataclass(frozen=True)
 class NvidiaOptions:
-    """How the driver is set up.
+    """The configuration of the driver.
 
     Args:
         shares: the driver's ``--consumable-shares``, see :class:`Announcer`.
@@ -29,7 +29,7 @@ class NvidiaOptions:
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> "NvidiaOptions":
-        """From the values by option; an absent one has the lab's default.
+        """Parse the values of the options. An absent option has the lab's default.
 
         Raises:
             DriverConfigError: a gate is unknown, or two exclude each other.
@@ -38,7 +38,7 @@ class NvidiaOptions:
 
 
 def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The values that the chart sets on the driver's container: gates are off unless the chart turns them on."""
+    """Return the values that the chart sets on the driver's container. Gates are off unless the chart enables them."""
     parts = (part.strip() for part in environment.get("FEATURE_GATES", "").split(","))
     return {
         _GATES: ",".join(filter(None, parts)) or UPSTREAM_DEFAULTS,

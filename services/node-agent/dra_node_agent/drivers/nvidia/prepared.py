@@ -1,4 +1,4 @@
-"""Prepared devices in the form of the checkpoint, and back."""
+"""Conversion of prepared devices to the form of the checkpoint and back."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, Vfi
 
 @dataclass
 class Prepared:
-    """A device on its way to a claim: what it is, what the kubelet and containers get."""
+    """A device during its preparation: the answer for the kubelet, and the device itself."""
 
     answer: PreparedDevice
     device: Allocatable
@@ -30,7 +30,7 @@ class PreparedGroup:
     vfio_iommu_fd: bool = False
 
     def to_checkpoint(self) -> dict[str, Any]:
-        """The group in the file's form, fields in Go's order."""
+        """Return the group in the file's form, with fields in Go's order."""
         return {
             "devices": [_entry(prepared) for prepared in self.devices],
             "configState": {"mpsControlDaemonID": self.mps_daemon} if self.mps_daemon else {},
@@ -38,7 +38,7 @@ class PreparedGroup:
 
 
 def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
-    """What the kubelet gets about devices in the file's form."""
+    """Convert devices in the file's form to the kubelet's answer."""
     found = []
     for group in groups:
         for entry in group.get("devices") or []:
@@ -48,7 +48,7 @@ def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
 
 
 def answer(device: dict[str, Any]) -> PreparedDevice:
-    """What the kubelet gets about one device in the file's form."""
+    """Convert one device in the file's form to the kubelet's answer."""
     return PreparedDevice(
         requests=tuple(device.get("Requests") or ()),
         pool=device["PoolName"],
@@ -60,7 +60,7 @@ def answer(device: dict[str, Any]) -> PreparedDevice:
 
 
 def mig_live(entry: dict[str, Any]) -> MigLive | None:
-    """The MIG device of an entry, if it is one."""
+    """Return the MIG device of an entry, or None."""
     mig = entry.get("mig")
     if not mig:
         return None
@@ -107,7 +107,7 @@ def _entry(prepared: Prepared) -> dict[str, Any]:
 
 
 def _metadata(found: dict[str, Any] | None) -> DeviceMetadata | None:
-    """A device's metadata in the file's form; the driver has no network interfaces."""
+    """Decode a device's metadata in the file's form. The driver has no network interfaces."""
     if found is None:
         return None
     return DeviceMetadata(msgspec.convert(found.get("Attributes") or {}, dict[str, DeviceAttribute]))

@@ -1,4 +1,4 @@
-"""A machine with real GPUs, as the driver reads it."""
+"""A machine with real GPUs."""
 
 import os
 import re
@@ -36,7 +36,7 @@ class RealHost:
         return None
 
     def note_gpus(self, gpus: list[Gpu]) -> None:
-        """Nothing: the process sees no other machine."""
+        """No-op: a real host has only its own GPUs."""
 
     def pcie_root(self, pci_bus_id: str) -> str | None:
         match = re.search(r"/(pci[0-9a-f]{4}:[0-9a-f]{2})(/|$)", str(_pci(pci_bus_id).resolve()))
@@ -109,7 +109,7 @@ class RealHost:
         return _capability(f"{where}/access")
 
     def gpu_modules(self) -> Mapping[str, int]:
-        """None: a real Fabric Manager would have to be asked for the partitions."""
+        """Return no modules: the partitions would have to be queried from a real Fabric Manager."""
         return {}
 
     def has_switches(self) -> bool:

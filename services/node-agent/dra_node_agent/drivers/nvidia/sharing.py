@@ -1,4 +1,4 @@
-"""Sharing a GPU between containers: time slices, and MPS control daemons (cmd/gpu-kubelet-plugin/sharing.go)."""
+"""Sharing of a GPU between containers: time slices, and MPS control daemons (cmd/gpu-kubelet-plugin/sharing.go)."""
 
 import hashlib
 import shutil
@@ -15,7 +15,7 @@ _EXCLUSIVE_PROCESS_MODE = 3
 
 
 def set_time_slice(library: DeviceLibrary, uuids: list[str], config: TimeSlicingConfig) -> None:
-    """Give GPUs a time slice, in the compute mode that allows it; raises DiscoveryError."""
+    """Set the time slice of GPUs, in the compute mode that allows it. Raises DiscoveryError."""
     library.set_compute_mode(uuids, _DEFAULT_MODE)
     library.set_time_slice(uuids, config.number)
 
@@ -37,7 +37,7 @@ class MpsDaemons:
     def start(
         self, claim_uid: str, gpu_uuids: list[str], uuids: list[str], config: MpsConfig
     ) -> tuple[str, ContainerEdits]:
-        """Start a daemon for these devices, or find it running; returns its id and what its clients need.
+        """Start a daemon for these devices, or find the running one. Return its id and the edits for its clients.
 
         Raises:
             PrepareError: a memory limit is invalid.
@@ -62,7 +62,7 @@ class MpsDaemons:
         return daemon, mps_edits(str(root / "pipe"), str(root / "shm"))
 
     def stop(self, claim_uid: str) -> None:
-        """Stop all daemons of a claim and remove what they leave."""
+        """Stop all daemons of a claim and delete their files."""
         for root in Path(self._directory).glob(f"{claim_uid}-*"):
             shutil.rmtree(root)
 

@@ -1,4 +1,4 @@
-"""A machine with simulated GPUs, as the driver reads it."""
+"""A machine with simulated GPUs."""
 
 from collections.abc import Hashable, Mapping
 from pathlib import Path
@@ -16,7 +16,7 @@ from dra_node_agent.drivers.nvidia.host import (
 from dra_node_agent.nvml.library import NvmlLibrary, SimulatedNvml
 from dra_node_agent.nvml.system import SimulatedSystem, caps_minor
 
-#: With the number in the name by which programs load them, where they have one of their own.
+# Each library with the number in the name by which programs load it, if it has one.
 _SIMULATED_LIBRARIES = {
     "libcuda.so": "1",
     "libcudadebugger.so": "1",
@@ -30,16 +30,16 @@ _SIMULATED_LIBRARIES = {
 }
 _SIMULATED_LIBRARY_DIR = "usr/lib/x86_64-linux-gnu"
 
-# Character device majors of the NVIDIA kernel modules but nvidia's own, which alone is fixed.
+# Character device majors of NVIDIA's kernel modules other than nvidia. They are not fixed.
 _SIMULATED_UVM_MAJOR = 508
 _SIMULATED_CAPS_MAJOR = 511
 _SIMULATED_CHANNELS_MAJOR = 510
-# Behind those of MIG instances, of which 32 GPUs have 4320.
+# After those of MIG instances, of which 32 GPUs have 4320.
 _SIMULATED_IMEX_MINOR = 4323
 _CONTROL_MINORS = {"/dev/nvidia-modeset": 254, "/dev/nvidiactl": 255}
 
 _DISPLAY, _COMPUTE = 0x0300, 0x0302
-# By NVML's name of the brand: GPUs that drive displays.
+# NVML's brand names of GPUs that drive displays.
 _WITH_DISPLAY = frozenset(("GeForce", "GeForceRTX", "NvidiaRTX", "Quadro", "QuadroRTX", "Titan", "TitanRTX"))
 _SIMULATED_MACHINE = "dralab"
 _STUB = "#!/bin/sh\nexit 0\n"

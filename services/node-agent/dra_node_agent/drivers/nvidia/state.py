@@ -1,4 +1,4 @@
-"""Preparing and unpreparing claims (cmd/gpu-kubelet-plugin/device_state.go).
+"""Preparation of claims (cmd/gpu-kubelet-plugin/device_state.go).
 
 The checkpoint is written before and after everything that changes the node: ``PrepareStarted`` names what a crash may
 leave behind, ``PrepareCompleted`` what a second call returns without doing anything.
@@ -41,7 +41,7 @@ from dra_node_agent.drivers.nvidia.sharing import MpsDaemons, set_time_slice
 
 _log = logger(__name__)
 
-#: Called at each named point of a preparation; a test makes it raise to see what a crash there leaves.
+# Called at each named point of a preparation. A test makes it raise to simulate a crash there.
 CrashPoint = Callable[[str], None]
 
 
@@ -86,11 +86,11 @@ class DeviceState:
 
     @property
     def partitioned(self) -> bool:
-        """Whether MIG devices are made on demand on this node."""
+        """True if MIG devices are created on demand on this node."""
         return self._gates.enabled(gates.DYNAMIC_MIG) and self._library.any_mig_capable()
 
     def open(self) -> None:
-        """Find the devices, take the checkpoint over, and clean up what no completed claim holds.
+        """Discover the devices, load the checkpoint, and clean up what no completed claim holds.
 
         Raises:
             DiscoveryError: NVML failed.
@@ -106,21 +106,21 @@ class DeviceState:
             self._destroy_unknown_mig(claims)
 
     def allocatable(self, name: str) -> Allocatable | None:
-        """The device of that name, if this node has it."""
+        """Return the device with that name, or None if this node does not have it."""
         for devices in self.per_gpu.values():
             if name in devices:
                 return devices[name]
         return None
 
     def prepared(self) -> dict[str, PreparedClaim]:
-        """The checkpoint's claims by UID."""
+        """Return the checkpoint's claims by UID."""
         return self._checkpoint.claims()
 
     def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
-        """Make the claim's devices ready.
+        """Prepare the claim's devices.
 
         Raises:
-            PrepareError: it cannot be done.
+            PrepareError: it failed.
         """
         uid = claim.metadata.uid
         claims = self._checkpoint.claims()
@@ -154,7 +154,7 @@ class DeviceState:
         return answers(done.groups)
 
     def unprepare(self, claim: ClaimRef) -> None:
-        """Take the devices back.
+        """Unprepare the claim's devices.
 
         Raises:
             PrepareError: a device is still in use.
@@ -179,7 +179,7 @@ class DeviceState:
         self._reached("checkpoint-removed")
 
     def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
-        """No device goes to two claims, even if the scheduler says so; admin access and shares may overlap."""
+        """Check that no device has two claims, whatever the scheduler did. Admin access and shares may overlap."""
         uid = claim.metadata.uid
         wanted = dict.fromkeys(r.device for r in results(claim) if not r.admin_access)
         for other_uid, other in sorted(claims.items()):
@@ -191,7 +191,7 @@ class DeviceState:
                     self._check_shared(claim, name, other_uid, other)
 
     def _check_shared(self, claim: ResourceClaim, name: str, other_uid: str, other: PreparedClaim) -> None:
-        """A device that two claims have must be shared, and both want the same of it."""
+        """Check that a device with two claims is shared, and that both claims configure it in the same way."""
         uid = claim.metadata.uid
         device = self.allocatable(name)
         if not self._shared or device is None or isinstance(device, VfioGpu):
@@ -239,7 +239,7 @@ class DeviceState:
         return groups
 
     def _made_mig_device(self, wanted: MigDevice) -> MigLive:
-        """The MIG device, which another claim may have already."""
+        """Return the MIG device, which another claim may already have."""
         live = holders.made_mig(self._checkpoint.claims(), wanted.name)
         if live is not None:
             return live
@@ -342,7 +342,7 @@ class DeviceState:
             set_time_slice(self._library, present, TimeSlicingConfig(interval="Default"))
 
     def _roll_back(self, uid: str, claim: PreparedClaim, claims: dict[str, PreparedClaim]) -> None:
-        """Undo a preparation that was cut off: nothing is known but which devices it was for."""
+        """Undo an interrupted preparation, of which only the devices are known."""
         held = {
             result["device"]
             for other_uid, other in claims.items()
@@ -386,7 +386,7 @@ class DeviceState:
         self._library.disable_idle_mig()
 
     def _hide_siblings(self, groups: list[PreparedGroup]) -> None:
-        """A GPU in use as one type of device is not offered as another."""
+        """Hide the other device types of a GPU that is in use as one type."""
         for prepared in (p for group in groups for p in group.devices):
             for devices in self.per_gpu.values():
                 if prepared.device.name in devices:

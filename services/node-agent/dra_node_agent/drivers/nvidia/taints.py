@@ -1,7 +1,8 @@
-"""The taints that health events put on devices (healthEventToTaint in cmd/gpu-kubelet-plugin/device_health.go).
+"""The taints for health events on devices (healthEventToTaint in cmd/gpu-kubelet-plugin/device_health.go).
 
-NVML reports an XID once. The taint that it makes is therefore kept in a file until the machine boots: a GPU does not
-recover because its driver restarts. The other taints describe what NVML answers now, and are found again.
+NVML reports an XID only once. Its taint is therefore kept in a file until the machine reboots, because a GPU
+does not recover when its driver restarts. The other taints describe the current state in NVML, and are found
+again.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,7 +35,7 @@ class DeviceTaints:
         self._taints: dict[str, tuple[DeviceTaint, ...]] = {}
 
     def open(self, boot_id: str) -> None:
-        """Take over what the last process left, unless the machine was booted since."""
+        """Load the state of the previous process, or discard it if the machine has rebooted."""
         self._boot_id = boot_id
         try:
             left = msgspec.json.decode(Path(self._path).read_bytes(), type=_File)
@@ -50,15 +51,15 @@ class DeviceTaints:
 
     @property
     def by_device(self) -> Mapping[str, tuple[DeviceTaint, ...]]:
-        """All taints."""
+        """All taints by device name."""
         return self._taints
 
     def of(self, device: str) -> tuple[DeviceTaint, ...]:
-        """The device's taints."""
+        """Return the device's taints."""
         return self._taints.get(device, ())
 
     def add(self, devices: Iterable[str], taint: DeviceTaint) -> bool:
-        """Give the devices the taint in place of one with the same key; returns whether that changes anything."""
+        """Add the taint to the devices, replacing one with the same key. Return True if anything changed."""
         changed = [name for name in devices if not any(_same(old, taint) for old in self.of(name))]
         for name in changed:
             kept = tuple(old for old in self.of(name) if old.key != taint.key)
@@ -68,7 +69,7 @@ class DeviceTaints:
         return bool(changed)
 
     def clear(self) -> bool:
-        """Take all taints away: the devices were repaired. Returns whether that changes anything."""
+        """Remove all taints after a repair. Return True if there were any."""
         changed, self._taints = bool(self._taints), {}
         if changed:
             self._save()
@@ -79,7 +80,7 @@ class DeviceTaints:
         try:
             write_atomically(
                 Path(self._path), msgspec.json.encode(_File(self._boot_id, xids)), durable=False
-            )  # A power cut is a boot.
+            )  # A power failure is followed by a boot, which discards the file anyway.
         except OSError as error:
             _log.warning("taints of devices not written", path=self._path, error=str(error))
 

@@ -1,4 +1,4 @@
-"""Drivers as data: a YAML file says what a node has, what may be configured, and what containers get."""
+"""Drivers as data: a YAML file describes a node's devices, their configuration, and the edits of containers."""
 
 from dra_node_agent.drivers.profile.model import Profile, known_profiles, load_profile
 

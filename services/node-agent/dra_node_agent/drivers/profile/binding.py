@@ -1,4 +1,4 @@
-"""Sets the binding conditions of devices on a node, as a vendor's controller would."""
+"""Sets the binding conditions of devices on a node, like a vendor's controller."""
 
 import asyncio
 from collections.abc import Collection
@@ -19,7 +19,7 @@ _log = logger(__name__)
 
 
 class BindingConditionSetter:
-    """Watches claims and makes the conditions of these pools' devices true (or the failure conditions)."""
+    """Watches claims, and sets the conditions of these pools' devices to true (or the failure conditions)."""
 
     def __init__(
         self, client: Client, clock: Clock, driver: str, pools: Collection[str], rules: BindingConditions
@@ -33,7 +33,7 @@ class BindingConditionSetter:
         self._informer = Informer(client, RESOURCE_CLAIMS, clock=clock)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         self._informer.add_handler(on_add=self._seen, on_update=lambda _, new: self._seen(new))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run())

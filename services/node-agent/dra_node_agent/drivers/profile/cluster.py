@@ -1,7 +1,7 @@
-"""Publishing the pools that belong to no node, such as devices in a fabric: once in the cluster.
+"""Publishes the pools that belong to no node, such as devices in a fabric, once for the cluster.
 
-Each process with the driver competes for a Lease, and the one that has it publishes, as the controller of a driver for
-network-attached devices does.
+Each process with the driver competes for a Lease, and its holder publishes, like the controller of a driver
+for network-attached devices.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = logger(__name__)
 
 
 class ClusterPools:
-    """Publishes from the first node that joins in this process until the last leaves."""
+    """Publishes from the first node that joins in this process until the last one leaves."""
 
     def __init__(
         self, driver: str, resources: DriverResources, binding_conditions: BindingConditions | None

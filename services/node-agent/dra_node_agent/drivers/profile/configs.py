@@ -1,4 +1,4 @@
-"""Config objects as a profile declares them: strict decoding, defaults, checks."""
+"""Config objects declared by a profile: strict decoding, defaults, checks."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -13,15 +13,15 @@ _TYPES: Mapping[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "
 
 
 def default_config(kinds: tuple[ConfigKind, ...]) -> dict[str, Any]:
-    """What counts for a device without any config: the first kind's defaults, by dotted path."""
+    """Return the values for a device without any config: the first kind's defaults, by dotted path."""
     return _complete({}, kinds[0]) if kinds else {}
 
 
 def decode_config(parameters: Any, kinds: tuple[ConfigKind, ...]) -> dict[str, Any]:
-    """The values of a config object by dotted path, defaults filled in.
+    """Return the values of a config object by dotted path, including defaults.
 
     Raises:
-        PrepareError: it is of none of the kinds, or breaks the rules of its kind.
+        PrepareError: its kind is unknown, or it violates the rules of its kind.
     """
     value = msgspec.json.decode(parameters) if isinstance(parameters, msgspec.Raw) else parameters
     if not isinstance(value, dict) or not value.get("kind"):

@@ -69,7 +69,7 @@ class ProfilePlugin:
         return Allocation(edits.environment(), edits.mounts, edits.device_nodes)
 
     def write_spec(self, directory: Path) -> None:
-        """The CDI file of all devices, where they are passed by it.
+        """Write the CDI file of all devices if they are passed through CDI.
 
         Raises:
             DriverConfigError: it cannot be written.
@@ -103,7 +103,7 @@ class RunningPlugin:
         self.server = server
 
     async def published(self) -> None:
-        """Wait until the kubelet knows the resource."""
+        """Wait until the kubelet has registered the resource."""
         await self.server.registered.wait()
 
 

@@ -1,4 +1,4 @@
-"""The devices that a profile makes for a node."""
+"""The devices of a profile on a node."""
 
 import dataclasses
 import itertools
@@ -20,10 +20,10 @@ _SERIAL_DIGITS = 18
 
 
 def resources(profile: Profile, node_name: str) -> DriverResources:
-    """What a node with this profile publishes: its own pool, which is called like the node, and further ones.
+    """Return the resources of a node with this profile: its own pool, which has the node's name, and further ones.
 
     Raises:
-        DriverConfigError: the profile's devices are not devices, or its pools contradict themselves.
+        DriverConfigError: the profile's devices are invalid, or its pools are inconsistent.
     """
     base = {"node": node_name, "driver": profile.driver}
     own = _slices(profile, profile, base)
@@ -35,10 +35,10 @@ def resources(profile: Profile, node_name: str) -> DriverResources:
 
 
 def cluster_resources(profile: Profile) -> DriverResources:
-    """The pools that belong to no node: those whose name does not have ``{node}``.
+    """Return the pools that belong to no node: those without ``{node}`` in their name.
 
     Raises:
-        DriverConfigError: as :func:`resources`.
+        DriverConfigError: like :func:`resources`.
     """
     pools: dict[str, Pool] = {}
     for template in profile.pools:
@@ -48,10 +48,10 @@ def cluster_resources(profile: Profile) -> DriverResources:
 
 
 def loop_values(profile: Profile, node_name: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """What the loops and rows gave each device, by its pool and name; for its edits.
+    """Return the values of loops and rows for each device, by its pool and name, for its edits.
 
     Raises:
-        DriverConfigError: as :func:`resources`.
+        DriverConfigError: like :func:`resources`.
     """
     cluster = {"driver": profile.driver}
     node = {**cluster, "node": node_name}
@@ -68,7 +68,7 @@ def loop_values(profile: Profile, node_name: str) -> dict[tuple[str, str], dict[
 
 
 def _of_cluster(template: PoolTemplate) -> bool:
-    """Whether there is one such pool in the cluster, and not one a node."""
+    """True if the cluster has a single such pool, instead of one for each node."""
     return "{node}" not in template.name and (template.node_selector is not None or template.all_nodes)
 
 
@@ -110,7 +110,7 @@ def _slices(
 
 
 def _announced(source: Profile | PoolTemplate, slice_: PoolSlice) -> PoolSlice:
-    """What the API takes only in slices with devices, or with partitions."""
+    """Add the fields that the API only accepts in slices with devices or with partitions."""
     if not slice_.devices:
         return slice_
     partitions = any(device.consumes_counters for device in slice_.devices)
@@ -140,7 +140,7 @@ def _counter_sets(
 
 
 def _rows(template: DeviceTemplate) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each turn of the template's rows and loops: its place among them, and its values."""
+    """Yield the position and the values for each iteration of the template's rows and loops."""
     for row, columns in enumerate(template.rows or ({},)):
         for loop in _loops(template.each):
             place = [str(row)] if template.rows else []
@@ -154,7 +154,7 @@ def _expand(
         raise DriverConfigError(f"driver profile {profile.driver}: a template needs either device or devices")
     for place, turn in _rows(template):
         values = {**base, **turn}
-        # A UUID belongs to the outermost thing: the partitions of a GPU show the GPU's.
+        # A UUID belongs to the outermost device: the partitions of a GPU show the GPU's UUID.
         if turn and "uuid" not in values:
             identity = uuid.uuid5(uuid.NAMESPACE_OID, f"{base.get('node', '')}/{profile.driver}/{place}")
             values |= {"uuid": str(identity), "serial": str(identity.int % 10**_SERIAL_DIGITS)}

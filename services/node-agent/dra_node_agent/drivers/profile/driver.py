@@ -1,4 +1,4 @@
-"""A profile's driver as it runs on a node."""
+"""The driver of a profile on a node."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ _log = logger(__name__)
 
 
 class ProfileDriver:
-    """An ``async with`` object that serves, publishes and prepares what the profile says.
+    """An ``async with`` object that serves, publishes and prepares the profile's devices.
 
     Raises (also on entering):
         DriverConfigError: the profile cannot be followed.

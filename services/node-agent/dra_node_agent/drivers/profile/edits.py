@@ -14,7 +14,7 @@ from dra_node_agent.drivers.profile.template import fill_entries, fill_texts
 
 
 def device_values(device: Device) -> dict[str, Any]:
-    """The placeholders of one device."""
+    """Return the placeholder values of one device."""
     short = device.name.partition("-")[2]
     values: dict[str, Any] = {
         "device": device.name,
@@ -30,10 +30,10 @@ def device_values(device: Device) -> dict[str, Any]:
 
 
 def container_edits(profile: Profile, edits: Edits, values: Mapping[str, Any]) -> ContainerEdits:
-    """The edits without those that have a placeholder without a value.
+    """Return the edits, except those with a placeholder that has no value.
 
     Raises:
-        PrepareError: what is left are no CDI edits.
+        PrepareError: the result is not valid.
     """
     filled = {
         "env": list(fill_texts(edits.env, values)),

@@ -1,4 +1,4 @@
-"""Setting a profile's driver up on nodes."""
+"""Setup of a profile's driver on nodes."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from dra_node_agent.drivers.profile.model import Profile
 
 
 class ProfileFactory:
-    """A profile's driver, to be started on any number of nodes.
+    """A profile's driver, which can be started on any number of nodes.
 
     Raises:
         DriverConfigError: the profile's pools contradict themselves.

@@ -1,4 +1,4 @@
-"""What a profile's devices tell containers of themselves, in files."""
+"""Metadata files for containers of a profile's devices."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,10 +16,10 @@ from dra_node_agent.drivers.profile.template import fill_entries
 
 
 def metadata_writer(profile: Profile, directories: Directories, kubernetes: Version) -> MetadataWriter | None:
-    """What writes the files, if the profile has any.
+    """Return a writer for the metadata files, or None if the profile has none.
 
     Raises:
-        DriverConfigError: that version of Kubernetes knows none of the profile's API versions.
+        DriverConfigError: the version of Kubernetes supports none of the profile's API versions.
     """
     template = profile.device_metadata
     if template is None:
@@ -29,10 +29,10 @@ def metadata_writer(profile: Profile, directories: Directories, kubernetes: Vers
 
 
 def device_metadata(profile: Profile, device: Device, values: Mapping[str, Any]) -> DeviceMetadata | None:
-    """What the files say of a device.
+    """Return the metadata of a device, or None if the profile has none.
 
     Raises:
-        PrepareError: the profile's network data are none.
+        PrepareError: the profile's network data is invalid.
     """
     template = profile.device_metadata
     if template is None:

@@ -1,4 +1,4 @@
-"""A driver profile as its file describes it."""
+"""A driver profile in the form of its file."""
 
 import functools
 from pathlib import Path
@@ -19,7 +19,7 @@ class _Data(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_un
 
 
 class DeviceTemplate(_Data, kw_only=True):
-    """Devices, or groups of them.
+    """A template for devices, or for groups of them.
 
     Args:
         each: loops: the template is made once for each value from 0, called by the name: ``{gpu: 9}``.
@@ -38,7 +38,7 @@ class DeviceTemplate(_Data, kw_only=True):
 
 
 class CounterTemplate(_Data, kw_only=True):
-    """Counter sets: ``each`` as for devices, ``counters`` by name."""
+    """A template for counter sets: ``each`` as for devices, ``counters`` by name."""
 
     each: dict[str, int] = msgspec.field(default_factory=dict)
     name: str
@@ -46,7 +46,7 @@ class CounterTemplate(_Data, kw_only=True):
 
 
 class PoolTemplate(_Data, kw_only=True):
-    """A pool besides the one that is called like the node.
+    """A pool in addition to the one with the node's name.
 
     Args:
         name: with placeholders. With ``{node}`` each node has a pool of its own, else there is one in the cluster.
@@ -88,7 +88,7 @@ class ConfigField(_Data, kw_only=True):
 
 
 class ConfigKind(_Data, kw_only=True):
-    """A config object that claims and classes may give for the driver's devices."""
+    """A config object that claims and classes may contain for the driver's devices."""
 
     api_version: str
     kind: str
@@ -110,7 +110,7 @@ class Edits(_Data, kw_only=True):
 
 
 class BindingConditions(_Data, kw_only=True):
-    """Makes conditions that devices need for binding come true, as a controller of theirs would.
+    """Sets conditions that devices need for binding to true, like a controller.
 
     Args:
         after_seconds: how long after the allocation.
@@ -122,7 +122,7 @@ class BindingConditions(_Data, kw_only=True):
 
 
 class DevicePluginTemplate(_Data, kw_only=True):
-    """Makes the profile a device plugin: the kubelet counts its devices, nothing is published.
+    """Turns the profile into a device plugin: the kubelet counts its devices, and nothing is published.
 
     Args:
         resource_name: the extended resource, such as ``example.com/gpu``.
@@ -134,7 +134,7 @@ class DevicePluginTemplate(_Data, kw_only=True):
 
 
 class MetadataTemplate(_Data, kw_only=True):
-    """Makes the driver write files on a claim's devices, which their containers can read.
+    """Makes the driver write metadata files about a claim's devices for containers.
 
     Args:
         versions: the API versions of the files, such as ``v1beta1``; without any, all that are known.
@@ -163,7 +163,7 @@ class NamedClass(_Data, kw_only=True):
 
 
 class Variant(_Data, kw_only=True):
-    """What is different in a variant of the profile; what is not given stays."""
+    """The differences of a variant of the profile. Fields that are not set are inherited."""
 
     description: str = ""
     devices: tuple[DeviceTemplate, ...] | None = None
@@ -233,7 +233,7 @@ class Profile(_Data, kw_only=True):
         return self.cdi_vendor or f"k8s.{self.driver}"
 
     def variant(self, name: str) -> "Profile":
-        """The profile with the changes of a variant.
+        """Return the profile with the changes of a variant.
 
         Raises:
             DriverConfigError: there is no such variant.
@@ -261,15 +261,15 @@ class Profile(_Data, kw_only=True):
 
 @functools.cache
 def known_profiles() -> dict[str, Path]:
-    """The profiles that come with the package, by driver name."""
+    """Return the profiles of the package, by driver name."""
     return {path.stem: path for path in sorted(_DATA.glob("*.yaml"))}
 
 
 def load_profile(name: str) -> Profile:
-    """A profile by driver name or file, perhaps with a variant: ``gpu.example.com:shared``, ``my.yaml``.
+    """Load a profile by driver name or file, optionally with a variant: ``gpu.example.com:shared``, ``my.yaml``.
 
     Raises:
-        DriverConfigError: there is no such profile or variant, or the file is not a profile.
+        DriverConfigError: the profile or variant does not exist, or the file is not a profile.
     """
     path, variant = _locate(name)
     try:

@@ -1,4 +1,4 @@
-"""Preparing claims for a profile's devices: configs and allocations become the edits of CDI files."""
+"""Preparation of claims for a profile's devices: configs and allocations become the edits of CDI files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -57,19 +57,19 @@ class ProfileState:
         self._store = ClaimStore(profile.driver, directories, kind, node_name, common=common, reached=reached)
 
     def open(self) -> None:
-        """Take over what the last process left; raises as :meth:`ClaimStore.open`."""
+        """Load the state of the previous process. Raises like :meth:`ClaimStore.open`."""
         self._store.open()
 
     def prepared(self) -> list[str]:
-        """The UIDs of the claims that are prepared."""
+        """Return the UIDs of the prepared claims."""
         return self._store.prepared()
 
     def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
-        """Make the claim's devices ready; raises as :meth:`ClaimStore.prepare`."""
+        """Prepare the claim's devices. Raises like :meth:`ClaimStore.prepare`."""
         return self._store.prepare(claim, self._ready)
 
     def unprepare(self, claim: ClaimRef) -> None:
-        """Take the devices back; raises as :meth:`ClaimStore.unprepare`."""
+        """Unprepare the claim's devices. Raises like :meth:`ClaimStore.unprepare`."""
         self._store.unprepare(claim)
 
     def device_statuses(self, claim: ResourceClaim) -> list[AllocatedDeviceStatus]:
@@ -118,7 +118,7 @@ class ProfileState:
             yield Ready(result, edits, device_metadata(self._profile, self._devices[key], values))
 
     def _configs(self, claim: ResourceClaim) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
-        """The default and what claim and classes say, lowest precedence first; raises PrepareError."""
+        """Return the default config and those of claim and classes, lowest precedence first. Raises PrepareError."""
         assert claim.status.allocation is not None
         configs: list[tuple[tuple[str, ...], dict[str, Any]]] = [((), default_config(self._profile.configs))]
         for requests, parameters in configs_for(self._profile.driver, claim.status.allocation.devices.config):

@@ -1,7 +1,7 @@
-"""Placeholders in profiles: ``{name}``, replaced by values, and integers where a text is nothing else.
+"""Placeholders in profiles: ``{name}`` is replaced by a value. A text that is only a placeholder may become an integer.
 
-A placeholder may also be a sum of products of names and numbers, ``{128+8*gpu}``, and say how many digits it has at
-least, ``{cpu:03}``.
+A placeholder may also be a sum of products of names and numbers, ``{128+8*gpu}``, and may have a minimum
+number of digits, ``{cpu:03}``.
 """
 
 import math
@@ -14,14 +14,14 @@ _PLACEHOLDER = re.compile(rf"\{{({_TERM}(?:[+*]{_TERM})*)(?::0([0-9]))?\}}")
 
 
 class MissingValue(KeyError):
-    """A placeholder has no value; the argument is its name."""
+    """A placeholder has no value. The argument is its name."""
 
 
 def fill(value: Any, values: Mapping[str, Any]) -> Any:
-    """``value`` (text, or data of texts) with its placeholders replaced.
+    """Return ``value`` (text, or data containing texts) with its placeholders replaced.
 
-    A text that is one placeholder takes the value's own type; others take its text form. Keys of mappings are
-    filled too.
+    A text that is a single placeholder gets the type of its value. All others stay texts. Keys of mappings
+    are filled, too.
 
     Raises:
         MissingValue: a placeholder has no value.
@@ -41,7 +41,7 @@ def fill(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def fill_texts(texts: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts with placeholders replaced, without those that have one without a value."""
+    """Return the texts with placeholders replaced, except those with a placeholder that has no value."""
     filled = []
     for text in texts:
         try:
@@ -52,7 +52,7 @@ def fill_texts(texts: tuple[str, ...], values: Mapping[str, Any]) -> tuple[str, 
 
 
 def fill_entries(entries: tuple[dict[str, Any], ...], values: Mapping[str, Any]) -> list[Any]:
-    """As :func:`fill_texts`, for data."""
+    """Return the entries with placeholders replaced, except those with a placeholder that has no value."""
     filled = []
     for entry in entries:
         try:

@@ -1,4 +1,4 @@
-"""What a profile is in one version of Kubernetes: devices may have more, or something else, from a version on."""
+"""The profile in one version of Kubernetes: devices may have other or more fields from a version on."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from dra_node_agent.drivers.profile.model import DeviceTemplate, Profile
 
 
 def of_version(profile: Profile, kubernetes: Version) -> Profile:
-    """The profile with the devices that it has in that version.
+    """Return the profile with the devices of that version.
 
     Raises:
         DriverConfigError: a version is not known.
@@ -44,7 +44,7 @@ def _template(template: DeviceTemplate, kubernetes: Version) -> DeviceTemplate:
 
 
 def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON Merge Patch (RFC 7386) has it."""
+    """Merge as in JSON Merge Patch (RFC 7386)."""
     merged = dict(old)
     for name, value in new.items():
         if value is None:

@@ -1,1 +1,1 @@
-"""Device plugins: extended resources from plugins on the node (pkg/kubelet/cm/devicemanager)."""
+"""Device plugins: extended resources of plugins on the node (pkg/kubelet/cm/devicemanager)."""

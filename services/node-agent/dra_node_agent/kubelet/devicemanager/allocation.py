@@ -1,6 +1,6 @@
-"""Which devices a container gets (``devicesToAllocate`` and ``filterByAffinity`` in manager.go).
+"""The choice of devices for a container (``devicesToAllocate`` and ``filterByAffinity`` in manager.go).
 
-Upstream takes members of a set in the order of a Go map; here they are taken by their ids.
+Upstream takes members of a set in the random order of a Go map. Here they are sorted by id.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -11,11 +11,11 @@ from dra_node_agent.kubelet.devicemanager.state import DeviceState, NumaAffinity
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 
 AlreadyRunning = Callable[[str, str], bool]
-"""Whether the container of the pod has run since before the kubelet started, and not all pods are known yet."""
+"""Returns True if the container has run since before the kubelet started, and pods are not synced yet."""
 
 
 class _Choice:
-    """The devices chosen so far; each counts as allocated at once."""
+    """The devices chosen so far. Each counts as allocated immediately."""
 
     def __init__(self, state: DeviceState, resource: str, needed: int) -> None:
         self._state = state
@@ -24,7 +24,7 @@ class _Choice:
         self.devices: set[str] = set()
 
     def take(self, devices: Collection[str]) -> bool:
-        """Take what is needed of ``devices``; returns whether that was enough."""
+        """Take the needed number of ``devices``. Return True if there were enough."""
         allocated = self._state.allocated.setdefault(self._resource, set())
         for device in sorted(set(devices) - self.devices):
             allocated.add(device)
@@ -36,7 +36,7 @@ class _Choice:
 
 
 class DeviceChooser:
-    """Chooses devices, with the plugin's preference where it has one."""
+    """Chooses devices, using the plugin's preference if it has one."""
 
     def __init__(self, state: DeviceState, affinity: NumaAffinity, already_running: AlreadyRunning) -> None:
         self._state = state
@@ -46,7 +46,7 @@ class DeviceChooser:
     async def devices_to_allocate(
         self, pod_uid: str, container: str, resource: str, required: int, reusable: Collection[str]
     ) -> set[str]:
-        """The devices to call Allocate with; empty where there is nothing to allocate.
+        """Return the devices for an Allocate call, or an empty set if nothing is needed.
 
         Raises:
             DeviceError: there are not enough.
@@ -58,7 +58,7 @@ class DeviceChooser:
                 f" {go_quote(resource)} from {len(held)} to {required}"
             )
         if self._already_running(pod_uid, container):
-            # The kubelet restarted, not the node: the container has its devices.
+            # The kubelet restarted, but not the node: the container still has its devices.
             return set()
         self._check_health(resource, held or set())
         needed = required - len(held or ())
@@ -84,7 +84,7 @@ class DeviceChooser:
     def filter_by_affinity(
         self, pod_uid: str, container: str, resource: str, available: Collection[str]
     ) -> tuple[set[str], set[str], set[str]]:
-        """The available devices on the container's NUMA nodes, on others, and on none."""
+        """Split the available devices into those on the container's NUMA nodes, on others, and on none."""
         wanted = self._affinity(pod_uid, container)
         if wanted is None or not self._state.has_topology(resource):
             return set(), set(), set(available)

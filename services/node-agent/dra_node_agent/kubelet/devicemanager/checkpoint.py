@@ -1,6 +1,6 @@
-"""``kubelet_internal_checkpoint``, in the kubelet's own format (pkg/kubelet/cm/devicemanager/checkpoint).
+"""``kubelet_internal_checkpoint`` in the kubelet's own format (pkg/kubelet/cm/devicemanager/checkpoint).
 
-The checksum is the 32-bit FNV-1a of a print of the data as Go's ``%+v``-like dump has it
+The checksum is the 32-bit FNV-1a of the data printed by Go's dump package
 (pkg/kubelet/checkpointmanager/checksum, k8s.io/utils/dump), in which absent and empty lists differ.
 """
 
@@ -46,7 +46,7 @@ class CheckpointData:
 
 
 def checksum(data: CheckpointData) -> int:
-    """The checksum that the file with these data has."""
+    """Return the checksum of a file with this data."""
     value = _OFFSET
     for byte in hashed_text(data).encode():
         value = ((value ^ byte) * _PRIME) & _MASK
@@ -54,7 +54,7 @@ def checksum(data: CheckpointData) -> int:
 
 
 def hashed_text(data: CheckpointData) -> str:
-    """What the checksum is of."""
+    """Return the text that the checksum covers."""
     entries = _nil(data.pod_device_entries, lambda found: f"[{' '.join(map(_entry_text, found))}]")
     registered = _map_text(data.registered_devices, lambda key: key.encode())
     return (
@@ -64,7 +64,7 @@ def hashed_text(data: CheckpointData) -> str:
 
 
 def encode(data: CheckpointData) -> bytes:
-    """The content of the file."""
+    """Return the content of the file."""
     entries = data.pod_device_entries
     body = {
         "PodDeviceEntries": None if entries is None else [_entry_json(entry) for entry in entries],
@@ -74,10 +74,10 @@ def encode(data: CheckpointData) -> bytes:
 
 
 def decode(content: bytes) -> CheckpointData:
-    """The data in a file.
+    """Decode a file.
 
     Raises:
-        CheckpointError: they can't be read, or the checksum does not fit.
+        CheckpointError: it cannot be read, or the checksum is wrong.
     """
     data, written = parse(content)
     if written != checksum(data):
@@ -86,10 +86,10 @@ def decode(content: bytes) -> CheckpointData:
 
 
 def parse(content: bytes) -> tuple[CheckpointData, int]:
-    """The data in a file and its checksum, which may not fit.
+    """Decode a file, and return the data and the checksum without comparing it.
 
     Raises:
-        CheckpointError: they can't be read.
+        CheckpointError: it cannot be read.
     """
     if not content.strip(b" \t\r\n"):
         raise CheckpointError("unexpected end of JSON input")
@@ -139,7 +139,7 @@ def _entry_json(entry: PodDevicesEntry) -> dict[str, Any]:
 
 
 def _sorted(value: Mapping[Any, Sequence[str] | None] | None) -> dict[str, Any] | None:
-    # Go writes the keys of maps in order, numbers too as the texts that they are in JSON.
+    # Go sorts the keys of maps. In JSON, numbers are sorted as texts.
     if value is None:
         return None
     texts = {str(key): None if ids is None else list(ids) for key, ids in value.items()}
@@ -159,13 +159,13 @@ def _no_number(name: str) -> float:
 
 @dataclass(frozen=True)
 class _Object:
-    """A JSON object. A key may be repeated, and Go decodes each of its values into what the ones before left."""
+    """A JSON object. Keys may repeat. Go decodes each value into the result of the previous one."""
 
     pairs: Sequence[tuple[str, Any]]
 
 
 class _Draft:
-    """A file while it is decoded. Lists that the file lacks are empty; those that it has as null are nil."""
+    """A file while it is decoded. Lists that the file lacks are empty. Lists that are null in it are nil."""
 
     def __init__(self) -> None:
         self.checksum = 0
@@ -196,7 +196,7 @@ class _Entries:
     """A slice of entries. As in Go, a second list is decoded into the elements of the first one."""
 
     def __init__(self) -> None:
-        # Elements behind the length are still in the slice's array.
+        # Elements beyond the length remain in the slice's array.
         self._array: list[_Entry] = []
         self._length: int | None = 0
 
@@ -223,7 +223,7 @@ class _Entries:
 
 
 class _Entry:
-    """An entry while it is decoded. A null leaves texts as they are."""
+    """An entry while it is decoded. A null leaves texts unchanged."""
 
     def __init__(self) -> None:
         self._texts = dict.fromkeys(("poduid", "containername", "resourcename"), "")
@@ -247,20 +247,20 @@ class _Entry:
 
 
 def _members(value: Any, of: str) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a struct by their names in small letters, as Go finds them in any case."""
+    """Yield the fields of a struct with lower-case names, because Go matches names in any case."""
     if value is None:
         return
     if not isinstance(value, _Object):
         raise _mismatch(value, of)
     for key, found in value.pairs:
-        # Go folds the long s, too, which has no small letter in Python.
+        # Go also folds the long s, which has no lower case in Python.
         yield key.replace("\u017f", "s").lower(), found
 
 
 def _merged(
     known: dict[K, list[str] | None] | None, value: Any, of: str, key_of: Callable[[str], K]
 ) -> dict[K, list[str] | None] | None:
-    """Decode an object into a map that may have entries from an earlier object of the same key."""
+    """Decode an object into a map that may have entries from an earlier object with the same key."""
     if value is None:
         return None
     if not isinstance(value, _Object):
@@ -293,7 +293,7 @@ def _text(value: Any) -> str:
         return ""
     if not isinstance(value, str):
         raise _mismatch(value, "string")
-    # A half of a surrogate pair becomes the replacement character.
+    # Half of a surrogate pair becomes the replacement character.
     return value.encode(errors="surrogatepass").decode(errors="replace")
 
 
@@ -305,7 +305,7 @@ def _bytes(value: Any) -> bytes | None:
             return bytes(value)
         raise _mismatch(value, "[]uint8")
     try:
-        # Go's decoder skips the line ends in a base64 text.
+        # Go's decoder ignores line breaks in base64.
         return base64.b64decode(_text(value).replace("\n", "").replace("\r", ""), validate=True)
     except binascii.Error as error:
         raise CheckpointError(f"illegal base64 data: {error}") from error

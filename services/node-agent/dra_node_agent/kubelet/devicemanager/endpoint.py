@@ -1,4 +1,4 @@
-"""The plugin of one resource, as long as it is there and a little longer (pkg/kubelet/cm/devicemanager/endpoint.go)."""
+"""The plugin of one resource while it is connected and a little longer (pkg/kubelet/cm/devicemanager/endpoint.go)."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, DevicePlugin, PluginOptions
 
 STOP_GRACE_PERIOD = 300.0
-"""Seconds that a resource stays in the node's status after its plugin has left (``endpointStopGracePeriod``)."""
+"""Seconds that a resource stays in the node's status after its plugin disconnected (``endpointStopGracePeriod``)."""
 
 
 @dataclass
 class Endpoint:
-    """``plugin`` is None for a resource that is known from a checkpoint alone; ``stopped_at`` is a monotonic time."""
+    """``plugin`` is None for a resource that is only known from a checkpoint. ``stopped_at`` is a monotonic time."""
 
     resource: str
     plugin: DevicePlugin | None = None
@@ -22,25 +22,25 @@ class Endpoint:
 
     @property
     def stopped(self) -> bool:
-        """Whether the plugin has left."""
+        """True if the plugin has disconnected."""
         return self.stopped_at is not None
 
     def grace_period_expired(self, now: float) -> bool:
-        """Whether the plugin left so long ago that its resource is forgotten."""
+        """True if the plugin disconnected so long ago that its resource is forgotten."""
         return self.stopped_at is not None and now - self.stopped_at > STOP_GRACE_PERIOD
 
     async def allocate(self, devices: Collection[str]) -> Sequence[pb.ContainerAllocateResponse]:
-        """Allocate, for one container; raises DeviceError."""
+        """Call Allocate for one container. Raises DeviceError."""
         return await self._connected().allocate(devices)
 
     async def get_preferred_allocation(
         self, available: Collection[str], must_include: Collection[str], size: int
     ) -> Sequence[Sequence[str]]:
-        """GetPreferredAllocation, for one container; raises DeviceError."""
+        """Call GetPreferredAllocation for one container. Raises DeviceError."""
         return await self._connected().get_preferred_allocation(available, must_include, size)
 
     async def pre_start_container(self, devices: Collection[str]) -> None:
-        """PreStartContainer; raises DeviceError."""
+        """Call PreStartContainer. Raises DeviceError."""
         await self._connected().pre_start_container(devices)
 
     def _connected(self) -> DevicePlugin:

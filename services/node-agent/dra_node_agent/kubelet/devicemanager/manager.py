@@ -48,7 +48,7 @@ Instances = dict[str, dict[str, Device]]
 
 @dataclass(frozen=True)
 class Capacity:
-    """The node's devices by resource; ``deleted`` had a plugin that does not return."""
+    """The node's devices by resource. ``deleted`` are resources whose plugin did not return in time."""
 
     capacity: Mapping[str, int]
     allocatable: Mapping[str, int]
@@ -57,7 +57,7 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the manager asks the kubelet.
+    """The kubelet's state and callbacks for the manager.
 
     Args:
         active_pods: UIDs of the pods that may hold devices.
@@ -77,7 +77,7 @@ class Surroundings:
 
 
 class DeviceManager:
-    """The devices of one node. ``directory`` is the one of device plugins."""
+    """The devices of one node. ``directory`` is the device plugin directory."""
 
     def __init__(
         self, directory: Path, clock: Clock, surroundings: Surroundings, *, durable: bool = True
@@ -92,10 +92,11 @@ class DeviceManager:
         self._running: frozenset[tuple[str, str]] = frozenset()
 
     def start(self, running: frozenset[tuple[str, str]] = frozenset()) -> None:
-        """Take up the allocations of the last life; ``running`` are the containers (pod UID and name) that still run.
+        """Load the checkpoint. ``running`` are the running containers (pod UID and name).
 
         Raises:
-            CheckpointError: the checkpoint can't be read; the manager works without it, and will write a new one.
+            CheckpointError: the checkpoint cannot be read; the manager works without it, and will write a
+                new one.
         """
         self._running = running
         try:
@@ -113,10 +114,10 @@ class DeviceManager:
             state.healthy[resource], state.unhealthy[resource] = set(), set()
             state.endpoints[resource] = Endpoint(resource, stopped_at=self._clock.monotonic())
 
-    # What plugins report
+    # Reports of plugins
 
     async def plugin_connected(self, resource: str, plugin: DevicePlugin) -> None:
-        """A plugin for the resource can be called; it takes the place of another.
+        """Use a plugin that can be called for the resource, replacing any other.
 
         Raises:
             DeviceError: it does not answer.
@@ -129,7 +130,7 @@ class DeviceManager:
         _log.info("device plugin connected", resource=resource)
 
     def plugin_disconnected(self, resource: str) -> None:
-        """The resource's plugin has left: its devices are unhealthy, and forgotten if it stays away."""
+        """Mark the devices of a disconnected plugin as unhealthy. They are forgotten unless it returns."""
         endpoint = self.state.endpoints.get(resource)
         if endpoint is None:
             return
@@ -139,11 +140,11 @@ class DeviceManager:
         self._devices_changed()
 
     async def plugin_devices(self, resource: str, devices: Collection[Device]) -> None:
-        """The plugin's list (``PluginListAndWatchReceiver``); returns once it is in the checkpoint."""
+        """Store the plugin's list (``PluginListAndWatchReceiver``). Return once it is in the checkpoint."""
         old = self.state.all_devices.get(resource, {})
         changed: set[str] = set()
         for device in devices:
-            # A device that is new may have been there before, and be some pod's.
+            # A new device may have existed before and belong to a pod.
             if device.id not in old or old[device.id].health != device.health:
                 pod = self.state.pod_devices.find_pod(resource, device.id)
                 if pod is not None:
@@ -157,15 +158,15 @@ class DeviceManager:
         except DeviceError as error:
             _log.error("devices not in the checkpoint", resource=resource, error=str(error))
 
-    # Allocating
+    # Allocation
 
     async def allocate(self, pod: Pod, container: Container) -> None:
-        """Allocate the container's devices, unless it has them; returns once that is in the checkpoint.
+        """Allocate the container's devices unless it has them. Return once that is in the checkpoint.
 
-        Init containers come first, in their order, then the others.
+        Init containers must come first, in order, then the others.
 
         Raises:
-            DeviceError: it can't have them.
+            DeviceError: it cannot have them.
         """
         if not any(map(self.state.is_device_plugin_resource, container.resources.limits)):
             return
@@ -183,10 +184,10 @@ class DeviceManager:
                 state.pod_devices.remove_from_reusable(uid, container.name, reusable)
 
     async def run_container_options(self, pod: Pod, container: Container) -> DeviceRunContainerOptions | None:
-        """What the container's devices add to it, after PreStartContainer; None where it has none.
+        """Return the options that the container's devices add, after PreStartContainer. None without devices.
 
         Raises:
-            DeviceError: a plugin failed, or the devices are missing and can't be had.
+            DeviceError: a plugin failed, or the devices are missing and not available.
         """
         missing, uid = False, pod.metadata.uid
         for resource, amount in sorted(container.resources.limits.items()):
@@ -202,7 +203,7 @@ class DeviceManager:
         return self.state.pod_devices.run_container_options(uid, container.name)
 
     def update_allocated_devices(self) -> None:
-        """Free the devices of pods that have ended."""
+        """Free the devices of finished pods."""
         if self._around.sources_ready():
             self.state.free_all_but(set(self._around.active_pods()))
 
@@ -283,10 +284,10 @@ class DeviceManager:
     def _already_running(self, pod_uid: str, container: str) -> bool:
         return not self._around.sources_ready() and (pod_uid, container) in self._running
 
-    # What the node shows
+    # Capacity and health for the node's and pods' statuses
 
     async def get_capacity(self) -> Capacity:
-        """The devices for the node's status; resources whose plugin is away too long are forgotten."""
+        """Return the devices for the node's status. Forget resources whose plugin was disconnected for too long."""
         state, now = self.state, self._clock.monotonic()
         deleted = set()
         for resource in state.healthy.keys() | state.unhealthy.keys():
@@ -307,7 +308,7 @@ class DeviceManager:
         return Capacity(capacity, allocatable, deleted)
 
     def update_plugin_resources(self, pod_uid: str, allocatable: Mapping[str, int]) -> dict[str, int]:
-        """The node's allocatable for the pod's admission: what is allocated already is not missing."""
+        """Return the node's allocatable for the pod's admission, including devices that it already has."""
         raised = dict(allocatable)
         if self.state.pod_devices.has_pod(pod_uid):
             for resource, devices in self.state.allocated.items():
@@ -316,11 +317,11 @@ class DeviceManager:
         return raised
 
     def should_reset_extended_resource_capacity(self) -> bool:
-        """Whether the node was made again, so that extended resources in its status are another's."""
+        """True if the node was recreated, so that extended resources in its status are outdated."""
         return not self._store.path.exists()
 
     def get_allocatable_devices(self) -> Instances:
-        """All healthy devices."""
+        """Return all healthy devices."""
         return {
             resource: {id_: device for id_, device in devices.items() if id_ in self.state.healthy[resource]}
             for resource, devices in self.state.all_devices.items()
@@ -328,15 +329,15 @@ class DeviceManager:
         }
 
     def container_options(self, pod_uid: str, container: str) -> DeviceRunContainerOptions | None:
-        """What the devices that the container has added to it; None where it has none."""
+        """Return the options that the container's devices have added, or None without devices."""
         return self.state.pod_devices.run_container_options(pod_uid, container)
 
     def get_devices(self, pod_uid: str, container: str) -> Instances | None:
-        """The container's devices, with their NUMA nodes alone; None where nothing is known of it."""
+        """Return the container's devices with only their NUMA nodes, or None if the container is unknown."""
         return self.state.pod_devices.container_instances(pod_uid, container)
 
     def with_device_health(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """The status with the health of the containers' devices (``UpdateAllocatedResourcesStatus``)."""
+        """Return the status with the health of the containers' devices (``UpdateAllocatedResourcesStatus``)."""
         if not self.state.pod_devices.has_pod(pod.metadata.uid):
             return status
         statuses = tuple(self._with_health(pod.metadata.uid, old) for old in status.container_statuses)
@@ -365,13 +366,13 @@ class DeviceManager:
             self._around.on_devices()
 
     async def save(self) -> None:
-        """Return once the checkpoint has what is known now; raises DeviceError."""
+        """Return once the checkpoint has the current state. Raises DeviceError."""
         try:
             await self._store.write(lambda: encode(self.checkpoint_data()))
         except OSError as error:
             raise DeviceError(f"failed to write checkpoint file {CHECKPOINT_FILE!r}: {error}") from error
 
     def checkpoint_data(self) -> CheckpointData:
-        """What the checkpoint has to say now."""
+        """Return the current content for the checkpoint."""
         registered = {resource: sorted(devices) for resource, devices in self.state.healthy.items()}
         return CheckpointData(self.state.pod_devices.to_checkpoint(), registered)

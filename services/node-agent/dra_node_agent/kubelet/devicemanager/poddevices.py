@@ -1,4 +1,4 @@
-"""Which devices each container holds (pkg/kubelet/cm/devicemanager/pod_devices.go)."""
+"""The devices that each container holds (pkg/kubelet/cm/devicemanager/pod_devices.go)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ ReusableDevices = dict[str, set[str]]
 
 @dataclass(frozen=True)
 class Allocation:
-    """The devices of one resource in one container, and what the plugin answered for them."""
+    """The devices of one resource in one container, and the plugin's answer for them."""
 
     device_ids: DevicesPerNuma
     response: pb.ContainerAllocateResponse
 
     @property
     def devices(self) -> set[str]:
-        """Their ids; a device of several NUMA nodes counts once."""
+        """Their ids. A device with several NUMA nodes is listed once."""
         return {device for devices in self.device_ids.values() for device in devices}
 
 
@@ -44,15 +44,15 @@ class PodDevices:
                     yield pod, container, resource, allocation
 
     def pods(self) -> set[str]:
-        """UIDs of the pods that hold devices."""
+        """Return the UIDs of pods that hold devices."""
         return set(self._pods)
 
     def has_pod(self, pod_uid: str) -> bool:
-        """Whether the pod holds devices."""
+        """True if the pod holds devices."""
         return pod_uid in self._pods
 
     def insert(self, pod_uid: str, container: str, resource: str, allocation: Allocation) -> None:
-        """The container holds these devices of the resource from now on."""
+        """Record that the container holds these devices of the resource."""
         self._pods.setdefault(pod_uid, {}).setdefault(container, {})[resource] = allocation
 
     def delete(self, pod_uids: Iterable[str]) -> None:
@@ -61,41 +61,41 @@ class PodDevices:
             self._pods.pop(uid, None)
 
     def pod_devices(self, pod_uid: str, resource: str) -> set[str]:
-        """All devices of the resource that the pod's containers hold."""
+        """Return all devices of the resource that the pod's containers hold."""
         containers = self._pods.get(pod_uid, {}).values()
         return {
             id_ for resources in containers if resource in resources for id_ in resources[resource].devices
         }
 
     def container_devices(self, pod_uid: str, container: str, resource: str) -> set[str] | None:
-        """The container's devices of the resource; None where nothing was allocated."""
+        """Return the container's devices of the resource, or None if nothing was allocated."""
         allocation = self._container(pod_uid, container).get(resource)
         return None if allocation is None else allocation.devices
 
     def add_to_reusable(self, pod_uid: str, container: str, reusable: ReusableDevices) -> None:
-        """What the container holds may be taken by later containers of the pod."""
+        """Allow later containers of the pod to reuse the container's devices."""
         for resource, allocation in self._container(pod_uid, container).items():
             reusable[resource] = reusable.get(resource, set()) | allocation.devices
 
     def remove_from_reusable(self, pod_uid: str, container: str, reusable: ReusableDevices) -> None:
-        """What the container holds stays with it."""
+        """Reserve the container's devices for itself."""
         for resource, allocation in self._container(pod_uid, container).items():
             reusable[resource] = reusable.get(resource, set()) - allocation.devices
 
     def devices(self) -> dict[str, set[str]]:
-        """All allocated devices, by resource."""
+        """Return all allocated devices by resource."""
         found: dict[str, set[str]] = {}
         for _, _, resource, allocation in self:
             found.setdefault(resource, set()).update(allocation.devices)
         return found
 
     def find_pod(self, resource: str, device: str) -> str | None:
-        """The pod that holds the device; devices of other resources may have its id (kubernetes/kubernetes#140323)."""
+        """Return the pod that holds the device. Other resources may have the same id (kubernetes/kubernetes#140323)."""
         holders = (pod for pod, _, name, held in self if name == resource and device in held.devices)
         return next(holders, None)
 
     def run_container_options(self, pod_uid: str, container: str) -> DeviceRunContainerOptions | None:
-        """What the container's devices add to it; None where nothing is known of it."""
+        """Return the options that the container's devices add, or None if the container is unknown."""
         resources = self._pods.get(pod_uid, {}).get(container)
         if resources is None:
             return None
@@ -105,7 +105,7 @@ class PodDevices:
         return options
 
     def container_instances(self, pod_uid: str, container: str) -> dict[str, dict[str, Device]] | None:
-        """The container's devices by resource and id, with their NUMA nodes alone."""
+        """Return the container's devices by resource and id, with only their NUMA nodes."""
         resources = self._pods.get(pod_uid, {}).get(container)
         if resources is None:
             return None
@@ -122,7 +122,7 @@ class PodDevices:
         return found
 
     def to_checkpoint(self) -> list[PodDevicesEntry] | None:
-        """The entries of a checkpoint; None without any, as Go writes a list that was never filled."""
+        """Return the entries of a checkpoint, or None without any, like Go's nil list."""
         entries = [
             PodDevicesEntry(
                 pod, container, resource, dict(allocation.device_ids), allocation.response.SerializeToString()
@@ -132,7 +132,7 @@ class PodDevices:
         return entries or None
 
     def from_checkpoint(self, entries: Iterable[PodDevicesEntry]) -> None:
-        """Take up the entries; one whose response can't be read is left out."""
+        """Load the entries. An entry with an unreadable response is skipped."""
         for entry in entries:
             try:
                 response = pb.ContainerAllocateResponse.FromString(entry.alloc_resp or b"")

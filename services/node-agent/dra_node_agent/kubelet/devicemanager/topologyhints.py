@@ -1,4 +1,4 @@
-"""On which NUMA nodes a container's devices could be (pkg/kubelet/cm/devicemanager/topology_hints.go)."""
+"""The possible NUMA nodes of a container's devices (pkg/kubelet/cm/devicemanager/topology_hints.go)."""
 
 import itertools
 from collections import Counter
@@ -13,19 +13,19 @@ from dra_node_agent.kubelet.devicemanager.state import DeviceState
 from dra_node_agent.kubelet.restarts import is_sidecar
 
 Hints = Mapping[str, Sequence["TopologyHint"] | None]
-"""By resource: None where it does not matter, empty where it is impossible."""
+"""By resource: None if any NUMA node will do, empty if none is possible."""
 
 
 @dataclass(frozen=True)
 class TopologyHint:
-    """A set of NUMA nodes that has the devices; ``preferred`` if no smaller one could have them."""
+    """A set of NUMA nodes with the devices. ``preferred`` if no smaller set is possible."""
 
     numa_nodes: tuple[int, ...]
     preferred: bool
 
 
 def container_hints(state: DeviceState, machine: Sequence[int], pod: Pod, container: Container) -> Hints:
-    """Hints for one container (``GetTopologyHints``); ``machine`` has these NUMA nodes."""
+    """Return hints for one container (``GetTopologyHints``) on the NUMA nodes ``machine``."""
     uid = pod.metadata.uid
     reusable = state.reusable.get(uid, {})
     hints: dict[str, Sequence[TopologyHint] | None] = {}
@@ -36,7 +36,7 @@ def container_hints(state: DeviceState, machine: Sequence[int], pod: Pod, contai
 
 
 def pod_hints(state: DeviceState, machine: Sequence[int], pod: Pod) -> Hints:
-    """Hints for the whole pod (``GetPodTopologyHints``)."""
+    """Return hints for the whole pod (``GetPodTopologyHints``)."""
     hints: dict[str, Sequence[TopologyHint] | None] = {}
     for resource, requested in pod_device_request(state, pod).items():
         held = state.pod_devices.pod_devices(pod.metadata.uid, resource)
@@ -45,7 +45,7 @@ def pod_hints(state: DeviceState, machine: Sequence[int], pod: Pod) -> Hints:
 
 
 def pod_device_request(state: DeviceState, pod: Pod) -> dict[str, int]:
-    """How many devices the pod needs at its neediest moment (``getPodDeviceRequest``)."""
+    """Return the maximum number of devices that the pod needs at the same time (``getPodDeviceRequest``)."""
     total: Counter[str] = Counter()
     for container in pod.spec.containers:
         _add(total, _requests(state, container.resources.limits))
@@ -93,7 +93,7 @@ def _hints(
     if not state.has_topology(resource):
         return None
     if held:
-        # As after a restart of the kubelet: the same hints again.
+        # As after a restart of the kubelet: return the same hints again.
         return _generate(state, machine, resource, held, set(), requested) if len(held) == requested else ()
     available = state.available(resource)
     if len(available | reusable) < requested:

@@ -1,4 +1,4 @@
-"""Devices of plugins, and what containers get for them (pkg/kubelet/cm/devicemanager/types.go)."""
+"""Devices of plugins, and the options that containers get for them (pkg/kubelet/cm/devicemanager/types.go)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,19 +8,19 @@ from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 
 HEALTHY = "Healthy"
 NODE_WITHOUT_TOPOLOGY = -1
-"""Stands for the NUMA node of devices that belong to none."""
+"""The NUMA node of devices that belong to none."""
 
 DeviceInstances = Mapping[str, "Device"]
 """Devices by their ids."""
 
 
 class DeviceError(Exception):
-    """Devices could not be allocated, or not be made ready; the text reaches the pod's status."""
+    """Devices could not be allocated or prepared. The text reaches the pod's status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device of a plugin. ``numa_nodes`` is None where the plugin reports no topology."""
+    """A device of a plugin. ``numa_nodes`` is None if the plugin reports no topology."""
 
     id: str
     health: str = HEALTHY
@@ -28,7 +28,7 @@ class Device:
 
     @classmethod
     def from_message(cls, message: pb.Device) -> "Device":
-        """The device in a plugin's list."""
+        """Return the device in a plugin's list."""
         nodes = tuple(node.ID for node in message.topology.nodes) if message.HasField("topology") else None
         return cls(message.ID, message.health, nodes)
 
@@ -53,7 +53,7 @@ class DeviceMount:
 
 @dataclass
 class DeviceRunContainerOptions:
-    """What the allocated devices add to a container: of two settings for one key the first counts."""
+    """The options that allocated devices add to a container. The first of two settings for one key wins."""
 
     envs: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, DeviceMount] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class DeviceRunContainerOptions:
     cdi_devices: dict[str, None] = field(default_factory=dict)
 
     def add(self, response: pb.ContainerAllocateResponse) -> None:
-        """Add what a plugin answered."""
+        """Add a plugin's answer."""
         for key, value in response.envs.items():
             self.envs.setdefault(key, value)
         for mount in response.mounts:
@@ -79,7 +79,7 @@ class DeviceRunContainerOptions:
 
 @dataclass(frozen=True)
 class PluginOptions:
-    """What a plugin wants to be asked."""
+    """The optional calls that a plugin wants."""
 
     pre_start_required: bool = False
     get_preferred_allocation_available: bool = False
@@ -89,19 +89,19 @@ class DevicePlugin(Protocol):
     """The calls to one connected plugin. They raise DeviceError with the text of Go's gRPC."""
 
     async def get_options(self) -> PluginOptions:
-        """GetDevicePluginOptions."""
+        """Call GetDevicePluginOptions."""
         ...
 
     async def get_preferred_allocation(
         self, available: Collection[str], must_include: Collection[str], size: int
     ) -> Sequence[Sequence[str]]:
-        """GetPreferredAllocation for one container; the ids of each container response."""
+        """Call GetPreferredAllocation for one container. Return the ids of each container response."""
         ...
 
     async def allocate(self, devices: Collection[str]) -> Sequence[pb.ContainerAllocateResponse]:
-        """Allocate for one container; its container responses."""
+        """Call Allocate for one container. Return its container responses."""
         ...
 
     async def pre_start_container(self, devices: Collection[str]) -> None:
-        """PreStartContainer."""
+        """Call PreStartContainer."""
         ...

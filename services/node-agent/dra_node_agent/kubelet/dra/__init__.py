@@ -1,1 +1,1 @@
-"""The kubelet's DRA manager: claims are prepared by their drivers before a pod starts, and unprepared after it ends."""
+"""The kubelet's DRA manager: drivers prepare claims before a pod starts, and unprepare them after it ends."""

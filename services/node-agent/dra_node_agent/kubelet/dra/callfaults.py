@@ -1,6 +1,7 @@
-"""Faults on demand of calls to DRA drivers: a driver that hangs, is slow, old or away, answers wrongly or not.
+"""Faults of calls to DRA drivers on demand: hanging, slow, old or unreachable drivers, wrong or lost answers.
 
-No counterpart upstream. They strike where the kubelet calls, so that every driver can have them, those of others too.
+No counterpart upstream. They apply to the kubelet's calls, so that every driver can have them, including
+external ones.
 """
 
 import asyncio
@@ -34,9 +35,9 @@ class CallFaults:
 
     @contextlib.asynccontextmanager
     async def striking(self, kind: CallFault, driver: str, delay: float) -> AsyncIterator[Callable[[], int]]:
-        """Within it calls to ``driver`` (empty: to any) meet the fault; calls that hang continue at its end.
+        """Apply the fault to calls to ``driver`` (empty: any) inside the context. Hanging calls continue at its end.
 
-        Gives what says how many have met it.
+        Yield a function that returns the number of affected calls.
         """
         fault = _Fault(kind, driver, delay)
         self._active.append(fault)
@@ -47,10 +48,11 @@ class CallFaults:
             fault.over.set()
 
     async def before(self, driver: str, endpoint: str, timeout: float) -> None:
-        """What becomes of a call before the driver gets it.
+        """Apply faults before a call.
 
         Raises:
-            CallError: it fails, as a call that takes longer than ``timeout`` seconds, or to a driver that is away.
+            CallError: it fails, as a call that takes longer than ``timeout`` seconds, or to an unreachable
+                driver.
         """
         for fault in self._of(driver):
             fault.met += 1
@@ -67,20 +69,20 @@ class CallFaults:
                     raise CallError("Unavailable", text)
 
     def after(self, driver: str) -> None:
-        """What becomes of the answer.
+        """Apply faults after a call.
 
         Raises:
-            CallError: it is lost, though the driver has done its work.
+            CallError: the answer is lost, although the driver has done its work.
         """
         if any(fault.kind == "driver-reset" for fault in self._of(driver)):
             raise CallError("Unavailable", "error reading from server: EOF")
 
     def is_wrong(self, driver: str) -> bool:
-        """Whether answers lack the claims that were asked for."""
+        """True if answers lack the requested claims."""
         return any(fault.kind == "driver-wrong" for fault in self._of(driver))
 
     def is_old(self, driver: str) -> bool:
-        """Whether the driver is to be spoken to as one of before Kubernetes 1.34, in v1beta1."""
+        """True if the driver is called like one from before Kubernetes 1.34, in v1beta1."""
         return any(fault.kind == "driver-old" for fault in self._of(driver))
 
     def _of(self, driver: str) -> list[_Fault]:

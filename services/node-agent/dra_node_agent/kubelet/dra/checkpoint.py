@@ -1,7 +1,7 @@
-"""The DRA manager's checkpoint, in the kubelet's own format (pkg/kubelet/cm/dra/state).
+"""The DRA manager's checkpoint in the kubelet's own format (pkg/kubelet/cm/dra/state).
 
-``{"Data": "<JSON of a DRACheckpoint>", "Checksum": <CRC-32 of Data>}``. Inside, Go's zero values appear as Go writes
-them: an empty list that was never filled is ``null``.
+``{"Data": "<JSON of a DRACheckpoint>", "Checksum": <CRC-32 of Data>}``. Go's zero values are written as in
+Go: a nil list is ``null``.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ STATE_FILE = "dra_manager_state"
 
 
 class CheckpointError(Exception):
-    """The checkpoint cannot be read or written. It is never replaced by an empty one: devices would leak."""
+    """The checkpoint cannot be read or written. It is never replaced by an empty one, because devices would leak."""
 
 
 class CheckpointDevice(msgspec.Struct, frozen=True, rename="pascal"):
-    """One prepared device: what the driver's NodePrepareResources answered."""
+    """One prepared device: the driver's answer to NodePrepareResources."""
 
     pool_name: str = ""
     device_name: str = ""
@@ -32,9 +32,10 @@ class CheckpointDevice(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class DriverState(msgspec.Struct, rename="pascal"):
-    """The devices of one driver in a claim; None until that driver has prepared them.
+    """The devices of one driver in a claim, or None until it has prepared them.
 
-    ``skip_node_operations`` are what the driver need not be called for (1.37); without any the file is as before.
+    ``skip_node_operations`` are the operations for which the driver is not called (1.37). Without any, the
+    file has the older format.
     """
 
     devices: tuple[CheckpointDevice, ...] | None = None
@@ -44,7 +45,7 @@ class DriverState(msgspec.Struct, rename="pascal"):
 
 
 class ClaimState(msgspec.Struct, rename="pascal"):
-    """A claim that some pod on this node uses, or is about to use."""
+    """A claim that a pod on this node uses, or is about to use."""
 
     claim_uid: str = field(default="", name="ClaimUID")
     claim_name: str = ""
@@ -71,17 +72,17 @@ _HTML = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 
 
 def encode(claims: Sequence[ClaimState] | None) -> bytes:
-    """The content of a checkpoint file; None stands for a list that was never filled."""
+    """Return the content of a checkpoint file. None stands for Go's nil list."""
     checkpoint = _Checkpoint(claims=None if claims is None else tuple(claims))
     data = _go_json(checkpoint).decode().translate(_HTML)
     return _encoder.encode(_File(data=data, checksum=zlib.crc32(data.encode())))
 
 
 def decode(content: bytes) -> tuple[ClaimState, ...]:
-    """The claims in a checkpoint file.
+    """Return the claims in a checkpoint file.
 
     Raises:
-        CheckpointError: it is no JSON, or its checksum does not fit.
+        CheckpointError: it is not JSON, or the checksum is wrong.
     """
     try:
         file = _files.decode(content)
@@ -119,14 +120,14 @@ class CheckpointFile:
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """The path of the file."""
         return Path(self._path)
 
     def load_or_create(self) -> tuple[ClaimState, ...]:
-        """The claims of the last store; none where there is no file, which is then made.
+        """Return the claims of the last store. Create the file if it does not exist.
 
         Raises:
-            CheckpointError: the file is corrupt, or cannot be read or made.
+            CheckpointError: the file is corrupt, or cannot be read or created.
         """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -142,7 +143,7 @@ class CheckpointFile:
             raise CheckpointError(f"failed to get checkpoint {self.path.name}: {error}") from error
 
     async def store(self, state: Callable[[], Sequence[ClaimState]]) -> None:
-        """Return once everything that ``state`` gives now, or newer, is on disk.
+        """Return once the current state, or a newer one, is on disk.
 
         Raises:
             CheckpointError: it could not be written.
@@ -162,7 +163,7 @@ class CheckpointFile:
                 raise CheckpointError(f"could not save checkpoint {self.path.name}: {error}") from error
 
     def _write(self, version: int, content: bytes) -> None:
-        # A caller that is cancelled leaves its thread running: the lock and the version keep the order.
+        # The thread of a cancelled caller keeps running. The lock and the version keep the order.
         with self._disk:
             if version > self._written:
                 write_atomically(self.path, content, durable=self._durable)

@@ -1,4 +1,4 @@
-"""What the DRA manager remembers of each claim in use on its node (pkg/kubelet/cm/dra/claiminfo.go)."""
+"""The DRA manager's state of each claim in use on its node (pkg/kubelet/cm/dra/claiminfo.go)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _ALL = "*"
 
 
 class ClaimInfo:
-    """One claim: the pods that use it, the devices prepared for it by driver, and what drivers are not called for."""
+    """A claim: the pods that use it, its prepared devices by driver, and the operations that drivers skip."""
 
     __slots__ = ("devices", "name", "namespace", "pod_uids", "prepared", "skips", "uid")
 
@@ -35,10 +35,12 @@ class ClaimInfo:
 
     @classmethod
     def from_claim(cls, claim: ResourceClaim, *, optional_operations: bool | None = False) -> "ClaimInfo":
-        """A claim that no pod uses yet; ``optional_operations``: drivers may do without calls; None: not known yet.
+        """Create the state of a claim without pods.
+
+        ``optional_operations`` says whether drivers may skip calls; None: not known yet.
 
         Raises:
-            ValueError: it is not allocated, or a driver would have to do without.
+            ValueError: the claim is not allocated, or an operation would have to be skipped without support.
         """
         if claim.status.allocation is None:
             raise ValueError("not allocated")
@@ -57,7 +59,7 @@ class ClaimInfo:
 
     @classmethod
     def from_state(cls, state: ClaimState) -> "ClaimInfo":
-        """A claim from the checkpoint: not prepared, so that a pod that starts now prepares it again."""
+        """Create the state of a claim from the checkpoint. It is not prepared, so the next pod prepares it again."""
         info = cls(state.namespace, state.claim_name, state.claim_uid)
         info.pod_uids = set(state.pod_uids)
         info.devices = {
@@ -71,7 +73,7 @@ class ClaimInfo:
         return info
 
     def to_state(self) -> ClaimState:
-        """The claim as the checkpoint has it."""
+        """Return the claim in the form of the checkpoint."""
         return ClaimState(
             claim_uid=self.uid,
             claim_name=self.name,
@@ -92,15 +94,15 @@ class ClaimInfo:
         return f"{self.namespace}/{self.name}"
 
     def does_without(self, operation: str, driver: str) -> bool:
-        """Whether the driver is not called for the operation."""
+        """Return True if the driver is not called for the operation."""
         return not self.skips.get(driver, frozenset()).isdisjoint((operation, _ALL))
 
     def add_device(self, driver: str, device: CheckpointDevice) -> None:
-        """Note a device that ``driver`` has prepared."""
+        """Record a device that ``driver`` has prepared."""
         self.devices.setdefault(driver, []).append(device)
 
     def cdi_device_ids(self, request: str = "") -> list[str]:
-        """The CDI ids of the devices for ``request``, or of all devices."""
+        """Return the CDI ids of the devices for ``request``, or of all devices."""
         return [
             cdi_id
             for devices in self.devices.values()
@@ -118,7 +120,7 @@ def _skipped(results: Sequence[DeviceRequestAllocationResult]) -> frozenset[str]
 
 
 def device_serves(device: CheckpointDevice, request: str) -> bool:
-    """Whether the device is for ``request``, by the name that the driver gave: drivers leave subrequests out."""
+    """True if the device is for ``request``, by the name from the driver. Drivers omit subrequests."""
     return not request or not device.request_names or request in device.request_names
 
 
@@ -136,24 +138,24 @@ class ClaimInfoCache:
         return key in self._claims
 
     def get(self, namespace: str, name: str) -> ClaimInfo | None:
-        """The claim of that name, if some pod uses it."""
+        """Return the claim with that name if some pod uses it, or None."""
         return self._claims.get(f"{namespace}/{name}")
 
     def add(self, info: ClaimInfo) -> ClaimInfo:
-        """Remember ``info``, in place of any claim of its name."""
+        """Store the claim, replacing one with the same name."""
         self._claims[info.key] = info
         return info
 
     def delete(self, namespace: str, name: str) -> None:
-        """Forget the claim of that name."""
+        """Forget the claim with that name."""
         self._claims.pop(f"{namespace}/{name}", None)
 
     def has_pod_reference(self, pod_uid: str) -> bool:
-        """Whether the pod uses any claim, and may therefore have to unprepare something."""
+        """True if the pod uses any claim, and may therefore have to unprepare it."""
         return any(pod_uid in info.pod_uids for info in self._claims.values())
 
     def in_use(self) -> dict[str, int]:
-        """How many prepared claims there are by driver, and under ``<any>`` in all (dra_resource_claims_in_use)."""
+        """Count prepared claims by driver, and all of them under ``<any>`` (dra_resource_claims_in_use)."""
         counts: Counter[str] = Counter({ANY_DRIVER: 0})
         for info in self._claims.values():
             if info.prepared:
@@ -162,7 +164,7 @@ class ClaimInfoCache:
         return dict(counts)
 
     async def save(self) -> None:
-        """Return once the state of this moment is in the checkpoint.
+        """Return once the current state is in the checkpoint.
 
         Raises:
             CheckpointError: it could not be written.

@@ -25,7 +25,7 @@ V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
 SUPPORTED_SERVICES = (V1, V1BETA1)
 HEALTH_V1, HEALTH_V1ALPHA1 = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth"
 
-# Half of the time after which the kubelet tries again.
+# Half of the time after which the kubelet retries.
 CALL_TIMEOUT = 45.0
 
 M = TypeVar("M", bound=Message)
@@ -40,9 +40,9 @@ class NoHealth(DriverError):
 
 
 def choose_service(services: Sequence[str]) -> str:
-    """The DRA service to call: of those that the driver offers, the first that the kubelet knows.
+    """Return the DRA service to call: the first known one that the driver offers.
 
-    Those of drivers before Kubernetes 1.32, which upstream's kubelet of today refuses, come last.
+    Services of drivers before Kubernetes 1.32, which upstream's current kubelet rejects, come last.
 
     Raises:
         DriverError: there is none.
@@ -63,9 +63,9 @@ def choose_service(services: Sequence[str]) -> str:
 
 
 def health_service(services: Sequence[str], kubernetes: Version) -> str | None:
-    """The health service that a kubelet of that version watches, of a driver that offers these; None for none.
+    """Return the health service that a kubelet of that version watches, or None.
 
-    Until 1.36 it tries v1alpha1, offered or not.
+    Until 1.36 it tries v1alpha1 even if the driver does not offer it.
     """
     if kubernetes < V1_37:
         return HEALTH_V1ALPHA1
@@ -73,7 +73,7 @@ def health_service(services: Sequence[str], kubernetes: Version) -> str | None:
 
 
 class DriverConnection:
-    """Calls the driver at ``endpoint``, a socket's path. It connects on demand and reconnects by itself."""
+    """Calls the driver at the socket ``endpoint``. It connects on demand and reconnects automatically."""
 
     def __init__(
         self,
@@ -106,11 +106,11 @@ class DriverConnection:
         return V1BETA1 if old else self._chosen
 
     async def close(self) -> None:
-        """Close the connection; calls in progress fail."""
+        """Close the connection. Calls in progress fail."""
         await self._channel.close()
 
     async def connectivity(self) -> AsyncIterator[bool]:
-        """Whether the driver is connected, now and after each change. Keeps the connection up meanwhile."""
+        """Yield whether the driver is connected, now and after each change. Keeps the connection open."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
             if state is grpc.ChannelConnectivity.SHUTDOWN:
@@ -121,10 +121,10 @@ class DriverConnection:
     async def prepare(
         self, claims: Sequence[dra_v1_pb2.Claim]
     ) -> Mapping[str, dra_v1_pb2.NodePrepareResourceResponse]:
-        """NodePrepareResources; answers by claim UID.
+        """Call NodePrepareResources. Return the answers by claim UID.
 
         Raises:
-            DriverError: the call as a whole failed.
+            DriverError: the whole call failed.
         """
         if self.chosen_service == V1:
             request = dra_v1_pb2.NodePrepareResourcesRequest(claims=claims)
@@ -154,10 +154,10 @@ class DriverConnection:
             raise DriverError(f"NodePrepareResources of {self.driver}: {error}") from error
 
     async def unprepare(self, claims: Sequence[dra_v1_pb2.Claim]) -> Mapping[str, str]:
-        """NodeUnprepareResources; errors (empty for success) by claim UID.
+        """Call NodeUnprepareResources. Return errors (empty for success) by claim UID.
 
         Raises:
-            DriverError: the call as a whole failed.
+            DriverError: the whole call failed.
         """
         method = "NodeUnprepareResources"
         if self.chosen_service == V1:
@@ -205,7 +205,7 @@ class DriverConnection:
             CALLS.labels(self.driver, path, code).observe(self._clock.monotonic() - started)
 
     async def health(self) -> AsyncIterator[list[DeviceHealth]]:
-        """The driver's health reports, until the stream ends.
+        """Yield the driver's health reports until the stream ends.
 
         Raises:
             NoHealth: there are none.
@@ -223,7 +223,7 @@ class DriverConnection:
         except StopAsyncIteration:
             return
         except wire.CallError as error:
-            # Drivers of 1.37 offer the service in any case, and say so here where they report nothing.
+            # Drivers of 1.37 always offer the service. They return this error if they report nothing.
             promised = self._kubernetes < V1_37 and HEALTH_V1ALPHA1 in self._services
             missing = error.code == "Unimplemented" and not promised
             raise (NoHealth if missing else DriverError)(str(error)) from error

@@ -1,8 +1,9 @@
-"""The kubelet's connections to the drivers registered on a node, and the slices that must not outlive them.
+"""The kubelet's connections to registered drivers of a node, and the deletion of slices of missing drivers.
 
-Follows pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go: several instances may serve one driver during an update, and
-the newest that is connected gets the calls. While a driver has none connected its ResourceSlices mislead the scheduler,
-so they are deleted after a delay that a restart of the driver fits into; at start all of the node's slices are.
+Follows pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go: several instances may serve one driver during an
+update, and the newest connected one gets the calls. While a driver has no connected instance, its
+ResourceSlices mislead the scheduler. They are deleted after a delay that leaves time for a restart of the
+driver. At start, all of the node's slices are deleted.
 """
 
 import asyncio
@@ -31,10 +32,11 @@ from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT, DeviceHealth
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
-#: How long the last report of a driver counts whose stream broke: a restart of the driver fits into it.
+# How long the last report of a driver is valid after its stream broke. A restart of the driver fits into this
+# time.
 HEALTH_GRACE = DEFAULT_TIMEOUT
 _HEALTH_RETRY = 5.0
-# Quick at first: a server that starts together with the nodes is there in a moment.
+# Retry quickly at first: a server that starts together with the nodes is ready soon.
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 300.0
 
 _log = logger(__name__)
@@ -43,10 +45,10 @@ HealthHandler = Callable[[str, list[DeviceHealth]], Awaitable[None]]
 
 
 class DriverConnections:
-    """Keeps track of how to reach each DRA driver on the node.
+    """Manages the connections to each DRA driver on the node.
 
-    ``on_health`` is awaited with each health report; ``on_health_end`` is called when a driver's reports stop
-    for good, ``on_register`` when a driver can be called that could not be before.
+    ``on_health`` is awaited with each health report. ``on_health_end`` is called when a driver's reports end
+    for good, ``on_register`` when a driver becomes callable.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class DriverConnections:
         self._tasks = Tasks()
 
     async def wipe_all(self) -> None:
-        """Delete every slice of the node, trying until it works: no driver has registered yet."""
+        """Delete every slice of the node, with retries. No driver may have registered yet."""
         await self._wipe(None)
 
     async def close(self) -> None:
@@ -96,7 +98,7 @@ class DriverConnections:
         self._connections.clear()
 
     def get(self, driver: str) -> DriverConnection:
-        """The connection that calls to ``driver`` take.
+        """Return the connection for calls to ``driver``.
 
         Raises:
             DriverError: none is registered.
@@ -111,7 +113,7 @@ class DriverConnections:
         )
 
     def drivers(self) -> Sequence[str]:
-        """The names of the registered drivers."""
+        """Return the names of the registered drivers."""
         return list(self._connections)
 
     def validate(self, driver: str, endpoint: str, services: Sequence[str]) -> None:
@@ -130,7 +132,7 @@ class DriverConnections:
     def register(
         self, driver: str, endpoint: str, services: Sequence[str], timeout: float = CALL_TIMEOUT
     ) -> None:
-        """Connect to an instance of ``driver``, which serves it from now on; a call may take ``timeout`` seconds.
+        """Connect to an instance of ``driver`` and use it from now on. A call may take ``timeout`` seconds.
 
         Raises:
             DriverError: the kubelet cannot use it, or its endpoint is taken.
@@ -166,7 +168,7 @@ class DriverConnections:
             self._on_register()
 
     def deregister(self, driver: str, endpoint: str) -> None:
-        """Close the connection to ``endpoint``, if it is known."""
+        """Close the connection to ``endpoint`` if it is known."""
         connections = self._connections.get(driver, [])
         for connection in connections:
             if connection.endpoint == endpoint:
@@ -211,7 +213,7 @@ class DriverConnections:
                 return
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 _log.info("slices not deleted, trying again", node=self._node_name, error=str(error))
-            # Made where it is needed: each takes 2.5 KiB, and there may be thousands of nodes.
+            # Created on demand: each takes 2.5 KiB, and there may be thousands of nodes.
             self._rng = self._rng or random.Random()
             await self._clock.sleep(delay * (1 + self._rng.random() / 5))
             delay = min(delay * 2, _LONGEST_RETRY)
@@ -230,7 +232,7 @@ class DriverConnections:
                 async for devices in connection.health():
                     self._health_is_back(driver)
                     await handle(driver, devices)
-                    del devices  # Not kept until the next report, on thousands of nodes.
+                    del devices  # Do not keep the list until the next report, on thousands of nodes.
                 self._health_ended(driver)
             except NoHealth:
                 self._health_ended(driver)
@@ -244,12 +246,12 @@ class DriverConnections:
             await self._clock.sleep(_HEALTH_RETRY)
 
     def _health_ended(self, driver: str) -> None:
-        """The driver itself ended its reports."""
+        """Report that the driver itself ended its reports."""
         if self._on_health_end is not None:
             self._on_health_end(driver)
 
     def _health_broke(self, driver: str) -> None:
-        """The driver is gone, perhaps to come back."""
+        """Start the timer that ends the reports of a driver that may come back."""
         if not self._closed and driver not in self._pending_ends:
             self._pending_ends[driver] = self._tasks.start(self._end_health_later(driver))
 

@@ -1,4 +1,4 @@
-"""What containers get of their pods' prepared claims (pkg/kubelet/cm/dra/manager.go, GetResources)."""
+"""The prepared claims of a container (pkg/kubelet/cm/dra/manager.go, GetResources)."""
 
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
@@ -20,7 +20,7 @@ class ContainerClaims:
         self._extended_resources = extended_resources
 
     def cdi_device_ids(self, pod: Pod, container: Container) -> list[str]:
-        """The CDI ids to inject into the container, by the claims and requests that it names.
+        """Return the CDI ids to inject into the container, for the claims and requests that it names.
 
         Raises:
             DraError: a claim is not prepared.
@@ -52,7 +52,7 @@ class ContainerClaims:
         return ids
 
     def claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
-        """The claims that the container uses, for PodResources.
+        """Return the claims that the container uses, for PodResources.
 
         Raises:
             DraError: a claim is not known.

@@ -1,4 +1,4 @@
-"""What drivers say of their devices' health (pkg/kubelet/cm/dra/healthinfo.go)."""
+"""The health of devices, as reported by drivers (pkg/kubelet/cm/dra/healthinfo.go)."""
 
 import sys
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ _log = logger(__name__)
 
 
 class Health(StrEnum):
-    """The states of a device, as ``status.containerStatuses[].allocatedResourcesStatus`` spells them."""
+    """The states of a device, as in ``status.containerStatuses[].allocatedResourcesStatus``."""
 
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
@@ -31,12 +31,12 @@ _WIRE = {1: Health.HEALTHY, 2: Health.UNHEALTHY}
 
 
 def health_from_wire(value: int) -> Health:
-    """The state for a HealthStatus of the health protocol; values not known to it are Unknown."""
+    """Return the state for a HealthStatus of the health protocol. Unknown values become Unknown."""
     return _WIRE.get(value, Health.UNKNOWN)
 
 
 def truncate_message(message: str) -> str:
-    """A driver's message in at most 1024 bytes."""
+    """Truncate a driver's message to 1024 bytes."""
     encoded = message.encode()
     if len(encoded) <= MESSAGE_LIMIT:
         return message
@@ -44,7 +44,7 @@ def truncate_message(message: str) -> str:
 
 
 class DeviceHealth(msgspec.Struct, frozen=True, rename="pascal"):
-    """One device's health. ``health_check_timeout`` is in seconds; after that long the report is stale."""
+    """One device's health. The report is stale after ``health_check_timeout`` seconds."""
 
     pool_name: str = ""
     device_name: str = ""
@@ -55,7 +55,7 @@ class DeviceHealth(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 def device_health(pool: str, device: str, health: int, timeout_seconds: int, message: str) -> DeviceHealth:
-    """A device's health as the protocol reports it; a timeout of zero or less means the default."""
+    """Convert a device's health from the protocol. A timeout of zero or less means the default."""
     return DeviceHealth(
         pool_name=sys.intern(pool),
         device_name=sys.intern(device),
@@ -70,13 +70,12 @@ _decoder = msgspec.json.Decoder(_States)
 
 
 class HealthInfoCache:
-    """The health of all devices, by driver; kept in a file so that a restart doesn't forget it.
+    """The health of all devices by driver, kept in a file to survive restarts.
 
-    The file is written when something changes, so its times are those of the changes. After a restart its reports
-    count once more for their timeout, in which their driver registers and reports again.
-
-    Of a driver's devices at most :data:`MOST_DEVICES` are known, those of its newest report first, and none whose
-    report is stale for good: what is not known is Unknown.
+    The file is written when something changes, so its times are those of the changes. After a restart, its
+    reports are valid once more for their timeout, in which their driver registers and reports again. At most
+    :data:`MOST_DEVICES` of a driver's devices are stored, those of its newest report first, and none with a
+    permanently stale report. All others are Unknown.
     """
 
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
@@ -96,14 +95,14 @@ class HealthInfoCache:
                     known[key] = msgspec.structs.replace(device, last_updated=now)
 
     def get(self, driver: str, pool: str, device: str) -> DeviceHealth:
-        """The device's health; Unknown where nothing, or nothing recent enough, was reported."""
+        """Return the device's health, or Unknown without a recent report."""
         known = self._drivers.get(driver, {}).get(f"{pool}/{device}")
         if known is None or self._stale(known):
             return DeviceHealth(pool_name=pool, device_name=device)
         return known
 
     def update(self, driver: str, devices: Iterable[DeviceHealth]) -> list[DeviceHealth]:
-        """Take in a driver's complete report; gives the devices whose health, message or timeout changed."""
+        """Store a driver's complete report. Return the devices whose health, message or timeout changed."""
         now = self._clock.now()
         known = self._drivers.setdefault(driver, {})
         changed: list[DeviceHealth] = []
@@ -125,7 +124,7 @@ class HealthInfoCache:
         return changed
 
     def _shorten(self, driver: str, reported: set[str], now: datetime) -> list[DeviceHealth]:
-        """Forget what is too much, the devices that were not reported for longest first."""
+        """Drop devices beyond the limit, starting with those that were not reported for longest."""
         known = self._drivers[driver]
         surplus = len(known) - MOST_DEVICES
         if surplus <= 0:
@@ -143,11 +142,11 @@ class HealthInfoCache:
         ]
 
     def clear(self, driver: str) -> bool:
-        """Forget the reports of a driver; returns whether there were any."""
+        """Forget the reports of a driver. Return True if there were any."""
         return bool(self._drivers.pop(driver, None))
 
     def save(self) -> None:
-        """Write the file. A failure is logged: health comes again with the next report."""
+        """Write the file. A failure is only logged, because the next report contains the health again."""
         if self._path is None:
             return
         try:

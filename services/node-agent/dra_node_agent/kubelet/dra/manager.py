@@ -1,7 +1,7 @@
-"""Preparing and unpreparing the claims of pods (pkg/kubelet/cm/dra/manager.go).
+"""Preparation of the claims of pods (pkg/kubelet/cm/dra/manager.go).
 
-A pod's claims are prepared in four phases (:mod:`dra_node_agent.kubelet.dra.phases`), so that a crash between any two
-leaves something to clean up from. Error texts reach users through the pod's events.
+A pod's claims are prepared in four phases (:mod:`dra_node_agent.kubelet.dra.phases`), so that a crash
+between any two leaves enough to clean up. Error texts reach users through the pod's events.
 """
 
 import asyncio
@@ -130,17 +130,17 @@ class DraManager:
         )
 
     async def close(self) -> None:
-        """End the connections to all drivers."""
+        """Close the connections to all drivers."""
         CLAIMS_IN_USE.remove(self.cache.in_use)
         await self.connections.close()
 
     # Preparing
 
     async def prepare(self, pod: Pod) -> None:
-        """Prepare all claims of the pod that aren't yet; returns once that is durable.
+        """Prepare those claims of the pod that are not prepared yet. Return once that is durable.
 
         Raises:
-            DraError: something is wrong with a claim, or a driver failed. Calling again goes on from there.
+            DraError: a claim is invalid, or a driver failed. Another call continues from there.
         """
         try:
             with timed("PrepareResources", self._clock):
@@ -164,7 +164,7 @@ class DraManager:
         await self._reached(phase.on(PrepareEvent.SAVE if batches else PrepareEvent.SKIP))
 
     async def _validate(self, pod: Pod) -> list[_Wanted]:
-        # Nothing is remembered yet: a pod that fails here can be deleted without asking any driver.
+        # Nothing is stored yet, so a pod that fails here can be deleted without calling a driver.
         wanted = []
         for entry in self._pod_claims(pod):
             name, check_owner = claim_name(pod, entry)
@@ -185,7 +185,7 @@ class DraManager:
                 info = ClaimInfo.from_claim(claim, optional_operations=self._optional_operations)
             except ValueError as error:
                 raise DraError(f"ResourceClaim {name}: {error}") from error
-            # Also for a claim that is prepared: without its driver something is wrong with the node.
+            # Check this for a prepared claim as well: if its driver is missing, the node is not working.
             connections = {
                 driver: self.connections.get(driver)
                 for driver in info.devices
@@ -219,7 +219,7 @@ class DraManager:
                 batch = batches.setdefault(connection, _Batch(connection))
                 batch.claims.append(_request(known))
         if wanted:
-            # If the pod never gets further, the reconcile loop finds it here and unprepares.
+            # If the pod never gets further, the reconcile loop finds this entry and unprepares it.
             await self._save("checkpoint ResourceClaim cache")
         return list(batches.values())
 
@@ -238,7 +238,7 @@ class DraManager:
                     f"NodePrepareResources failed for ResourceClaim {asked[uid].name}: {answer.error}"
                 )
             info = self._info(next(entry.claim for entry in wanted if entry.claim.metadata.uid == uid))
-            # A second answer, as after a restart, takes the place of the first.
+            # A second answer, for example after a restart, replaces the first.
             info.devices[batch.connection.driver] = []
             for device in answer.devices:
                 info.add_device(batch.connection.driver, _checkpoint_device(device))
@@ -254,7 +254,7 @@ class DraManager:
     # Unpreparing
 
     async def unprepare(self, pod: Pod) -> None:
-        """Unprepare the claims that only this pod uses, and forget the pod at the others. May be called again.
+        """Unprepare the claims that only this pod uses, and remove the pod from the others. Can be repeated.
 
         Raises:
             DraError: a driver failed; the pod still counts as a user of that claim.
@@ -271,11 +271,11 @@ class DraManager:
             raise DraError(f"unprepare dynamic resources: {error}") from error
 
     def might_need_to_unprepare(self, pod_uid: str) -> bool:
-        """Whether the pod still uses a claim, so that it must not be declared gone."""
+        """True if the pod still uses a claim, so that it must not be reported as finished."""
         return self.cache.has_pod_reference(pod_uid)
 
     async def reconcile(self, active_pod_uids: Iterable[str]) -> None:
-        """Unprepare the claims of pods that are not active any more, as after a missed deletion."""
+        """Unprepare the claims of pods that are no longer active, for example after a missed deletion."""
         active = set(active_pod_uids)
         inactive: dict[tuple[str, str], list[str]] = defaultdict(list)
         for info in self.cache:
@@ -299,7 +299,7 @@ class DraManager:
             if pod_uid not in info.pod_uids:
                 continue
             if len(info.pod_uids) > 1:
-                # Made durable below: a crash before that only means doing this again.
+                # This becomes durable below. A crash before that only means repeating it.
                 info.pod_uids.discard(pod_uid)
                 continue
             leaving.append(info)
@@ -337,7 +337,8 @@ class DraManager:
 
     @contextlib.asynccontextmanager
     async def _alone(self, keys: Iterable[str]) -> AsyncIterator[None]:
-        # One pod at a time changes a claim: a pod that joins must not meet another's unprepare halfway.
+        # Only one pod at a time changes a claim. Otherwise a new user could overlap with another pod's
+        # unprepare.
         async with contextlib.AsyncExitStack() as stack:
             for key in sorted(set(keys)):
                 if self._locks is None:

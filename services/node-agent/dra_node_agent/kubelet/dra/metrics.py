@@ -36,7 +36,7 @@ UNPREPARE_SKIPS = Counter(
 
 @contextmanager
 def timed(operation: str, clock: Clock) -> Iterator[None]:
-    """Observe how long an operation on a pod's claims takes."""
+    """Measure how long an operation on a pod's claims takes."""
     started = clock.monotonic()
     failed = "true"
     try:
@@ -47,7 +47,7 @@ def timed(operation: str, clock: Clock) -> Iterator[None]:
 
 
 class ClaimsInUse(Collector):
-    """``dra_resource_claims_in_use`` by driver, added up over the nodes of the process."""
+    """``dra_resource_claims_in_use`` by driver, summed over the nodes of the process."""
 
     def __init__(self) -> None:
         self._sources: list[Callable[[], dict[str, int]]] = []
@@ -57,7 +57,7 @@ class ClaimsInUse(Collector):
         self._sources.append(source)
 
     def remove(self, source: Callable[[], dict[str, int]]) -> None:
-        """Count a node's claims no more."""
+        """Stop counting the claims of a node."""
         self._sources.remove(source)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:

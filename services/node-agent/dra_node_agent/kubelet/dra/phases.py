@@ -1,16 +1,16 @@
-"""The phases in which a pod's claims are prepared and unprepared (prepareResources in pkg/kubelet/cm/dra/manager.go).
+"""The phases of preparing and unpreparing a pod's claims (prepareResources in pkg/kubelet/cm/dra/manager.go).
 
-The order makes a crash between any two phases harmless. Claims are checked before any state changes, so a pod that
-fails there needs no clean-up. The pod is in the checkpoint before a driver is called, so a restart finds what the
-driver may have prepared. The drivers' answers are in the checkpoint before a container starts. A claim leaves the
-checkpoint only after every driver has unprepared it.
+The order makes a crash between any two phases harmless. Claims are checked before any state changes, so a
+pod that fails there needs no cleanup. The pod is in the checkpoint before a driver is called, so a restart
+finds everything that the driver may have prepared. The drivers' answers are in the checkpoint before a
+container starts. A claim leaves the checkpoint only after every driver has unprepared it.
 """
 
 from enum import StrEnum
 
 
 class PreparePhase(StrEnum):
-    """How far the claims of a pod are prepared."""
+    """The progress of preparing a pod's claims."""
 
     NEW = "New"
     VALIDATED = "Validated"
@@ -20,7 +20,7 @@ class PreparePhase(StrEnum):
 
 
 class PrepareEvent(StrEnum):
-    """What ends a phase of preparing."""
+    """The events that end a phase of preparing."""
 
     VALIDATE = "every claim checked"
     RESERVE = "pod noted at its claims in the checkpoint"
@@ -45,7 +45,7 @@ PREPARE = {
 
 
 class UnpreparePhase(StrEnum):
-    """How far the claims of a pod are unprepared."""
+    """The progress of unpreparing a pod's claims."""
 
     IN_USE = "InUse"
     CALLED = "UnprepareCalled"
@@ -53,7 +53,7 @@ class UnpreparePhase(StrEnum):
 
 
 class UnprepareEvent(StrEnum):
-    """What ends a phase of unpreparing."""
+    """The events that end a phase of unpreparing."""
 
     CALL = "a driver answered NodeUnprepareResources"
     SAVE = "claims out of the checkpoint"

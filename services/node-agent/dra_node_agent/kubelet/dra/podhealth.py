@@ -12,7 +12,7 @@ from dra_node_agent.kubelet.dra.health import DeviceHealth, HealthInfoCache
 
 
 class PodHealth:
-    """What drivers report of devices, as pods show it.
+    """Adds the devices' health to the statuses of pods.
 
     Args:
         claims: the claims that pods of the node use.
@@ -34,7 +34,7 @@ class PodHealth:
         self._on_change = on_change
 
     def shown(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """``status`` with the health of the devices of each container in ``allocatedResourcesStatus``."""
+        """Return ``status`` with the health of each container's devices in ``allocatedResourcesStatus``."""
         containers = {container.name: container for container in pod.spec.containers}
         changed = tuple(
             self._container_health(pod, containers[entry.name], entry)
@@ -58,14 +58,14 @@ class PodHealth:
                     if device_serves(device, used.request.partition("/")[0]):
                         health = self._devices.get(driver, device.pool_name, device.device_name)
                         shown = resource_health(driver, device, health, messages=self._messages)
-                        # Devices may share a CDI id, which is what distinguishes them.
+                        # Devices are distinguished by their CDI id, which several may share.
                         devices.setdefault(shown.resource_id, shown)
             resources[label] = ResourceStatus(name=label, resources=tuple(devices.values()))
         kept = tuple(entry for entry in resources.values() if entry.resources)
         return msgspec.structs.replace(status, allocated_resources_status=kept)
 
     async def report(self, driver: str, devices: list[DeviceHealth]) -> None:
-        """Note a driver's report, durably."""
+        """Store a driver's report durably."""
         changed = self._devices.update(driver, devices)
         if not changed:
             return
@@ -80,7 +80,7 @@ class PodHealth:
             self._on_change(pods)
 
     def end(self, driver: str) -> None:
-        """A driver reports no longer: nothing is known of its devices."""
+        """Forget a driver's reports, because it no longer reports."""
         if self._devices.clear(driver) and self._on_change is not None:
             self._on_change({uid for info in self._claims if driver in info.devices for uid in info.pod_uids})
 
@@ -95,7 +95,7 @@ def _claim_of(pod: Pod, name: str) -> str | None:
 def resource_health(
     driver: str, device: CheckpointDevice, health: DeviceHealth, *, messages: bool
 ) -> ResourceHealth:
-    """A device's health as container statuses show it."""
+    """Return a device's health in the form of container statuses."""
     ids = device.cdi_device_ids
     return ResourceHealth(
         resource_id=ids[0] if ids else f"{driver}/{device.pool_name}/{device.device_name}",

@@ -1,7 +1,7 @@
-"""gRPC calls to drivers, whose answers are decoded here: a driver may send anything.
+"""gRPC calls to drivers, with decoding of their answers, which may contain anything.
 
-The library's stubs hand None on in place of what they cannot decode. Texts are those of Go's gRPC, which reach users
-through events.
+The library's stubs return None for answers that they cannot decode. Texts are those of Go's gRPC, which
+reach users through events.
 """
 
 import re
@@ -14,17 +14,17 @@ from grpc import aio
 
 M = TypeVar("M", bound=Message)
 
-# How a dial fails here, how a connection that the driver closes, and how an answer that is too long.
+# The library's messages for a failed dial, a connection closed by the driver, and an answer that is too long.
 _DIALED = re.compile(r"connect failed: addr: unix:(?P<path>.+) error: (?P<why>.+)$")
 _CLOSED = ("Socket closed", "Stream removed (Socket closed)")
 _TOO_LONG = re.compile(r"Received message larger than max \((\d+) vs\. (\d+)\)")
-# Codes that Go does not spell in camel case of the library's names.
+# Codes that Go spells differently from the camel case of the library's names.
 _SPELLED = {"OK": "OK", "CANCELLED": "Canceled"}
 _UNDECODABLE = "grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data"
 
 
 class CallError(Exception):
-    """A call failed. The text is the error as Go's gRPC prints it; ``code`` is its code as Go spells it."""
+    """A call failed. The text is the error as printed by Go's gRPC. ``code`` is its code in Go's spelling."""
 
     def __init__(self, code: str, details: str) -> None:
         super().__init__(f"rpc error: code = {code} desc = {details}")
@@ -32,10 +32,10 @@ class CallError(Exception):
 
 
 async def call(channel: Any, method: str, request: Message, answer: type[M], timeout: float | None) -> M:
-    """Call ``method``, a path such as ``/v1.DRAPlugin/NodePrepareResources``, which takes ``timeout`` seconds at most.
+    """Call ``method``, a path such as ``/v1.DRAPlugin/NodePrepareResources``, with a timeout in seconds.
 
     Raises:
-        CallError: it failed, or its answer is no ``answer``.
+        CallError: it failed, or the answer could not be decoded.
     """
     try:
         data: bytes = await channel.unary_unary(method)(request.SerializeToString(), timeout=timeout)
@@ -45,16 +45,16 @@ async def call(channel: Any, method: str, request: Message, answer: type[M], tim
 
 
 async def stream(channel: Any, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
-    """The answers to ``method``, until the driver ends them.
+    """Yield the answers to ``method`` until the driver ends the stream.
 
     Raises:
-        CallError: the stream broke, or something in it is no ``answer``.
+        CallError: the stream broke, or an answer could not be decoded.
     """
     answers = channel.unary_stream(method)(request.SerializeToString())
     data = aiter(answers)
     try:
         while True:
-            # Without a name for it nothing keeps an answer while the next one is waited for, on thousands of nodes.
+            # Do not bind it to a name, which would keep an answer until the next one, on thousands of nodes.
             yield _decoded(answer, await anext(data))
     except StopAsyncIteration:
         return
@@ -65,7 +65,7 @@ async def stream(channel: Any, method: str, request: Message, answer: type[M]) -
 
 
 def call_error(error: aio.AioRpcError) -> CallError:
-    """The error in Go's words."""
+    """Return the error with Go's text."""
     code: str = error.code().name
     details = error.details() or ""
     if code == "DEADLINE_EXCEEDED" and details == "Deadline Exceeded":

@@ -1,6 +1,7 @@
-"""Registers the plugins whose sockets lie in ``plugins_registry``, and deregisters those whose sockets vanish.
+"""Registers plugins with sockets in ``plugins_registry``, and deregisters those whose sockets are removed.
 
-A plugin is whatever registers with the kubelet over such a socket (pkg/kubelet/pluginmanager); here, drivers do.
+A plugin is anything that registers with the kubelet over such a socket (pkg/kubelet/pluginmanager). Here
+these are drivers.
 """
 
 import asyncio
@@ -32,11 +33,11 @@ _log = logger(__name__)
 
 
 Pending = Coroutine[Any, Any, None]
-"""The part of a registration that takes its time."""
+"""The slow part of a registration."""
 
 
 class PluginHandler(Protocol):
-    """What uses the plugins of one type. ``validate`` and ``register`` raise DriverError or DeviceError."""
+    """The user of plugins of one type. ``validate`` and ``register`` raise DriverError or DeviceError."""
 
     def validate(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
 
@@ -60,7 +61,7 @@ class _Registered:
 
 
 class Registrar:
-    """The registered plugins of one node; ``handlers`` by plugin type."""
+    """The registered plugins of one node. ``handlers`` are keyed by plugin type."""
 
     def __init__(
         self,
@@ -81,20 +82,20 @@ class Registrar:
         self._tasks = Tasks()
 
     def start(self) -> None:
-        """Register what is there, and follow changes from now on."""
+        """Register existing plugins, and follow changes from now on."""
         self._directory.mkdir(parents=True, exist_ok=True)
         self._places.watch(self._directory, self._scan)
         self._scan()
 
     async def close(self) -> None:
-        """Stop following; plugins stay registered with their handlers."""
+        """Stop following changes. Plugins stay registered with their handlers."""
         await self._tasks.close()
 
     def _scan(self) -> None:
         while self._watch_folders():
             pass
         found = set(_sockets(self._directory))
-        # What is no file has no time.
+        # A socket that is not a file has no time.
         found |= {_Socket(path, number, 0) for path, number in self._places.listening(self._directory)}
         for socket in self._sockets.keys() - found:
             self._sockets.pop(socket).cancel()
@@ -110,7 +111,7 @@ class Registrar:
             self._tasks.start(pending)
 
     def _watch_folders(self) -> bool:
-        """Watch what is not watched yet; True where there was anything, as more may have come in meanwhile."""
+        """Watch folders that are not watched yet. Return True if there were any, because more may have been created."""
         folders = {folder for folder, _, _ in os.walk(self._directory)}
         new = folders - self._watched
         for folder in new:
@@ -165,7 +166,7 @@ class Registrar:
             try:
                 await _notify(channel, "")
             except wire.CallError:
-                # A plugin that does not learn that it is registered is not.
+                # A plugin that cannot be notified of its registration is not registered.
                 del self._registered[socket]
                 self._deregister(known)
                 raise
@@ -188,5 +189,5 @@ def _sockets(directory: Path) -> Iterator[_Socket]:
             except OSError:
                 continue
             if stat.S_ISSOCK(info.st_mode):
-                # Not the time of its last change: a change of permissions makes no new socket.
+                # Use the modification time: a change of permissions does not create a new socket.
                 yield _Socket(path, info.st_ino, info.st_mtime_ns)

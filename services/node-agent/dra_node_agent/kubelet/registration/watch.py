@@ -1,4 +1,4 @@
-"""Noticing changes in directories: one inotify instance for a process, polling where there is none.
+"""Detection of changes in directories: one inotify instance for a process, or polling without inotify.
 
 The kubelet's own watcher is pkg/kubelet/pluginmanager/pluginwatcher.
 """
@@ -25,7 +25,7 @@ _log = logger(__name__)
 
 
 class DirectoryWatcher:
-    """Calls back when an entry of a watched directory appears, disappears or is replaced."""
+    """Calls back when an entry of a watched directory is created, removed or replaced."""
 
     def __init__(self) -> None:
         self._callbacks: dict[int, Callable[[], None]] = {}
@@ -60,7 +60,7 @@ class DirectoryWatcher:
                 await self._poller
 
     def watch(self, directory: Path, callback: Callable[[], None]) -> None:
-        """Call ``callback`` after each change in ``directory``, or every second where changes can't be seen."""
+        """Call ``callback`` after each change in ``directory``, or every second if changes cannot be watched."""
         if self._descriptor >= 0 and self._libc is not None:
             number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(directory), _EVENTS)
             if number >= 0:
@@ -86,7 +86,7 @@ class DirectoryWatcher:
         while offset < len(data):
             number, _, _, length = _HEADER.unpack_from(data, offset)
             offset += _HEADER.size + length
-            # A queue that ran over names no directory: any may have changed.
+            # An overflow names no directory, so any of them may have changed.
             changed.update(dict.fromkeys(self._callbacks) if number < 0 else {number: None})
         for number in changed:
             callback = self._callbacks.get(number)

@@ -1,4 +1,4 @@
-"""What the fake runtime knows of images: which programs they have, and what those do, as data."""
+"""The fake runtime's knowledge of images, as data: which programs an image has, and what these do."""
 
 from dra_node_agent.runtime.images.catalog import ImageBehaviour, Images, ImagesError, load_images
 

@@ -1,4 +1,4 @@
-"""Files with images' behaviour, and which of their entries an image has."""
+"""Files that describe the behaviour of images, and the choice of the entry for an image."""
 
 import functools
 from collections.abc import Sequence
@@ -14,18 +14,18 @@ _HUB = ("docker.io/library/", "index.docker.io/library/", "docker.io/", "index.d
 
 
 class ImagesError(Exception):
-    """A file with images' behaviour cannot be used; the message names it."""
+    """A file with the behaviour of images is not valid; the message names it."""
 
 
 class ImageBehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a container of an image does.
+    """The behaviour of a container of an image.
 
     Args:
-        names: shell patterns for the image's name with its tag, such as ``*/cuda-sample:vectoradd*``; one without a
-            tag is for any.
-        entrypoint: what runs where the pod gives no command.
-        args: what it gets where the pod gives neither command nor arguments.
-        programs: shell scripts by the name of the program that they stand for.
+        names: shell patterns for the name of the image with its tag, such as ``*/cuda-sample:vectoradd*``; a pattern
+            without a tag matches any tag.
+        entrypoint: the command, if the pod gives none.
+        args: its arguments, if the pod gives neither command nor arguments.
+        programs: shell scripts by the name of the program for which they stand.
         files: the contents of files by their path.
         usage: the ``cpu`` and ``memory`` that a container seems to use, as quantities.
     """
@@ -38,7 +38,7 @@ class ImageBehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usage: dict[str, str] = {}
 
     def matches(self, name: str) -> bool:
-        """Whether this is for the image called ``name``, as :func:`plain_name` gives it."""
+        """Return True if the entry is for the image ``name``, in the form that :func:`plain_name` returns."""
         untagged = name if ":" not in name.rpartition("/")[2] else name.rpartition(":")[0]
         return any(
             fnmatchcase(name if ":" in pattern.rpartition("/")[2] else untagged, pattern)
@@ -51,26 +51,26 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Images:
-    """Entries in the order in which they count: the first that matches is an image's."""
+    """Entries in order: the first that matches an image is its entry."""
 
     def __init__(self, entries: Sequence[ImageBehaviour] = ()) -> None:
         self._entries = tuple(entries)
 
     def find(self, image: str) -> ImageBehaviour | None:
-        """The entry for an image as pods name it; None where nothing is known of it."""
+        """Return the entry for an image, by the name in a pod; None if there is none."""
         name = plain_name(image)
         return next((entry for entry in self._entries if entry.matches(name)), None)
 
 
 def plain_name(image: str) -> str:
-    """The image's name with its tag, without digest and without what Docker Hub's names may leave out."""
+    """Return the name of the image with its tag, without digest and without the optional prefix of Docker Hub."""
     name = image.partition("@")[0]
     prefix = next((prefix for prefix in _HUB if name.startswith(prefix)), "")
     return name.removeprefix(prefix)
 
 
 def load_images(files: Sequence[Path] = ()) -> Images:
-    """The entries of these files, and behind them those that come with the package.
+    """Read the entries of these files, followed by those that come with the package.
 
     Raises:
         ImagesError: a file cannot be read, or is not one.

@@ -1,1 +1,1 @@
-"""The part of a shell that demo containers use, run inside the process: nothing is executed on the host."""
+"""The part of a shell that demo containers use. It runs inside this process, and executes nothing on the host."""

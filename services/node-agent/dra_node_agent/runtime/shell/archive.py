@@ -1,4 +1,4 @@
-"""`tar`, as `kubectl cp` calls it: archives on standard input and output."""
+"""`tar` as `kubectl cp` calls it: archives on standard input and output."""
 
 import io
 import tarfile
@@ -9,7 +9,7 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# Owners, modes and times are no part of a simulated file, so that options about them change nothing.
+# # A simulated file has no owner, mode or time, so that options about these change nothing.
 _LETTERS = frozenset("cxtfCvpmoh")
 _LONG = {
     "create": "c", "extract": "x", "get": "x", "list": "t", "verbose": "v", "touch": "m", "dereference": "h",
@@ -20,7 +20,7 @@ _LONG = {
 
 @dataclass
 class _Command:
-    """A command line: letters, the archive's name, the directory to work in, and what to pack."""
+    """A parsed command line: letters, archive, working directory, and the names to pack."""
 
     letters: str = ""
     archive: str = "-"
@@ -30,14 +30,14 @@ class _Command:
 
 
 def extracts(argv: Sequence[str]) -> bool:
-    """Whether a command line of `tar` reads an archive from standard input."""
+    """Return True if a command line of `tar` reads an archive from standard input."""
     command = _parse(argv[1:])
     return command.archive == "-" and not set(command.letters).isdisjoint("xt")
 
 
 def _parse(words: Sequence[str]) -> _Command:
     made, rest = _Command(), list(words)
-    # The first word's letters need no dash.
+    # # The letters of the first word need no dash.
     if rest and not rest[0].startswith("-"):
         rest[0] = f"-{rest[0]}"
     while rest:
@@ -77,7 +77,7 @@ def _long(made: _Command, word: str, rest: list[str]) -> None:
 
 
 async def tar(process: Process) -> int:
-    """`tar c`, `tar x` and `tar t`."""
+    """Run `tar c`, `tar x` or `tar t`."""
     command = _parse(process.argv[1:])
     if command.unknown:
         process.complain(f"tar: option {command.unknown} is not simulated\n")
@@ -128,7 +128,7 @@ def _create(process: Process, command: _Command) -> int:
 
 
 def _below(files: Files, path: str) -> Iterator[tuple[str, bool]]:
-    """The path and everything below it, in order, and what of it is a directory."""
+    """Yield the path and everything below it, in order, each with whether it is a directory."""
     if path in files.content:
         yield path, False
         return

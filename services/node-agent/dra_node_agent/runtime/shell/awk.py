@@ -1,4 +1,4 @@
-"""`awk`, as mawk's, without functions of the program's own and without other files and programs."""
+"""`awk` in the dialect of mawk, without user functions and without other files and programs."""
 
 import asyncio
 import math
@@ -27,7 +27,7 @@ from dra_node_agent.runtime.shell.patterns import decoded, encoded
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# Programs share this process with everything else: how long they run and what they keep is limited.
+# # Programs share this process with everything else, so their run time and memory are limited.
 _MOST_STEPS = 500_000
 _STEPS_WITHOUT_PAUSE = 20_000
 _LONGEST_TEXT = 1 << 20
@@ -39,11 +39,11 @@ _FIXED = frozenset({"RS"})
 
 
 class _Next(Exception):
-    """``next``."""
+    """The statement ``next``."""
 
 
 class _Loop(Exception):
-    """``break``, or ``continue`` if ``again``."""
+    """The statement ``break``, or ``continue`` if ``again``."""
 
     def __init__(self, again: bool) -> None:
         super().__init__()
@@ -51,11 +51,11 @@ class _Loop(Exception):
 
 
 class _Exit(Exception):
-    """``exit``."""
+    """The statement ``exit``."""
 
 
 class _Machine:
-    """A program that runs: its variables, arrays and the current line."""
+    """A program while it runs: its variables, its arrays and the current line."""
 
     def __init__(self, out: Callable[[str], None], environment: Mapping[str, str]) -> None:
         self._out = out
@@ -73,7 +73,7 @@ class _Machine:
     # Lines and rules
 
     def take(self, line: str) -> None:
-        """Make a line of the input the current one."""
+        """Make a line of the input the current line."""
         self.variables["NR"] = number_of(self.variables["NR"]) + 1
         self.variables["FNR"] = number_of(self.variables["FNR"]) + 1
         self._set_line(Input(line))
@@ -82,7 +82,7 @@ class _Machine:
         self._line, self._fields = line, None
 
     def restart(self) -> None:
-        """Begin to count steps again."""
+        """Count steps from zero again."""
         self._steps = 0
 
     def run_rules(self, program: Program) -> int:
@@ -165,14 +165,14 @@ class _Machine:
                     self.run(step)
             case _:
                 _, key, name, body = node
-                # Awks differ in the order; numbers in order are what scripts hope for.
+                # # The order differs between awks; scripts hope for numbers in order.
                 for item in sorted(self._array(name), key=key_order):
                     self._assign(key, item)
                     if not self._turn(body):
                         return
 
     def _turn(self, body: Node) -> bool:
-        """Run the body of a loop once; False if it is to end."""
+        """Run the body of a loop once. Return False if the loop ends."""
         try:
             self.run(body)
         except _Loop as loop:

@@ -1,4 +1,4 @@
-"""From the text of an awk program to a tree. What is not simulated is refused here, before anything runs."""
+"""Parse the text of an awk program to a tree. What is not simulated is refused here, before anything runs."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_node_agent.runtime.shell.options import UsageError
 
-#: A node: its kind, and what belongs to it.
+# #: A node: its kind, followed by what belongs to it.
 Node = tuple[Any, ...]
 
 _TOKEN = re.compile(
@@ -37,7 +37,7 @@ _UNKNOWN = frozenset(
     }
     | {"gensub", "strftime", "systime", "asort", "asorti", "ARGC", "ARGV", "RT", "FPAT", "FIELDWIDTHS"}
 )
-#: Functions, with how many arguments they take at least and at most.
+# #: Functions by name, with the least and the greatest number of arguments.
 FUNCTIONS = {
     "length": (0, 1), "substr": (2, 3), "index": (2, 2), "split": (2, 3), "sub": (2, 3), "gsub": (2, 3),
     "match": (2, 2), "sprintf": (1, 99), "int": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1),
@@ -69,7 +69,7 @@ class Program:
 
 
 def unescaped(text: str) -> str:
-    """Return a string as awk reads it between quotation marks."""
+    """Convert a string to what awk reads between quotation marks."""
     return re.sub(r"\\(?:([0-7]{1,3})|(.))", _escape, text, flags=re.DOTALL)
 
 
@@ -358,7 +358,7 @@ class _Parser:
         left = self._additive()
         while self._kind in ("number", "text", "variable", "function") or self._is("$", "(", "!", "++", "--"):
             if self._is("!"):
-                # `a !b` is ambiguous; awks differ.
+                # # `a !b` is ambiguous, and awks differ.
                 raise UsageError("a concatenation with ! is not simulated")
             left = ("join", left, self._additive())
         return left

@@ -1,4 +1,4 @@
-"""The values of awk programs, and what operators and functions make of them."""
+"""The values of awk programs, and the results of operators and functions."""
 
 import math
 import re
@@ -13,18 +13,18 @@ Value = float | str
 
 
 class Input(str):
-    """A text from the input: it is a number, too, if it looks like one."""
+    """A text from the input. It counts as a number, too, if it looks like one."""
 
 
 class Unset(Input):
-    """The value of what has none yet: both empty and 0."""
+    """The value of a variable that has none yet: both the empty text and 0."""
 
 
 UNSET = Unset("")
 
 
 def number_of(value: Value) -> float:
-    """Return a value as a number: of a text, what it begins with."""
+    """Convert a value to a number. Of a text the number at its start counts."""
     if not isinstance(value, str):
         return value
     match = _NUMBER.match(value[:400])
@@ -32,7 +32,7 @@ def number_of(value: Value) -> float:
 
 
 def is_numeric(value: Value) -> bool:
-    """True if a comparison takes a value for a number."""
+    """Return True if a comparison treats the value as a number."""
     if not isinstance(value, Input):
         return not isinstance(value, str)
     return isinstance(value, Unset) or (
@@ -41,14 +41,14 @@ def is_numeric(value: Value) -> bool:
 
 
 def truth_of(value: Value) -> bool:
-    """True if a condition with this value holds."""
+    """Return True if a condition with this value holds."""
     if isinstance(value, Input) and value and is_numeric(value):
         return number_of(value) != 0
     return bool(value)
 
 
 def decimal(number: float, form: Value) -> str:
-    """Return a number as a text, by CONVFMT or OFMT."""
+    """Convert a number to a text, as CONVFMT or OFMT says."""
     if math.isnan(number) or math.isinf(number):
         return f"{number}"
     if number == int(number) and abs(number) < 1e16:
@@ -99,7 +99,7 @@ def rounded(number: float) -> float:
 
 
 def replaced(replacement: str, found: bytes) -> bytes:
-    """Return a replacement; ``&`` stands for what was found."""
+    """Return a replacement in which ``&`` is replaced by the match."""
     return b"".join(
         found if piece == "&" else encoded(piece[1:] if piece in ("\\&", "\\\\") else piece)
         for piece in re.findall(r"\\&|\\\\|&|[^\\&]+|\\", replacement)
@@ -107,12 +107,12 @@ def replaced(replacement: str, found: bytes) -> bytes:
 
 
 def key_order(key: str) -> tuple[int, float, str]:
-    """Return a key to sort the keys of an array by: numbers first."""
+    """Return a key that sorts the keys of an array: numbers first."""
     return (0, float(key), "") if _NUMBER.fullmatch(key) else (1, 0.0, key)
 
 
 def compiled(text: str) -> Any:
-    """Return a regular expression; raises UsageError."""
+    """Compile a regular expression. Raises UsageError."""
     try:
         return compile_pattern(text, EXTENDED, escapes=True)
     except PatternError as error:

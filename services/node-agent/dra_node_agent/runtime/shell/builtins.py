@@ -1,4 +1,4 @@
-"""The commands that change the shell that runs them: variables, traps, loops, its directory and its end."""
+"""The commands that change the shell in which they run: variables, traps, loops, directory and end."""
 
 import re
 import shlex
@@ -38,7 +38,7 @@ async def _export(process: Process, given: Given) -> int:
 
 @declared(Syntax(flags="vf", status=2))
 async def _unset(process: Process, given: Given) -> int:
-    # There are no functions here.
+    # # There are no functions here.
     for name in () if "f" in given else given.operands:
         process.shell.env.pop(name, None)
         process.shell.variables.pop(name, None)
@@ -81,7 +81,7 @@ async def _trap(process: Process) -> int:
         process.complain(f"trap: option {words[0]} is not simulated\n")
         return 2
     status = 0
-    # A number alone resets that signal.
+    # # A number without an action resets that signal.
     action, *names = words if not words[0].isdigit() else ["-", *words]
     for name in names:
         signal_name = signal_of(name)
@@ -133,7 +133,7 @@ async def _kill(process: Process) -> int:
 
 @declared(Syntax(flags="rs", valued="p", status=2))
 async def _read(process: Process, given: Given) -> int:
-    """Take a line, and split it among variables."""
+    """Read a line, and split it among variables."""
     line = process.piped.line() if process.piped is not None else ""
     whole = line.endswith("\n")
     text = line.removesuffix("\n")
@@ -154,7 +154,7 @@ async def _read(process: Process, given: Given) -> int:
 
 
 def _split(text: str, separators: str, count: int) -> list[str]:
-    """Split a text into so many fields; the last has all that is left."""
+    """Split a text into ``count`` fields. The last one has the rest."""
     blanks = "".join(char for char in separators if char in " \t\n")
     text = text.strip(blanks) if blanks else text
     fields: list[str] = []
@@ -162,7 +162,7 @@ def _split(text: str, separators: str, count: int) -> list[str]:
         end = next((place for place, char in enumerate(text) if char in separators), len(text))
         fields.append(text[:end])
         text = text[end:].lstrip(blanks) if blanks else text[end:]
-        # One separator that is no blank ends a field, with the blanks around it.
+        # # A separator that is not a blank ends a field, together with the blanks around it.
         if text and text[0] in separators and (text[0] not in blanks):
             text = text[1:].lstrip(blanks) if blanks else text[1:]
     return [*fields, text, *[""] * (count - len(fields) - 1)]
@@ -181,7 +181,7 @@ async def _shift(process: Process) -> int:
 
 
 async def _source(process: Process) -> int:
-    """`.`: run the commands of a file in this shell."""
+    """Run the commands of a file in this shell (``.``)."""
     text = process.files.content.get(process.absolute(process.argv[1])) if len(process.argv) > 1 else None
     if text is None:
         return await process.shell.world.fallback(process)
@@ -231,7 +231,7 @@ async def _cd(process: Process, given: Given) -> int:
 
 
 def signal_of(text: str) -> str | None:
-    """Return the name of a signal, or of an event that `trap` knows; None if there is none."""
+    """Return the name of a signal, or of an event that `trap` knows; None for any other text."""
     if text.isdigit():
         number = int(text[:4])
         if not number:

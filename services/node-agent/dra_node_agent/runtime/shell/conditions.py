@@ -35,7 +35,7 @@ async def _test(process: Process) -> int:
 
 
 class _Test:
-    """One expression; POSIX decides by the number of its words, so operators can be values, too."""
+    """An expression. POSIX decides by the number of its words, so that operators can be values, too."""
 
     def __init__(self, process: Process, words: list[str]) -> None:
         self._process, self._words = process, words
@@ -105,13 +105,13 @@ class _Test:
                 return path in files.links
             case "b" | "p" | "S" | "g" | "k" | "u":
                 return False
-        # The container's user is root, who may do everything.
+        # # The user of the container is root, who may do everything.
         return content is not None or is_directory
 
     def _binary(self, left: str, operator: str, right: str) -> bool:
         match operator:
             case "=" | "==" | "!=":
-                # In `[[` the right side is a pattern.
+                # # In `[[` the right side is a pattern.
                 same = fnmatch.fnmatchcase(left, right) if self._is_double else left == right
                 return same == (operator != "!=")
             case "<":

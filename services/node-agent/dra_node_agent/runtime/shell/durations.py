@@ -1,8 +1,8 @@
-"""Lengths of time as `sleep` and `timeout` take them."""
+"""Lengths of time in the notation of `sleep` and `timeout`."""
 
 import re
 
-#: What `infinity` stands for, in seconds.
+# #: The value of `infinity`, in seconds.
 FOREVER = 10 * 365 * 86400.0
 
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([smhd]?)")
@@ -10,7 +10,7 @@ _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def duration(text: str) -> float | None:
-    """The seconds in ``10``, ``1.5``, ``2m`` or ``infinity``; None where it is no duration."""
+    """Return the seconds in ``10``, ``1.5``, ``2m`` or ``infinity``; None if the text is not a duration."""
     if text in ("infinity", "inf"):
         return FOREVER
     match = _DURATION.fullmatch(text)

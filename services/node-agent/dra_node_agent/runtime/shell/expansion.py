@@ -1,4 +1,4 @@
-"""Expanding words: variables, command substitution, arithmetic, quotes, field splitting and ``*``."""
+"""Expand words: variables, command substitution, arithmetic, quotes, field splitting and ``*``."""
 
 import ast
 import fnmatch
@@ -26,7 +26,7 @@ _BRACKETS = re.compile(r"\[[^\]]+\]")
 
 
 class ExpandingShell(Protocol):
-    """What an expansion needs of its shell."""
+    """A shell as the expander of its words sees it."""
 
     name: str
     arguments: list[str]
@@ -45,11 +45,11 @@ class ExpandingShell(Protocol):
         ...
 
     def unset(self, name: str) -> str:
-        """The value of a variable that is not set."""
+        """Return the value of a variable that is not set."""
         ...
 
     def lookup(self, name: str) -> str | None:
-        """The value of a variable."""
+        """Return the value of a variable; None if it is not set."""
         ...
 
     def assign(self, name: str, value: str) -> None:
@@ -57,22 +57,22 @@ class ExpandingShell(Protocol):
         ...
 
     async def capture(self, text: str) -> str:
-        """The output of a command substitution."""
+        """Return the output of a command substitution."""
         ...
 
 
 class Expander:
-    """Expands words for one shell."""
+    """Expands the words of one shell."""
 
     def __init__(self, shell: ExpandingShell) -> None:
         self._shell = shell
 
     async def text(self, text: str) -> str:
-        """The word as one field, as in an assignment."""
+        """Expand a word to one text, as an assignment does."""
         return "".join([piece for piece, _ in await self._pieces(text)])
 
     async def fields(self, word: Word) -> list[str]:
-        """The fields that the word becomes: none, one or several."""
+        """Expand a word to its fields: none, one or several."""
         if word.text in ('"$@"', "$@", "$*"):
             return list(self._shell.arguments)
         if self._shell.name.endswith("bash") and (match := _BRACES.fullmatch(word.text)):
@@ -105,12 +105,12 @@ class Expander:
         return [match for field in fields for match in self._glob(field)] if pattern else fields
 
     async def operands(self, words: Sequence[Word]) -> list[str]:
-        """Return the words of ``[[``, which are neither split nor taken as names of files."""
+        """Expand the words of ``[[``, which are neither split nor taken as names of files."""
         made = []
         for place, word in enumerate(words):
             pieces = await self._pieces(word.text)
             if place and words[place - 1].text in ("=", "==", "!="):
-                # What is quoted is no pattern.
+                # # Quoted text is not a pattern.
                 pieces = [
                     (re.sub(r"[*?]", r"[\g<0>]", piece) if quoted else piece, quoted)
                     for piece, quoted in pieces
@@ -144,7 +144,7 @@ class Expander:
         return found
 
     async def _pieces(self, text: str) -> list[tuple[str, bool]]:
-        """Pieces of the expanded text, each with whether it is protected from splitting."""
+        """Yield the pieces of the expanded text, each with whether it is protected from splitting."""
         pieces: list[tuple[str, bool]] = []
         index = 0
         while index < len(text):
@@ -288,7 +288,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _items(text: str) -> list[str]:
-    """Return what bash makes of ``{a,b}`` and ``{1..3}``; anything else stays as it is."""
+    """Expand ``{a,b}`` and ``{1..3}`` as bash does. Any other text stays as it is."""
     if "," in text:
         return text.split(",")
     if match := _RANGE.fullmatch(text):
@@ -303,13 +303,13 @@ def _items(text: str) -> list[str]:
 
 
 def _quotient(left: int, right: int) -> int:
-    """Divide as C does, which cuts off what follows the point."""
+    """Divide as C does: the result is rounded towards zero."""
     quotient = abs(left) // abs(right)
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def _wrapped(number: int) -> int:
-    """Return what a signed integer of 64 bits makes of a number."""
+    """Wrap a number to a signed integer of 64 bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -1,4 +1,4 @@
-"""Programs of coreutils that make, show and remove files: `cat`, `ls`, `rm`, `mkdir` and the like."""
+"""Programs of coreutils that create, show and remove files: `cat`, `ls`, `rm`, `mkdir` and the like."""
 
 import posixpath
 import re
@@ -140,7 +140,7 @@ async def _readlink(process: Process, given: Given) -> int:
 
 
 def _resolved(process: Process, path: str) -> str | None:
-    """Return the path without links; None if they lead around in a circle."""
+    """Return the path without symbolic links; None if they form a circle."""
     links = process.files.links
     for _ in range(_MOST_LINKS):
         parts = path.split("/")
@@ -155,7 +155,7 @@ def _resolved(process: Process, path: str) -> str | None:
 
 @declared(
     Syntax(
-        # Files have no times here.
+        # # Files have no times here.
         flags="acm",
         valued="drt",
         long={"no-create": "c", "date": "d", "reference": "r"},
@@ -237,7 +237,7 @@ async def _tee(process: Process, given: Given) -> int:
     Syntax(flags="Rcfv", long={"recursive": "R", "changes": "c", "silent": "f", "quiet": "f", "verbose": "v"})
 )
 async def _chmod(process: Process, given: Given) -> int:
-    """Check the arguments: files have no modes here."""
+    """Check the arguments, and change nothing: files have no modes here."""
     if len(given.operands) < 2:
         raise UsageError("missing operand")
     mode, *names = given.operands

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping
 
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 
-# Scripts share this process with everything else: what they keep is limited, in characters and files.
+# # Scripts share this process with everything else, so the number and size of their files are limited.
 _DISK_SIZE = 4 << 20
 _MOST_FILES = 4096
 
 
 class Files:
-    """The files that a container's script made or was given: a tree of text by path."""
+    """The files that the script of a container created or got: texts by path."""
 
     def __init__(self, content: Mapping[str, str] | None = None) -> None:
         self.content = dict(content or {})
-        #: Targets of symbolic links, by path; what they lead to is in ``content`` as well.
+        # #: The targets of symbolic links by path. The text of the target is in ``content`` as well.
         self.links: dict[str, str] = {}
         self._left = _DISK_SIZE
         self._watchers: tuple[asyncio.Event, ...] = ()
@@ -48,7 +48,7 @@ class Files:
 
     @contextlib.contextmanager
     def changes(self) -> Iterator[asyncio.Event]:
-        """Within it the event is set whenever a file is written."""
+        """Return an event that is set when a file is written within the context."""
         changed = asyncio.Event()
         self._watchers += (changed,)
         try:
@@ -57,7 +57,7 @@ class Files:
             self._watchers = tuple(known for known in self._watchers if known is not changed)
 
     def listing(self, directory: str) -> list[str] | None:
-        """The names in a directory; None where there is none."""
+        """Return the names in a directory; None if there is no such directory."""
         prefix = directory.rstrip("/") + "/"
         names = {
             path[len(prefix) :].partition("/")[0]

@@ -1,4 +1,4 @@
-"""`find`, as GNU's, without actions but `-print` and `-delete`."""
+"""`find` in the dialect of GNU, without actions except `-print` and `-delete`."""
 
 import fnmatch
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _TYPES = frozenset("fdlc")
 
 
 class _Expression:
-    """The tests and limits of one command line; all of the tests must hold."""
+    """The tests and limits of a command line. All tests must hold."""
 
     def __init__(self, words: list[str]) -> None:
         self.least, self.most, self.end, self.deletes = 0, 1 << 30, "\n", False
@@ -72,7 +72,7 @@ class _Expression:
         )
 
     def holds(self, process: Process, path: str, directory: bool) -> bool:
-        """True if all tests hold for a path."""
+        """Return True if all tests hold for a path."""
         return all(test(process, path, directory) for test in self._tests)
 
 
@@ -94,7 +94,7 @@ def _is_empty(process: Process, path: str, directory: bool) -> bool:
 
 
 async def find(process: Process) -> int:
-    """Print what is at and below the given places."""
+    """Print the paths at and below the given places that pass the tests."""
     words = list(process.argv[1:])
     while words and words[0] in ("-L", "-P", "-H"):
         words.pop(0)
@@ -125,7 +125,7 @@ async def find(process: Process) -> int:
 
 
 def _tree(process: Process, root: str) -> list[tuple[str, bool]] | None:
-    """Return what is at and below the path, each with whether it is a directory."""
+    """Return the path and everything below it, each with whether it is a directory."""
     files, place = process.files, process.absolute(root).rstrip("/") or "/"
     if place in files.content:
         return [(root, False)]

@@ -1,4 +1,4 @@
-"""`grep`, as GNU's."""
+"""`grep` in the dialect of GNU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ _SYNTAX = Syntax(
 )
 _KINDS = {"E": EXTENDED, "F": FIXED, "G": BASIC, "P": PERL, "": BASIC}
 
-# Finds the spans in a line.
+# # Finds the spans in a line.
 _Finder = Callable[[bytes], Iterator[tuple[int, int]]]
 
 
@@ -80,11 +80,11 @@ class _Search:
     before: int
     after: int
     most: int | None
-    #: Whether lines were printed already, so that a line of hyphens parts them from the next.
+    # #: Whether lines were printed before. If so, a line of hyphens separates them from the next ones.
     printed: bool = False
 
     def lines(self, name: str, text: str) -> int:
-        """Print what is to be shown of one file. Return how many of its lines were selected."""
+        """Print the selected lines of one file. Return how many there were."""
         given, selected = self.given, 0
         shown_to, last = 0, 0
         lines = split_lines(text)
@@ -198,7 +198,7 @@ def _finder(name: str, patterns: list[str], given: Given) -> _Finder:
 
 
 def _spans(patterns: list[Any], data: bytes, group: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans from left to right; at each place the longest of all patterns."""
+    """Yield the spans from left to right. At each place the longest match of all patterns counts."""
     position = 0
     while position <= len(data):
         found = [match.span(group) for pattern in patterns if (match := pattern.search(data, position))]
@@ -210,7 +210,7 @@ def _spans(patterns: list[Any], data: bytes, group: int) -> Iterator[tuple[int, 
 
 
 def _expanded(process: Process, files: list[str], recursive: bool, silent: bool) -> tuple[list[str], bool]:
-    """Return the files to search, and whether one that was named is missing without a message."""
+    """Return the files to search, and whether a named file is missing without a message."""
     if not recursive:
         known = [
             name

@@ -1,4 +1,4 @@
-"""Runs the trees of :mod:`dra_node_agent.runtime.shell.syntax`."""
+"""Run the trees of :mod:`dra_node_agent.runtime.shell.syntax`."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from dra_node_agent.runtime.shell.syntax import (
 )
 from dra_node_agent.runtime.shell.world import Piped, Process, World, Write, absolute
 
-# Scripts share this process with everything else: what they keep is limited.
+# # Scripts share this process with everything else, so their memory is limited.
 LONGEST_TEXT = 1 << 16
 _MOST_VARIABLES = 1024
 _MOST_JOBS = 256
@@ -32,7 +32,7 @@ _OWN_PID = 1
 
 
 class Exit(Exception):
-    """``exit``: ends the shell."""
+    """The command ``exit``: the shell ends."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -40,7 +40,7 @@ class Exit(Exception):
 
 
 class LoopControl(Exception):
-    """``break`` and ``continue``."""
+    """The commands ``break`` and ``continue``."""
 
     def __init__(self, depth: int, again: bool) -> None:
         super().__init__(depth)
@@ -52,7 +52,7 @@ class _BrokenPipe(Exception):
 
 
 class _Collector:
-    """Takes output up to a limit."""
+    """Collects output up to a limit."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
@@ -70,7 +70,7 @@ class _Collector:
 
 
 class Shell:
-    """One shell. ``terminate`` is SIGTERM: as process 1 it heeds that only where the script set a trap."""
+    """One shell. It is process 1, so SIGTERM has an effect only if the script set a trap for it."""
 
     def __init__(
         self,
@@ -92,27 +92,28 @@ class Shell:
         self.status = 0
         self.out, self.err = out, err
         self.directory = world.directory
-        #: The options of ``set`` that are on: a letter each, and ``pipefail``.
+        # #: The options of ``set`` that are on: one letter each, or ``pipefail``.
         self.options: frozenset[str] = frozenset()
-        #: Commands whose failure a condition looks at; ``set -e`` does not end the shell within them.
+        # #: How many conditions are under way. A command that fails within a condition does not end the shell
+        # (``set -e``).
         self._conditions = 0
         self._substituted = False
         self.jobs: list[asyncio.Task[int]] = []
         self._children: dict[int, tuple[asyncio.Task[int], Shell]] = {}
-        #: The standard input of a compound command, from a pipe or a file.
+        # #: The standard input of a compound command, from a pipe or a file.
         self.piped: Piped | None = None
         #: The process ID of the last job in the background; 0 if there was none.
         self.last_job = 0
-        #: Whether it is a job of another shell.
+        # #: Whether this shell is a job of another shell.
         self.in_background = False
         self._signals: list[str] = []
         self._interrupt = asyncio.Event()
         self._expander = Expander(self)
-        #: Where commands that read standard input get it, if not from a pipe or file.
+        # #: Returns the standard input of commands that read it and have no pipe or file.
         self.input: Callable[[], Awaitable[str]] | None = None
 
     async def run(self, text: str) -> int:
-        """Run a script; gives its exit code."""
+        """Run a script. Return its exit code."""
         try:
             await self.execute(parse(text))
         except Exit as end:
@@ -137,7 +138,7 @@ class Shell:
         status = self.status
         try:
             await self.execute(parse(command))
-            # Unless the trap calls `exit` itself, the shell ends with the status from before.
+            # # The shell ends with the status from before the trap, unless the trap calls `exit`.
             self.status = status
         except Exit as end:
             self.status = end.code
@@ -145,7 +146,7 @@ class Shell:
             self.status = status
 
     async def run_line(self, text: str) -> bool:
-        """Run one line of a conversation; False once the shell is to end."""
+        """Run one line of a conversation. Return False if the shell ends."""
         try:
             await self.execute(parse(text))
         except Exit as end:
@@ -164,30 +165,30 @@ class Shell:
         return True
 
     def signal(self, name: str) -> bool:
-        """Deliver a signal; False where no trap is set for it."""
+        """Deliver a signal. Return False if no trap is set for it."""
         if name not in self.traps:
             return False
         if not self.traps[name]:
-            # It is ignored, and interrupts nothing.
+            # # The signal is ignored, and interrupts nothing.
             return True
         self._signals.append(name)
         self._interrupt.set()
         return True
 
     def lookup(self, name: str) -> str | None:
-        """The value of a variable."""
+        """Return the value of a variable; None if it is not set."""
         if name in self.variables:
             return self.variables[name]
         return self.env.get(name)
 
     def assign(self, name: str, value: str) -> None:
-        """Set a variable; one that is exported stays so."""
+        """Set a variable. An exported variable stays exported."""
         if len(value) > LONGEST_TEXT or len(self.variables) + len(self.env) > _MOST_VARIABLES:
             raise ShellSyntaxError("out of memory")
         (self.env if name in self.env else self.variables)[name] = value
 
     async def execute(self, node: Node) -> int:
-        """Run one node; gives its status."""
+        """Run one node. Return its status."""
         self.status = await self._dispatch(node)
         await self._run_traps()
         if self.status and "e" in self.options and not self._conditions and _is_checked(node):
@@ -202,14 +203,14 @@ class Shell:
             self._conditions -= 1
 
     def unset(self, name: str) -> str:
-        """Return the value of a variable that is not set. With ``set -u`` it is an error."""
+        """Return the value of a variable that is not set. With ``set -u`` this is an error."""
         if "u" not in self.options:
             return ""
         self.err(f"{self.name}: {name}: unbound variable\n")
         raise Exit(127 if self.name.endswith("bash") else 2)
 
     def kill(self, pid: int, name: str) -> bool:
-        """Send a signal to a job, or to this shell, which is process 1; an empty name only looks whether it runs.
+        """Send a signal to a job, or to this shell, which is process 1. An empty name only checks that it runs.
 
         Returns False if there is no such process.
         """
@@ -228,7 +229,7 @@ class Shell:
         return True
 
     async def wait(self, pids: Sequence[int] = ()) -> int:
-        """``wait``: until these jobs, or all, have ended, or a trapped signal arrives."""
+        """Wait until these jobs, or all, have ended, or a trapped signal arrives."""
         self._interrupt.clear()
         if pids and any(pid not in self._children for pid in pids):
             return 127
@@ -253,7 +254,7 @@ class Shell:
         return 143 if last.cancelled() else last.result()
 
     async def capture(self, text: str) -> str:
-        """What a script prints: ``$(text)``."""
+        """Run a script, and return what it prints: ``$(text)``."""
         output = _Collector()
         child = self._child(output, self.err)
         with contextlib.suppress(_BrokenPipe):
@@ -309,7 +310,7 @@ class Shell:
         status = await (self._condition if node.rest else self.execute)(node.first)
         for place, (operator, item) in enumerate(node.rest, 1):
             if (operator == "&&") == (status == 0):
-                # Only the last command of a list can end a shell with `set -e`.
+                # # With `set -e` only the last command of a list can end a shell.
                 status = await (self.execute if place == len(node.rest) else self._condition)(item)
         return status
 
@@ -338,7 +339,7 @@ class Shell:
         for position, item in enumerate(node.commands):
             last = position == len(node.commands) - 1
             output = _Collector()
-            # Each part is a process of its own; what it does to variables is lost.
+            # # Each part is a process of its own, so its changes to variables are lost.
             part = self if len(node.commands) == 1 else self._child(self.out if last else output, self.err)
             if stdin is not None:
                 part.piped = Piped(stdin)
@@ -380,7 +381,7 @@ class Shell:
                     raise LoopControl(control.depth - 1, control.again) from None
                 if not control.again:
                     return 0
-            # A loop that never waits must not stop everything else in the process.
+            # # A loop that never waits must not stop everything else in the process.
             await asyncio.sleep(0)
             if turn % _TURNS_WITHOUT_PAUSE == 0:
                 await self.world.sleep(0.1)
@@ -406,7 +407,7 @@ class Shell:
             self.out, self.err, self.piped = saved
 
     async def _given(self, redirects: Sequence[Redirect]) -> tuple[str | None, bool]:
-        """Return the standard input that redirections give, and whether a file is missing."""
+        """Return the standard input from redirections, and whether a file is missing."""
         given: str | None = None
         for redirect in redirects:
             if redirect.operator == "<":
@@ -450,7 +451,7 @@ class Shell:
         return await program(process)
 
     async def _input_of(self, argv: Sequence[str]) -> str:
-        """Take the standard input of a command that reads it and has none of its own."""
+        """Return the standard input for a command that reads it and has no redirection."""
         if not self.world.reads_input(argv):
             return ""
         if self.piped is not None:
@@ -472,7 +473,7 @@ class Shell:
         return streams[1], streams[2]
 
     async def _file_text(self, redirect: Redirect) -> str | None:
-        """Return what a command gets from ``< FILE``; report a file that is missing, and return None."""
+        """Return the text for ``< FILE``. If the file is missing, report that and return None."""
         name = await self._expander.text(redirect.target.text)
         path = absolute(self.directory, name)
         content = self.files.content.get(path)
@@ -504,7 +505,7 @@ async def _detached(shell: Shell, node: AndOr) -> int:
 
 
 def _is_checked(node: Node) -> bool:
-    """True if ``set -e`` looks at the status of a node itself, and not of its parts."""
+    """Return True if ``set -e`` looks at the status of the node itself, and not at that of its parts."""
     return (
         isinstance(node, Command)
         or (isinstance(node, Pipeline) and not node.negated)

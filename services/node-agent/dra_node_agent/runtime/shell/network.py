@@ -1,4 +1,4 @@
-"""Programs that listen: busybox' `httpd` and `nc -l`."""
+"""Programs that listen on a port: `httpd` of busybox and `nc -l`."""
 
 import asyncio
 import html
@@ -15,7 +15,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 501: "Not Implement
 
 
 def web_server(files: Files, root: str) -> Serve:
-    """What serves the files below `root` over HTTP: `index.html` for a directory, or else its listing."""
+    """Return a handler that serves the files below `root` over HTTP: a directory's `index.html` or its listing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
@@ -53,7 +53,7 @@ def _found(files: Files, root: str, path: str) -> tuple[int, str, str]:
 
 @declared(Syntax(flags="fv", valued="ph"))
 async def httpd(process: Process, given: Given) -> int:
-    """`httpd [-f] [-p PORT] [-h DIRECTORY]`: serve files until the container is asked to stop.
+    """Serve files until the container must stop: `httpd [-f] [-p PORT] [-h DIRECTORY]`.
 
     Without ``-f`` it serves in the background.
     """
@@ -66,14 +66,14 @@ async def httpd(process: Process, given: Given) -> int:
     job = asyncio.ensure_future(serving)
     world.jobs.add(job)
     job.add_done_callback(world.jobs.discard)
-    # It has taken its port before it goes to the background, or failed.
+    # # Before it goes to the background it has taken its port, or failed.
     await asyncio.sleep(0)
     return job.result() if job.done() else 0
 
 
 @declared(Syntax(flags="lkvn", valued="p", leading=1 << 30))
 async def nc(process: Process, given: Given) -> int:
-    """`nc -l [-k] [-p] PORT`: print what a client sends, and send it the input; with `-k` client after client."""
+    """Run `nc -l [-k] [-p] PORT`: print what a client sends, and send it the input; with `-k` for each client."""
     names = [word for word in (*given.values("p"), *given.operands) if word.isdigit()]
     if "l" not in given or not names:
         raise UsageError("only nc -l [-k] [-p] PORT is simulated, anything else is not simulated")

@@ -1,4 +1,4 @@
-"""The command lines of simulated programs: each declares its options, and reports those that it does not simulate."""
+"""The command lines of simulated programs. A program declares its options, and all others are reported."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from dra_node_agent.runtime.shell.world import Process, Program
 
 STDIN = frozenset({"-", "/dev/stdin"})
-#: Stand for options without a letter in declarations; nobody can type them.
+# #: In declarations they stand for options without a letter. Nobody can type them.
 NO_LETTER, NO_LETTER_2 = "\1", "\2"
 
 
 class UsageError(Exception):
-    """A command line that is wrong or not simulated; the program prints the message and fails with ``status``."""
+    """A command line is wrong or not simulated. The program prints the message and fails with ``status``."""
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -50,7 +50,7 @@ class Syntax:
 
 @dataclass(frozen=True)
 class Given:
-    """The options of one command line, in order, and its operands."""
+    """The options of a command line, in order, and its operands."""
 
     options: Sequence[tuple[str, str]]
     operands: Sequence[str]
@@ -67,12 +67,12 @@ class Given:
         return next(reversed(self.values(letter)), default)
 
     def last(self, letters: str) -> str:
-        """Return which of these options came last; empty if none was given."""
+        """Return the option of ``letters`` that came last; empty if none was given."""
         return next((letter for letter, _ in reversed(self.options) if letter in letters), "")
 
 
 def parse(words: Sequence[str], syntax: Syntax) -> Given:
-    """Parse a command line without the program's name, as getopt_long does.
+    """Parse a command line without the name of the program, as getopt_long does.
 
     Raises:
         UsageError: an option is not declared or lacks its value.
@@ -147,7 +147,7 @@ class DeclaredProgram:
         return given.operands[0 if given.last(self.syntax.instead) else self.syntax.leading :]
 
     def reads_input(self, argv: Sequence[str]) -> bool:
-        """True if the command line makes the program read its standard input."""
+        """Return True if the program reads its standard input with this command line."""
         try:
             files = self.files(parse(argv[1:], self.syntax))
         except UsageError:
@@ -156,7 +156,7 @@ class DeclaredProgram:
 
 
 def declared(syntax: Syntax) -> Callable[[Callable[[Process, Given], Awaitable[int]]], DeclaredProgram]:
-    """Make a program of a function that takes its options."""
+    """Make a program from a function that takes its options."""
     return lambda run: DeclaredProgram(syntax, run)
 
 
@@ -176,7 +176,7 @@ def call(process: Process, argv: Sequence[str], env: Mapping[str, str] | None = 
 
 
 def read(process: Process, name: str) -> str | None:
-    """Return a file's content; report a file that cannot be read, and return None."""
+    """Return the text of a file. If it cannot be read, report that and return None."""
     if name in STDIN:
         return process.stdin
     path = process.absolute(name)
@@ -189,7 +189,7 @@ def read(process: Process, name: str) -> str | None:
 
 
 def split_lines(text: str) -> list[str]:
-    """Return the lines without their ends. Only a newline ends a line, unlike for ``str.splitlines``."""
+    """Return the lines without their ends. Only a newline ends a line, unlike in ``str.splitlines``."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -197,13 +197,13 @@ def split_lines(text: str) -> list[str]:
 
 
 def keep_ends(text: str) -> list[str]:
-    """Return the lines with their ends; the last may have none."""
+    """Return the lines with their ends. The last one may have none."""
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def number(text: str, what: str, *, least: int = 0) -> int:
-    """Return a whole number.
+    """Parse a whole number.
 
     Raises:
         UsageError: it is none, or less than ``least``.

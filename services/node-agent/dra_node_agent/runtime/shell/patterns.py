@@ -1,6 +1,7 @@
-"""POSIX regular expressions, which RE2 evaluates in linear time: one from a pod must not keep this process busy.
+"""POSIX regular expressions. RE2 evaluates them in linear time, so that one from a pod cannot block this process.
 
-Basic and extended expressions with the extensions of GNU. What RE2 does not have, such as back-references, is refused.
+Basic and extended expressions with the extensions of GNU. What RE2 does not have, such as back-references,
+is refused.
 """
 
 import functools
@@ -31,7 +32,7 @@ _CLASSES = frozenset(
 _WORD_CLASSES = frozenset({"alnum", "alpha", "digit", "lower", "upper", "xdigit"})
 _SETS = {"w": "[0-9A-Za-z_]", "W": "[^0-9A-Za-z_]", "s": r"[ \t\n\r\f\v]", "S": r"[^ \t\n\r\f\v]"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
-# RE2's own limit; POSIX demands no more than 255.
+# # The limit of RE2. POSIX demands no more than 255.
 _MOST_REPEATED = 1000
 _MEMORY = 8 << 20
 
@@ -50,7 +51,7 @@ def compile_pattern(
     words: bool = False,
     lines: bool = False,
 ) -> Any:
-    """Return an RE2 expression for bytes.
+    """Compile a pattern to an RE2 expression for bytes.
 
     Args:
         escapes: whether ``\\n`` and the like are control characters, as in sed and awk.
@@ -83,23 +84,23 @@ def compile_pattern(
 
 
 def encoded(text: str) -> bytes:
-    """Return a text as patterns see it."""
+    """Convert a text to the bytes to which patterns apply."""
     return text.encode(errors="surrogateescape")
 
 
 def decoded(data: bytes) -> str:
-    """Return what a pattern found as a text."""
+    """Convert bytes that a pattern found to a text."""
     return data.decode(errors="surrogateescape")
 
 
 class _Translation:
-    """Translates one expression to RE2's syntax, token by token."""
+    """Translates one expression to the syntax of RE2, token by token."""
 
     def __init__(self, text: str, extended: bool, escapes: bool) -> None:
         self._text, self._extended, self._escapes = text, extended, escapes
         self._index = 0
         self._out: list[str] = []
-        # Where the last atom begins in the output; None if there is nothing to repeat.
+        # # Where the last atom begins in the output; None if there is nothing to repeat.
         self._atom: int | None = None
         self._groups: list[int] = []
         self._at_start = True
@@ -215,7 +216,7 @@ class _Translation:
                 raise PatternError(f"{operator} with nothing to repeat before it is not simulated")
             self._literal(operator)
             return
-        # Wrapped, because RE2 refuses one operator after another.
+        # # In a group, because RE2 refuses one operator after another.
         atom = "".join(self._out[self._atom :])
         self._out[self._atom :] = [f"(?:{atom}{operator})"]
         self._is_word = self._is_word and operator not in ("*", "?") and not operator.startswith("{0")

@@ -19,7 +19,7 @@ _MOST_NUMBERS = 100_000
 
 
 class _Stop(Exception):
-    """``\\c``: nothing more is printed."""
+    """The escape ``\\c``: nothing more is printed."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class _Stop(Exception):
 
 
 def _unescape(text: str) -> str:
-    """Replace escapes. Raises _Stop with what comes before ``\\c``."""
+    """Replace escapes. Raises _Stop with the text before ``\\c``."""
     pieces, index = [], 0
     for match in _ESCAPE.finditer(text):
         pieces.append(text[index : match.start()])
@@ -57,7 +57,7 @@ async def _echo(process: Process) -> int:
 
 
 class _Printf:
-    """One run of `printf`: the format is used until no argument is left."""
+    """A run of `printf`. It uses the format until no argument is left."""
 
     def __init__(self, process: Process, form: str, values: list[str]) -> None:
         self._process, self._form, self._values = process, form, values
@@ -149,7 +149,7 @@ async def _printf(process: Process) -> int:
 
 async def _seq(process: Process) -> int:
     words, separator, equal_width = list(process.argv[1:]), "\n", False
-    # A negative number is no option.
+    # # A negative number is not an option.
     while words and words[0].startswith("-") and not re.match(r"-[\d.]", words[0]):
         word = words.pop(0)
         if word in ("-w", "--equal-width"):
@@ -208,7 +208,7 @@ _NANOSECONDS = re.compile(r"%(-?)(\d?)N")
 
 
 def date(now: Callable[[], datetime]) -> Program:
-    """Return `date`, which shows what ``now`` gives. Containers are in UTC."""
+    """Return `date`, which shows the time that ``now`` returns. Containers are in UTC."""
 
     @declared(
         Syntax(

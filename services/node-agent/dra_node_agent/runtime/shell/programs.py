@@ -1,4 +1,4 @@
-"""The programs that every simulated image has: a shell's builtins, coreutils and a few more; here is the list."""
+"""The programs that every simulated image has: the builtins of a shell, coreutils and a few more."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -29,12 +29,12 @@ _READERS = frozenset(
 
 
 def base_programs(now: Callable[[], datetime]) -> Mapping[str, Program]:
-    """Return the programs by name. ``date`` shows what ``now`` returns."""
+    """Return the programs by name. ``date`` shows the time that ``now`` returns."""
     return {**_PROGRAMS, "date": date(now)}
 
 
 def reads_input(argv: Sequence[str]) -> bool:
-    """True if a command with these words reads its standard input."""
+    """Return True if a command with these words reads its standard input."""
     name = argv[0].rpartition("/")[2]
     if name == "tar":
         return extracts(argv)
@@ -193,7 +193,7 @@ async def run_shell(process: Process) -> int:
 
 
 async def run_command(shell: Shell, process: Process, made: ShellCommand) -> int:
-    """Run what a shell's command line asks for; without a script it is the standard input."""
+    """Run the script of a shell's command line, or else the standard input."""
     for option in made.unknown:
         process.notice(f"option {option} is")
     shell.name, shell.arguments, shell.options = made.name, list(made.arguments), made.options

@@ -1,13 +1,13 @@
-"""Programs that are shell scripts of our own: what images' behaviour is made of."""
+"""Programs that are shell scripts. The behaviour of images consists of these."""
 
 from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.world import Process, Program
 
 
 def scripted(text: str) -> Program:
-    """A program that does what the script says; ``$0`` is its name, ``$1`` its first argument.
+    """Return a program that runs the script. ``$0`` is its name, ``$1`` its first argument.
 
-    Its traps are heeded: whatever started it, it gets the container's SIGTERM.
+    Its traps take effect: it gets the SIGTERM of the container, whatever started it.
     """
 
     async def program(process: Process) -> int:

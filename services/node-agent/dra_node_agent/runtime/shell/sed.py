@@ -1,4 +1,4 @@
-"""`sed`, as GNU's without labels and files: scripts cannot loop."""
+"""`sed` in the dialect of GNU, without labels and files, so that scripts cannot loop."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from dra_node_agent.runtime.shell.patterns import (
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# Commands such as `G` double what there is.
+# # Commands such as `G` double the text.
 _LONGEST_SPACE = 1 << 20
 _SYNTAX = Syntax(
     flags="nEr" + "su",
@@ -48,7 +48,7 @@ class _Address:
     line: int = -1
     pattern: Any = None
     step: int = 0
-    #: Of ``addr,+N``: how many lines follow.
+    # #: For ``addr,+N``: how many lines follow.
     more: int = -1
 
 
@@ -65,13 +65,13 @@ class _Command:
     prints: bool = False
     table: dict[int, str] = field(default_factory=dict)
     block: "list[_Command]" = field(default_factory=list)
-    #: Of a range: the line that it lasts to; 0 if it is not active, -1 while its end is not known.
+    # #: For a range: its last line; 0 if it is not active, -1 while its end is not known.
     until: int = 0
     closed: bool = False
 
 
 class _End(Exception):
-    """The cycle ends; ``quits`` if the whole script does."""
+    """The end of a cycle, or of the whole script if ``quits``."""
 
     def __init__(self, *, prints: bool, quits: bool = False, code: int = 0) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ class _Parser:
         made.table = {ord(a): b for a, b in zip(old, new, strict=True)}
 
     def _until(self, mark: str, *, pattern: bool) -> str:
-        """Take the text up to the mark; a mark behind a backslash or in brackets is a part of it."""
+        """Take the text up to the mark. A mark after a backslash or in brackets is part of the text."""
         pieces: list[str] = []
         in_brackets = False
         while True:
@@ -237,7 +237,7 @@ class _Parser:
                 raise UsageError("unterminated command or address")
             if char == "\\":
                 following = self._take()
-                # The mark stands for itself.
+                # # The mark stands for itself.
                 pieces.append(following if following == mark else f"\\{following}")
             elif char == mark and not in_brackets:
                 return "".join(pieces)
@@ -245,7 +245,7 @@ class _Parser:
                 pieces.append(char)
                 if pattern and char == "[" and not in_brackets:
                     in_brackets = True
-                    # A bracket right after it is a member.
+                    # # A bracket right after it is a member.
                     negated = self._take_if("^")
                     pieces += [negated, self._take_if("]")]
                 elif char == "]":
@@ -278,7 +278,7 @@ class _Parser:
 
 
 def _replacement(text: str) -> list[str | int]:
-    """Return the texts and numbers of groups that a replacement consists of."""
+    """Return the texts and group numbers of which a replacement consists."""
     pieces: list[str | int] = []
     index = 0
     while index < len(text):
@@ -298,24 +298,24 @@ def _replacement(text: str) -> list[str | int]:
 
 
 class _Run:
-    """One run of a script over the lines of some files."""
+    """A run of a script over the lines of some files."""
 
     def __init__(self, commands: list[_Command], out: Callable[[str], None], silent: bool, text: str) -> None:
         self._commands, self._out, self._silent = commands, out, silent
         self._lines = text.split("\n")
-        # Without a newline at the end of the input the output has none either.
+        # # If the input has no newline at its end, the output has none either.
         self._ends = not self._lines[-1]
         if self._ends:
             self._lines.pop()
         self._number = 0
         self._space = self._hold = ""
-        # Whether a newline belongs to the end of either when it is printed.
+        # # Whether each of the two is printed with a newline.
         self._space_ends = self._hold_ends = True
         self._misses_newline = False
         self._appended: list[str] = []
 
     def run(self) -> int | None:
-        """Run the script for every line; return its exit code if it quits."""
+        """Run the script for every line. Return its exit code if it quits."""
         while self._number < len(self._lines):
             self._next()
             try:
@@ -403,7 +403,7 @@ class _Run:
             case "q" | "Q":
                 raise _End(prints=command.name == "q", quits=True, code=int(command.text or 0) & 0xFF)
         if self._number == len(self._lines):
-            # As GNU: without another line, what there is is printed.
+            # # As in GNU sed: if there is no other line, the current text is printed.
             raise _End(prints=True, quits=True)
         if command.name == "n":
             if not self._silent:
@@ -427,7 +427,7 @@ class _Run:
         )
 
     def _change(self, command: _Command) -> None:
-        # The text of a range comes once, at its end.
+        # # The text of a range comes once, at the end of the range.
         if len(command.addresses) < 2 or command.negated or not command.until:
             self._write(command.text)
         raise _End(prints=False)
@@ -448,16 +448,16 @@ class _Run:
             return True
         passed = self._number > command.until
         command.until = 0
-        # Other commands took the last line of the range.
+        # # Other commands took the last line of the range.
         return not passed or last.more >= 0 or (first.pattern is not None and self._is_at(first))
 
     def _begins(self, command: _Command, first: _Address, last: _Address) -> bool:
-        """Begin a range if its first address has been reached; True if this line is in it."""
+        """Begin a range if its first address is reached. Return True if this line is in the range."""
         if command.closed or not (
             self._is_at(first) if first.pattern is not None else self._number >= first.line
         ):
             return False
-        # A line number begins a range only once.
+        # # A line number begins a range only once.
         command.closed = first.pattern is None
         if last.more >= 0:
             command.until = self._number + last.more if last.more else 0
@@ -486,7 +486,7 @@ class _Run:
         while position <= len(data) and (match := command.pattern.search(data, position)):
             start, end = match.span()
             if start == end == previous:
-                # An empty match right after another one is none.
+                # # An empty match right after another match does not count.
                 position = end + 1
                 continue
             count, previous = count + 1, end
@@ -499,7 +499,8 @@ class _Run:
                 copied, changed = end, True
                 if not command.every:
                     break
-            # An empty match must not hide a longer one that begins there: the search goes on behind it.
+            # # An empty match must not hide a longer one that begins at the same place, so the search goes on
+            # behind it.
             position = end if end > start else end + 1
         if not changed:
             return

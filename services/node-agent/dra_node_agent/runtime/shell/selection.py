@@ -1,4 +1,4 @@
-"""Programs that print parts of their input: `head`, `tail`, `cut`, `uniq` and `wc`, as coreutils'."""
+"""Programs that print parts of their input: `head`, `tail`, `cut`, `uniq` and `wc` of coreutils."""
 
 import re
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def _end(text: str, kind: str, sign: str, count: int) -> str:
 
 
 def _print_files(process: Process, given: Given, whole: bool) -> int:
-    """Print the start, or else the end, of each file, below its name if there are several."""
+    """Print the start, or else the end, of each file; below its name if there are several files."""
     kind, sign, count = _amount(given)
     names = given.operands or ["-"]
     titled = given.last("qv") == "v" or (len(names) > 1 and "q" not in given)
@@ -103,7 +103,7 @@ async def head(process: Process, given: Given) -> int:
 
 @declared(_TAIL)
 async def tail(process: Process, given: Given) -> int:
-    """Print the last lines or bytes. With ``-f`` print what is added, until it is ended."""
+    """Print the last lines or bytes. With ``-f`` go on with what is added, until the program is ended."""
     if given.values(NO_LETTER):
         if given.value(NO_LETTER) not in ("", "name", "descriptor"):
             raise UsageError(f"invalid argument ‘{given.value('k')}’ for ‘--follow’")
@@ -113,7 +113,7 @@ async def tail(process: Process, given: Given) -> int:
     seen = {path: process.files.content.get(path, "") for path in paths}
     status = _print_files(process, given, False)
     if not paths and process.stdin:
-        # A pipe is not followed.
+        # # A pipe is not followed.
         return status
     if paths and "F" not in given and all(path not in process.files.content for path in paths):
         process.err("tail: no files remaining\n")
@@ -152,7 +152,7 @@ async def tail(process: Process, given: Given) -> int:
     )
 )
 async def cut(process: Process, given: Given) -> int:
-    """Print chosen fields or characters of each line, in the order that they have there."""
+    """Print chosen fields or characters of each line, in the order of the line."""
     kinds = {letter for letter, _ in given.options if letter in "fcb"}
     if len(kinds) != 1:
         raise UsageError("you must specify a list of bytes, characters, or fields")
@@ -171,7 +171,7 @@ async def cut(process: Process, given: Given) -> int:
             status = 1
             continue
         for line in split_lines(text):
-            # In the C locale, which containers have, a character is a byte.
+            # # Containers have the C locale, in which a character is a byte.
             parts = line.split(separator) if kind == "f" else [decoded(bytes((b,))) for b in encoded(line)]
             if kind == "f" and len(parts) == 1:
                 process.out("" if "s" in given else f"{line}\n")
@@ -188,7 +188,7 @@ async def cut(process: Process, given: Given) -> int:
 
 
 def _ranges(text: str) -> list[tuple[int, int]]:
-    """Return the ranges that `3`, `2-`, `-4` or `2-4` mean, and lists of them."""
+    """Return the ranges in `3`, `2-`, `-4` or `2-4`, or in a list of these."""
     ranges = []
     for part in text.replace(" ", ",").split(","):
         first, dash, last = part.partition("-")
@@ -246,7 +246,7 @@ _COUNTS = "lwmcL"
     )
 )
 async def wc(process: Process, given: Given) -> int:
-    """Print how many lines, words and bytes there are."""
+    """Print the numbers of lines, words and bytes."""
     wanted = [letter for letter in _COUNTS if letter in given] or ["l", "w", "c"]
     names = given.operands or ["-"]
     rows: list[tuple[list[int], str]] = []
@@ -276,7 +276,7 @@ async def wc(process: Process, given: Given) -> int:
 
 
 def _width(line: str) -> int:
-    """Return how many columns a line takes; a tab goes on to the next multiple of 8."""
+    """Return the width of a line in columns. A tab goes to the next multiple of 8."""
     return len(re.sub(rb"[^ -~]", b"", encoded(line).expandtabs(8)))
 
 

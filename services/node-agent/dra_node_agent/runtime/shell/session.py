@@ -1,4 +1,4 @@
-"""A shell that someone talks to: lines come from a stream, and a terminal's habits are kept."""
+"""A shell that talks to a user: lines come from a stream, and it behaves as on a terminal."""
 
 import asyncio
 import codecs
@@ -15,7 +15,7 @@ _INTERRUPTED = 130
 
 
 class Output:
-    """What a command prints, sent on in order; commands print without waiting."""
+    """The output of a command, sent in order. Commands print without waiting."""
 
     def __init__(self, streams: Streams) -> None:
         self._streams = streams
@@ -23,15 +23,15 @@ class Output:
         self._sender = asyncio.get_running_loop().create_task(self._send())
 
     def out(self, text: str) -> None:
-        """To standard output."""
+        """Print to standard output."""
         self._queue.put_nowait((self._encode(text), False))
 
     def err(self, text: str) -> None:
-        """To standard error."""
+        """Print to standard error."""
         self._queue.put_nowait((self._encode(text), True))
 
     async def close(self) -> None:
-        """Wait until all is sent."""
+        """Wait until everything is sent."""
         self._queue.put_nowait(None)
         await self._sender
 
@@ -48,7 +48,7 @@ class Output:
 
 
 async def everything(streams: Streams) -> str:
-    """All that the user sends, to its end."""
+    """Return everything that the user sends."""
     pieces = []
     size = 0
     while (data := await streams.read()) and size < _LONGEST_LINE * 64:
@@ -58,7 +58,7 @@ async def everything(streams: Streams) -> str:
 
 
 class _Keyboard:
-    """Lines out of a stream. On a terminal it echoes, lets one correct the line, and knows the control keys."""
+    """The lines of a stream. On a terminal it echoes, lets the user correct the line, and knows the control keys."""
 
     def __init__(self, streams: Streams, output: Output, interrupt: Callable[[], bool]) -> None:
         self._streams = streams
@@ -69,11 +69,11 @@ class _Keyboard:
         self._line = ""
 
     async def line(self) -> str | None:
-        """The next line, with its end; empty after an interrupt; None at the end of the input."""
+        """Return the next line with its end; empty after an interrupt; None at the end of the input."""
         return await self._lines.get()
 
     async def read(self) -> None:
-        """Take input until it ends."""
+        """Read input until it ends."""
         while data := await self._streams.read():
             for char in self._decoder.decode(data):
                 self._take(char)
@@ -115,7 +115,7 @@ class _Keyboard:
 
 
 async def converse(shell: Shell, streams: Streams, output: Output) -> int:
-    """Run what the user types, until ``exit`` or the end of the input; gives the shell's exit code."""
+    """Run what the user types, until ``exit`` or the end of the input. Return the exit code of the shell."""
     running: asyncio.Future[bool] | None = None
 
     def interrupt() -> bool:
@@ -165,7 +165,7 @@ def _prompt(shell: Shell) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Whether a command goes on in the next line."""
+    """Return True if a command goes on in the next line."""
     if text.endswith("\\\n"):
         return True
     try:

@@ -1,4 +1,4 @@
-"""The options of shells: those of ``sh`` itself, and of ``set``."""
+"""The options of shells: those of ``sh`` itself, and those of ``set``."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from dra_node_agent.runtime.shell.world import absolute
 
 _NAMES = {"errexit": "e", "nounset": "u", "xtrace": "x", "noglob": "f", "pipefail": "pipefail"}
 _LETTERS = frozenset("euxf")
-# What these change does not exist here: files that a shell reads at its start.
+# # They change what does not exist here: the files that a shell reads at its start.
 _WITHOUT_EFFECT = frozenset("lis")
 _LONG_WITHOUT_EFFECT = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noediting"})
 
 
 @dataclass
 class ChosenOptions:
-    """The parsed words of a command line.
+    """The result of parsing a command line.
 
     Args:
         rest: the words behind the options.
@@ -32,7 +32,7 @@ class ChosenOptions:
 
 
 def choose(words: Sequence[str], options: Iterable[str], *, of_shell: bool) -> ChosenOptions:
-    """Read options from the start of a command line; ``of_shell`` if it starts a shell."""
+    """Read options from the start of a command line. ``of_shell`` if the command starts a shell."""
     made = ChosenOptions(list(words), set(options))
     while made.rest and made.rest[0][:1] in ("-", "+") and len(made.rest[0]) > 1:
         word = made.rest.pop(0)

@@ -1,4 +1,4 @@
-"""`sort`, as coreutils' in the C locale, which containers have."""
+"""`sort` of coreutils, in the C locale, which containers have."""
 
 import functools
 import re
@@ -41,7 +41,7 @@ _SYNTAX = Syntax(
 
 @dataclass(frozen=True)
 class _Key:
-    """A part of each line, from one position to another; 0 as ``last`` is the end of the line."""
+    """A part of each line, from one position to another. 0 as ``last`` means the end of the line."""
 
     flags: frozenset[str]
     first: int = 1
@@ -148,7 +148,7 @@ def _spans(line: str, separator: str) -> list[tuple[int, int]]:
             spans.append((position, position + len(part)))
             position += len(part) + 1
         return spans
-    # A field begins with the blanks before it.
+    # # A field begins with the blanks before it.
     position = 0
     while position < len(line):
         match = _FIELD.match(line, position)
@@ -164,7 +164,7 @@ def _value(line: str, key: _Key, separator: str) -> Any:
         return _number(part)
     if "h" in key.flags:
         return _size(part)
-    # Only ASCII letters have cases in the C locale.
+    # # In the C locale only ASCII letters have cases.
     data = encoded(part)
     return data.upper() if "f" in key.flags else data
 
@@ -176,7 +176,7 @@ def _number(text: str) -> Decimal:
 
 
 def _size(text: str) -> tuple[int, Decimal]:
-    """Return a size such as ``1.5K`` as sort compares it: first by its unit."""
+    """Parse a size such as ``1.5K`` to the value that sort compares: first by unit."""
     match = _SIZE.match(text)
     if match is None or not match[2].strip("."):
         return 0, Decimal(0)

@@ -1,4 +1,4 @@
-"""From shell text to a tree: lists, pipelines, if, while, until, for, case-free; words keep their quoting."""
+"""Parse shell text to a tree: lists, pipelines, if, while, until and for, without case. Words keep their quotes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ _RESERVED_ENDS = frozenset(("then", "do", "done", "fi", "else", "elif", "}"))
 
 
 class ShellSyntaxError(Exception):
-    """The text is no shell script that this shell understands."""
+    """The text is not a script that this shell understands."""
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,14 @@ class AndOr:
 
 @dataclass(frozen=True)
 class Script:
-    """Commands one after the other."""
+    """Commands, one after the other."""
 
     items: Sequence["Node"]
 
 
 @dataclass(frozen=True)
 class If:
-    """Conditions with their bodies, and the body for when none holds."""
+    """Conditions with their bodies, and the body that runs when no condition holds."""
 
     branches: Sequence[tuple[Script, Script]]
     otherwise: Script | None
@@ -77,7 +77,7 @@ class If:
 
 @dataclass(frozen=True)
 class Loop:
-    """``while`` (or ``until``) condition ``do`` body."""
+    """The loop ``while`` (or ``until``) condition ``do`` body."""
 
     condition: Script
     body: Script
@@ -86,7 +86,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class For:
-    """``for name in words do`` body."""
+    """The loop ``for name in words do`` body."""
 
     name: str
     words: Sequence[Word]
@@ -95,7 +95,7 @@ class For:
 
 @dataclass(frozen=True)
 class Group:
-    """``{ ... }``, or a subshell ``( ... )``."""
+    """A group ``{ ... }``, or a subshell ``( ... )``."""
 
     body: Script
     subshell: bool
@@ -107,7 +107,7 @@ Token = Word | Operator
 
 
 def tokenize(text: str) -> list[Token]:
-    """The words and operators of ``text``."""
+    """Split a text into words and operators."""
     tokens: list[Token] = []
     index = 0
     while index < len(text):
@@ -147,7 +147,7 @@ def _word_end(text: str, index: int) -> int:
 
 
 def quoted_end(text: str, index: int) -> int:
-    """The index after the quoted piece or expansion that starts at ``index``."""
+    """Return the index after the quoted piece or expansion that starts at ``index``."""
     char = text[index]
     if char == "\\":
         return min(index + 2, len(text))
@@ -181,7 +181,7 @@ def quoted_end(text: str, index: int) -> int:
 
 
 def parse(text: str) -> Script:
-    """The script that ``text`` is.
+    """Parse a script.
 
     Raises:
         ShellSyntaxError: it is none, or uses what this shell doesn't know.
@@ -292,7 +292,7 @@ class _Parser:
         return Command(words, redirects)
 
     def _double_test(self) -> list[Word]:
-        """Take the words up to ``]]``; operators between them belong to the condition."""
+        """Take the words up to ``]]``. Operators between them belong to the condition."""
         words: list[Word] = []
         while not self._word("]]"):
             token = self._next()

@@ -20,7 +20,7 @@ _KILLED = {"KILL", "9", "SIGKILL"}
     )
 )
 async def _timeout(process: Process, given: Given) -> int:
-    """Run a command for a time at most; it ends at once, whatever it does with signals."""
+    """Run a command for a limited time. It then ends at once, whatever traps it has."""
     if len(given.operands) < 2:
         raise UsageError("usage: timeout [OPTION] DURATION COMMAND [ARG]...")
     text, *command = given.operands
@@ -28,7 +28,7 @@ async def _timeout(process: Process, given: Given) -> int:
         raise UsageError(f"invalid time interval ‘{text if duration(text) is None else given.value('k')}’")
     if "p" in given:
         raise UsageError("option --preserve-status is not simulated")
-    # A duration of 0 is none.
+    # # A duration of 0 means no limit.
     seconds = duration(text) or FOREVER
     work = asyncio.ensure_future(call(process, command))
     timer = asyncio.ensure_future(process.shell.world.sleep(seconds))

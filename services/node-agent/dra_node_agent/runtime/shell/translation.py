@@ -1,4 +1,4 @@
-"""`tr`, as coreutils' in the C locale, which containers have."""
+"""`tr` of coreutils, in the C locale, which containers have."""
 
 import string
 
@@ -77,7 +77,7 @@ def _squeezed(data: bytes, members: frozenset[int]) -> bytes:
 
 
 def _members(text: str, length: int = 0) -> list[int]:
-    """Return the bytes of a set; ``[x*]`` in it fills up to ``length``."""
+    """Return the bytes of a set. A ``[x*]`` in it fills the set up to ``length``."""
     data = encoded(text)
     found: list[int] = []
     fill: tuple[int, int] | None = None
@@ -130,7 +130,7 @@ def _one(data: bytes, index: int) -> tuple[int, int]:
 
 
 def _repeat(data: bytes, index: int) -> tuple[int, int, int] | None:
-    """Parse ``[x*5]`` and ``[x*]``. Return the byte, how often (0: as needed) and the place after it."""
+    """Parse ``[x*5]`` and ``[x*]``. Return the byte, its count (0: as many as needed) and the place after it."""
     if index + 1 >= len(data):
         return None
     byte, after = _one(data, index + 1)

@@ -1,4 +1,4 @@
-"""What surrounds a shell, and what a program sees that it calls."""
+"""The surroundings of a shell, and the view that a program has of the shell that calls it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import Node
 
 Write = Callable[[str], None]
-# Each is kept, so that it is not said again.
+# # Each notice is kept, so that it appears only once.
 _MOST_NOTICES = 64
 Program = Callable[["Process"], Awaitable[int]]
 
 
 def absolute(directory: str, name: str) -> str:
-    """Return the path that a name means in a directory."""
+    """Return the absolute path of a name in a directory."""
     return "/" + posixpath.normpath(posixpath.join("/", directory, name)).lstrip("/")
 
 
 class Shell(Protocol):
-    """The shell that calls a program, as far as programs know it; ``interpreter.Shell`` is one."""
+    """The calling shell as programs know it. ``interpreter.Shell`` is one."""
 
     world: World
     files: Files
@@ -40,7 +40,7 @@ class Shell(Protocol):
     options: frozenset[str]
 
     def lookup(self, name: str) -> str | None:
-        """A variable's value."""
+        """Return the value of a variable; None if it is not set."""
         ...
 
     def assign(self, name: str, value: str) -> None:
@@ -48,11 +48,11 @@ class Shell(Protocol):
         ...
 
     def signal(self, name: str) -> bool:
-        """Send a signal; whether the script heeds it."""
+        """Send a signal. Return True if the script has a trap for it."""
         ...
 
     async def execute(self, node: Node) -> int:
-        """Run a part of a script; gives its exit code."""
+        """Run a part of a script. Return its exit code."""
         ...
 
     async def wait(self, pids: Sequence[int] = ()) -> int:
@@ -60,7 +60,7 @@ class Shell(Protocol):
         ...
 
     def kill(self, pid: int, name: str) -> bool:
-        """Send a signal to a job. Returns False if there is no such process."""
+        """Send a signal to a job. Return False if there is no such process."""
         ...
 
 
@@ -77,14 +77,14 @@ class Piped:
         return line
 
     def rest(self) -> str:
-        """Take all that is left."""
+        """Take the rest of the input."""
         rest, self._at = self._text[self._at :], len(self._text)
         return rest
 
 
 @dataclass
 class Process:
-    """What a program sees: its arguments, environment, streams and files."""
+    """A running program: its arguments, environment, streams and files."""
 
     argv: Sequence[str]
     env: dict[str, str]
@@ -92,12 +92,12 @@ class Process:
     err: Write
     stdin: str
     shell: Shell
-    #: The standard input, for a program that takes a part of it.
+    # #: The standard input, for a program that takes only a part of it.
     piped: Piped | None = None
 
     @property
     def name(self) -> str:
-        """The program's name without its directory."""
+        """The name of the program without its directory."""
         return self.argv[0].rpartition("/")[2] if self.argv else ""
 
     @property
@@ -127,13 +127,13 @@ class Process:
             (world.log or self.err)(text)
 
     def absolute(self, name: str) -> str:
-        """The path that a name means in the shell's directory."""
+        """Return the absolute path of a name in the directory of the shell."""
         return absolute(self.shell.directory, name)
 
 
 @dataclass
 class World:
-    """What surrounds a shell: the programs it can call, time, and the program for any other name."""
+    """The surroundings of a shell: its programs, its time, and the stand-in for programs of any other name."""
 
     programs: Mapping[str, Program]
     sleep: Callable[[float], Awaitable[None]]
@@ -142,21 +142,21 @@ class World:
     hostname: str = "localhost"
     directory: str = "/"
     jobs: set[asyncio.Task[int]] = field(default_factory=set)
-    #: The last process ID that was given to a job; the container's own process is 1.
+    # #: The process ID of the last job. The process of the container has 1.
     last_pid: int = 1
     reads_input: Callable[[Sequence[str]], bool] = lambda _: False
     ports: PodPorts = field(default_factory=PodPorts)
-    #: Set once the container is asked to stop.
+    # #: Set when the container must stop.
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
-    #: The shells that heed the container's signals.
+    # #: The shells that get the signals of the container.
     signalled: list[Shell] = field(default_factory=list)
-    #: The container's log, where a script cannot hide what is not simulated.
+    # #: The log of the container, in which a script cannot hide what is not simulated.
     log: Write | None = None
-    #: What it already says is not simulated.
+    # #: The notices that are in the log already.
     noticed: frozenset[str] = frozenset()
-    #: Whether the last program that a shell called is none that is simulated.
+    # #: Whether the last program that a shell called is not simulated.
     ended_unknown: bool = False
-    #: The terminal that someone looks at; None where there is none, or its size is not known.
+    # #: The size of the user's terminal; None if there is none or its size is not known.
     terminal: TerminalSize | None = None
 
     def end_jobs(self) -> None:

@@ -8,15 +8,15 @@ GROUP, VERSION = "resource.nvidia.com", "v1beta1"
 API_VERSION = f"{GROUP}/{VERSION}"
 
 READY, NOT_READY = "Ready", "NotReady"
-#: A claim's allocation mode: every channel of the node, in place of one.
+# A claim's allocation mode: all channels of the node instead of one.
 ALL_CHANNELS = "All"
 ONE_CHANNEL = "Single"
 
-#: On all that belongs to a domain, and on the nodes that are in it; its value is the domain's UID.
+# On everything that belongs to a domain, and on the nodes in it. The value is the domain's UID.
 LABEL = "resource.nvidia.com/computeDomain"
-#: On the daemon's pod: the clique that its node is in, empty where the node has no fabric.
+# On the daemon's pod: the clique of its node. Empty if the node has no fabric.
 CLIQUE_LABEL = f"{LABEL}.cliqueID"
-#: On a template: whose it is.
+# On a template: its purpose, daemon or workload.
 TARGET_LABEL = "resource.nvidia.com/computeDomainTarget"
 DAEMON_TARGET, WORKLOAD_TARGET = "Daemon", "Workload"
 FINALIZER = LABEL
@@ -24,7 +24,7 @@ FINALIZER = LABEL
 DAEMON_CLASS = "compute-domain-daemon.nvidia.com"
 CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
 
-#: Where the driver's own objects are, unless its pod says otherwise: the chart's namespace.
+# The namespace of the driver's own objects, unless its pod sets another: that of the chart.
 NAMESPACE = "dra-driver-nvidia-gpu"
 SERVICE_ACCOUNT = "compute-domain-daemon-service-account"
 
@@ -44,7 +44,7 @@ class ComputeDomainSpec(Struct):
 
 
 class ComputeDomainNode(Struct, omit_defaults=False):
-    """A node of a domain; ``index`` is its place in its clique, -1 where it has no fabric."""
+    """A node of a domain. ``index`` is its position in its clique, -1 without a fabric."""
 
     name: str = ""
     ip_address: str = field(default="", name="ipAddress")
@@ -74,7 +74,7 @@ class DaemonInfo(Struct, omit_defaults=False):
 
 
 class ComputeDomainClique(Object):
-    """The daemons of a domain that are in one clique; its name is ``DOMAIN-UID.CLIQUE``."""
+    """The daemons of a domain that are in one clique. Its name is ``DOMAIN-UID.CLIQUE``."""
 
     daemons: tuple[DaemonInfo, ...] = ()
 
@@ -84,15 +84,15 @@ CLIQUES = Resource(GROUP, VERSION, "computedomaincliques", "ComputeDomainClique"
 
 
 def clique_name(domain_uid: str, clique: str) -> str:
-    """The name of a domain's ComputeDomainClique."""
+    """Return the name of a domain's ComputeDomainClique."""
     return f"{domain_uid}.{clique}"
 
 
 def owned_name(domain_uid: str) -> str:
-    """The name of a domain's DaemonSet and of that DaemonSet's template."""
+    """Return the name of a domain's DaemonSet and of its template."""
     return f"computedomain-daemon-{domain_uid}"
 
 
 def labelled(metadata: ObjectMeta) -> str:
-    """The UID of the domain that an object belongs to; empty if to none."""
+    """Return the UID of the domain that an object belongs to, or an empty string."""
     return metadata.labels.get(LABEL, "")

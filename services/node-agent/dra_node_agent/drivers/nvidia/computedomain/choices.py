@@ -1,4 +1,4 @@
-"""Which opaque config counts for which of a claim's devices (cmd/compute-domain-kubelet-plugin/device_state.go)."""
+"""Selection of opaque configs for a claim's devices (cmd/compute-domain-kubelet-plugin/device_state.go)."""
 
 from dra_driverkit.errors import PrepareError
 from dra_driverkit.opaque import applies_to, configs_for
@@ -20,7 +20,7 @@ _KINDS: dict[type[DomainConfig], str] = {
 
 
 class PermanentError(PrepareError):
-    """Trying again would not help."""
+    """The error is permanent, so the operation is not retried."""
 
 
 def own_results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
@@ -29,7 +29,7 @@ def own_results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
 
 
 def configs(claim: ResourceClaim) -> list[tuple[tuple[str, ...], DomainConfig]]:
-    """The defaults, then what class and claim say; raises PrepareError."""
+    """Return the defaults, then the configs of class and claim. Raises PrepareError."""
     assert claim.status.allocation is not None
     found: list[tuple[tuple[str, ...], DomainConfig]] = [
         ((), ComputeDomainDaemonConfig()),
@@ -49,7 +49,7 @@ def configs(claim: ResourceClaim) -> list[tuple[tuple[str, ...], DomainConfig]]:
 def choose(
     configs: list[tuple[tuple[str, ...], DomainConfig]], result: DeviceRequestAllocationResult, type_: str
 ) -> int:
-    """Which config counts: the last that names the request, or names none and is for this type of device."""
+    """Return the index of the config: the last one that names the request, or that names none and has this type."""
     for number in range(len(configs) - 1, -1, -1):
         requests, config = configs[number]
         fits = _KINDS[type(config)] == type_
@@ -63,7 +63,7 @@ def choose(
 
 
 def channel_domains(prepared: PreparedClaim) -> list[str]:
-    """The domains that the claim's channels are for, also of one whose preparation did not end."""
+    """Return the domains of the claim's channels, even if its preparation did not finish."""
     allocation = prepared.status.get("allocation") or {}
     found = []
     for config in (allocation.get("devices") or {}).get("config") or []:

@@ -1,4 +1,4 @@
-"""Claims that were prepared in part and are gone (cmd/compute-domain-kubelet-plugin/cleanup.go)."""
+"""Cleanup of claims that were partially prepared and no longer exist (cmd/compute-domain-kubelet-plugin/cleanup.go)."""
 
 from typing import Protocol
 
@@ -18,23 +18,23 @@ _log = logger(__name__)
 
 
 class Attempts(Protocol):
-    """The claims that a driver began to prepare."""
+    """The claims that a driver started to prepare."""
 
     def started(self) -> list[ClaimRef]:
-        """Those that it neither prepared nor gave up."""
+        """Return the claims that it neither finished nor gave up."""
         ...
 
     async def unprepare(self, claim: ClaimRef) -> None:
-        """Give one up; raises PrepareError."""
+        """Give up a claim. Raises PrepareError."""
         ...
 
     async def forget_aborted(self) -> int:
-        """Drop those that were given up long ago; gives how many. Raises PrepareError, OSError."""
+        """Drop the claims that were given up long ago, and return their number. Raises PrepareError, OSError."""
         ...
 
 
 class StaleClaims:
-    """Unprepares claims that the API server does not know any more: the kubelet asks no more for those."""
+    """Unprepares claims that no longer exist in the API server, because the kubelet does not do that."""
 
     def __init__(self, client: Client, clock: Clock, attempts: Attempts) -> None:
         self._client = client
@@ -42,13 +42,13 @@ class StaleClaims:
         self._attempts = attempts
 
     async def run(self) -> None:
-        """Look now, and every ten minutes, until cancelled."""
+        """Clean up now, and then every ten minutes until cancelled."""
         while True:
             await self.clean()
             await self._clock.sleep(_PERIOD_SECONDS)
 
     async def clean(self) -> None:
-        """Look once. What fails is tried again with the next look."""
+        """Clean up once. Failures are retried the next time."""
         for claim in self._attempts.started():
             try:
                 if await self._is_gone(claim):

@@ -1,7 +1,7 @@
-"""Makes what a domain needs, keeps its status, and takes everything away when it is deleted.
+"""Creates the objects of a domain, maintains its status, and deletes everything with the domain.
 
-Follows cmd/compute-domain-controller: a finalizer holds the domain until its DaemonSet, its templates and the labels on
-its nodes are gone.
+Follows cmd/compute-domain-controller: a finalizer keeps the domain until its DaemonSet, its templates and
+the labels on its nodes are gone.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _log = logger(__name__)
 
 
 class ComputeDomainController:
-    """The controller; of all that run in a cluster, the holder of a lease works.
+    """The ComputeDomain controller. Only the holder of the Lease is active.
 
     Args:
         namespace: where DaemonSets and cliques are.
@@ -63,7 +63,7 @@ class ComputeDomainController:
         self._nodes = self._watch(NODES)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._watched:
                 tasks.create_task(informer.run())
@@ -72,7 +72,7 @@ class ComputeDomainController:
             await run_workers(self._queue, self.reconcile, workers=_WORKERS, name="compute-domain-controller")
 
     def _watch(self, resource: Resource[T], namespace: str | None = None) -> Informer[T]:
-        """An informer of what bears a domain's label; each change concerns that domain."""
+        """Return an informer of objects with a domain's label. Each change enqueues the domain."""
         informer = Informer(self._client, resource, namespace, label_selector=api.LABEL, clock=self._clock)
         informer.add_handler(self._part_changed, self._part_updated, self._part_changed)
         self._watched.append(informer)
@@ -89,10 +89,10 @@ class ComputeDomainController:
             self._part_changed(part)
 
     async def reconcile(self, uid: str) -> None:
-        """Bring what belongs to the domain of that UID to its desired state; raises what the API server answers."""
+        """Bring the objects of the domain with that UID to the desired state. Raises errors of the API server."""
         domain = _of(uid, self._domains.store.list())
         if domain is None and _of(uid, (await self._client.list(COMPUTE_DOMAINS)).items) is not None:
-            # The informer's first list may be older than the parts. Its event brings the domain.
+            # The informer's first list may be older than the parts. The domain's event enqueues it again.
             return
         if domain is None or domain.metadata.deletion_timestamp is not None:
             gone = await self._tear_down(uid)
@@ -102,7 +102,7 @@ class ComputeDomainController:
         if api.FINALIZER not in domain.metadata.finalizers:
             finalizers = (*domain.metadata.finalizers, api.FINALIZER)
             await self._client.update(COMPUTE_DOMAINS, _with_finalizers(domain, finalizers))
-            # The update's event brings the domain back.
+            # The event of the update enqueues the domain again.
             return
         await self._set_up(domain)
         await self._report(domain)
@@ -123,10 +123,10 @@ class ComputeDomainController:
             )
 
     async def _create(self, resource: Resource[T], obj: T) -> None:
-        """Create it, unless it was created already and the informer lags behind.
+        """Create the object, unless it was created already and the informer lags behind.
 
         Raises:
-            AlreadyExists: an object of that name belongs to something else.
+            AlreadyExists: an object with that name belongs to something else.
         """
         metadata = obj.metadata
         try:
@@ -153,7 +153,7 @@ class ComputeDomainController:
             await self._client.update(COMPUTE_DOMAINS, replace(domain, status=found), subresource="status")
 
     async def _tear_down(self, uid: str) -> bool:
-        """Take away what belongs to the domain; gives whether all of it is gone."""
+        """Delete everything that belongs to the domain. Return True once all of it is gone."""
         owned: list[tuple[Resource[Any], Any]] = [
             *((RESOURCE_CLAIM_TEMPLATES, template) for template in self._own(self._templates, uid)),
             *((DAEMON_SETS, daemon_set) for daemon_set in self._own(self._daemon_sets, uid)),
@@ -162,7 +162,7 @@ class ComputeDomainController:
             if part.metadata.deletion_timestamp is None:
                 await self._client.delete(resource, part.metadata.name, part.metadata.namespace)
         for node in self._own(self._nodes, uid):
-            # With the version: another domain's label stays.
+            # Send the resource version, so that the label of another domain is not removed.
             metadata = {"labels": {api.LABEL: None}, "resourceVersion": node.metadata.resource_version}
             await self._client.patch(NODES, node.metadata.name, {"metadata": metadata})
         for resource, part in owned:
@@ -171,7 +171,7 @@ class ComputeDomainController:
         return not owned
 
     async def _let_go(self, domain: ComputeDomain) -> None:
-        """Remove the domain's finalizer, unless parts of it are left that the informers do not know yet."""
+        """Remove the domain's finalizer, unless the API server still has parts that the informers do not know yet."""
         selector = f"{api.LABEL}={domain.metadata.uid}"
         parts: list[tuple[Resource[Any], str | None]] = [
             (RESOURCE_CLAIM_TEMPLATES, None),
@@ -179,13 +179,13 @@ class ComputeDomainController:
         ]
         for resource, namespace in parts:
             if (await self._client.list(resource, namespace, label_selector=selector)).items:
-                # Their events bring the domain back.
+                # Their events enqueue the domain again.
                 return
         await self._release(COMPUTE_DOMAINS, domain)
         _log.info("compute domain removed", domain=domain.key)
 
     async def _release(self, resource: Resource[T], obj: T) -> None:
-        """Remove the finalizer."""
+        """Remove the finalizer from the object."""
         metadata = obj.metadata
         body = {
             "metadata": {

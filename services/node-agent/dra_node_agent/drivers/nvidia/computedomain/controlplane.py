@@ -1,6 +1,6 @@
-"""What a process with the driver needs once for all of its nodes: the kinds, their informer, and the controller.
+"""The parts of the driver that a process needs once for all of its nodes: kinds, informer and controller.
 
-The controller works in one process of the cluster, which has the lease of the chart's controller.
+The controller is active in one process of the cluster, the holder of the chart's Lease.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _log = logger(__name__)
 
 
 class ControlPlane:
-    """Runs from the first node that joins in this process until the last leaves.
+    """Runs from the first node that joins in this process until the last one leaves.
 
     Args:
         namespace: where the driver's own objects are.
@@ -47,7 +47,7 @@ class ControlPlane:
 
     @contextlib.asynccontextmanager
     async def joined(self, client: Client, clock: Clock) -> AsyncIterator[Informer[ComputeDomain]]:
-        """Take part for a node; gives the informer of all domains."""
+        """Take part for a node. Yield the informer of all domains."""
         if self._informer is None:
             self._informer = Informer(client, COMPUTE_DOMAINS, clock=clock)
             work = self._run(client, clock, self._informer)

@@ -1,7 +1,7 @@
-"""The daemon of a domain on a node, whose IMEX daemon is simulated (cmd/compute-domain-daemon).
+"""The daemon of a domain on a node, with a simulated IMEX daemon (cmd/compute-domain-daemon).
 
-It enters itself into the clique of its node, at the lowest free index, says there whether its pod is ready, and leaves
-when it ends.
+It adds itself to the clique of its node at the lowest free index, reports there whether its pod is ready,
+and removes itself when it ends.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _log = logger(__name__)
 
 
 class ComputeDomainDaemon:
-    """One container's daemon.
+    """The daemon of one container.
 
     Args:
         environment: of its container: the pod's fields, and what the driver injects.
@@ -55,7 +55,7 @@ class ComputeDomainDaemon:
         self._pod_name = environment.get("POD_NAME", "")
         self._pod_uid = environment.get("POD_UID", "")
         self._most = int(environment.get("MAX_NODES_PER_IMEX_DOMAIN") or objects.MOST_NODES)
-        #: Whether the IMEX daemon serves, or there is none to serve.
+        # True if the IMEX daemon serves, or if none is needed.
         self.serving = not self._clique_id
         self._changed = asyncio.Event()
         name = api.clique_name(self._domain, self._clique_id)
@@ -168,7 +168,7 @@ class ComputeDomainDaemon:
         return self._owning(ComputeDomainClique(metadata=metadata))
 
     def _owning(self, clique: ComputeDomainClique) -> ComputeDomainClique:
-        """With this pod among its owners: it goes with the last of them."""
+        """Return the clique with this pod among its owners. It is deleted with the last of them."""
         owners = clique.metadata.owner_references
         if any(owner.uid == self._pod_uid for owner in owners):
             return clique
@@ -177,11 +177,11 @@ class ComputeDomainDaemon:
 
 
 class CliqueFull(Exception):
-    """A clique has as many daemons as it can have."""
+    """A clique has the maximum number of daemons."""
 
 
 def free_index(daemons: tuple[DaemonInfo, ...], most: int) -> int:
-    """The lowest index that no daemon has: the others keep theirs, and so their DNS names.
+    """Return the lowest free index. The other daemons keep theirs, and therefore their DNS names.
 
     Raises:
         CliqueFull: there are ``most`` daemons.

@@ -1,21 +1,21 @@
-"""The devices that the driver publishes on each node: an IMEX channel, and the one that a domain's daemon has.
+"""The devices that the driver publishes on each node: an IMEX channel, and the device of a domain's daemon.
 
-Claims get channel 0, whichever mode they ask for, so the others are not published (computeDomainPublishedDevices).
+Claims get channel 0 in either mode, so the others are not published (computeDomainPublishedDevices).
 """
 
 from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_shared.api.resource import Device, DeviceAttribute
 
 CHANNEL, DAEMON = "channel", "daemon"
-#: How many channels a node has.
+# The number of channels of a node.
 CHANNELS = 2048
 
-#: The devices' types by their names.
+# The types of the devices by name.
 TYPES = {f"{CHANNEL}-0": CHANNEL, f"{DAEMON}-0": DAEMON}
 
 
 def resources(node_name: str, *, host_managed: bool) -> DriverResources:
-    """What the node's driver publishes: no daemon's device where the machine has its own."""
+    """Return the resources of a node. Without a daemon device if the machine runs its own IMEX daemon."""
     devices = tuple(
         Device(name=name, attributes={"type": DeviceAttribute(string=type_), "id": DeviceAttribute(int_=0)})
         for name, type_ in TYPES.items()

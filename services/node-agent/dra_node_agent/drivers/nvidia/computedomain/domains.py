@@ -1,4 +1,4 @@
-"""What a node's driver does at the API server for a domain (cmd/compute-domain-kubelet-plugin/computedomain.go)."""
+"""The API requests of a node's driver for a domain (cmd/compute-domain-kubelet-plugin/computedomain.go)."""
 
 from dra_driverkit.errors import PrepareError
 from dra_shared.api.resources import NODES
@@ -11,7 +11,7 @@ from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, READY, Comp
 
 
 class Domains:
-    """The domains, as a node sees them.
+    """The domains from the point of view of a node.
 
     Args:
         informer: of all domains.
@@ -29,18 +29,18 @@ class Domains:
         self._node = node_name
 
     def find(self, uid: str) -> ComputeDomain | None:
-        """The domain of that UID."""
+        """Return the domain with that UID, or None."""
         return next((d for d in self._informer.store.list() if d.metadata.uid == uid), None)
 
     def check_namespace(self, uid: str, namespace: str) -> None:
-        """Raises PrepareError unless the domain exists in that namespace."""
+        """Check that the domain exists in that namespace. Raises PrepareError."""
         if self._found(uid).metadata.namespace != namespace:
             raise PrepareError(
                 "the ResourceClaim's namespace is different than the ComputeDomain's namespace"
             )
 
     async def join(self, uid: str) -> None:
-        """Label the node, so that the domain's daemon comes.
+        """Label the node, so that the domain's daemon is scheduled there.
 
         Raises:
             PrepareError: the node is in another domain.
@@ -55,7 +55,7 @@ class Domains:
         await self._label(uid, node.metadata.resource_version)
 
     async def leave(self, uid: str) -> None:
-        """Take the domain's label from the node, if it has it; raises ApiError."""
+        """Remove the domain's label from the node if it has it. Raises ApiError."""
         try:
             node = await self._client.get(NODES, self._node)
         except NotFound:
@@ -64,7 +64,7 @@ class Domains:
             await self._label(None, node.metadata.resource_version)
 
     async def check_ready(self, uid: str) -> None:
-        """Raises PrepareError until the domain's daemon on this node is ready; ApiError."""
+        """Raise PrepareError until the domain's daemon on this node is ready. Raises ApiError."""
         domain = self._found(uid)
         if not (await self._ready_in_clique(uid) or self._ready_in_status(domain)):
             raise PrepareError("current node not ready in ComputeDomain")

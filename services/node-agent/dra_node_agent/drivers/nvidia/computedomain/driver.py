@@ -1,4 +1,4 @@
-"""The driver as it runs on a node (cmd/compute-domain-kubelet-plugin/driver.go)."""
+"""The driver on a node (cmd/compute-domain-kubelet-plugin/driver.go)."""
 
 import asyncio
 import contextlib
@@ -28,9 +28,9 @@ from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 
 _LOCK_FILE = "pu.lock"
-# As long as the kubelet waits for an answer. A daemon's claim must be prepared before a channel's can be.
+# The kubelet's timeout. A daemon's claim must be prepared before a channel's can be.
 _RETRY_SECONDS = 45.0
-# An attempt that began before a claim was given up has ended by then.
+# By then, any attempt that began before a claim was given up has ended.
 _ABORTED_SECONDS = 2 * _RETRY_SECONDS
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 3.0
 
@@ -56,7 +56,7 @@ class ComputeDomainDriver:
         self._namespace = namespace
         self._directories = node.directories(DRIVER_NAME)
         self._lock = FileLock(self._directories.plugin / _LOCK_FILE, node.clock)
-        # A channel's preparation waits for a daemon's: the lock above is held for each attempt alone.
+        # Preparing a channel waits for a daemon, so the lock above is held only during each attempt.
         self.server = DriverServer(
             DRIVER_NAME,
             node.name,
@@ -138,7 +138,7 @@ class ComputeDomainDriver:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
-        """Try until it succeeds or can't. The kubelet stops waiting first, and says just that; raises PrepareError."""
+        """Retry until it succeeds or fails permanently, for at most the kubelet's timeout. Raises PrepareError."""
         clock = self._node.clock
         until = clock.monotonic() + _RETRY_SECONDS
         delay = _FIRST_DELAY

@@ -1,4 +1,4 @@
-"""What CDI files contain for channels and daemons (cmd/compute-domain-kubelet-plugin/cdi.go)."""
+"""The CDI edits of channels and daemons (cmd/compute-domain-kubelet-plugin/cdi.go)."""
 
 from pathlib import Path
 
@@ -12,19 +12,19 @@ from dra_node_agent.drivers.nvidia.host import CharDevice, Host
 
 VENDOR = f"k8s.{DRIVER_NAME}"
 CLASS = "claim"
-#: The CDI device of all GPUs, which daemons get.
+# The CDI device with all GPUs, which daemons get.
 DEVICE_CLASS, ALL_DEVICES = "device", "all"
 
 _SHARED_BIND = ("rw", "nosuid", "nodev", "bind")
 
 
 def channel_edits(host: Host, count: int) -> ContainerEdits:
-    """The first ``count`` IMEX channels; raises OSError where the machine has none."""
+    """Return the first ``count`` IMEX channels. Raises OSError if the machine has none."""
     return ContainerEdits(device_nodes=tuple(_node(host.imex_channel(number)) for number in range(count)))
 
 
 def daemon_edits(domain: ComputeDomain, clique: str, directory: Path) -> ContainerEdits:
-    """What every daemon of a domain gets; ``directory`` is the domain's on this node."""
+    """Return the edits of every daemon of a domain. ``directory`` is the domain's on this node."""
     return ContainerEdits(
         env=(
             f"CLIQUE_ID={clique}",
@@ -37,7 +37,7 @@ def daemon_edits(domain: ComputeDomain, clique: str, directory: Path) -> Contain
 
 
 def management_edits(host: Host) -> ContainerEdits:
-    """What opens the fabric to an IMEX daemon; raises OSError where the machine has none."""
+    """Return the edits that open the fabric to an IMEX daemon. Raises OSError if the machine has none."""
     return ContainerEdits(device_nodes=(_node(host.imex_management()),))
 
 

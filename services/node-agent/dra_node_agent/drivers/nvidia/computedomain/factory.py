@@ -1,4 +1,4 @@
-"""Setting the driver for compute domains up on nodes, with real or simulated GPUs."""
+"""Setup of the driver for compute domains on nodes with real or simulated GPUs."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -26,7 +26,7 @@ _SELECTORS = {
 
 
 def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The options that the chart sets on the container: feature gates, and where the driver's objects are."""
+    """Return the options that the chart sets on the container: feature gates, and the driver's namespace."""
     return {
         **options.from_environment(environment),
         **imex.from_environment(environment),
@@ -35,7 +35,7 @@ def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 
 class ComputeDomainFactory(DraMachines):
-    """The driver with its options, to be started on any number of nodes.
+    """The driver with its options, which can be started on any number of nodes.
 
     Raises:
         DriverConfigError: an option is wrong.

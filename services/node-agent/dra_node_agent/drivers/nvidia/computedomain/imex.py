@@ -1,4 +1,4 @@
-"""Who runs a node's IMEX daemons: the driver, or the machine's administrator (pkg/imex of dra-driver-nvidia-gpu)."""
+"""Management of a node's IMEX daemons, by the driver or by the administrator (pkg/imex of dra-driver-nvidia-gpu)."""
 
 import json
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ OPTIONS = (DriverOption(_MODE, "NVIDIA's driver for compute domains: driverManag
 
 @dataclass(frozen=True)
 class Imex:
-    """The driver's options of that name.
+    """The IMEX options of the driver.
 
     Args:
         host_managed: the machine has an IMEX daemon: the driver starts none, and asks it before it gives a channel.
@@ -31,10 +31,10 @@ class Imex:
 
     @classmethod
     def parse(cls, values: Mapping[str, str], gates: NvidiaGates) -> "Imex":
-        """From the values by option.
+        """Parse the values of the options.
 
         Raises:
-            DriverConfigError: a value is none that the driver knows, or the gate is off.
+            DriverConfigError: a value is unknown to the driver, or the gate is off.
         """
         mode = values.get(_MODE) or _DRIVER_MANAGED
         error = _mode_error(mode, gates) or _isolation_error(values.get(_ISOLATION) or _DOMAIN)
@@ -44,7 +44,7 @@ class Imex:
 
 
 def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The values that the chart sets on the driver's container."""
+    """Return the values that the chart sets on the driver's container."""
     return {
         _MODE: environment.get("IMEX_MODE", ""),
         _ISOLATION: environment.get("IMEX_ISOLATION", ""),

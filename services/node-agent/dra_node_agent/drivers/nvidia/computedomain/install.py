@@ -15,10 +15,10 @@ _CRDS = Path(__file__).parent / "manifests" / "crds.yaml"
 
 
 async def install(client: Client, namespace: str, *, host_managed: bool = False) -> None:
-    """Create what does not exist; what does stays as it is. Without daemons there is no account for them.
+    """Create the objects that do not exist. Existing ones are not changed. Without daemons, no account is created.
 
     Raises:
-        ApiError: the API server rejects one.
+        ApiError: the API server rejects an object.
     """
     for path, body in _objects(namespace, host_managed):
         response = await client.raw("POST", path, content=msgspec.json.encode(body))

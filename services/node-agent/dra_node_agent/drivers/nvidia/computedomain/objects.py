@@ -1,4 +1,4 @@
-"""What the controller makes for a domain (templates/ of dra-driver-nvidia-gpu)."""
+"""The objects that the controller creates for a domain (templates/ of dra-driver-nvidia-gpu)."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dra_shared.api.resources import DAEMON_SETS, RESOURCE_CLAIM_TEMPLATES
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
 
-#: The nodes that an NVLink domain of GB200 or GB300 has at most.
+# The maximum number of nodes in an NVLink domain of GB200 or GB300.
 MOST_NODES = 18
 
 _IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu:v0.4.0"
@@ -19,7 +19,7 @@ _CLAIM = "compute-domain-daemon"
 
 
 def daemon_template(domain: ComputeDomain, namespace: str) -> ResourceClaimTemplate:
-    """The template of the daemons' claims: each gets its node's daemon device."""
+    """Return the template of the daemons' claims. Each claim gets its node's daemon device."""
     uid = domain.metadata.uid
     parameters = {"apiVersion": api.API_VERSION, "kind": "ComputeDomainDaemonConfig", "domainID": uid}
     return _template(
@@ -28,9 +28,9 @@ def daemon_template(domain: ComputeDomain, namespace: str) -> ResourceClaimTempl
 
 
 def workload_template(domain: ComputeDomain, *, host_managed: bool) -> ResourceClaimTemplate:
-    """The template that the domain's spec names: each pod gets its node's channel.
+    """Return the template that the domain's spec names. Each pod gets its node's channel.
 
-    A machine's own IMEX daemon has no other channels to give, whatever the domain asks for.
+    A machine's own IMEX daemon has no other channels, whatever the domain asks for.
     """
     uid, channel = domain.metadata.uid, domain.spec.channel
     assert channel is not None
@@ -45,7 +45,7 @@ def workload_template(domain: ComputeDomain, *, host_managed: bool) -> ResourceC
 
 
 def daemon_set(domain: ComputeDomain, namespace: str, gates: str) -> DaemonSet:
-    """The daemons: one on each node that has the domain's label; ``gates`` are the driver's."""
+    """Return the DaemonSet, with a pod on each node that has the domain's label. ``gates`` are the driver's."""
     uid = domain.metadata.uid
     labels = {api.LABEL: uid}
     return convert(
@@ -115,7 +115,7 @@ def _daemon_pod(uid: str, gates: str) -> dict[str, Any]:
                     {"name": "FEATURE_GATES", "value": gates},
                 ],
                 "resources": {"claims": [{"name": _CLAIM}]},
-                # Twenty minutes to start: a daemon that is not ready is not restarted for that.
+                # Allow twenty minutes to start. A daemon that is not ready is not restarted for that.
                 "startupProbe": _check(period=1, failures=1200),
                 "livenessProbe": _check(period=60, failures=20),
                 "readinessProbe": _check(period=10, failures=1),

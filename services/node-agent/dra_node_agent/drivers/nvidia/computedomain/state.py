@@ -1,6 +1,7 @@
-"""Preparing and unpreparing claims (cmd/compute-domain-kubelet-plugin/device_state.go).
+"""Preparation of claims (cmd/compute-domain-kubelet-plugin/device_state.go).
 
-A channel makes its node join the domain, and is ready once the domain's daemon is: preparing it fails until then.
+A channel makes its node join the domain, and is ready once the domain's daemon is. Preparing it fails until
+then.
 """
 
 import asyncio
@@ -56,13 +57,13 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.prepared import answer
 
 _DIRECTORY = "domains"
-#: The settings that an IMEX daemon of a domain starts with; the daemon's container fills in the rest.
+# The settings with which an IMEX daemon of a domain starts. The daemon's container fills in the rest.
 _SETTINGS = Path(__file__).parent / "manifests" / "imexd.cfg.tmpl"
 
 
 @dataclass
 class _Group:
-    """The devices that one config applies to; ``edits`` is None where containers get nothing."""
+    """The devices that one config applies to. ``edits`` is None if containers get nothing."""
 
     type: str
     config: DomainConfig
@@ -96,7 +97,7 @@ class ComputeDomainState:
         self._checkpoint = Checkpoint(directories.plugin / FILE_NAME, durable=directories.durable)
 
     def open(self) -> None:
-        """Take the checkpoint over, write the CDI file of all GPUs, and remove those of unknown claims.
+        """Load the checkpoint, write the CDI file of all GPUs, and remove the files of unknown claims.
 
         Raises:
             CheckpointError: the checkpoint is damaged.
@@ -108,19 +109,19 @@ class ComputeDomainState:
         remove_unknown_specs(self._cdi, edits.VENDOR, edits.CLASS, self._checkpoint.claims())
 
     def prepared(self) -> dict[str, PreparedClaim]:
-        """The checkpoint's claims by UID."""
+        """Return the checkpoint's claims by UID."""
         return self._checkpoint.claims()
 
     def forget(self, domain_uid: str) -> None:
-        """Remove the files of a domain that is gone."""
+        """Remove the files of a deleted domain."""
         shutil.rmtree(self._root / domain_uid, ignore_errors=True)
 
     async def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
-        """Make the claim's devices ready.
+        """Prepare the claim's devices.
 
         Raises:
-            PrepareError: it cannot be done, or not yet.
-            ApiError: the API server refuses something.
+            PrepareError: it failed, possibly only for now.
+            ApiError: the API server rejects a request.
         """
         uid = claim.metadata.uid
         claims = self._checkpoint.claims()
@@ -147,14 +148,14 @@ class ComputeDomainState:
         return _answers(done)
 
     async def unprepare(self, claim: ClaimRef) -> None:
-        """Take the devices back: a node whose channel goes leaves the domain.
+        """Unprepare the devices. A node that loses its channel leaves the domain.
 
-        A claim whose preparation did not end is noted for a while, so that an attempt that is still under way does not
-        prepare it after all.
+        A claim whose preparation did not finish is remembered for a while, so that an attempt in progress
+        does not prepare it after all.
 
         Raises:
             PrepareError: the checkpoint is damaged.
-            ApiError: the API server refuses something.
+            ApiError: the API server rejects a request.
         """
         prepared = self._checkpoint.claims().get(claim.uid)
         if prepared is None or prepared.state == ABORTED:
@@ -173,7 +174,7 @@ class ComputeDomainState:
         )
 
     def started(self) -> list[ClaimRef]:
-        """The claims whose preparation has not ended; those of which no name is known are left out."""
+        """Return the claims whose preparation has not finished, except those with unknown names."""
         return [
             ClaimRef(claim.namespace, claim.name, uid)
             for uid, claim in sorted(self._checkpoint.claims().items())
@@ -181,7 +182,7 @@ class ComputeDomainState:
         ]
 
     def forget_aborted(self, older_seconds: float) -> int:
-        """Drop the claims that were given up that long ago; gives how many."""
+        """Drop the claims that were given up that long ago. Return their number."""
         limit = self._now() - timedelta(seconds=older_seconds)
         expired = [
             uid
@@ -269,7 +270,7 @@ class ComputeDomainState:
         return edits.channel_edits(self._library.host, count)
 
     async def _host_channel(self) -> ContainerEdits | None:
-        """Channel 0 of the machine's own IMEX daemon, once that is ready; without a fabric there is none to give."""
+        """Return channel 0 of the machine's own IMEX daemon once it is ready, or None without a fabric."""
         if not self._domains.clique:
             return None
         try:
@@ -279,7 +280,7 @@ class ComputeDomainState:
         return edits.channel_edits(self._library.host, 1)
 
     def _check_channel_free(self) -> None:
-        """Channel 0 is all that a node has to give."""
+        """Check that channel 0, the only one that a node has, is not in use."""
         for uid, prepared in sorted(self._checkpoint.claims().items()):
             if prepared.state == COMPLETED and any(entry.get("channel") for entry in prepared.devices()):
                 raise PrepareError(
@@ -323,7 +324,7 @@ def _cdi_name(uid: str, result: DeviceRequestAllocationResult) -> str:
 
 
 def _saved(uid: str, group: _Group) -> dict[str, Any]:
-    """The group in the checkpoint's form, fields in Go's order."""
+    """Return the group in the checkpoint's form, with fields in Go's order."""
     entries = []
     for result in group.results:
         ids = []

@@ -1,4 +1,4 @@
-"""A domain's status, from its cliques and its daemons' pods (cmd/compute-domain-controller/cdstatus.go). Pure."""
+"""Compute a domain's status from its cliques and daemons' pods (cmd/compute-domain-controller/cdstatus.go). Pure."""
 
 from collections.abc import Collection, Iterable
 
@@ -19,7 +19,7 @@ from dra_node_agent.drivers.nvidia.computedomain.api import (
 def status_of(
     domain: ComputeDomain, cliques: Iterable[ComputeDomainClique], pods: Iterable[Pod]
 ) -> ComputeDomainStatus:
-    """The domain's status as it should be.
+    """Return the desired status of the domain.
 
     Args:
         cliques: those of the domain, in which the nodes with a fabric are.
@@ -27,7 +27,7 @@ def status_of(
     """
     nodes = [_from_daemon(daemon) for clique in cliques for daemon in clique.daemons]
     nodes += [_from_pod(pod) for pod in pods if _outside(pod) and pod.spec.node_name and pod.status.pod_ip]
-    # As long as nothing changes the list stays, in whichever order it was written.
+    # Keep the list in its current order if nothing changed.
     if {node.name: node for node in nodes} == {node.name: node for node in domain.status.nodes}:
         nodes = list(domain.status.nodes)
     enough = len(nodes) >= domain.spec.num_nodes
@@ -36,12 +36,12 @@ def status_of(
 
 
 def without_stale(clique: ComputeDomainClique, nodes: Collection[str]) -> tuple[DaemonInfo, ...]:
-    """The clique's daemons but for those on nodes that have no pod of the domain any more."""
+    """Return the clique's daemons except those on nodes that no longer have a pod of the domain."""
     return tuple(daemon for daemon in clique.daemons if daemon.node_name in nodes)
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod runs and is ready."""
+    """True if the pod is running and ready."""
     return pod.status.phase == "Running" and any(
         condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
     )
@@ -68,5 +68,5 @@ def _from_pod(pod: Pod) -> ComputeDomainNode:
 
 
 def _outside(pod: Pod) -> bool:
-    """Whether the pod's daemon has labelled it as one without a fabric."""
+    """True if the pod's daemon has labelled it as one without a fabric."""
     return pod.metadata.labels.get(CLIQUE_LABEL) == ""

@@ -1,4 +1,4 @@
-"""How the device plugin is set up: its flags, its environment, its config file (api/config/v1)."""
+"""The configuration of the device plugin: flags, environment, config file (api/config/v1)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ DISTRIBUTED, PACKED = "distributed", "packed"
 _MIG, _LISTS, _IDS = "mig-strategy", "device-list-strategy", "device-id-strategy"
 _FILE, _DISABLE, _ENABLE = "device-plugin-config", "dp-disable-healthchecks", "dp-enable-healthchecks"
 _SHARED = ".shared"
-# What NVIDIA's container runtime adds for storage and networks that reach the GPU directly.
+# The variables that NVIDIA's container runtime adds for storage and networks with direct GPU access.
 _STORAGE = {"gdrcopyEnabled": "NVIDIA_GDRCOPY", "gdsEnabled": "NVIDIA_GDS", "mofedEnabled": "NVIDIA_MOFED"}
 _ALL_XIDS = 0
 
@@ -42,7 +42,7 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class Replicated:
-    """A resource each of whose devices several containers may have."""
+    """A resource whose devices several containers may share."""
 
     name: str
     rename: str
@@ -65,11 +65,11 @@ class PluginConfig:
 
     @property
     def cdi(self) -> bool:
-        """Whether devices are passed by CDI."""
+        """True if devices are passed through CDI."""
         return any(strategy.startswith("cdi-") for strategy in self.list_strategies)
 
     def ignores(self, xid: int) -> bool:
-        """Whether a GPU with this error is as good as before."""
+        """True if a GPU stays usable after this error."""
         disabled = self.disabled_xids or {}
         if disabled.get(_ALL_XIDS) is False:
             return False
@@ -77,10 +77,10 @@ class PluginConfig:
 
 
 def parse(values: Mapping[str, str]) -> PluginConfig:
-    """From the values by option; flags come before the config file.
+    """Parse the values of the options. Flags override the config file.
 
     Raises:
-        DriverConfigError: something cannot be.
+        DriverConfigError: a value is invalid.
     """
     file = _read(Path(values[_FILE])) if values.get(_FILE) else {}
     flags = file.get("flags") or {}
@@ -124,7 +124,7 @@ def parse(values: Mapping[str, str]) -> PluginConfig:
 
 
 def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The options from what the chart sets on the plugin's container."""
+    """Return the options that the chart sets on the plugin's container."""
     names = {
         _MIG: "MIG_STRATEGY",
         _LISTS: "DEVICE_LIST_STRATEGY",
@@ -154,7 +154,7 @@ def _one_of(value: str, known: tuple[str, ...], message: str) -> str:
 
 
 def _check_channels(imex: Mapping[str, Any]) -> None:
-    """No simulated node has an IMEX channel (internal/imex/imex.go)."""
+    """Check requested IMEX channels, which no simulated node has (internal/imex/imex.go)."""
     for number in imex.get("channelIDs") or ():
         if imex.get("required"):
             raise DriverConfigError(

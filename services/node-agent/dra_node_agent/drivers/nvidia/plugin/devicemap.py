@@ -1,4 +1,4 @@
-"""Which devices each resource has (internal/rm/device_map.go)."""
+"""The devices of each resource (internal/rm/device_map.go)."""
 
 import dataclasses
 import re
@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.plugin.config import MIXED, NONE, SINGLE, Plu
 
 GPU_RESOURCE = "nvidia.com/gpu"
 
-# The profile of a MIG device that has all compute of its GPU instance.
+# The profile of a MIG device that has the whole compute capacity of its GPU instance.
 _WHOLE_INSTANCE = re.compile(r"\d+g\..+")
 
 
@@ -38,7 +38,7 @@ class Entry:
 
     @property
     def gpu(self) -> Gpu:
-        """The GPU that it is, or is of."""
+        """The GPU, or the parent of the MIG device."""
         return self.device if isinstance(self.device, Gpu) else self.device.parent
 
 
@@ -46,11 +46,11 @@ DeviceMap = dict[str, dict[str, Entry]]
 
 
 def device_map(library: DeviceLibrary, config: PluginConfig) -> DeviceMap:
-    """The devices by resource, then by id.
+    """Return the devices by resource, then by id.
 
     Raises:
         DiscoveryError: NVML failed.
-        DriverConfigError: the MIG devices are not as the strategy wants them.
+        DriverConfigError: the MIG devices do not fit the strategy.
     """
     gpus, migs = library.gpus(), {}
     if config.mig_strategy != NONE:

@@ -1,4 +1,4 @@
-"""Setting NVIDIA's device plugin up on nodes."""
+"""Setup of NVIDIA's device plugin on nodes."""
 
 from contextlib import AbstractAsyncContextManager
 
@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.plugin.plugin import NvidiaPlugins
 
 
 class NvidiaPluginFactory(NvidiaMachines):
-    """The device plugin with its options, to be started on any number of nodes.
+    """The device plugin with its options, which can be started on any number of nodes.
 
     Raises:
         DriverConfigError: an option is wrong.
@@ -27,7 +27,7 @@ class NvidiaPluginFactory(NvidiaMachines):
         self._config = config.parse(options.values)
 
     def device_classes(self) -> list[DeviceClass]:
-        """None: device plugins have no classes."""
+        """Return an empty list: device plugins have no classes."""
         return []
 
     def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[NvidiaPlugins]:

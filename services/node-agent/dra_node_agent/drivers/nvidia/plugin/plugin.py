@@ -1,4 +1,4 @@
-"""The device plugin as it runs on a node: one server for each resource (internal/plugin/server.go)."""
+"""The device plugin on a node: one server for each resource (internal/plugin/server.go)."""
 
 import asyncio
 import contextlib
@@ -176,7 +176,7 @@ class NvidiaPlugins:
         await self._stack.aclose()
 
     async def published(self) -> None:
-        """Wait until the kubelet knows all resources."""
+        """Wait until the kubelet has registered all resources."""
         for server in self.servers:
             await server.registered.wait()
 
@@ -188,7 +188,7 @@ class NvidiaPlugins:
                     await server.changed()
 
     def _mark(self, names: Sequence[str], taint: DeviceTaint) -> bool:
-        """Devices with an XID that counts, or that are lost, are unhealthy until the machine boots."""
+        """Mark devices with a relevant XID, or that are lost, as unhealthy until the machine reboots."""
         harmless = taint.key == taints.XID and self._config.ignores(int(taint.value or 0))
         if harmless or taint.key.endswith("/unmonitored"):
             return False
@@ -197,7 +197,7 @@ class NvidiaPlugins:
         return True
 
     def _watched(self) -> PerGpu:
-        """The devices that are on offer, replicas once."""
+        """Return the published devices, with replicas only once."""
         watched: PerGpu = {}
         for resource in self.resources:
             for entry in resource.entries.values():
@@ -205,7 +205,7 @@ class NvidiaPlugins:
         return watched
 
     def _write_spec(self) -> None:
-        """The CDI file for all devices of the node, by UUID or index."""
+        """Write the CDI file for all devices of the node, by UUID or index."""
         by_index = self._config.id_strategy == INDEX
         devices = tuple(
             CdiDevice(

@@ -1,4 +1,4 @@
-"""Which devices go best together (internal/rm/allocate.go, and go-gpuallocator's best-effort policy)."""
+"""The choice of devices that fit best together (internal/rm/allocate.go, and go-gpuallocator's best-effort policy)."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +7,7 @@ from dra_node_agent.drivers.deviceplugin import AllocationError
 from dra_node_agent.drivers.nvidia.plugin.config import PACKED
 from dra_node_agent.drivers.nvidia.plugin.devicemap import Entry
 
-# Beyond so many sets of GPUs the first that fits is taken.
+# Compare at most this many sets of GPUs.
 _MOST_SETS = 20_000
 _CROSS_CPU, _SAME_CPU, _SAME_ROOT = 10, 20, 30
 
@@ -15,7 +15,7 @@ _CROSS_CPU, _SAME_CPU, _SAME_ROOT = 10, 20, 30
 def preferred(
     entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int, policy: str
 ) -> list[str]:
-    """``size`` of the available ids, the required ones among them.
+    """Return ``size`` of the available ids, including the required ones.
 
     Raises:
         AllocationError: there are not enough.
@@ -29,7 +29,7 @@ def preferred(
 def _aligned(
     entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int
 ) -> list[str]:
-    """Whole GPUs that are close to each other."""
+    """Choose whole GPUs that are close to each other."""
     must = [id_ for id_ in required if id_ in entries]
     rest = sorted((id_ for id_ in available if id_ not in must), key=lambda id_: int(entries[id_].index))
     needed = size - len(must)
@@ -53,7 +53,7 @@ def _link(one: Entry, other: Entry) -> int:
 def _greedy(
     entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int, policy: str
 ) -> list[str]:
-    """Replicas and MIG devices, one at a time: from the GPU with the fewest taken, or with the most."""
+    """Choose replicas and MIG devices one at a time, from the GPU with the fewest or with the most in use."""
     candidates = [id_ for id_ in available if id_ not in required]
     needed = size - len(required)
     if len(candidates) < needed:

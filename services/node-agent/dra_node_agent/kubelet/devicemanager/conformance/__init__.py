@@ -1,6 +1,6 @@
-"""Answers to recorded worlds of the kubelet's device manager, and whether two answers agree.
+"""Answers for recorded worlds of the kubelet's device manager, and their comparison.
 
-Where the real code walks a Go map, a case has several outcomes; ours is one of them.
+If the real code iterates over a Go map, a case has several outcomes. Ours is one of them.
 """
 
 from dra_node_agent.kubelet.devicemanager.conformance.answers import answer

@@ -1,4 +1,4 @@
-"""Single questions to the manager: which devices, what a container gets, what a node shows."""
+"""Single questions to the manager: chosen devices, a container's options, a node's resources."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _POD, _CONTAINER = "pod", "c"
 
 
 async def devices_to_allocate(given: JsonObject) -> JsonObject:
-    """Which ids one container gets of one resource."""
+    """Return the ids that one container gets of one resource."""
     with worlds.directory() as directory:
         world = World(directory, lambda _pod, _container: given["affinityHint"])
         world.sources_ready = given["sourcesReady"]
@@ -72,7 +72,7 @@ def _fill(world: World, given: JsonObject, plugin: RecordedPlugin) -> None:
 
 
 async def run_container_options(given: JsonObject) -> JsonObject:
-    """Several responses of one container merged."""
+    """Merge several responses for one container."""
     pod_devices = PodDevices()
     for one in given["responses"]:
         allocation = Allocation({-1: ("d",)}, worlds.response(one["response"]))
@@ -81,7 +81,7 @@ async def run_container_options(given: JsonObject) -> JsonObject:
 
 
 async def update_plugin_resources(given: JsonObject) -> JsonObject:
-    """The node's allocatable for one pod's admission."""
+    """Return the node's allocatable resources during the admission of one pod."""
     with worlds.directory() as directory:
         world = World(directory)
         for one in given["podDevices"]:

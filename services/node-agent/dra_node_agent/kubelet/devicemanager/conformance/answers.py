@@ -1,4 +1,4 @@
-"""Who answers which kind of case."""
+"""The functions for each kind of case."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -35,11 +35,11 @@ _KINDS: dict[str, Answerer] = {
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
-    """What we say to a case's input, which names its ``kind``.
+    """Return our answer to a case, which names its ``kind``.
 
     Raises:
-        KeyError: something is missing in the case.
-        ValueError: there is no such kind.
+        KeyError: the case is incomplete.
+        ValueError: the kind is unknown.
     """
     kind = case["kind"]
     if kind not in _KINDS:

@@ -1,4 +1,4 @@
-"""The checkpoint, written and read."""
+"""Writing and reading of the checkpoint."""
 
 import base64
 from typing import Any
@@ -23,7 +23,7 @@ from dra_node_agent.kubelet.devicemanager.types import Device
 
 
 async def write(given: JsonObject) -> JsonObject:
-    """A checkpoint of a manager, and what the next life reads in it."""
+    """Return a manager's checkpoint, and the state that the next kubelet reads from it."""
     with worlds.directory() as directory:
         world = World(directory)
         for one in given["podDevices"]:
@@ -39,7 +39,7 @@ async def write(given: JsonObject) -> JsonObject:
 
 
 async def read(given: JsonObject) -> JsonObject:
-    """What a manager reads in a file."""
+    """Return the state that a manager reads from a file."""
     with worlds.directory() as directory:
         world = World(directory)
         if given["file"] is None:
@@ -91,7 +91,7 @@ def _file(content: bytes) -> dict[str, Any]:
 
 
 def text_facts(content: bytes) -> JsonObject:
-    """The checksum that a file should have, and what it is of; nothing for a file that can't be read."""
+    """Return the checksum that a file should have, and the text that it covers. Empty for an unreadable file."""
     try:
         data, _ = parse(content)
     except CheckpointError:
@@ -100,7 +100,7 @@ def text_facts(content: bytes) -> JsonObject:
 
 
 def decoded_entries(raw: list[JsonObject] | None) -> list[JsonObject] | None:
-    """The entries of a file with their responses decoded, as a map's order in a message says nothing."""
+    """Return the entries of a file with decoded responses, because the order of a message's map is random."""
     if raw is None:
         return None
     return [{**entry, "AllocResp": worlds.response_json(_response(entry["AllocResp"]))} for entry in raw]

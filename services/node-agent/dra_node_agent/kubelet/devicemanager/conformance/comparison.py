@@ -1,4 +1,4 @@
-"""Whether our answer says what the real code answered, kind by kind."""
+"""Comparison of our answers with those of the real code, for each kind."""
 
 import re
 from collections.abc import Callable
@@ -11,13 +11,13 @@ from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decoded
 
 _STOPPED = re.compile(r"endpoint .* has been stopped")
 _NUMBER = re.compile(r"\d+")
-# Lists whose order is the real one; all others are made from sets.
+# Lists whose order is significant. All others are made from sets.
 _IN_ORDER = frozenset(("steps", "containers", "hints", "pod"))
 _CAN_BE_MISSING = frozenset(("health", "error", "readError"))
 
 
 def agrees(ours: JsonObject, recorded: JsonObject) -> bool:
-    """Whether the answer to a case is the recorded one, or one of them."""
+    """True if the answer to a case is the recorded one, or one of several."""
     actual = ours.get("actual")
     if not isinstance(actual, dict):
         return False
@@ -30,14 +30,14 @@ def _same(ours: JsonObject, recorded: JsonObject) -> bool:
 
 
 def _canonical(value: Any, key: str = "") -> Any:
-    """The value with unordered lists sorted, and without what says nothing."""
+    """Return the value with unordered lists sorted, and without meaningless entries."""
     if isinstance(value, dict):
         found = {name: _canonical(one, name) for name, one in value.items()}
         return {name: one for name, one in found.items() if one is not None or name not in _CAN_BE_MISSING}
     if isinstance(value, list):
         items = [_canonical(one) for one in value]
         if key == "calls":
-            # Their order is real within a resource alone.
+            # Their order is only significant within a resource.
             return sorted(items, key=lambda call: str(call["resource"]))
         return items if key in _IN_ORDER else sorted(items, key=_text)
     return _STOPPED.sub("endpoint has been stopped", value) if isinstance(value, str) else value
@@ -47,7 +47,7 @@ def _text(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-# Which devices
+# Chosen devices
 
 
 def _devices_to_allocate(ours: JsonObject, recorded: JsonObject) -> bool:
@@ -82,19 +82,19 @@ def _steps(ours: JsonObject, recorded: JsonObject) -> bool:
         return True
     if recorded.get("variantsComplete", True):
         return False
-    # A sample of the outcomes: ours must be sound in itself, and fail for reasons that were seen.
+    # The variants are a sample of the outcomes. Ours must be consistent, and fail only for recorded reasons.
     seen = {reason for variant in variants for reason in _reasons(variant)}
     return len(found) == len(variants[0]) and _reasons(found) <= seen and _is_sound(found)
 
 
 def _reasons(steps: Any) -> set[str]:
-    """The errors, whatever their numbers."""
+    """Return the errors with numbers replaced."""
     errors = (one.get("error") for step in steps for one in step.get("containers", ()))
     return {_NUMBER.sub("N", error) for error in errors if error is not None}
 
 
 def _is_sound(steps: Any) -> bool:
-    """Whether no device is held by two pods, and everything that is held is allocated."""
+    """True if no device is held by two pods, and everything that is held is allocated."""
     for step in steps:
         holders: dict[tuple[str, str], str] = {}
         for entry in step["podDevices"]:
@@ -116,11 +116,11 @@ def _course(ours: JsonObject, recorded: JsonObject) -> bool:
 
 def _step_agrees(ours: JsonObject, recorded: JsonObject) -> bool:
     ours, recorded = dict(ours), dict(recorded)
-    # A deadline is waited for; a busy machine explains any longer wait.
+    # A deadline was awaited. A busy machine explains any longer wait.
     if ours.pop("seconds", 0) < recorded.pop("seconds", 0):
         return False
     held, wanted = ours.pop("getDevices", None), recorded.pop("getDevices", None)
-    # Containers that hold nothing may be named or not.
+    # Containers without devices may be listed or not.
     if wanted is not None and _held_devices(held or {}) != _held_devices(wanted):
         return False
     for key in ("containerStatuses", "initContainerStatuses"):
@@ -168,7 +168,7 @@ def _checkpoint_read(ours: JsonObject, recorded: JsonObject) -> bool:
     return same_text and _restored(ours, recorded)
 
 
-# What users know by heart; other texts are those of Go's decoder.
+# Well-known texts. Others are those of Go's decoder.
 _EXACT_ERRORS = (None, "checkpoint is corrupted", "checkpoint is not found")
 
 

@@ -1,4 +1,4 @@
-"""Courses of events: capacity, and what the pods' resources show."""
+"""Courses of events: capacity, and the resources shown for pods."""
 
 import orjson
 from dra_shared.api.container import ContainerStatus, ResourceHealth, ResourceStatus
@@ -14,7 +14,7 @@ from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 
 
 async def capacity(given: JsonObject) -> JsonObject:
-    """Plugins and devices that come and go, on a fake clock."""
+    """Add and remove plugins and devices on a fake clock."""
     with worlds.directory() as directory:
         course = _Capacity(directory)
         resources = sorted({step["resource"] for step in given["steps"] if "resource" in step})
@@ -23,7 +23,7 @@ async def capacity(given: JsonObject) -> JsonObject:
 
 class _Capacity(World):
     async def step(self, step: JsonObject, resources: list[str]) -> JsonObject:
-        """What is there after one step."""
+        """Return the state after one step."""
         found = await self._happen(step)
         manager = self.manager
         return {
@@ -66,7 +66,7 @@ class _Capacity(World):
 
 
 async def plugin_step(manager: DeviceManager, resource: str, step: JsonObject) -> JsonObject:
-    """A plugin connects, disconnects or sends a list."""
+    """Connect or disconnect a plugin, or send a list."""
     if step["op"] == "connect":
         await manager.plugin_connected(resource, RecordedPlugin(resource))
         return {"error": None}
@@ -80,7 +80,7 @@ async def plugin_step(manager: DeviceManager, resource: str, step: JsonObject) -
 
 
 async def capacity_json(manager: DeviceManager) -> JsonObject:
-    """The node's devices, and what the manager knows afterwards."""
+    """Return the node's devices, and the manager's state afterwards."""
     found = await manager.get_capacity()
     return {
         "capacity": dict(found.capacity),
@@ -95,7 +95,7 @@ async def capacity_json(manager: DeviceManager) -> JsonObject:
 
 
 async def pod_resources(given: JsonObject) -> JsonObject:
-    """What monitoring and the pods' statuses show."""
+    """Return the devices shown to monitoring and in pods' statuses."""
     with worlds.directory() as directory:
         course = _PodResources(directory)
         return {"steps": [await course.step(step) for step in given["steps"]]}
@@ -103,7 +103,7 @@ async def pod_resources(given: JsonObject) -> JsonObject:
 
 class _PodResources(World):
     async def step(self, step: JsonObject) -> JsonObject:
-        """What is there after one step."""
+        """Return the state after one step."""
         self.health_updates.clear()
         found = await self._happen(step)
         manager = self.manager
@@ -136,7 +136,7 @@ class _PodResources(World):
     def _status(self, step: JsonObject) -> JsonObject:
         pod = Pod(metadata=ObjectMeta(name="p", uid=step["podUID"]))
         given = tuple(_status(raw) for raw in step["containerStatuses"])
-        # An init container of the same name: the health of its devices is not reported.
+        # An init container with the same name: the health of its devices is not reported.
         status = PodStatus(
             container_statuses=given, init_container_statuses=(ContainerStatus(name=given[0].name),)
         )

@@ -9,7 +9,7 @@ from dra_node_agent.kubelet.devicemanager.topologyhints import Hints
 
 
 async def topology_hints(given: JsonObject) -> JsonObject:
-    """Hints of one world."""
+    """Return the hints of one world."""
     with worlds.directory() as directory:
         world = World(directory)
         manager, state, machine = world.manager, world.manager.state, given["numaNodes"]

@@ -14,7 +14,7 @@ from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOption
 
 
 async def pods(given: JsonObject) -> JsonObject:
-    """Pods through Allocate, as admission does it."""
+    """Run pods through Allocate as admission does."""
     with worlds.directory() as directory:
         world = World(directory, worlds.affinities(given["pods"]))
         plugins = [await _connect(world, resource) for resource in given["resources"]]
@@ -23,7 +23,7 @@ async def pods(given: JsonObject) -> JsonObject:
 
 
 async def restart(given: JsonObject) -> JsonObject:
-    """The kubelet restarts in the middle of pods' lives."""
+    """Restart the kubelet during pods' lives."""
     with worlds.directory() as directory:
         world = World(directory, worlds.affinities(given["pods"]))
         options = PluginOptions(get_preferred_allocation_available=True)
@@ -51,7 +51,7 @@ async def _connect(world: World, resource: JsonObject) -> RecordedPlugin:
 
 
 class _Pods:
-    """Pods that come, start and go."""
+    """Pods that are created, started and deleted."""
 
     def __init__(self, world: World, raw: Sequence[JsonObject], plugins: Sequence[RecordedPlugin]) -> None:
         self.world = world
@@ -59,12 +59,12 @@ class _Pods:
         self.plugins = plugins
 
     async def step(self, step: JsonObject) -> JsonObject:
-        """What happened at one step."""
+        """Return the events of one step."""
         found = await self.happen(step)
         return {**found, **worlds.state_json(self.world.manager)}
 
     async def happen(self, step: JsonObject) -> JsonObject:
-        """Do it."""
+        """Perform the step."""
         operation = step["op"]
         if operation == "admit":
             return {"containers": await self._admit(self.pods[step["pod"]])}

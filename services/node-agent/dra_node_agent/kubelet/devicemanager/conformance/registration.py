@@ -23,14 +23,14 @@ from dra_node_agent.kubelet.dra.wire import CallError
 
 _RESOURCE = "example.com/gpu"
 _CODE, _DESC = "rpc error: code = ", " desc = "
-# How much faster than real time the kubelet's time runs: nothing has to wait for a dial's ten seconds.
+# The speed of the kubelet's clock relative to real time, so that nothing waits for a dial's ten seconds.
 _HASTE = 4
-# A stream that ends while a list is under way leaves a list that never arrives: then what is there counts.
+# If a stream ends during a list, the list never arrives. After this many seconds the current state counts.
 _LONGEST_WAIT = 5.0
 
 
 class _HastyClock(SystemClock):
-    """The machine's time, but faster."""
+    """The machine's time at a higher speed."""
 
     def monotonic(self) -> float:
         return super().monotonic() * _HASTE
@@ -43,7 +43,7 @@ class _HastyClock(SystemClock):
 
 
 class _Handler:
-    """Hands on to the manager of the moment, and counts the lists."""
+    """Forwards to the current manager, and counts the lists."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -61,10 +61,10 @@ class _Handler:
 
 
 async def register(given: JsonObject) -> JsonObject:
-    """One registration over a real socket."""
+    """Run one registration over a real socket."""
     with worlds.directory() as parent:
         socket = parent / "device-plugins" / "p.sock"
-        # Only the dial of a socket without a server takes all of its ten seconds: that alone is sped up.
+        # Only a dial to a socket without a server takes its full ten seconds, so only that is sped up.
         clock = SystemClock() if given["endpoint"] == socket.name else _HastyClock()
         world = World(socket.parent, clock=clock)
         server = RegistrationServer(str(world.directory / SOCKET), world.manager, world.clock)
@@ -86,7 +86,7 @@ def _grpc_error(error: CallError) -> JsonObject:
 
 
 async def validate_plugin(given: JsonObject) -> JsonObject:
-    """A plugin that the plugin watcher has found."""
+    """Validate a plugin that the plugin watcher has found."""
     with worlds.directory() as directory:
         server = RegistrationServer(str(directory / SOCKET), World(directory).manager, _HastyClock())
         try:
@@ -97,7 +97,7 @@ async def validate_plugin(given: JsonObject) -> JsonObject:
 
 
 async def socket_path(given: JsonObject) -> JsonObject:
-    """The path of the socket for registration."""
+    """Return the error for the path of the registration socket."""
     with worlds.directory() as directory:
         try:
             RegistrationServer(given["path"], World(directory).manager, _HastyClock())
@@ -107,7 +107,7 @@ async def socket_path(given: JsonObject) -> JsonObject:
 
 
 async def admission(given: JsonObject) -> JsonObject:
-    """What becomes of a pod whose devices could not be allocated."""
+    """Return the result of admission for a pod whose devices could not be allocated."""
 
     async def allocate(_pod: Pod, _container: Container) -> None:
         if given["allocateError"] is not None:
@@ -121,7 +121,7 @@ async def admission(given: JsonObject) -> JsonObject:
 
 
 async def course(given: JsonObject) -> JsonObject:
-    """Plugins that come and go, and a kubelet that restarts."""
+    """Run a course of plugins that connect and disconnect, and of a kubelet that restarts."""
     with worlds.directory() as parent:
         running = _Course(parent / "device-plugins")
         await running.start()
@@ -139,19 +139,19 @@ class _Course:
         self._plugins: dict[str, StubPlugin] = {}
 
     async def start(self) -> None:
-        """The kubelet runs, in a directory that holds other things, too."""
+        """Start the kubelet's server in a directory that also contains other things."""
         await self._server.start()
         (self._world.directory / "regular-file").touch()
         (self._world.directory / "a-directory").mkdir()
 
     async def stop(self) -> None:
-        """End everything."""
+        """Stop everything."""
         await self._server.stop()
         for plugin in self._plugins.values():
             await plugin.stop()
 
     async def step(self, step: JsonObject) -> JsonObject:
-        """What is there when all that follows from a step has happened."""
+        """Return the state after all effects of a step."""
         for plugin in self._plugins.values():
             plugin.calls.clear()
         found = await self._happen(step)
@@ -254,7 +254,7 @@ class _Course:
         return RegistrationServer(str(self._world.directory / SOCKET), self._handler, self._world.clock)
 
     async def _settle(self) -> None:
-        """Wait until every list has arrived, and neither side has a stream that the other has not."""
+        """Wait until every list has arrived, and neither side has a stream that the other side lacks."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._until_settled(), _LONGEST_WAIT)
 

@@ -1,4 +1,4 @@
-"""Worlds of recorded cases: devices, pods, plugins that answer as recorded, and a manager in a directory of its own."""
+"""Worlds of recorded cases: devices, pods, plugins with recorded answers, and a manager in its own directory."""
 
 import contextlib
 import tempfile
@@ -31,18 +31,18 @@ from dra_node_agent.kubelet.devicemanager.types import (
 
 
 def device(raw: JsonObject) -> Device:
-    """A device of a case."""
+    """Decode a device of a case."""
     nodes = raw["numaNodes"]
     return Device(raw["id"], raw["health"], None if nodes is None else tuple(nodes))
 
 
 def devices(raw: Iterable[JsonObject]) -> list[Device]:
-    """Devices of a case."""
+    """Decode devices of a case."""
     return [device(one) for one in raw]
 
 
 def pod(raw: JsonObject) -> Pod:
-    """A pod of a case."""
+    """Decode a pod of a case."""
     mappings = tuple(
         ContainerExtendedResourceRequest(container_name=one["name"], resource_name=resource, request_name="r")
         for one in raw["containers"]
@@ -72,7 +72,7 @@ def _container(raw: JsonObject) -> Container:
 
 
 def affinities(pods: Iterable[JsonObject]) -> Callable[[str, str], Collection[int] | None]:
-    """The NUMA affinity of each container."""
+    """Return a function for the NUMA affinity of each container."""
     known = {
         (one["uid"], container["name"]): container.get("affinityHint")
         for one in pods
@@ -82,7 +82,7 @@ def affinities(pods: Iterable[JsonObject]) -> Callable[[str, str], Collection[in
 
 
 def response(raw: JsonObject | None) -> pb.ContainerAllocateResponse:
-    """The message of a plugin's answer for a container."""
+    """Decode a plugin's answer for a container."""
     raw = raw or {}
     return pb.ContainerAllocateResponse(
         envs=raw.get("envs") or {},
@@ -106,7 +106,7 @@ def response(raw: JsonObject | None) -> pb.ContainerAllocateResponse:
 
 
 def response_json(message: pb.ContainerAllocateResponse) -> JsonObject:
-    """A plugin's answer for a container, as cases have it."""
+    """Encode a plugin's answer for a container in the form of cases."""
     return {
         "envs": dict(message.envs),
         "mounts": [
@@ -127,7 +127,7 @@ def response_json(message: pb.ContainerAllocateResponse) -> JsonObject:
 
 
 def options_json(options: DeviceRunContainerOptions | None) -> JsonObject | None:
-    """What a container gets, as cases have it."""
+    """Encode the options of a container in the form of cases."""
     if options is None:
         return None
     return {
@@ -158,7 +158,7 @@ def options_json(options: DeviceRunContainerOptions | None) -> JsonObject | None
 
 
 def instances_json(found: Instances | None) -> JsonObject | None:
-    """Devices by resource and id, as cases have them."""
+    """Encode devices by resource and id in the form of cases."""
     if found is None:
         return None
     return {
@@ -175,12 +175,12 @@ def instances_json(found: Instances | None) -> JsonObject | None:
 
 
 def sets_json(sets: Mapping[str, Collection[str]]) -> JsonObject:
-    """Ids by resource."""
+    """Encode ids by resource."""
     return {resource: sorted(ids) for resource, ids in sets.items()}
 
 
 def state_json(manager: DeviceManager) -> JsonObject:
-    """Who holds what."""
+    """Encode the holders of devices."""
     held = [
         {
             "podUID": pod_uid,
@@ -195,7 +195,7 @@ def state_json(manager: DeviceManager) -> JsonObject:
 
 
 def hold(manager: DeviceManager, raw: JsonObject) -> None:
-    """A container holds devices; nothing is written."""
+    """Record that a container holds devices, without writing anything."""
     by_node = raw.get("deviceIDsPerNUMANode")
     if by_node is None:
         by_node = {"-1": raw["deviceIDs"]}
@@ -208,7 +208,7 @@ def hold(manager: DeviceManager, raw: JsonObject) -> None:
 
 
 def plugin_response(resource: str, ids: Iterable[str]) -> pb.ContainerAllocateResponse:
-    """What the plugins of the recorded worlds answer to Allocate."""
+    """Return the answer of the recorded worlds' plugins to Allocate."""
     chosen, name = sorted(ids), resource.rpartition("/")[2]
     paths = [f"/dev/{name}{id_}" for id_ in chosen]
     return pb.ContainerAllocateResponse(
@@ -229,7 +229,7 @@ def plugin_response(resource: str, ids: Iterable[str]) -> pb.ContainerAllocateRe
 def preferred_answer(
     kind: str, available: Sequence[str], must: Sequence[str], size: int, known: Collection[str]
 ) -> list[list[str]]:
-    """What the plugins of the recorded worlds answer to GetPreferredAllocation, one list for each container."""
+    """Return the answer of the recorded worlds' plugins to GetPreferredAllocation, one list for each container."""
     others = [id_ for id_ in available if id_ not in must]
     missing = max(size - len(must), 0)
     answers: dict[str, list[list[str]]] = {
@@ -249,7 +249,7 @@ def preferred_answer(
 
 @dataclass
 class RecordedPlugin:
-    """A plugin of a recorded world; ``calls`` has what it was asked."""
+    """A plugin of a recorded world. ``calls`` are the received calls."""
 
     resource: str
     options: PluginOptions = field(default_factory=PluginOptions)
@@ -303,7 +303,7 @@ def _failed(call: JsonObject, code: str, message: str) -> DeviceError:
 
 @dataclass
 class World:
-    """A manager and what it asks the kubelet: both may change in a course."""
+    """A manager and the kubelet's state that it reads. Both may change during a course."""
 
     directory: Path
     affinity: Callable[[str, str], Collection[int] | None] = lambda _pod, _container: None
@@ -317,7 +317,7 @@ class World:
         self.manager = self.new_manager()
 
     def new_manager(self) -> DeviceManager:
-        """A manager as after a start of the kubelet."""
+        """Return a manager as after a start of the kubelet."""
         around = Surroundings(
             active_pods=lambda: tuple(self.active),
             sources_ready=lambda: self.sources_ready,
@@ -329,6 +329,6 @@ class World:
 
 @contextlib.contextmanager
 def directory() -> Iterator[Path]:
-    """A directory for device plugins that is gone afterwards."""
+    """Yield a temporary directory for device plugins."""
     with tempfile.TemporaryDirectory(prefix="dralab-", dir="/tmp") as path:
         yield Path(path)

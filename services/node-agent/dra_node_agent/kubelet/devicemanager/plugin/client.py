@@ -15,7 +15,8 @@ from dra_node_agent.kubelet.dra import wire
 
 _SERVICE = "/v1beta1.DevicePlugin"
 _DIAL_TIMEOUT = 10.0
-# KubeletPreStartContainerRPCTimeoutInSecs: a plugin may reset a device meanwhile. Other calls take what they take.
+# KubeletPreStartContainerRPCTimeoutInSecs: a plugin may reset a device during the call. Other calls have no
+# timeout.
 _PRE_START_TIMEOUT = 30.0
 
 _log = logger(__name__)
@@ -24,7 +25,7 @@ M = TypeVar("M", bound=Message)
 
 
 class ClientHandler(Protocol):
-    """What learns of plugins: the device manager."""
+    """Receives the reports of plugins: the device manager."""
 
     async def plugin_connected(self, resource: str, plugin: DevicePlugin, /) -> None: ...
 
@@ -34,7 +35,7 @@ class ClientHandler(Protocol):
 
 
 class PluginClient:
-    """Calls the plugin for ``resource`` at ``socket``, and follows its devices."""
+    """Calls the plugin for ``resource`` at ``socket``, and watches its devices."""
 
     def __init__(self, resource: str, socket: str, handler: ClientHandler, clock: Clock) -> None:
         self.resource = resource
@@ -44,7 +45,7 @@ class PluginClient:
         self._channel: aio.Channel | None = None
 
     async def connect(self) -> None:
-        """Connect, and introduce the plugin to the handler.
+        """Connect, and report the plugin to the handler.
 
         Raises:
             DeviceError: it does not answer.
@@ -69,11 +70,11 @@ class PluginClient:
 
     @property
     def connected(self) -> bool:
-        """Whether the plugin can be called."""
+        """True if the plugin can be called."""
         return self._channel is not None
 
     async def run(self) -> None:
-        """Hand each of the plugin's lists on, until the stream ends."""
+        """Pass each of the plugin's lists to the handler until the stream ends."""
         channel = self._channel
         if channel is None:
             return
@@ -86,7 +87,7 @@ class PluginClient:
             _log.info("list of devices has ended", resource=self.resource, error=str(error))
 
     async def disconnect(self) -> None:
-        """End the connection, and tell the handler that the resource has no plugin."""
+        """Close the connection, and report to the handler that the resource has no plugin."""
         channel, self._channel = self._channel, None
         self._handler.plugin_disconnected(self.resource)
         if channel is not None:
@@ -95,14 +96,14 @@ class PluginClient:
     # Calls
 
     async def get_options(self) -> PluginOptions:
-        """GetDevicePluginOptions."""
+        """Call GetDevicePluginOptions."""
         answer = await self._call("GetDevicePluginOptions", pb.Empty(), pb.DevicePluginOptions)
         return PluginOptions(answer.pre_start_required, answer.get_preferred_allocation_available)
 
     async def get_preferred_allocation(
         self, available: Collection[str], must_include: Collection[str], size: int
     ) -> Sequence[Sequence[str]]:
-        """GetPreferredAllocation."""
+        """Call GetPreferredAllocation."""
         wanted = pb.ContainerPreferredAllocationRequest(
             available_deviceIDs=available, must_include_deviceIDs=must_include, allocation_size=size
         )
@@ -111,14 +112,14 @@ class PluginClient:
         return [list(container.deviceIDs) for container in answer.container_responses]
 
     async def allocate(self, devices: Collection[str]) -> Sequence[pb.ContainerAllocateResponse]:
-        """Allocate."""
+        """Call Allocate."""
         wanted = pb.ContainerAllocateRequest(devices_ids=devices)
         request = pb.AllocateRequest(container_requests=[wanted])
         answer = await self._call("Allocate", request, pb.AllocateResponse)
         return list(answer.container_responses)
 
     async def pre_start_container(self, devices: Collection[str]) -> None:
-        """PreStartContainer."""
+        """Call PreStartContainer."""
         request = pb.PreStartContainerRequest(devices_ids=devices)
         await self._call("PreStartContainer", request, pb.PreStartContainerResponse, _PRE_START_TIMEOUT)
 
@@ -130,7 +131,7 @@ class PluginClient:
         except wire.CallError as error:
             raise DeviceError(str(error)) from error
         except aio.UsageError as error:
-            # The plugin left while it was called.
+            # The plugin disconnected during the call.
             raise DeviceError(
                 "rpc error: code = Canceled desc = grpc: the client connection is closing"
             ) from error

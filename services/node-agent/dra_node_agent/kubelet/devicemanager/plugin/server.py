@@ -1,9 +1,8 @@
 """``device-plugins/kubelet.sock``, where plugins register.
 
-Mirrors pkg/kubelet/cm/devicemanager/plugin/v1beta1/{server,handler}.go.
-
-The kubelet keeps one client for each resource. As upstream, a second registration leaves the first plugin's stream
-running: its lists still count, and its end disconnects the second.
+Mirrors pkg/kubelet/cm/devicemanager/plugin/v1beta1/{server,handler}.go. The kubelet keeps one client for
+each resource. As upstream, a second registration leaves the first plugin's stream running: its lists still
+count, and its end disconnects the second.
 """
 
 import contextlib
@@ -60,17 +59,17 @@ class RegistrationServer:
 
     @property
     def streams(self) -> int:
-        """How many plugins' lists are followed; none of a plugin that is being disconnected."""
+        """The number of plugins whose lists are followed, except those being disconnected."""
         return sum(client.connected for client in self._following)
 
     async def start(self, watcher: DirectoryWatcher | None = None) -> None:
-        """Remove the sockets of the last life, which tells plugins to register again, and listen.
+        """Remove the previous kubelet's sockets, which makes plugins register again, and listen.
 
-        With a ``watcher`` there is no socket until the first plugin has made its own: of thousands of nodes few have
-        a device plugin.
+        With a ``watcher``, the socket is created only once the first plugin has created its own, because few
+        of thousands of nodes have a device plugin.
 
         Raises:
-            OSError: the directory can't be made.
+            OSError: the directory cannot be created.
         """
         self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         _clean(self.directory)
@@ -87,7 +86,7 @@ class RegistrationServer:
 
     async def _open(self) -> None:
         self._opened = True
-        # Next to the directory: what lies in it is plugins' and the kubelet's known files.
+        # Put it next to the directory, which only contains plugins' files and known files of the kubelet.
         behind = self.directory.with_name(f".{self.directory.name}.sock")
         server = self._server = OnDemandServer(Path(self._socket_path), behind, self._add)
         try:
@@ -120,7 +119,7 @@ class RegistrationServer:
     # Register, on kubelet.sock
 
     async def register_request(self, version: str, resource: str, endpoint: str) -> None:
-        """A plugin has called Register; raises DeviceError."""
+        """Handle a Register call. Raises DeviceError."""
         REGISTRATIONS.labels(resource).inc()
         _log.info("device plugin registers", resource=resource, endpoint=endpoint)
         if version != VERSION:
@@ -132,16 +131,16 @@ class RegistrationServer:
             raise DeviceError(f"the ResourceName {go_quote(resource)} is invalid")
         await self._connect(resource, self._socket(endpoint))
 
-    # The plugin watcher's handler of type DevicePlugin
+    # The plugin watcher's handler for the type DevicePlugin
 
     def plugin_handler(self) -> "RegistrationServer":
-        """The handler; a file in the directory says that it is not where plugins belong any more."""
+        """Return the handler. A file in the directory says that plugins should no longer register there."""
         self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         (self.directory / "DEPRECATION").touch()
         return self
 
     def validate(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Whether the plugin can be used; raises DeviceError."""
+        """Check that the plugin can be used. Raises DeviceError."""
         if VERSION not in versions:
             raise DeviceError(
                 f"manager version, {VERSION}, is not among plugin supported versions [{' '.join(versions)}]"
@@ -152,11 +151,11 @@ class RegistrationServer:
             )
 
     async def register(self, name: str, endpoint: str, versions: Sequence[str]) -> None:
-        """Use the plugin; raises DeviceError."""
+        """Use the plugin. Raises DeviceError."""
         await self._connect(name, endpoint)
 
     async def deregister(self, name: str, endpoint: str) -> None:
-        """The plugin's socket is gone."""
+        """Disconnect a plugin whose socket was removed."""
         client = self._clients.get(name)
         if client is not None:
             await self._disconnect(name, client)
@@ -168,7 +167,7 @@ class RegistrationServer:
         try:
             await client.connect()
         except BaseException:
-            # Also a client that was good until then is forgotten.
+            # A client that worked until then is dropped, too.
             self._clients.pop(resource, None)
             raise
         self._following.append(client)
@@ -184,7 +183,7 @@ class RegistrationServer:
             await self._disconnect(resource, current)
 
     def _socket(self, endpoint: str) -> str:
-        # As filepath.Join: an absolute path begins in the directory, too.
+        # Like filepath.Join: an absolute path starts in the directory, too.
         return os.path.normpath(f"{self.directory}/{endpoint}")
 
     async def _disconnect(self, resource: str, client: PluginClient) -> None:

@@ -1,4 +1,4 @@
-"""A device plugin that does what it is asked to, for trials (pkg/kubelet/cm/devicemanager/plugin/v1beta1/stub.go)."""
+"""A device plugin with configurable behaviour for tests (pkg/kubelet/cm/devicemanager/plugin/v1beta1/stub.go)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from dra_node_agent.kubelet.devicemanager.types import Device
 from dra_node_agent.kubelet.dra import wire
 
 Responder = Callable[[str, Sequence[str]], pb.ContainerAllocateResponse]
-"""The answer to Allocate for a resource and device ids."""
+"""Returns the answer to Allocate for a resource and device ids."""
 
 
 class StreamFailure(Exception):
@@ -24,7 +24,7 @@ class StreamFailure(Exception):
 
 
 class StubPlugin(pb_grpc.DevicePluginServicer):
-    """Serves one resource on ``socket``. ``calls`` has the methods that the kubelet called."""
+    """Serves one resource on ``socket``. ``calls`` are the methods that the kubelet called."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         await self._idle.wait()
 
     async def register(self, kubelet_socket: Path, version: str = "v1beta1", endpoint: str = "") -> None:
-        """Register with the kubelet; raises CallError."""
+        """Register with the kubelet. Raises CallError."""
         request = pb.RegisterRequest(
             version=version, endpoint=endpoint or self.socket.name, resource_name=self.resource
         )
@@ -78,15 +78,15 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         self._lists.put_nowait(list(devices))
 
     def end_stream(self, *, failure: bool = False) -> None:
-        """End the stream after what was sent."""
+        """End the stream after everything sent so far."""
         self._lists.put_nowait(StreamFailure() if failure else None)
 
     @property
     def waiting(self) -> int:
-        """Lists that no stream has taken yet."""
+        """The number of lists that no stream has sent yet."""
         return self._lists.qsize()
 
-    # Served
+    # gRPC methods
 
     async def GetDevicePluginOptions(self, request: Any, context: Any) -> pb.DevicePluginOptions:
         self.calls.append("GetDevicePluginOptions")
@@ -133,7 +133,7 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
 
 
 class _Watched(registration_v1_pb2_grpc.RegistrationServicer):
-    """What the plugin watcher asks, if the socket lies in ``plugins_registry``."""
+    """The registration service for the plugin watcher, if the socket is in ``plugins_registry``."""
 
     def __init__(self, plugin: StubPlugin) -> None:
         self._plugin = plugin
