@@ -96,7 +96,7 @@ async def test_the_token_of_the_pod_is_read_again(tmp_path: Path, monkeypatch: p
     access = Access("http://api", "first", token_file=file)
     monkeypatch.setattr(program, "in_cluster", lambda: access)
     options = program.option_parser("d", {"NODE_NAME": "a"}).parse_args([])
-    async with program.surroundings("d", options, clock) as found:
+    async with program.open_surroundings("d", options, clock) as found:
         file.write_text("second\n")
         await clock.advance(61)
         assert found.client._headers["authorization"] == "Bearer second"

@@ -38,13 +38,13 @@ class _Events:
         self.none = False
 
     @contextlib.contextmanager
-    def following(self, driver: str, node: str, changed: Any, deleted: Any) -> Iterator[None]:
+    def follow(self, driver: str, node: str, changed: Any, deleted: Any) -> Iterator[None]:
         assert driver == "gpu.example.com"
         self.changed, self.deleted = changed, deleted
         self.followed.set()
         yield
 
-    def knows_none(self, driver: str, node: str) -> bool:
+    def has_none(self, driver: str, node: str) -> bool:
         return self.none
 
 
@@ -93,7 +93,7 @@ class _World:
 
     async def publish(self, *slices: PoolSlice) -> None:
         self.publisher.publish(DriverResources({"node-0": Pool(slices)}))
-        await self.publisher.published()
+        await self.publisher.wait_until_published()
 
     def slices(self) -> list[ResourceSlice]:
         return [msgspec.convert(obj, ResourceSlice) for obj in self.api.of("resourceslices")]
@@ -217,7 +217,7 @@ async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
     added = world.api.put(RESOURCE_SLICES, {"metadata": {"name": "by-hand"}, "spec": spec})
     world.events.changed(msgspec.convert(added, ResourceSlice))
     await until(lambda: not any(s.metadata.name == "by-hand" for s in world.slices()), clock=world.clock)
-    await world.publisher.published()
+    await world.publisher.wait_until_published()
     ((_, generation, count, devices),) = world.shape()
     assert (generation, count, devices) == (100 if pool == "node-0" else 1, 1, ["a"])
 
@@ -247,10 +247,10 @@ async def test_events_of_own_writes_cause_no_others(world: _World) -> None:
 
 async def test_a_generation_can_be_asked_for(world: _World) -> None:
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),), generation=5)}))
-    await world.publisher.published()
+    await world.publisher.wait_until_published()
     assert world.shape() == [("00000", 5, 1, ["a"])]
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("b"), _devices("c")), generation=5)}))
-    await world.publisher.published()
+    await world.publisher.wait_until_published()
     assert world.shape() == [("00000", 6, 2, ["b"]), ("00001", 6, 2, ["c"])]
 
 
@@ -282,7 +282,7 @@ async def test_a_pool_by_itself_leaves_the_nodes_slices_alone(world: _World) -> 
         world.api.put(RESOURCE_SLICES, {"metadata": {"name": "z-others"}, "spec": other})
         for wide in ({"wide": Pool((_devices("w"),), all_nodes=True)}, {}):
             publisher.publish(DriverResources(wide))
-            await publisher.published()
+            await publisher.wait_until_published()
             assert [s.spec.pool.name for s in world.slices()] == ["node-0", *wide, "others"]
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

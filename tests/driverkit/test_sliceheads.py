@@ -41,7 +41,7 @@ async def test_a_publisher_hears_of_its_own_slices_alone() -> None:
     def deleted(head: SliceHead) -> None:
         seen.append(f"deleted {head.metadata.name}")
 
-    with heads.following("gpu", "node-0", changed, deleted):
+    with heads.follow("gpu", "node-0", changed, deleted):
         heads.appeared(_head("own", "gpu", "node-0"))
         heads.appeared(_head("another-driver", "nic", "node-0"))
         heads.appeared(_head("of-no-node", "gpu", None))
@@ -53,7 +53,7 @@ async def test_a_publisher_hears_of_its_own_slices_alone() -> None:
 
 async def test_what_is_not_a_nodes_own_is_followed_by_no_node() -> None:
     heads, seen = _Heads(), list[str]()
-    with heads.following("gpu", "", lambda head: seen.append(head.metadata.name), lambda head: None):
+    with heads.follow("gpu", "", lambda head: seen.append(head.metadata.name), lambda head: None):
         heads.appeared(_head("of-node", "gpu", "node-0"))
         heads.appeared(_head("of-no-node", "gpu", None))
     assert seen == ["of-no-node"]
@@ -61,8 +61,8 @@ async def test_what_is_not_a_nodes_own_is_followed_by_no_node() -> None:
 
 async def test_that_there_is_none_is_known_after_the_first_list_alone() -> None:
     heads = _Heads()
-    assert heads.knows_none("gpu", "node-0")
+    assert heads.has_none("gpu", "node-0")
     heads.appeared(_head("own", "gpu", "node-0"))
-    assert not heads.knows_none("gpu", "node-0")
-    assert heads.knows_none("gpu", "node-1")
-    assert not SliceHeads(Client("http://127.0.0.1:1")).knows_none("gpu", "node-0")
+    assert not heads.has_none("gpu", "node-0")
+    assert heads.has_none("gpu", "node-1")
+    assert not SliceHeads(Client("http://127.0.0.1:1")).has_none("gpu", "node-0")

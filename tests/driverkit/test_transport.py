@@ -163,13 +163,13 @@ async def test_a_stream_ends_with_its_reader(sockets: Sockets, path: Path) -> No
 async def test_who_listens_without_a_socket_is_found_until_it_ends(path: Path) -> None:
     sockets = LocalSockets()
     changes: list[list[str]] = []
-    sockets.watch(path.parent, lambda: changes.append([one for one, _ in sockets.listening(path.parent)]))
+    sockets.watch(path.parent, lambda: changes.append([one for one, _ in sockets.listeners(path.parent)]))
     first = sockets.server([path], _add(_Plugin()))
     await first.start()
-    (one,) = sockets.listening(path.parent)
+    (one,) = sockets.listeners(path.parent)
     second = sockets.server([path], _add(_Plugin()))
     await second.start()
-    (other,) = sockets.listening(path.parent)
+    (other,) = sockets.listeners(path.parent)
     assert one[0] == other[0] == str(path)
     assert one[1] != other[1]
     await first.stop(None)

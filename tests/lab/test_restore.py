@@ -12,7 +12,7 @@ from dra_lab.clusteroptions import ClusterOptions
 from dra_lab.restore.reading import restored
 from dra_lab.restore.writer import Writer
 from dra_lab.services import ClusterServices, Reporter
-from dra_node_agent.drivers.placement import placed
+from dra_node_agent.drivers.placement import parse_placement
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.devices import resources
 from dra_shared.api.resources import (
@@ -128,8 +128,8 @@ def test_drivers_publish_what_the_slices_had(dump: str, tmp_path: Path) -> None:
     ((pool,),) = [pools]
     assert (pool.nodes, pool.cpu, pool.memory) == (["node-0"], "4", "8Gi")
     (driver,) = pool.drivers
-    assert placed(driver, 1).nodes == frozenset({0})
-    found = resources(load_profile(placed(driver, 1).name), "node-0")
+    assert parse_placement(driver, 1).nodes == frozenset({0})
+    found = resources(load_profile(parse_placement(driver, 1).name), "node-0")
     assert list(found.pools) == ["node-0"]
     (piece,) = found.pools["node-0"].slices
     assert [(d.name, d.attributes["index"].int_) for d in piece.devices] == [("gpu-0", 0), ("gpu-1", 1)]

@@ -227,7 +227,7 @@ async def test_a_profiles_shared_pools_are_published_once_their_driver_has_permi
     device = PoolSlice((Device(name="port"),))
     await _permit(client, driver)
     pools = ClusterPools(driver, DriverResources({"ports": Pool((device,), all_nodes=True)}), None)
-    async with Client(str(client.base_url), token=_TOKEN) as own, pools.joined(own, SystemClock()):
+    async with Client(str(client.base_url), token=_TOKEN) as own, pools.join(own, SystemClock()):
 
         async def published() -> bool:
             slices = (await client.get(_SLICES)).json()["items"]

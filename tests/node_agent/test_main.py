@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dra_node_agent.main import main
-from dra_node_agent.nvml.library import gpus_present
+from dra_node_agent.nvml.library import has_gpus
 from dra_shared.listening import CANNOT_RUN
 
 
@@ -53,7 +53,7 @@ def test_corrupt_checkpoint_stops_the_agent(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.skipif(gpus_present(), reason="this machine has a GPU")
+@pytest.mark.skipif(has_gpus(), reason="this machine has a GPU")
 def test_gpus_of_a_host_without_any() -> None:
     done = _run("--gpus", "host")
     assert done.returncode == 2

@@ -52,7 +52,7 @@ class Configs(Generic[T]):
         assert claim.status.allocation is not None
         given = configs_for(self._driver, claim.status.allocation.devices.config)
         every = [((), self._default), *((requests, self._decode(raw)) for requests, raw in given)]
-        return chosen(every, result.request)
+        return choose(every, result.request)
 
     def _decode(self, parameters: Any) -> T:
         if not self._kinds:
@@ -60,7 +60,7 @@ class Configs(Generic[T]):
         return decode_strict(parameters, self._api_version, self._kinds)
 
 
-def chosen(
+def choose(
     configs: Sequence[tuple[Sequence[str], V]],
     request: str,
     fits: Callable[[V], bool] = lambda config: True,

@@ -53,10 +53,10 @@ class PoolPublishers:
             else:
                 publisher.publish(_own(resources), own)
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the resources of the last call are in the API server."""
         for publisher in list(self._publishers.values()):
-            await publisher.published()
+            await publisher.wait_until_published()
 
     def _run(self, pool: str) -> None:
         name = f"slices of pool {pool}" if pool else "slices of the node"

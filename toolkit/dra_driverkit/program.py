@@ -53,18 +53,18 @@ def run(
     environment = os.environ if environment is None else environment
     options = option_parser(driver, environment).parse_args(arguments)
 
-    async def within() -> None:
+    async def run_main() -> None:
         try:
-            async with surroundings(driver, options) as found:
+            async with open_surroundings(driver, options) as found:
                 await main(found)
         except (DriverConfigError, CheckpointError) as error:
             raise service.CannotRun(str(error)) from error
 
-    return service.run(driver, options.log_level, within)
+    return service.run(driver, options.log_level, run_main)
 
 
 @contextlib.asynccontextmanager
-async def surroundings(
+async def open_surroundings(
     driver: str, options: argparse.Namespace, clock: Clock | None = None
 ) -> AsyncIterator[Surroundings]:
     """Yield the environment that the options describe. See :func:`run`.

@@ -57,7 +57,7 @@ class _Wanted:
         assert self._again is not None
         return self._again()
 
-    def published(self) -> None:
+    def release(self) -> None:
         if self._again is not None:
             self._resources = None
 
@@ -114,13 +114,13 @@ class SlicePublisher:
         self._due = True
         self._dirty.set()
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the resources of the last call are in the API server."""
         await self._synced.wait()
 
     async def run(self) -> None:
         """Maintain the slices until cancelled."""
-        with self._informer.following(self._driver, self._node, self._changed, self._deleted):
+        with self._informer.follow(self._driver, self._node, self._handle_change, self._handle_deletion):
             if not self._own:
                 await self._keep()
                 return
@@ -128,26 +128,26 @@ class SlicePublisher:
                 tasks.create_task(self._informer.run())
                 tasks.create_task(self._keep())
 
-    def _changed(self, slice_: SliceHead) -> None:
+    def _handle_change(self, slice_: SliceHead) -> None:
         meta = slice_.metadata
         if self._written.get(meta.name) != meta.resource_version:
-            self._disturbed(slice_, meta.resource_version)
+            self._record_disturbance(slice_, meta.resource_version)
 
-    def _deleted(self, slice_: SliceHead) -> None:
+    def _handle_deletion(self, slice_: SliceHead) -> None:
         if slice_.metadata.uid not in self._removed:
-            self._disturbed(slice_, "")
+            self._record_disturbance(slice_, "")
 
-    def _disturbed(self, slice_: SliceHead, version: str) -> None:
+    def _record_disturbance(self, slice_: SliceHead, version: str) -> None:
         """Record that someone else changed a slice. It is restored once they are done."""
-        if self._mine(slice_.spec) and self._wanted is not None:
+        if self._is_own(slice_.spec) and self._wanted is not None:
             self._touched[slice_.metadata.name] = version
             self._dirty.set()
 
-    def _mine(self, spec: SliceOwner | ResourceSliceSpec) -> bool:
+    def _is_own(self, spec: SliceOwner | ResourceSliceSpec) -> bool:
         mine = spec.driver == self._driver and (spec.node_name or "") == self._node
         return mine and self._pool in ("", spec.pool.name)
 
-    async def _others_are_done(self) -> bool:
+    async def _wait_for_others(self) -> bool:
         """Wait until others are done. Return True if any change was not by this publisher.
 
         The event of an own write can arrive before the response to the write.
@@ -162,7 +162,7 @@ class SlicePublisher:
             await self._dirty.wait()
             while not self._due and self._touched:
                 # A publish call during the wait has to be handled in any case.
-                if await self._others_are_done():
+                if await self._wait_for_others():
                     self._due = True
             self._dirty.clear()
             wanted = self._wanted
@@ -184,15 +184,15 @@ class SlicePublisher:
                 delay = min(delay * 2, _LONGEST_RETRY)
                 continue
             delay = _FIRST_RETRY
-            wanted.published()
+            wanted.release()
             if wanted is self._wanted:
                 self._synced.set()
 
     async def _list(self) -> list[ResourceSlice]:
-        if not self._written and self._informer.knows_none(self._driver, self._node):
+        if not self._written and self._informer.has_none(self._driver, self._node):
             return []
         listed = await self._client.list(RESOURCE_SLICES, field_selector=self._selector)
-        return [slice_ for slice_ in listed.items if self._mine(slice_.spec)]
+        return [slice_ for slice_ in listed.items if self._is_own(slice_.spec)]
 
     async def _sync(self, resources: DriverResources) -> None:
         # A node that was deleted and created again has another UID. The garbage collector removes the old
@@ -263,7 +263,7 @@ class SlicePublisher:
                 skip_node_operations=content.skip_node_operations,
             ),
         )
-        self._stored(await self._client.create(RESOURCE_SLICES, slice_), index, content)
+        self._compare_stored(await self._client.create(RESOURCE_SLICES, slice_), index, content)
 
     async def _owners(self) -> tuple[OwnerReference, ...]:
         if not self._owner:
@@ -287,9 +287,9 @@ class SlicePublisher:
             skip_node_operations=content.skip_node_operations,
         )
         changed = msgspec.structs.replace(current, spec=spec)
-        self._stored(await self._client.update(RESOURCE_SLICES, changed), index, content)
+        self._compare_stored(await self._client.update(RESOURCE_SLICES, changed), index, content)
 
-    def _stored(self, slice_: ResourceSlice, index: int, content: PoolSlice) -> None:
+    def _compare_stored(self, slice_: ResourceSlice, index: int, content: PoolSlice) -> None:
         self._written[slice_.metadata.name] = slice_.metadata.resource_version
         stored = PoolSlice.of(slice_.spec)
         key = (slice_.spec.pool.name, index)

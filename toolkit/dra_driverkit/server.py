@@ -167,7 +167,7 @@ class DriverServer:
 
     async def published(self) -> None:
         """Wait until the slices of the last call are in the API server."""
-        await self._publishers.published()
+        await self._publishers.wait_until_published()
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, list[PreparedDevice] | str]:
         """Prepare claims. Return devices or an error message by UID.
@@ -178,14 +178,16 @@ class DriverServer:
         """
         found = [await self._claim(claim) for claim in claims]
         answers: dict[str, list[PreparedDevice] | str] = {}
-        async with self._serialized():
+        async with self._serialize_call():
             for claim in found:
                 try:
-                    answers[claim.metadata.uid] = self._described(claim, await self._handler.prepare(claim))
+                    answers[claim.metadata.uid] = self._add_metadata(
+                        claim, await self._handler.prepare(claim)
+                    )
                 except PrepareError as error:
                     answers[claim.metadata.uid] = str(error)
                 except Exception as error:
-                    answers[claim.metadata.uid] = self._unexpected("prepare", claim.metadata.uid, error)
+                    answers[claim.metadata.uid] = self._report_bug("prepare", claim.metadata.uid, error)
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
@@ -195,7 +197,7 @@ class DriverServer:
             PrepareError: the lock is held too long; none is unprepared.
         """
         answers = {}
-        async with self._serialized():
+        async with self._serialize_call():
             for claim in claims:
                 try:
                     await self._handler.unprepare(claim)
@@ -203,7 +205,7 @@ class DriverServer:
                 except PrepareError as error:
                     answers[claim.uid] = str(error)
                 except Exception as error:
-                    answers[claim.uid] = self._unexpected("unprepare", claim.uid, error)
+                    answers[claim.uid] = self._report_bug("unprepare", claim.uid, error)
         return answers
 
     def update_metadata(self, claim: ClaimRef, request: str, devices: Sequence[PreparedDevice]) -> None:
@@ -220,7 +222,7 @@ class DriverServer:
             raise MetadataError("device metadata is not enabled")
         self._metadata.update(claim, request, devices)
 
-    def registration_answered(self, registered: bool, error: str) -> None:
+    def handle_registration(self, registered: bool, error: str) -> None:
         """Record the kubelet's answer to the driver's registration."""
         self.registration_error = error
         if registered:
@@ -245,7 +247,7 @@ class DriverServer:
         return Path(self._dra_socket), registration_socket(directory, self.driver, self._instance)
 
     @contextlib.asynccontextmanager
-    async def _serialized(self) -> AsyncIterator[None]:
+    async def _serialize_call(self) -> AsyncIterator[None]:
         if not self._serialize:
             yield
             return
@@ -260,7 +262,7 @@ class DriverServer:
                     raise PrepareError(f"serialize gRPC: {error}") from error
                 yield
 
-    def _described(self, claim: ResourceClaim, devices: Sequence[PreparedDevice]) -> list[PreparedDevice]:
+    def _add_metadata(self, claim: ResourceClaim, devices: Sequence[PreparedDevice]) -> list[PreparedDevice]:
         """Return the devices with the CDI ids of their metadata. If writing fails, the claim is prepared without it."""
         if self._metadata is None:
             return list(devices)
@@ -279,7 +281,7 @@ class DriverServer:
             return f"clean up device metadata: {error}"
         return ""
 
-    def _unexpected(self, action: str, uid: str, error: Exception) -> str:
+    def _report_bug(self, action: str, uid: str, error: Exception) -> str:
         """Log a bug of the driver with its traceback. Return the message for the claim, which fails alone."""
         _log.exception("driver failed", driver=self.driver, action=action, claim=uid)
         return f"{action} of claim {uid} failed: {type(error).__name__}: {error}"

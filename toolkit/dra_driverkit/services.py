@@ -44,7 +44,7 @@ class Served(Protocol):
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]: ...
 
-    def registration_answered(self, registered: bool, error: str) -> None: ...
+    def handle_registration(self, registered: bool, error: str) -> None: ...
 
 
 def add_dra(server: Any, driver: Served) -> None:
@@ -128,7 +128,7 @@ class _Registration(registration_v1_pb2_grpc.RegistrationServicer):
         )
 
     async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
-        self._driver.registration_answered(request.plugin_registered, request.error)
+        self._driver.handle_registration(request.plugin_registered, request.error)
         if not request.plugin_registered:
             _log.error("the kubelet refused the driver", driver=self._driver.driver, error=request.error)
         return registration_v1_pb2.RegistrationStatusResponse()

@@ -58,10 +58,10 @@ class SliceHeads(Informer[SliceHead]):
         super().__init__(client, _SLICE_HEADS, field_selector=field_selector, clock=clock)
         self._followers: dict[str, list[tuple[_Follower, _Follower]]] = {}
         self.store.add_index(_BY_OWNER, _owners)
-        self.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
+        self.add_handler(self._notify_change, lambda _, new: self._notify_change(new), self._notify_deletion)
 
     @contextlib.contextmanager
-    def following(self, driver: str, node: str, changed: _Follower, deleted: _Follower) -> Iterator[None]:
+    def follow(self, driver: str, node: str, changed: _Follower, deleted: _Follower) -> Iterator[None]:
         """Call ``changed`` with slices of that driver and node inside the context, starting with the known ones.
 
         ``node`` is empty for slices that do not belong to a node. ``deleted`` is called with deleted slices.
@@ -78,15 +78,15 @@ class SliceHeads(Informer[SliceHead]):
             if not left:
                 del self._followers[owner]
 
-    def knows_none(self, driver: str, node: str) -> bool:
+    def has_none(self, driver: str, node: str) -> bool:
         """True if there was no slice of that driver and node when the newest event arrived."""
         return self.has_synced and not self.store.by_index(_BY_OWNER, _key(driver, node))
 
-    def _changed(self, head: SliceHead) -> None:
+    def _notify_change(self, head: SliceHead) -> None:
         for changed, _ in self._followers.get(_owner(head), ()):
             changed(head)
 
-    def _deleted(self, head: SliceHead) -> None:
+    def _notify_deletion(self, head: SliceHead) -> None:
         for _, deleted in self._followers.get(_owner(head), ()):
             deleted(head)
 

@@ -16,12 +16,12 @@ import grpc
 from grpc import aio
 
 CHANNEL_OPTIONS: Sequence[tuple[str, Any]] = (
-    # # The default authority is the escaped path of the socket. Other gRPC servers refuse that
+    # The default authority is the escaped path of the socket. Other gRPC servers refuse that
     # (grpc/grpc#38142).
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
-    # # `min_reconnect_backoff_ms` is not set, because it limits how long connecting may take: 20 s, as in
+    # `min_reconnect_backoff_ms` is not set, because it limits how long connecting may take: 20 s, as in
     # grpc-go.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
@@ -58,7 +58,7 @@ class Sockets(Protocol):
         """Return a channel to the server at a path: an ``aio.Channel``, or an object that is called like one."""
         ...
 
-    def listening(self, directory: Path) -> Iterator[tuple[str, int]]:
+    def listeners(self, directory: Path) -> Iterator[tuple[str, int]]:
         """Yield the paths below the directory that are not files, each with a number that is unique among them."""
         ...
 
@@ -85,7 +85,7 @@ class UnixSockets:
     def channel(self, path: str) -> Any:
         return aio.insecure_channel(f"unix:{path}", options=CHANNEL_OPTIONS)
 
-    def listening(self, directory: Path) -> Iterator[tuple[str, int]]:
+    def listeners(self, directory: Path) -> Iterator[tuple[str, int]]:
         return iter(())
 
     def watch(self, directory: Path, callback: Callable[[], None]) -> None:
@@ -110,7 +110,7 @@ class LocalSockets(UnixSockets):
         server = self._servers.get(path)
         return super().channel(path) if server is None else LocalChannel(server)
 
-    def listening(self, directory: Path) -> Iterator[tuple[str, int]]:
+    def listeners(self, directory: Path) -> Iterator[tuple[str, int]]:
         return iter(list(self._folders.get(str(directory), {}).items()))
 
     def watch(self, directory: Path, callback: Callable[[], None]) -> None:
@@ -118,7 +118,7 @@ class LocalSockets(UnixSockets):
 
     def _listen(self, paths: Sequence[Path], server: "LocalServer") -> None:
         for path in paths:
-            # # As with a socket, the server that listened last at a path gets the calls.
+            # As with a socket, the server that listened last at a path gets the calls.
             path.unlink(missing_ok=True)
             self._servers[str(path)] = server
             self._folders.setdefault(str(path.parent), {})[str(path)] = next(self._numbers)
@@ -182,7 +182,7 @@ class LocalServer:
             if not task.done():
                 raise _error(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
             if task.cancelled():
-                raise _closed()
+                raise _closed_error()
             return task.result()
         finally:
             self._calls.pop(task, None)
@@ -191,7 +191,7 @@ class LocalServer:
     def handler(self, method: str) -> Any:
         """Return the handler of the method. Raises AioRpcError."""
         if self.stopped.done():
-            raise _closed()
+            raise _closed_error()
         details = _Details(method)
         for generic in self._handlers:
             if (found := generic.service(details)) is not None:
@@ -268,28 +268,28 @@ class _Stream:
             raise StopAsyncIteration
         task = self._waiting = asyncio.current_task()
         assert task is not None
-        self._server.stopped.add_done_callback(self._stopped)
+        self._server.stopped.add_done_callback(self._wake_reader)
         try:
             found = await answers.__anext__()
         except StopAsyncIteration:
             self._answers = None
             raise
         except asyncio.CancelledError:
-            # # The cancelled generator ends by itself.
+            # The cancelled generator ends by itself.
             self._answers = None
             if self._waiting is not None or task.uncancel():
                 raise
-            raise _closed() from None
+            raise _closed_error() from None
         except Exception as error:
             self._answers = None
-            raise _unexpected(error) from error
+            raise _unexpected_error(error) from error
         finally:
             self._waiting = None
-            self._server.stopped.remove_done_callback(self._stopped)
+            self._server.stopped.remove_done_callback(self._wake_reader)
         data: bytes = self._handler.response_serializer(found)
         return data
 
-    def _stopped(self, _: asyncio.Future[None]) -> None:
+    def _wake_reader(self, _: asyncio.Future[None]) -> None:
         """Wake the reader, because the server has gone. A task for this would cost each node 2 KiB."""
         if self._waiting is not None:
             self._waiting.cancel()
@@ -338,15 +338,15 @@ async def _answer(handler: Any, data: bytes) -> bytes:
     except Exception as error:
         if context.error is not None:
             raise context.error from error
-        raise _unexpected(error) from error
+        raise _unexpected_error(error) from error
     return answer
 
 
-def _unexpected(error: Exception) -> aio.AioRpcError:
+def _unexpected_error(error: Exception) -> aio.AioRpcError:
     return _error(grpc.StatusCode.UNKNOWN, f"Unexpected {type(error)}: {error}")
 
 
-def _closed() -> aio.AioRpcError:
+def _closed_error() -> aio.AioRpcError:
     return _error(grpc.StatusCode.UNAVAILABLE, "Socket closed")
 
 

@@ -68,7 +68,7 @@ class NodeKind:
             own = NvidiaOptions.parse({})
             library = DeviceLibrary(SimulatedHost(system, path), own.gates)
             found = library.enumerate()
-            partitioned = own.gates.enabled(gates.DYNAMIC_MIG) and library.any_mig_capable()
+            partitioned = own.gates.is_enabled(gates.DYNAMIC_MIG) and library.has_mig_capable()
             announced = Announcer(own.gates, own.shares)
             (self._pools[DRIVER_NAME],) = announced.resources("node", found, {}, partitioned).pools.values()
             if computedomain.DRIVER_NAME in (drivers or default_drivers(options)):

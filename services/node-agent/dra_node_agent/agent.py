@@ -35,7 +35,7 @@ from dra_node_agent.agentnode import AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
-from dra_node_agent.drivers.placement import placed
+from dra_node_agent.drivers.placement import parse_placement
 from dra_node_agent.faults.devices import DeviceFaults
 from dra_node_agent.faults.nodes import NodeFaults, node_clock
 from dra_node_agent.faults.routes import FaultRoutes
@@ -154,7 +154,7 @@ class NodeAgent:
             values=config.driver_options,
         )
         self._numbers = {name: number for number, name in enumerate(config.names)}
-        self._placements = [placed(text, len(config.names)) for text in config.drivers]
+        self._placements = [parse_placement(text, len(config.names)) for text in config.drivers]
         self.drivers: list[Driver] = [find_driver(one.name, self._options) for one in self._placements]
         self._machines = find_machines(self.drivers, self._options)
         self._images = load_images(config.images)
@@ -243,7 +243,7 @@ class NodeAgent:
         self._tasks.start(self._run(self._pods.run()), name="pods")
         self._root_certificates.add_handler(self._certificates_published)
         self._tasks.start(self._run(self._root_certificates.run()), name="root certificates")
-        self._tasks.start(self._when_synced(), name="sync")
+        self._tasks.start(self._mark_synced(), name="sync")
         if self._machines is not None:
             self._tasks.start(self._features.run(self._reporters), name="feature discovery")
         self._tasks.start(self._make_classes(), name="device classes")
@@ -338,8 +338,8 @@ class NodeAgent:
         """Give a restarted kubelet the pods that the watch knows."""
         for pod in self._pods.store.list():
             if pod.spec.node_name == kubelet.name:
-                kubelet.pod_changed(pod)
-        kubelet.sources_ready()
+                kubelet.handle_pod(pod)
+        kubelet.mark_synced()
 
     def _reporters(self) -> list[NodeReporter]:
         return [kubelet.reporter for kubelet in self.kubelets]
@@ -371,10 +371,10 @@ class NodeAgent:
     async def _run(self, work: Any) -> None:
         await work
 
-    async def _when_synced(self) -> None:
+    async def _mark_synced(self) -> None:
         await self._pods.wait_for_sync()
         for kubelet in self.kubelets:
-            kubelet.sources_ready()
+            kubelet.mark_synced()
 
     async def _make_classes(self) -> None:
         while True:
@@ -388,9 +388,9 @@ class NodeAgent:
 
     async def _run_drivers(self, node: AgentNode) -> None:
         assert node.kubelet is not None
-        await node.kubelet.wiped()
+        await node.kubelet.wait_until_wiped()
         turn = await self._starts.next()
-        ready = functools.partial(self._one_ready, node, turn)
+        ready = functools.partial(self._finish_drivers, node, turn)
         node.drivers = NodeDrivers(self._drivers_of(node.name), self._driver_node(node.name), ready)
         try:
             await node.drivers.run()
@@ -402,7 +402,7 @@ class NodeAgent:
         finally:
             turn.end()
 
-    def _one_ready(self, node: AgentNode, turn: Turn) -> None:
+    def _finish_drivers(self, node: AgentNode, turn: Turn) -> None:
         turn.end()
         self._drivers_ready += 1
         if node.remains.has_devices:
@@ -411,7 +411,7 @@ class NodeAgent:
     async def _end_fault(self, node: AgentNode) -> None:
         """Undo a fault of devices during which the previous agent was killed."""
         with node.remains.devices():
-            await node.repaired()
+            await node.mark_repaired()
 
     def _certificates_published(self, _: ConfigMap) -> None:
         for kubelet in self.kubelets:
@@ -457,7 +457,7 @@ class NodeAgent:
     def _pod_changed(self, pod: Pod) -> None:
         node = self._nodes.get(pod.spec.node_name)
         if node is not None and node.kubelet is not None:
-            node.kubelet.pod_changed(pod)
+            node.kubelet.handle_pod(pod)
 
     def _pod_updated(self, _: Pod, pod: Pod) -> None:
         self._pod_changed(pod)
@@ -465,7 +465,7 @@ class NodeAgent:
     def _pod_removed(self, pod: Pod) -> None:
         node = self._nodes.get(pod.spec.node_name)
         if node is not None and node.kubelet is not None:
-            node.kubelet.pod_removed(pod)
+            node.kubelet.handle_deletion(pod)
 
 
 def pod_subnet(node_name: str, taken: Container[str]) -> str:

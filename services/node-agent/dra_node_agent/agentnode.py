@@ -81,7 +81,7 @@ class AgentNode(Place):
         return self._place()[1].reporter
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         return self.kubelet is not None
 
     def own_drivers(self) -> Sequence[str]:
@@ -91,11 +91,11 @@ class AgentNode(Place):
         return self.kubelet.dra.connections.drivers() if self.kubelet is not None else ()
 
     @contextlib.asynccontextmanager
-    async def driver_away(self, name: str) -> AsyncIterator[None]:
+    async def stop_driver(self, name: str) -> AsyncIterator[None]:
         if self.drivers is None:
             yield
             return
-        async with self.drivers.away(name):
+        async with self.drivers.stop(name):
             yield
 
     async def stop_kubelet(self) -> None:
@@ -111,10 +111,10 @@ class AgentNode(Place):
         await kubelet.start()
         self.feed(kubelet)
 
-    async def repaired(self) -> None:
+    async def mark_repaired(self) -> None:
         """Make drivers forget faults, because the devices work again."""
         if self.drivers is not None:
-            await self.drivers.repaired()
+            await self.drivers.mark_repaired()
 
     async def delete_node(self) -> None:
         with contextlib.suppress(NotFound):

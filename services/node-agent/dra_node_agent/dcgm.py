@@ -101,12 +101,12 @@ def _measure(
             for holder in holders.get(place) or ({},):
                 attributes = dict(sorted({**own, **holder}.items()))
                 families[counter.name].lines.append(
-                    f"{counter.name}{{{_joined({**labels, **attributes})}}} {value}"
+                    f"{counter.name}{{{_join_labels({**labels, **attributes})}}} {value}"
                 )
 
 
 def _entities(system: SimulatedSystem) -> Iterator[_Entity]:
-    for index, gpu in enumerate(system.visible()):
+    for index, gpu in enumerate(system.visible_gpus()):
         if gpu.lost:
             continue
         if not gpu.instances:
@@ -132,11 +132,11 @@ def _labels(entity: _Entity, node: str) -> dict[str, str]:
     return {**labels, "Hostname": node}
 
 
-def _joined(labels: Mapping[str, str]) -> str:
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+def _join_labels(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{_escape(value)}"' for name, value in labels.items())
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
@@ -154,12 +154,12 @@ def _holders(
                     place = plugin_ids.get(id_.partition(_REPLICA)[0])
                     if place is not None:
                         found.setdefault(place, []).append(who)
-            for place, attributes in _claimed(entities, container):
+            for place, attributes in _iter_claimed(entities, container):
                 found.setdefault(place, []).append({**who, **attributes})
     return found
 
 
-def _claimed(
+def _iter_claimed(
     entities: Sequence[_Entity], container: "pb.ContainerResources"
 ) -> Iterator[tuple[int, dict[str, str]]]:
     for claim in container.dynamic_resources:
@@ -217,7 +217,7 @@ def _busy(entity: _Entity) -> str:
     return f"{entity.gpu.utilization / 100:f}"
 
 
-def _copying(entity: _Entity) -> str | None:
+def _copy_utilization(entity: _Entity) -> str | None:
     share = entity.used_mib() * 100 // entity.memory_mib
     return str(share) if entity.instance is None else None
 
@@ -251,7 +251,7 @@ _COUNTERS: Sequence[tuple[_Counter, Callable[[_Entity], str | None]]] = (
     ),
     (_Counter("DCGM_FI_DEV_PCIE_REPLAY_COUNTER", "counter", "Total number of PCIe retries."), _whole("0")),
     (_Counter("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %)."), _percent),
-    (_Counter("DCGM_FI_DEV_MEM_COPY_UTIL", "gauge", "Memory utilization (in %)."), _copying),
+    (_Counter("DCGM_FI_DEV_MEM_COPY_UTIL", "gauge", "Memory utilization (in %)."), _copy_utilization),
     (_Counter("DCGM_FI_DEV_ENC_UTIL", "gauge", "Encoder utilization (in %)."), _whole("0")),
     (_Counter("DCGM_FI_DEV_DEC_UTIL", "gauge", "Decoder utilization (in %)."), _whole("0")),
     (_XID, lambda entity: str(entity.gpu.last_xid)),

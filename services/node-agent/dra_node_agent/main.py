@@ -18,7 +18,7 @@ from dra_shared.quantity import Quantity
 
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import default_drivers, driver_options, find_driver
-from dra_node_agent.drivers.placement import placed
+from dra_node_agent.drivers.placement import parse_placement
 from dra_node_agent.kubelet.topologypolicies import NONE, POLICIES
 from dra_node_agent.runtime.catalog import RUNTIMES
 from dra_node_agent.runtime.images import ImagesError, load_images
@@ -129,7 +129,7 @@ def _check_drivers(args: argparse.Namespace) -> None:
     if _NO_DRIVER in chosen:
         raise ValueError(f"--driver {_NO_DRIVER} stands alone")
     for text in chosen:
-        find_driver(placed(text, len(_node_names(args))).name, options)
+        find_driver(parse_placement(text, len(_node_names(args))).name, options)
 
 
 def _options(args: argparse.Namespace) -> DriverOptions:
@@ -238,7 +238,7 @@ async def _serve(args: argparse.Namespace) -> None:
         guard=service.guard(args, args.address),
     )
     async with service.connect(args, USER_AGENT) as client:
-        with _plainly():
+        with _exit_with_message():
             agent = NodeAgent(config, client)
         listener = service.HealthServer(
             args.health_address,
@@ -251,7 +251,7 @@ async def _serve(args: argparse.Namespace) -> None:
         )
         async with listener:
             agent.listen_on(listener.port)
-            with _plainly():
+            with _exit_with_message():
                 async with agent:
                     _log.info(
                         "serving the kubelets' endpoints", address=args.health_address, port=listener.port
@@ -260,7 +260,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
 
 @contextlib.contextmanager
-def _plainly() -> Iterator[None]:
+def _exit_with_message() -> Iterator[None]:
     """Report errors that another start would repeat as a single sentence."""
     from dra_node_agent.kubelet.dra.errors import DraError
 

@@ -29,13 +29,13 @@ class NodeDrivers:
         """Run them until cancelled. Raises errors of a driver's start."""
         if len(self._slots) == 1:
             # Most nodes have one driver, which needs no task of its own.
-            await self._slots[0].run(self._published)
+            await self._slots[0].run(self._check_ready)
             return
         tasks = [
-            asyncio.create_task(slot.run(self._published), name=slot.driver.name) for slot in self._slots
+            asyncio.create_task(slot.run(self._check_ready), name=slot.driver.name) for slot in self._slots
         ]
         if not tasks:
-            self._published()
+            self._check_ready()
         try:
             await asyncio.gather(*tasks)
         finally:
@@ -43,14 +43,14 @@ class NodeDrivers:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _published(self) -> None:
+    def _check_ready(self) -> None:
         """Call ``on_ready`` once all drivers have published. Called after each driver's first publication."""
         if all(slot.published for slot in self._slots):
             _log.info("drivers run", node=self._node.name, drivers=self.names)
             self._on_ready()
 
     @contextlib.asynccontextmanager
-    async def away(self, name: str) -> AsyncIterator[None]:
+    async def stop(self, name: str) -> AsyncIterator[None]:
         """Stop the driver with that name (empty: every one) inside the context."""
         chosen = [slot for slot in self._slots if name in ("", slot.driver.name)]
         for slot in chosen:
@@ -65,12 +65,12 @@ class NodeDrivers:
                 slot.unwanted.clear()
                 slot.wanted.set()
 
-    async def repaired(self) -> None:
+    async def mark_repaired(self) -> None:
         """Make drivers forget faults, because the devices work again."""
         for slot in self._slots:
             running: object = slot.running
             if isinstance(running, Repairable):
-                await running.repaired()
+                await running.mark_repaired()
 
 
 class _Slot:
@@ -93,7 +93,7 @@ class _Slot:
             self.down.clear()
             try:
                 async with self.driver.on_node(self._node) as self.running:
-                    if await self._publishes(self.running) and not self.published:
+                    if await self._wait_until_published(self.running) and not self.published:
                         self.published = True
                         on_published()
                     await self.unwanted.wait()
@@ -101,9 +101,9 @@ class _Slot:
                 self.running = None
                 self.down.set()
 
-    async def _publishes(self, running: RunningDriver) -> bool:
+    async def _wait_until_published(self, running: RunningDriver) -> bool:
         """Wait until its devices are published or it is no longer wanted. Return True if they are published."""
-        published = asyncio.ensure_future(running.published())
+        published = asyncio.ensure_future(running.wait_until_published())
         unwanted = asyncio.ensure_future(self.unwanted.wait())
         try:
             await asyncio.wait([published, unwanted], return_when=asyncio.FIRST_COMPLETED)

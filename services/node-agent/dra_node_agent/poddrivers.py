@@ -76,7 +76,7 @@ class PodDrivers:
             return 0
         try:
             async with running as driver:
-                await driver.published()
+                await driver.wait_until_published()
                 process.out(f"dralab: {name} runs and has published its devices\n")
                 await world.terminated.wait()
         except DriverConfigError as error:

@@ -31,9 +31,9 @@ class NodePrograms:
             if system is None or not smi.is_installed(injected.edits):
                 process.err(f"{process.shell.name}: {process.argv[0]}: command not found\n")
                 return 127
-            args, pause = smi.loop(process.argv[1:])
+            args, pause = smi.split_loop(process.argv[1:])
             while True:
-                output = smi.render(args, injected.edits, system, self._clock.now())
+                output = smi.run_smi(args, injected.edits, system, self._clock.now())
                 (process.complain if "not simulated" in output.text else process.out)(output.text)
                 if pause is None or output.exit_code:
                     return output.exit_code

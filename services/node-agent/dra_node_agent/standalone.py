@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         async with find_driver(name, options).on_node(node):
             await asyncio.Event().wait()
 
-    # # A profile may be a path. Directories get the name of its last part.
+    # A profile may be a path. Directories get the name of its last part.
     return run(Path(name).name, serve, words[1:], variables)
 
 

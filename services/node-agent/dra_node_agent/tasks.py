@@ -9,7 +9,7 @@ from dra_shared.log import logger
 _log = logger(__name__)
 
 
-# # An empty set takes four times as much memory as a reference to this one, and most sets of a node stay
+# An empty set takes four times as much memory as a reference to this one, and most sets of a node stay
 # empty.
 _NONE: frozenset[asyncio.Task[None]] = frozenset()
 
@@ -32,7 +32,7 @@ class Tasks:
             self._running = {task}
         else:
             self._running.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._forget)
         return task
 
     def cancel(self) -> None:
@@ -48,7 +48,7 @@ class Tasks:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         if isinstance(self._running, set):
             self._running.discard(task)
             self._running = self._running or _NONE

@@ -6,9 +6,9 @@ with holes: 30 KiB a node.
 
 import asyncio
 
-# #: How many start at a time.
+#: How many start at a time.
 _AT_A_TIME = 64
-# #: The seconds after which others begin, even if a start has not ended.
+#: The seconds after which others begin, even if a start has not ended.
 _LONGEST = 5.0
 
 

@@ -104,14 +104,14 @@ async def _cache_add(case: Case, tmp_path: Path) -> None:
         cache.add(read_info(data))
     info = cache.add(read_info(table["claimInfo"]))
     assert cache.get(info.namespace, info.name) is info
-    assert cache.in_use() == _metrics(table["expectMetrics"])
+    assert cache.count_in_use() == _metrics(table["expectMetrics"])
 
 
 async def _cache_delete(case: Case, tmp_path: Path) -> None:
     cache = _cache(tmp_path, case["table"]["claimInfoCache"])
     cache.delete("test-namespace", "test-claim")
     assert "test-namespace/test-claim" not in cache
-    assert cache.in_use() == _metrics(case["table"]["expectMetrics"])
+    assert cache.count_in_use() == _metrics(case["table"]["expectMetrics"])
 
 
 async def _cache_contains(case: Case, tmp_path: Path) -> None:

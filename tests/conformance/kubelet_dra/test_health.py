@@ -46,7 +46,7 @@ async def _allocated_status(case: Case, tmp_path: Path) -> None:
             info = bench.manager.cache.add(read_info(data))
             _report_healthy(bench.manager, info, "Device is operating normally")
         status = msgspec.convert(table["initialStatus"], PodStatus)
-        result = bench.manager.pod_health.shown(read_pod(table["pod"]), status)
+        result = bench.manager.pod_health.add_health(read_pod(table["pod"]), status)
         entries = result.container_statuses[0].allocated_resources_status
         shown = json.loads(msgspec.json.encode(entries))
         assert shown == table["expectedAllocatedResourcesStatus"]
@@ -63,7 +63,7 @@ async def _allocated_status_of_request(case: Case, tmp_path: Path) -> None:
         pod = claims_pod("claim")
         pod["spec"]["containers"][0]["resources"]["claims"] = [used]
         status = msgspec.convert({"containerStatuses": [{"name": "c"}]}, PodStatus)
-        entry = bench.manager.pod_health.shown(read_pod(pod), status).container_statuses[0]
+        entry = bench.manager.pod_health.add_health(read_pod(pod), status).container_statuses[0]
         shown = [(r.health, r.message) for s in entry.allocated_resources_status for r in s.resources]
         expected = [(table["expectedHealthStatus"], table["expectedHealthMessage"])]
         assert shown == (expected if table["expectHealthReported"] else [])

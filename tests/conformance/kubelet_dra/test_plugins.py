@@ -142,7 +142,7 @@ async def _watch_resources(case: Case, tmp_path: Path) -> None:
         plugin = DriverConnection("driver", driver.endpoint, driver.services)
         driver.reports.put_nowait([("pool", "dev", 1, "fine")])
         driver.reports.put_nowait(None)
-        reports = [report async for report in plugin.health()]
+        reports = [report async for report in plugin.watch_health()]
         assert [(d.pool_name, d.device_name, d.health, d.message) for d in reports[0]] == [
             ("pool", "dev", Health.HEALTHY, "fine")
         ]

@@ -10,7 +10,7 @@ from dra_node_agent import main
 from dra_node_agent.drivers import catalog
 from dra_node_agent.drivers.base import DriverOption, DriverOptions
 from dra_node_agent.drivers.catalog import DRIVERS, DriverEntry, find_driver, option_values
-from dra_node_agent.drivers.placement import placed
+from dra_node_agent.drivers.placement import parse_placement
 
 
 class _Toy:
@@ -64,8 +64,8 @@ def test_only_the_driver_names_its_options() -> None:
 
 
 def test_a_driver_may_be_on_some_nodes() -> None:
-    assert placed("gpu.nvidia.com", 3).includes(2)
-    chosen = placed("./my.yaml:variant@0,2-3", 4)
+    assert parse_placement("gpu.nvidia.com", 3).includes(2)
+    chosen = parse_placement("./my.yaml:variant@0,2-3", 4)
     assert chosen.name == "./my.yaml:variant"
     assert [chosen.includes(number) for number in range(4)] == [True, False, True, True]
 
@@ -81,4 +81,4 @@ def test_a_driver_may_be_on_some_nodes() -> None:
 )
 def test_nodes_that_are_not_there(text: str, message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
-        placed(text, 4)
+        parse_placement(text, 4)

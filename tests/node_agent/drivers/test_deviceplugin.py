@@ -42,7 +42,7 @@ class _Plugin:
             cdi_ids=["acme.com/thing=0"],
         )
 
-    def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
+    def choose_preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         return [*required, *sorted(set(available) - set(required), reverse=True)][:size]
 
 
@@ -62,7 +62,7 @@ async def test_serves_its_resource(root: Path) -> None:
             stream = stub.ListAndWatch(pb.Empty())
             first = await stream.read()
             plugin.sick.add("thing-1")
-            await server.changed()
+            await server.notify_change()
             second = await stream.read()
             assert [(d.ID, d.health, d.topology.nodes[0].ID) for d in first.devices] == [
                 ("thing-0", "Healthy", 0),

@@ -15,7 +15,7 @@ class _Node:
     def __init__(self, folder: Path) -> None:
         self.remains = Remains(folder, folder)
 
-    async def repaired(self) -> None: ...
+    async def mark_repaired(self) -> None: ...
 
 
 async def test_an_error_of_a_gpu_in_mig_mode_is_that_of_a_mig_device(tmp_path: Path) -> None:

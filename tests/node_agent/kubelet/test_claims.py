@@ -85,7 +85,7 @@ async def test_devices_of_one_cdi_id_show_their_health_once(tmp_path: Path) -> N
     async with _manager(tmp_path, _device("a", cdi=shared), _device("b", cdi=shared)) as manager:
         pod = _pod({"name": "gpus"})
         status = PodStatus(container_statuses=(ContainerStatus(name="main"),))
-        (main,) = manager.pod_health.shown(pod, status).container_statuses
+        (main,) = manager.pod_health.add_health(pod, status).container_statuses
         (resource,) = main.allocated_resources_status
         assert [entry.resource_id for entry in resource.resources] == [shared]
 
@@ -95,11 +95,11 @@ async def test_health_goes_with_the_claim(tmp_path: Path) -> None:
         pod = _pod({"name": "gpus"})
         records = {"main": [_RECORD]}
         pod = msgspec.structs.replace(
-            pod, status=manager.pod_health.shown(pod, pod_status(pod, Observed(records), _NOW))
+            pod, status=manager.pod_health.add_health(pod, pod_status(pod, Observed(records), _NOW))
         )
         assert pod.status.container_statuses[0].allocated_resources_status
         manager.cache.delete("ns", "gpus")
-        status = manager.pod_health.shown(pod, pod_status(pod, Observed(records), _NOW))
+        status = manager.pod_health.add_health(pod, pod_status(pod, Observed(records), _NOW))
         assert status.container_statuses[0].allocated_resources_status == ()
 
 

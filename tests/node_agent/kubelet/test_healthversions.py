@@ -41,7 +41,7 @@ async def test_reports_arrive(kubernetes: Version, served: list[str], offered: l
         plugin = DriverConnection("driver", driver.endpoint, _offered(offered), kubernetes=kubernetes)
         driver.reports.put_nowait([("pool", "dev", 2, "hot")])
         driver.reports.put_nowait(None)
-        reports = [report async for report in plugin.health()]
+        reports = [report async for report in plugin.watch_health()]
         assert [(device.device_name, device.message) for device in reports[0]] == [("dev", "hot")]
         await plugin.close()
 
@@ -62,7 +62,7 @@ async def test_no_reports(
     async with FakeDriver(health=served) as driver:
         plugin = DriverConnection("driver", driver.endpoint, _offered(offered), kubernetes=kubernetes)
         with pytest.raises(DriverError) as caught:
-            async for _ in plugin.health():
+            async for _ in plugin.watch_health():
                 pass
         assert type(caught.value) is error
         await plugin.close()

@@ -138,7 +138,7 @@ async def test_other_undecodable_answers_are_errors_of_the_call(tmp_path: Path) 
             await plugin.unprepare([dra_v1_pb2.Claim(uid="uid")])
         assert str(refused.value) == _UNDECODABLE
         with pytest.raises(DriverError) as broken:
-            async for _ in plugin.health():
+            async for _ in plugin.watch_health():
                 pass
         assert str(broken.value) == _UNDECODABLE
         await plugin.close()

@@ -1,7 +1,7 @@
 """A pod's life on its node moves forward only."""
 
 import pytest
-from dra_node_agent.kubelet.lifecycle import LIFECYCLE, PodEvent, PodState, lifecycle
+from dra_node_agent.kubelet.lifecycle import LIFECYCLE, PodEvent, PodState, new_lifecycle
 from dra_node_agent.runtime.base import RuntimeFailure
 from dra_shared.api.resources import EVENTS
 from dra_shared.clock import settle
@@ -27,7 +27,7 @@ def test_every_pod_can_be_removed(state: PodState) -> None:
 
 
 def test_claims_are_not_unprepared_while_containers_run() -> None:
-    life = lifecycle()
+    life = new_lifecycle()
     for event in (PodEvent.ADMIT, PodEvent.PREPARE, PodEvent.CREATE_SANDBOX, PodEvent.TERMINATE):
         life.on(event)
     with pytest.raises(ImpossibleTransition):

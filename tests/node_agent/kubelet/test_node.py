@@ -87,7 +87,7 @@ async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Pat
 
         running = asyncio.create_task(reporter.run())
         await until(renewed, clock=clock)
-        with reporter.silent():
+        with reporter.silence():
             # What was on its way has arrived once its next report waits.
             await until(lambda: reporter._speaking._waiters, clock=clock)
             before = await renewed()

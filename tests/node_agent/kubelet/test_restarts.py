@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_node_agent.kubelet.restarts import restarts
+from dra_node_agent.kubelet.restarts import should_restart
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import PodCondition
 from dra_shared.api.resources import PODS
@@ -29,7 +29,7 @@ def _rule(action: str, *codes: int, operator: str = "In") -> dict[str, Any]:
 def test_the_first_rule_that_matches_counts(rules: list[dict[str, Any]], code: int, again: bool) -> None:
     container = {"name": "a", "image": "x", "restartPolicy": "Never", "restartPolicyRules": rules}
     found = convert(PODS, pod("pod", container))
-    assert restarts(found, found.spec.containers[0], code) is again
+    assert should_restart(found, found.spec.containers[0], code) is again
 
 
 def _condition(bench: Bench) -> PodCondition | None:

@@ -64,7 +64,7 @@ def test_a_machine_is_found_as_it_was_left(tmp_path: Path) -> None:
     instance = gpu.create_instance(gpu.profile_by_id(19), 3)
     made = gpu.create_compute_instance(instance, 0)
     gpu.compute_mode = 3
-    system.changed()
+    system.notify_change()
     again = open_system("2xA100:mig", "n", path)
     assert again.boot_id == system.boot_id
     assert again.gpus[0].instances[instance.id].start == 3

@@ -7,7 +7,7 @@ from typing import Any
 
 import pynvml
 import pytest
-from dra_node_agent.nvml.library import SimulatedNvml, gpus_present
+from dra_node_agent.nvml.library import SimulatedNvml, has_gpus
 from dra_node_agent.nvml.node import open_system
 from dra_node_agent.nvml.system import Process, SimulatedSystem, caps_instance, caps_minor
 
@@ -241,6 +241,6 @@ def test_capability_minors_are_those_of_the_kernel_driver() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not gpus_present(), reason="no NVIDIA GPU on this machine")
+@pytest.mark.skipif(not has_gpus(), reason="no NVIDIA GPU on this machine")
 def test_the_real_library_is_reached_without_a_node() -> None:
     assert pynvml.nvmlDeviceGetCount() > 0

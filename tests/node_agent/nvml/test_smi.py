@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 import pytest
 from dra_driverkit.cdi import ContainerEdits, DeviceNode, Mount
 from dra_node_agent.nvml.node import open_system
-from dra_node_agent.nvml.smi import Output, is_installed, loop, render
+from dra_node_agent.nvml.smi import Output, is_installed, run_smi, split_loop
 from dra_node_agent.nvml.system import Process, SimulatedSystem, caps_minor
 
 _NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -26,7 +26,7 @@ def _caps(gpu: int, instance: int, compute: int = 0) -> tuple[str, str]:
 
 
 def test_lists_exactly_the_injected_gpus_and_numbers_them_from_zero(system: SimulatedSystem) -> None:
-    output = render(["-L"], _edits("/dev/nvidia7", "/dev/nvidia5"), system, _NOW)
+    output = run_smi(["-L"], _edits("/dev/nvidia7", "/dev/nvidia5"), system, _NOW)
     assert output.text == (
         f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {system.gpus[5].uuid})\n"
         f"GPU 1: NVIDIA A100-SXM4-40GB (UUID: {system.gpus[7].uuid})\n"
@@ -37,19 +37,19 @@ def test_lists_exactly_the_mig_devices_whose_capabilities_are_open(system: Simul
     gpu = system.gpus[1]
     devices = {instance.profile.slices: (instance, compute) for instance, compute in gpu.mig_devices()}
     instance, compute = devices[2]
-    output = render(["-L"], _edits("/dev/nvidia1", *_caps(1, instance.id)), system, _NOW)
+    output = run_smi(["-L"], _edits("/dev/nvidia1", *_caps(1, instance.id)), system, _NOW)
     assert output.text == (
         f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {gpu.uuid})\n"
         f"  MIG 2g.10gb    Device  0: (UUID: {compute.uuid})\n"
     )
-    half_open = render(["-L"], _edits("/dev/nvidia1", _caps(1, instance.id)[0]), system, _NOW)
+    half_open = run_smi(["-L"], _edits("/dev/nvidia1", _caps(1, instance.id)[0]), system, _NOW)
     assert "MIG-" not in half_open.text
 
 
 def test_says_so_where_there_is_nothing(system: SimulatedSystem) -> None:
-    assert render(["-L"], _edits(), system, _NOW) == Output("No devices were found\n", 6)
+    assert run_smi(["-L"], _edits(), system, _NOW) == Output("No devices were found\n", 6)
     system.lose(6)
-    assert render([], _edits("/dev/nvidia6"), system, _NOW).exit_code == 6
+    assert run_smi([], _edits("/dev/nvidia6"), system, _NOW).exit_code == 6
 
 
 def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -> None:
@@ -57,7 +57,7 @@ def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -
     system.gpus[6].utilization = 97
     instance, _ = next(iter(system.gpus[0].mig_devices()))
     edits = _edits("/dev/nvidia6", "/dev/nvidia0", *_caps(0, instance.id))
-    text = render([], edits, system, _NOW).text
+    text = run_smi([], edits, system, _NOW).text
     lines = text.splitlines()
     assert lines[0].startswith("Fri Jan  2 03:04:05 2026")
     assert "Driver Version: 580.95.05" in text
@@ -71,22 +71,22 @@ def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -
 
 def test_queries_answer_as_csv(system: SimulatedSystem) -> None:
     edits = _edits("/dev/nvidia6")
-    output = render(
+    output = run_smi(
         ["--query-gpu=index,name,memory.total,utilization.gpu", "--format=csv"], edits, system, _NOW
     )
     assert output.text.splitlines() == [
         "index, name, memory.total [MiB], utilization.gpu [%]",
         "0, NVIDIA A100-SXM4-40GB, 40960 MiB, 0 %",
     ]
-    bare = render(["--query-gpu=memory.total", "--format=csv,noheader,nounits"], edits, system, _NOW)
+    bare = run_smi(["--query-gpu=memory.total", "--format=csv,noheader,nounits"], edits, system, _NOW)
     assert bare.text == "40960\n"
-    assert render(["--query-gpu=colour", "--format=csv"], edits, system, _NOW).exit_code == 2
-    assert render(["--query-gpu=name"], edits, system, _NOW).exit_code == 1
+    assert run_smi(["--query-gpu=colour", "--format=csv"], edits, system, _NOW).exit_code == 2
+    assert run_smi(["--query-gpu=name"], edits, system, _NOW).exit_code == 1
 
 
 def test_unknown_arguments_are_refused(system: SimulatedSystem) -> None:
-    assert render(["--reset"], _edits("/dev/nvidia6"), system, _NOW).exit_code == 1
-    assert "nvidia-smi" in render(["-h"], _edits("/dev/nvidia6"), system, _NOW).text
+    assert run_smi(["--reset"], _edits("/dev/nvidia6"), system, _NOW).exit_code == 1
+    assert "nvidia-smi" in run_smi(["-h"], _edits("/dev/nvidia6"), system, _NOW).text
 
 
 def test_the_program_comes_with_the_drivers_mounts() -> None:
@@ -95,27 +95,27 @@ def test_the_program_comes_with_the_drivers_mounts() -> None:
 
 
 def test_a_loop_is_no_part_of_what_it_repeats() -> None:
-    assert loop(["-L"]) == (["-L"], None)
-    assert loop(["-l", "2", "--query-gpu=name"]) == (["--query-gpu=name"], 2.0)
-    assert loop(["--loop=1"]) == ([], 1.0)
-    assert loop(["-l"]) == ([], 5.0)
-    assert loop(["-lms", "500"]) == ([], 0.5)
+    assert split_loop(["-L"]) == (["-L"], None)
+    assert split_loop(["-l", "2", "--query-gpu=name"]) == (["--query-gpu=name"], 2.0)
+    assert split_loop(["--loop=1"]) == ([], 1.0)
+    assert split_loop(["-l"]) == ([], 5.0)
+    assert split_loop(["-lms", "500"]) == ([], 0.5)
 
 
 def test_one_gpu_of_several_is_chosen(system: SimulatedSystem) -> None:
     edits = _edits("/dev/nvidia5", "/dev/nvidia6")
     for chosen in ("1", system.gpus[6].uuid):
-        assert system.gpus[6].uuid in render(["-L", "-i", chosen], edits, system, _NOW).text
-        assert system.gpus[5].uuid not in render(["-L", f"--id={chosen}"], edits, system, _NOW).text
-    assert render(["-i", "9"], edits, system, _NOW).exit_code == 6
+        assert system.gpus[6].uuid in run_smi(["-L", "-i", chosen], edits, system, _NOW).text
+        assert system.gpus[5].uuid not in run_smi(["-L", f"--id={chosen}"], edits, system, _NOW).text
+    assert run_smi(["-i", "9"], edits, system, _NOW).exit_code == 6
 
 
 def test_processes_and_versions_can_be_asked_for(system: SimulatedSystem) -> None:
     system.gpus[6].processes.append(Process(4242, "nbody", 512))
     query = ["--query-compute-apps=pid,name,used_memory", "--format=csv"]
-    text = render(query, _edits("/dev/nvidia6"), system, _NOW).text
+    text = run_smi(query, _edits("/dev/nvidia6"), system, _NOW).text
     assert text == "pid, name, used_gpu_memory [MiB]\n4242, nbody, 512 MiB\n"
     assert (
         "DRIVER version      : 580.95.05\n"
-        in render(["--version"], _edits("/dev/nvidia6"), system, _NOW).text
+        in run_smi(["--version"], _edits("/dev/nvidia6"), system, _NOW).text
     )

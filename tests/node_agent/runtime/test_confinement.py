@@ -7,7 +7,7 @@ import pytest
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 from dra_node_agent.agentnode import Place
 from dra_node_agent.runtime.base import ContainerSpec, Mount, RuntimeFailure
-from dra_node_agent.runtime.confinement import confined
+from dra_node_agent.runtime.confinement import confine
 from dra_node_agent.runtime.docker import DockerRuntime
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
@@ -24,9 +24,9 @@ def test_volumes_of_pods_are_mounted(tmp_path: Path) -> None:
     volume.mkdir(parents=True)
     link = tmp_path / "short"
     link.symlink_to(tmp_path / "pods")
-    spec = confined(_mounting(link / "u/volumes/v"), link)
+    spec = confine(_mounting(link / "u/volumes/v"), link)
     assert [mount.source for mount in spec.mounts] == [str(volume.resolve())]
-    assert confined(_mounting(""), link).mounts[0].source == ""
+    assert confine(_mounting(""), link).mounts[0].source == ""
 
 
 @pytest.mark.parametrize(
@@ -40,14 +40,14 @@ def test_the_hosts_files_are_not(tmp_path: Path, source: str) -> None:
     with pytest.raises(
         RuntimeFailure, match="of the host is not allowed; the node agent's --allow-host-access"
     ) as error:
-        confined(_mounting(tmp_path / source), tmp_path / "pods")
+        confine(_mounting(tmp_path / source), tmp_path / "pods")
     assert error.value.reason == "CreateContainerError"
 
 
 @pytest.mark.parametrize("spec", [replace(_SPEC, privileged=True), replace(_SPEC, host_network=True)])
 def test_neither_are_its_devices_and_its_network(tmp_path: Path, spec: ContainerSpec) -> None:
     with pytest.raises(RuntimeFailure, match="not allowed"):
-        confined(spec, tmp_path)
+        confine(spec, tmp_path)
 
 
 @pytest.mark.parametrize("host_access", [False, True])

@@ -36,7 +36,7 @@ from dra_node_agent.runtime.base import (
     TerminalSize,
 )
 from dra_node_agent.runtime.docker import DockerRuntime
-from dra_node_agent.runtime.dockerinjection import injected, library_path
+from dra_node_agent.runtime.dockerinjection import injection_of, library_path
 from dra_shared.clock import SystemClock
 
 from tests.support.waiting import until
@@ -190,8 +190,8 @@ def test_what_the_host_lacks_is_left_out(tmp_path: Path) -> None:
             Mount(host_path=str(tmp_path / "absent"), container_path="/absent"),
         ),
     )
-    injection = injected(edits)
-    assert injection.applied({"environment": {"B": "2"}, "volumes": [], "devices": []}) == {
+    injection = injection_of(edits)
+    assert injection.add_to({"environment": {"B": "2"}, "volumes": [], "devices": []}) == {
         "environment": {"B": "2", "A": "1"},
         "volumes": [f"{present}:/present:rw"],
         "devices": ["/dev/null:/dev/null:rwm"],
@@ -219,8 +219,8 @@ def test_hooks_become_what_the_engine_can_do() -> None:
         net_devices=(NetDevice("ib0", "rdma0"),),
         additional_gids=(44, 109),
     )
-    injection = injected(edits, library_path(["PATH=/bin", "LD_LIBRARY_PATH=/usr/local/lib"]))
-    options = injection.applied({"environment": {}, "volumes": [], "devices": []})
+    injection = injection_of(edits, library_path(["PATH=/bin", "LD_LIBRARY_PATH=/usr/local/lib"]))
+    options = injection.add_to({"environment": {}, "volumes": [], "devices": []})
     assert options["group_add"] == ["44", "109"]
     assert options["environment"] == {"LD_LIBRARY_PATH": "/usr/local/lib:/lib/gpu"}
     with tarfile.open(fileobj=io.BytesIO(injection.archive)) as archive:
@@ -270,7 +270,7 @@ def test_limits_and_names() -> None:
     ],
 )
 def test_engines_times(text: str, expected: str | None) -> None:
-    found = dockercontainer.time(text)
+    found = dockercontainer.parse_time(text)
     assert (found.isoformat() if found is not None else None) == expected
 
 

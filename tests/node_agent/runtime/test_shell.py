@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from dra_node_agent.runtime.shell.durations import duration
+from dra_node_agent.runtime.shell.durations import parse_duration
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.programs import base_programs
@@ -166,7 +166,7 @@ async def test_endless_output_ends_without_a_reader() -> None:
     ("text", "seconds"), [("5", 5), ("1.5", 1.5), ("2m", 120), ("1h", 3600), ("1d", 86400), ("soon", None)]
 )
 def test_durations(text: str, seconds: float | None) -> None:
-    assert duration(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 async def test_sleep_waits() -> None:

@@ -104,8 +104,8 @@ class Bench:
         await self._watcher.__aenter__()
         await self.kubelet.start()
         for obj in self.api.find_all(PODS):
-            self.kubelet.pod_changed(obj)
-        self.kubelet.sources_ready()
+            self.kubelet.handle_pod(obj)
+        self.kubelet.mark_synced()
         return self
 
     async def __aexit__(
@@ -125,9 +125,9 @@ class Bench:
             return
         pod = convert(PODS, obj)
         if event == "DELETED":
-            self.kubelet.pod_removed(pod)
+            self.kubelet.handle_deletion(pod)
         else:
-            self.kubelet.pod_changed(pod)
+            self.kubelet.handle_pod(pod)
 
     def create(self, obj: Json) -> None:
         """Make a pod, bound to this node already."""

@@ -4,7 +4,7 @@
 spec files of a directory ask for.
 """
 
-from dra_driverkit.cdi.hooks import HookEffects, effects
+from dra_driverkit.cdi.hooks import HookEffects, collect_effects
 from dra_driverkit.cdi.names import device_name_problem, parse_qualified_name, qualified_name
 from dra_driverkit.cdi.resolver import UnresolvableError, resolve
 from dra_driverkit.cdi.spec import (
@@ -39,8 +39,8 @@ __all__ = [
     "Spec",
     "SpecError",
     "UnresolvableError",
+    "collect_effects",
     "device_name_problem",
-    "effects",
     "minimum_version",
     "parse_qualified_name",
     "qualified_name",

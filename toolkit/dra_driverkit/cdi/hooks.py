@@ -31,7 +31,7 @@ class HookEffects:
     unknown: tuple[Hook, ...] = ()
 
 
-def effects(hooks: Iterable[Hook]) -> HookEffects:
+def collect_effects(hooks: Iterable[Hook]) -> HookEffects:
     """Return the effects of the hooks, in their order."""
     links: list[tuple[str, str]] = []
     folders: list[str] = []

@@ -66,17 +66,17 @@ def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) 
 def _text(spec: Spec) -> bytes:
     own = to_document(msgspec.structs.replace(spec, container_edits=ContainerEdits()))
     own.pop("containerEdits", None)
-    return b"---\n" + _dumped(own) + _common(spec.container_edits)
+    return b"---\n" + _dump(own) + _common(spec.container_edits)
 
 
 @functools.lru_cache(maxsize=64)
 def _common(edits: ContainerEdits) -> bytes:
     """Return the end of a spec's text, which is equal for all claims: the common edits of its devices."""
     plain = msgspec.to_builtins(edits)
-    return _dumped({"containerEdits": plain}) if plain else b""
+    return _dump({"containerEdits": plain}) if plain else b""
 
 
-def _dumped(document: dict[str, Any]) -> bytes:
+def _dump(document: dict[str, Any]) -> bytes:
     text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=200)
     return text.encode()
 

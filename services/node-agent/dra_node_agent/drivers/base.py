@@ -57,7 +57,7 @@ class DriverNode:
 class RunningDriver(Protocol):
     """A driver or device plugin that runs on a node, within its context."""
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until its devices are published: its slices are in the API server, or the kubelet has registered it."""
         ...
 
@@ -89,7 +89,7 @@ class Driver(Protocol):
 class Repairable(Protocol):
     """A running driver that keeps faults of its devices until someone repairs them."""
 
-    async def repaired(self) -> None:
+    async def mark_repaired(self) -> None:
         """Forget the faults of all devices, because they work again."""
         ...
 

@@ -79,7 +79,7 @@ class DevicePlugin(Protocol):
         """Return the allocation for a container with these devices. Raises AllocationError."""
         ...
 
-    def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
+    def choose_preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         """Return those available devices that fit best with the required ones. Raises AllocationError."""
         ...
 
@@ -123,13 +123,13 @@ class DevicePluginServer:
             await self._server.stop(_STOP_GRACE)
         self.socket.unlink(missing_ok=True)
 
-    async def changed(self) -> None:
+    async def notify_change(self) -> None:
         """Send the devices to the kubelet again, because some have changed."""
         async with self._changed:
             self._version += 1
             self._changed.notify_all()
 
-    async def lists(self) -> AsyncIterator[Sequence[PluginDevice]]:
+    async def device_lists(self) -> AsyncIterator[Sequence[PluginDevice]]:
         """Yield the devices now and after each change."""
         while True:
             shown = self._version
@@ -197,14 +197,14 @@ class _Service(pb_grpc.DevicePluginServicer):
         return _options(self._plugin)
 
     async def ListAndWatch(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for devices in self._server.lists():
+        async for devices in self._server.device_lists():
             yield pb.ListAndWatchResponse(devices=map(_device, devices))
 
     async def GetPreferredAllocation(self, request: Any, context: Any) -> Any:
         response = pb.PreferredAllocationResponse()
         for wanted in request.container_requests:
             try:
-                ids = self._plugin.preferred(
+                ids = self._plugin.choose_preferred(
                     list(wanted.available_deviceIDs),
                     list(wanted.must_include_deviceIDs),
                     wanted.allocation_size,

@@ -59,7 +59,7 @@ def dumps(value: Any) -> bytes:
 
 def claim_status(status: ResourceClaimStatus) -> dict[str, Any]:
     """Return a claim's status as plain data in the order of Go's struct."""
-    ordered: dict[str, Any] = _ordered(msgspec.to_builtins(status), _STATUS)
+    ordered: dict[str, Any] = _order(msgspec.to_builtins(status), _STATUS)
     return ordered
 
 
@@ -82,7 +82,7 @@ class Checksum:
             digest = hashlib.blake2b(part, digest_size=16).digest()
             before = next(known, None) if same else None
             same = before is not None and before[0] == digest
-            value = before[1] if before is not None and same else _hashed(value, part)
+            value = before[1] if before is not None and same else _hash(value, part)
             printed = printed or bool(part)
             self._known.append((digest, value))
         # The last number is followed by the bracket instead of the space that its token includes.
@@ -94,13 +94,13 @@ def checksum(data: bytes) -> int:
     return Checksum().of([data])
 
 
-def _ordered(value: Any, order: dict[str, Any]) -> Any:
+def _order(value: Any, order: dict[str, Any]) -> Any:
     if isinstance(value, list | tuple):
-        return [_ordered(item, order) for item in value]
+        return [_order(item, order) for item in value]
     if not isinstance(value, dict):
         return value
     known = {
-        name: _ordered(value[name], inner) if inner else value[name]
+        name: _order(value[name], inner) if inner else value[name]
         for name, inner in order.items()
         if name in value
     }
@@ -134,7 +134,7 @@ def _token(text: bytes) -> tuple[int, tuple[int, ...]]:
     return factor, tuple((_plain_fnv(low, text) - low * factor) & _MASK for low in range(256))
 
 
-def _hashed(value: int, part: bytes) -> int:
+def _hash(value: int, part: bytes) -> int:
     """Return the hash after the bytes' printed numbers, each followed by a space."""
     for number, piece in enumerate(_WORDS.split(part)):
         if number % 2:

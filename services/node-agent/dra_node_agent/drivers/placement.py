@@ -20,7 +20,7 @@ class Placement:
         return self.nodes is None or node in self.nodes
 
 
-def placed(text: str, count: int) -> Placement:
+def parse_placement(text: str, count: int) -> Placement:
     """Parse the value of ``--driver`` for ``count`` nodes.
 
     Raises:

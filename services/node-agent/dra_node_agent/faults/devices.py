@@ -26,7 +26,7 @@ class GpuNode(Protocol):
 
     remains: Remains
 
-    async def repaired(self) -> None:
+    async def mark_repaired(self) -> None:
         """Remove the drivers' taints, because the devices work again."""
         ...
 
@@ -53,14 +53,14 @@ class DeviceFaults:
         strikes: dict[str, Strike] = {
             "xid": self._xid,
             "ecc": self._ecc,
-            "gpu-lost": self._lost,
+            "gpu-lost": self._lose_gpu,
             "mig-changed": self._mig_changed,
             "memory-full": self._memory_full,
         }
-        return {name: functools.partial(self._alone, strike) for name, strike in strikes.items()}
+        return {name: functools.partial(self._run_alone, strike) for name, strike in strikes.items()}
 
     @contextlib.asynccontextmanager
-    async def _alone(self, strike: Strike, fault: Fault) -> AsyncIterator[None]:
+    async def _run_alone(self, strike: Strike, fault: Fault) -> AsyncIterator[None]:
         """Run the fault unless another one is active that would interfere with it.
 
         Raises:
@@ -95,7 +95,7 @@ class DeviceFaults:
             try:
                 yield
             finally:
-                await node.repaired()
+                await node.mark_repaired()
 
     @contextlib.asynccontextmanager
     async def _ecc(self, fault: Fault) -> AsyncIterator[None]:
@@ -108,14 +108,14 @@ class DeviceFaults:
             gpu.uncorrected_ecc = before
 
     @contextlib.asynccontextmanager
-    async def _lost(self, fault: Fault) -> AsyncIterator[None]:
+    async def _lose_gpu(self, fault: Fault) -> AsyncIterator[None]:
         node, system, gpu = self._gpu(fault)
         system.lose(fault.gpu)
         try:
             yield
         finally:
             gpu.lost = False
-            await node.repaired()
+            await node.mark_repaired()
 
     @contextlib.asynccontextmanager
     async def _mig_changed(self, fault: Fault) -> AsyncIterator[None]:

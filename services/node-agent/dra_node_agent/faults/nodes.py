@@ -83,7 +83,7 @@ class FaultyNode(Protocol):
     def reporter(self) -> NodeReporter: ...
 
     @property
-    def runs(self) -> bool:
+    def is_running(self) -> bool:
         """True if its kubelet is running."""
         ...
 
@@ -95,7 +95,7 @@ class FaultyNode(Protocol):
         """Return the names of the drivers registered with the kubelet, wherever they run."""
         ...
 
-    def driver_away(self, name: str) -> AbstractAsyncContextManager[None]:
+    def stop_driver(self, name: str) -> AbstractAsyncContextManager[None]:
         """Stop the driver inside the context. An empty name means every driver."""
         ...
 
@@ -138,14 +138,14 @@ class NodeFaults:
         kind = next(kind for kind in _CALLS if kind == fault.fault)
         node = self._node(fault)
         _check_driver(fault, {*node.own_drivers(), *node.registered_drivers()})
-        async with node.calls.striking(kind, fault.driver, fault.delay) as count:
+        async with node.calls.inject(kind, fault.driver, fault.delay) as count:
             yield count
 
     @contextlib.asynccontextmanager
     async def _driver_crash(self, fault: Fault) -> AsyncIterator[None]:
         node = self._node(fault)
         _check_driver(fault, node.own_drivers(), node.registered_drivers())
-        async with node.driver_away(fault.driver):
+        async with node.stop_driver(fault.driver):
             yield
 
     @contextlib.asynccontextmanager
@@ -165,7 +165,7 @@ class NodeFaults:
         ones. Drivers keep those devices until then.
         """
         node = self._node(fault)
-        async with self._checkpoint_of(node, fault.node) as file:
+        async with self._detached_checkpoint(node, fault.node) as file:
             file.unlink()
             try:
                 await node.start_kubelet()
@@ -177,7 +177,7 @@ class NodeFaults:
     async def _checkpoint_corrupt(self, fault: Fault) -> AsyncIterator[None]:
         """Damage the checkpoint until the end of the fault, so that the kubelet does not start."""
         node = self._node(fault)
-        async with self._checkpoint_of(node, fault.node) as file:
+        async with self._detached_checkpoint(node, fault.node) as file:
             file.write_bytes(b"{")
             try:
                 await node.start_kubelet()
@@ -188,7 +188,7 @@ class NodeFaults:
             yield
 
     @contextlib.asynccontextmanager
-    async def _checkpoint_of(self, node: FaultyNode, name: str) -> AsyncIterator[Path]:
+    async def _detached_checkpoint(self, node: FaultyNode, name: str) -> AsyncIterator[Path]:
         """Yield the checkpoint of the stopped kubelet. At the end it is restored, and the kubelet starts again.
 
         Raises:
@@ -215,13 +215,13 @@ class NodeFaults:
 
     @contextlib.asynccontextmanager
     async def _node_silent(self, fault: Fault) -> AsyncIterator[None]:
-        with self._node(fault).reporter.silent():
+        with self._node(fault).reporter.silence():
             yield
 
     @contextlib.asynccontextmanager
     async def _node_gone(self, fault: Fault) -> AsyncIterator[None]:
         node = self._node(fault)
-        with node.reporter.silent():
+        with node.reporter.silence():
             await node.delete_node()
             yield
 
@@ -238,7 +238,7 @@ class NodeFaults:
         node = self._find(fault.node)
         if node is None:
             raise UnknownNode(f"there is no node {fault.node!r}")
-        if not node.runs:
+        if not node.is_running:
             raise FaultError(f"node {fault.node!r}: its kubelet does not run")
         return node
 

@@ -34,7 +34,7 @@ class Remains:
             before = self._checkpoint.read_bytes()
         except FileNotFoundError:
             return False
-        self._file.write_bytes(_merged(before, self._file))
+        self._file.write_bytes(_merge_checkpoints(before, self._file))
         self._checkpoint.unlink()
         return True
 
@@ -51,7 +51,7 @@ class Remains:
         return self._devices.exists()
 
 
-def _merged(before: bytes, file: Path) -> bytes:
+def _merge_checkpoints(before: bytes, file: Path) -> bytes:
     """Return a checkpoint with the claims of both. For common claims the file wins, which may be lost or damaged."""
     try:
         later = decode(file.read_bytes())

@@ -42,9 +42,9 @@ class Cgroups:
 
     def limits(self, pod: Pod, container: Container) -> Mapping[str, str]:
         """Return the container's limits including those of its claims. Resources without a limit stay unlimited."""
-        brought = self._brought(pod, container)
+        brought = self._claim_amounts(pod, container)
         return {
-            name: _raised(name, value, brought[name]) if brought[name] else value
+            name: _raise_limit(name, value, brought[name]) if brought[name] else value
             for name, value in container.resources.limits.items()
         }
 
@@ -57,7 +57,7 @@ class Cgroups:
 
     def of_container(self, pod: Pod, container: Container) -> LinuxResources:
         """Return the container's resources for the runtime (LinuxContainerResources of CRI)."""
-        requests, brought = milli(container.resources.requests), self._brought(pod, container)
+        requests, brought = milli(container.resources.requests), self._claim_amounts(pod, container)
         own, whole = milli(container.resources.limits), milli(_pod_level(pod))
         limits = {name: own[name] + brought[name] if own[name] else whole[name] for name in ("cpu", "memory")}
         pages = {name: own[name] + brought[name] for name in {*own, *brought} if name.startswith(_HUGE_PAGES)}
@@ -85,18 +85,18 @@ class Cgroups:
             huge_pages=_pages(requests),
         )
 
-    def described(self, pod: Pod) -> dict[str, Any]:
+    def describe(self, pod: Pod) -> dict[str, Any]:
         """Describe the pod's cgroup and those of its containers with CRI's field names."""
         containers = (*pod.spec.init_containers, *pod.spec.containers)
         return {
-            "pod": _described(self.of_pod(pod)),
+            "pod": _describe(self.of_pod(pod)),
             "containers": [
-                {"name": container.name, **_described(self.of_container(pod, container))}
+                {"name": container.name, **_describe(self.of_container(pod, container))}
                 for container in containers
             ],
         }
 
-    def _brought(self, pod: Pod, container: Container) -> Counter[str]:
+    def _claim_amounts(self, pod: Pod, container: Container) -> Counter[str]:
         return claimamounts.of_container(pod, container.name) if self._claims else Counter()
 
     def _pod_limits(self, pod: Pod) -> Counter[str]:
@@ -147,7 +147,7 @@ class Cgroups:
         return rest // len(containers)
 
 
-def _described(resources: LinuxResources) -> dict[str, Any]:
+def _describe(resources: LinuxResources) -> dict[str, Any]:
     found: dict[str, Any] = {"cpuShares": resources.cpu_shares, "cpuPeriod": _PERIOD}
     if resources.cpu_quota is not None:
         found["cpuQuota"] = resources.cpu_quota
@@ -175,7 +175,7 @@ def _bytes(container: Container) -> int:
     return Quantity.parse(container.resources.requests.get("memory", "0")).value()
 
 
-def _raised(name: str, value: str, milli_amount: int) -> str:
+def _raise_limit(name: str, value: str, milli_amount: int) -> str:
     total = Quantity.parse(value).milli_value() + milli_amount
     if name == "cpu":
         return str(Quantity(total, -3))

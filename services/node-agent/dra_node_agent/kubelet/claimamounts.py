@@ -20,7 +20,7 @@ def of_pod(pod: Pod) -> Counter[str]:
     """Return the amounts of the pod's claims: the mapped amount once, overhead for the pod and each container."""
     total: Counter[str] = Counter()
     for status in pod.status.node_allocatable_resource_claim_statuses:
-        total.update(_mapped(status))
+        total.update(_mapped_amounts(status))
         total.update(_overhead(status, len(status.containers)))
     return total
 
@@ -29,7 +29,7 @@ def of_container(pod: Pod, container: str) -> Counter[str]:
     """Return the amounts of the container's claims, in full, because other containers may not use their share."""
     total: Counter[str] = Counter()
     for status in _of(pod, container):
-        total.update(_mapped(status))
+        total.update(_mapped_amounts(status))
         total.update(_overhead(status, 1))
     return total
 
@@ -52,7 +52,7 @@ def _of(pod: Pod, container: str) -> Iterator[NodeAllocatableResourceClaimStatus
             yield status
 
 
-def _mapped(status: NodeAllocatableResourceClaimStatus) -> Counter[str]:
+def _mapped_amounts(status: NodeAllocatableResourceClaimStatus) -> Counter[str]:
     """Return the mapped amounts: ``resources`` in Kubernetes 1.36, ``mapping`` in later versions."""
     total = milli(status.resources)
     for mapped in status.mapping:

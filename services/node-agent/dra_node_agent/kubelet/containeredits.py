@@ -68,12 +68,12 @@ def _of_container(
     uid = pod.metadata.uid
     try:
         ids = dra.containers.cdi_device_ids(pod, container)
-        prepared = list(_prepared(pod, container, dra, frozenset(ids)))
+        prepared = list(_prepared_devices(pod, container, dra, frozenset(ids)))
     except DraError:
         # A claim is not prepared, so the container has not started either.
         ids, prepared = [], []
     options = devices.container_options(uid, container.name) or DeviceRunContainerOptions()
-    injected = list(_injected([*ids, *options.cdi_devices], runtime))
+    injected = list(_injected_edits([*ids, *options.cdi_devices], runtime))
     if own := plugin_edits(plugin_devices(options), options.envs):
         injected.append(Injected("", own))
     plugins = {
@@ -83,7 +83,7 @@ def _of_container(
     return EditedContainer(container.name, prepared, plugins, injected)
 
 
-def _prepared(
+def _prepared_devices(
     pod: Pod, container: Container, dra: DraManager, ids: frozenset[str]
 ) -> Iterator[PreparedDevice]:
     """Yield the devices of the container's claims. Of a partially used claim, only the devices that it got."""
@@ -104,7 +104,7 @@ def _prepared(
                 )
 
 
-def _injected(ids: Iterable[str], runtime: Runtime) -> Iterator[Injected]:
+def _injected_edits(ids: Iterable[str], runtime: Runtime) -> Iterator[Injected]:
     for name in dict.fromkeys(ids):
         try:
             yield Injected(name, runtime.cdi_edits(name))

@@ -123,7 +123,9 @@ class ContainerStarter:
             elif error.reason == messages.NEVER_PULL:
                 event("Warning", messages.NEVER_PULL, str(error), container=container)
             else:
-                event("Normal", messages.PULLING, messages.pulling(container.image), container=container)
+                event(
+                    "Normal", messages.PULLING, messages.pulling_image(container.image), container=container
+                )
                 event(
                     "Warning",
                     messages.FAILED_PULL,
@@ -133,10 +135,10 @@ class ContainerStarter:
             event("Warning", messages.FAILED_PULL, f"Error: {error.reason}", container=container)
             raise
         if image.pulled_seconds is None:
-            event("Normal", messages.PULLED, messages.present(container.image), container=container)
+            event("Normal", messages.PULLED, messages.image_present(container.image), container=container)
             return
-        event("Normal", messages.PULLING, messages.pulling(container.image), container=container)
-        text = messages.pulled(container.image, image.pulled_seconds, image.size)
+        event("Normal", messages.PULLING, messages.pulling_image(container.image), container=container)
+        text = messages.pulled_image(container.image, image.pulled_seconds, image.size)
         event("Normal", messages.PULLED, text, container=container)
 
     async def _spec(

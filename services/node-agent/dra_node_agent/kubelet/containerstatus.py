@@ -16,7 +16,7 @@ from dra_shared.api.pod import Pod, PodStatus
 from dra_shared.clock import rfc3339
 
 from dra_node_agent.kubelet.observed import Observed
-from dra_node_agent.kubelet.restarts import is_sidecar, restart_all, restarts
+from dra_node_agent.kubelet.restarts import is_sidecar, should_restart, should_restart_all
 from dra_node_agent.runtime.base import ContainerRecord, State
 
 RESTARTING = "RestartingAllContainers"
@@ -26,7 +26,7 @@ _REMOVED = "The container is removed because RestartAllContainers in place"
 def container_status(pod: Pod, container: Container, observed: Observed, *, init: bool) -> ContainerStatus:
     """Return the status to report for one container of the pod."""
     records = observed.records.get(container.name, ())
-    old = _reported(pod.status, container.name)
+    old = _find_reported(pod.status, container.name)
     # A pod that is being deleted is not restarted, so its containers are not waiting for that.
     deleting = pod.metadata.deletion_timestamp is not None
     waiting = None if deleting else observed.waiting.get(container.name)
@@ -37,7 +37,7 @@ def container_status(pod: Pod, container: Container, observed: Observed, *, init
     if (
         latest.state is State.EXITED
         and waiting is not None
-        and restarts(pod, container, latest.exit_code, init=init)
+        and should_restart(pod, container, latest.exit_code, init=init)
     ):
         state, last = ContainerState(waiting=waiting), state
     started, ready = _started_and_ready(container, latest, observed, init=init)
@@ -64,7 +64,7 @@ def _resources(container: Container, observed: Observed) -> ResourceRequirements
     return msgspec.structs.replace(container.resources, limits=dict(limits))
 
 
-def _reported(status: PodStatus, name: str) -> ContainerStatus | None:
+def _find_reported(status: PodStatus, name: str) -> ContainerStatus | None:
     """Return the newest reported status of the container ``name``, or None."""
     entries = (
         *status.ephemeral_container_statuses,
@@ -84,8 +84,8 @@ def _without_record(
     """Return the status of a container that the runtime does not have yet or no longer has."""
     last, restart_count = ContainerState(), 0
     if old is not None:
-        if old.state.waiting is None and restart_all(pod, observed.records, pod.status):
-            return _removed(pod, old)
+        if old.state.waiting is None and should_restart_all(pod, observed.records, pod.status):
+            return _removed_status(pod, old)
         if old.state.terminated is not None:
             return msgspec.structs.replace(old, allocated_resources_status=())
         last, restart_count = old.last_state, old.restart_count
@@ -125,7 +125,7 @@ def _started_and_ready(
     return started, ready
 
 
-def _removed(pod: Pod, old: ContainerStatus) -> ContainerStatus:
+def _removed_status(pod: Pod, old: ContainerStatus) -> ContainerStatus:
     kept = old
     if old.state.terminated is None:
         kept = ContainerStatus(name=old.name, image=old.image, started=False)

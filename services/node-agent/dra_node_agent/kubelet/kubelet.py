@@ -224,7 +224,7 @@ class Kubelet:
         self._tasks.start(self.reporter.run(), name=f"node {self.name}")
         self._tasks.start(self._register_drivers(), name=f"registration on {self.name}")
 
-    async def wiped(self) -> None:
+    async def wait_until_wiped(self) -> None:
         """Wait until the slices of the node's previous life are deleted and drivers may register."""
         await self._wiped.wait()
 
@@ -245,7 +245,7 @@ class Kubelet:
 
     # Events of the watch
 
-    def pod_changed(self, pod: Pod) -> None:
+    def handle_pod(self, pod: Pod) -> None:
         """Handle a pod of this node that was added or changed."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
@@ -253,24 +253,24 @@ class Kubelet:
             return
         statuses = StatusReporter(self._client, self._clock, pod)
         self._workers[pod.metadata.uid] = worker = PodWorker(self._context, pod, statuses)
-        self._tasks.start(self._look_after(worker), name=f"pod {pod.key}")
+        self._tasks.start(self._run_worker(worker), name=f"pod {pod.key}")
 
-    def pod_removed(self, pod: Pod) -> None:
+    def handle_deletion(self, pod: Pod) -> None:
         """Handle the deletion of a pod's object."""
         worker = self._workers.get(pod.metadata.uid)
         if worker is not None:
-            worker.removed()
+            worker.mark_removed()
 
     def retry(self) -> None:
         """Make waiting pods retry at once, because something they may wait for is now available."""
         for worker in self._workers.values():
-            if not worker.settled:
+            if not worker.is_settled:
                 worker.poke()
 
-    def sources_ready(self) -> None:
+    def mark_synced(self) -> None:
         """Clean up everything that belongs to unknown pods, because all pods of this node are known."""
-        self._tasks.start(self._housekeeping(), name=f"housekeeping of {self.name}")
-        self._tasks.start(self._when_decided(), name=f"first pods of {self.name}")
+        self._tasks.start(self._clean_up_forever(), name=f"housekeeping of {self.name}")
+        self._tasks.start(self._wait_for_admissions(), name=f"first pods of {self.name}")
 
     # Queries
 
@@ -280,11 +280,11 @@ class Kubelet:
 
     def active_pods(self) -> Iterable[Pod]:
         """Return the pods that run or are about to run, for which something may be prepared."""
-        return [worker.pod for worker in self._workers.values() if not worker.terminated]
+        return [worker.pod for worker in self._workers.values() if not worker.is_terminated]
 
     def pod_resources(self) -> "Sequence[pb.PodResources]":
         """Return the devices of the pods' containers for monitoring agents."""
-        return self._pod_resources.listed()
+        return self._pod_resources.list_pods()
 
     def find_pod(self, namespace: str, name: str) -> Pod | None:
         """Return the pod with that name if it is on this node, or None."""
@@ -298,7 +298,7 @@ class Kubelet:
         """Return the pod's containers."""
         return self._starter.records(pod_uid)
 
-    async def _look_after(self, worker: PodWorker) -> None:
+    async def _run_worker(self, worker: PodWorker) -> None:
         try:
             await worker.run()
         finally:
@@ -314,7 +314,7 @@ class Kubelet:
         self._registrar.start()
         self._wiped.set()
 
-    async def _housekeeping(self) -> None:
+    async def _clean_up_forever(self) -> None:
         while True:
             self._reconcile_now.clear()
             await self._remove_orphans()
@@ -349,7 +349,7 @@ class Kubelet:
             # As upstream, plugins and pods create a new one, but the record of devices in use may be lost.
             _log.error("device plugins' checkpoint not read", node=self.name, error=str(error))
 
-    async def _when_decided(self) -> None:
+    async def _wait_for_admissions(self) -> None:
         """Wait until each existing pod is admitted. Only then is it known which devices are free."""
         for worker in list(self._workers.values()):
             await worker.decided.wait()
@@ -357,12 +357,12 @@ class Kubelet:
 
     async def _admit(self, pod: Pod) -> None:
         await self.reporter.synced.wait()
-        await self._removals(pod.metadata.uid)
+        await self._wait_for_removals(pod.metadata.uid)
         await self._topology.admit(pod, self.devices.allocate)
         others = [
             worker.pod
             for worker in self._workers.values()
-            if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.terminated
+            if worker.is_admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.is_terminated
         ]
         claims = self.config.features.enabled("DRANodeAllocatableResources")
         try:
@@ -374,14 +374,14 @@ class Kubelet:
             await self.reporter.refresh()
             admit(pod, self._node_for(pod), others, claims=claims)
 
-    async def _removals(self, uid: str) -> None:
+    async def _wait_for_removals(self, uid: str) -> None:
         """Wait until deleted pods are removed, because their resources are then free for this one.
 
         A pod that cannot be removed now, because a driver does not answer, is not waited for.
         """
         own = self._workers.get(uid)
         while (own is None or not own.object_deleted) and any(
-            worker.object_deleted and worker.settled for worker in self._workers.values()
+            worker.object_deleted and worker.is_settled for worker in self._workers.values()
         ):
             self._left.clear()
             await wait_for(self._left.wait(), _LEAVING, self._clock)
@@ -406,7 +406,7 @@ class Kubelet:
         return msgspec.structs.replace(node, status=status)
 
     def _devices_changed(self) -> None:
-        self.reporter.changed()
+        self.reporter.notify_change()
         self.retry()
 
     def _container_changed(self, record: ContainerRecord) -> None:

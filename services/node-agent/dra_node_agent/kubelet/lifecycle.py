@@ -51,6 +51,6 @@ LIFECYCLE = {
 }
 
 
-def lifecycle() -> StateMachine[PodState, PodEvent]:
+def new_lifecycle() -> StateMachine[PodState, PodEvent]:
     """Return the state machine of a new pod."""
     return StateMachine(PodState.NEW, LIFECYCLE)

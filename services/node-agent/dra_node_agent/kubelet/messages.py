@@ -16,22 +16,22 @@ FAILED_SANDBOX = "FailedCreatePodSandBox"
 FAILED_POST_START, FAILED_PRE_STOP = "FailedPostStartHook", "FailedPreStopHook"
 
 
-def pulling(image: str) -> str:
+def pulling_image(image: str) -> str:
     return f'Pulling image "{image}"'
 
 
-def pulled(image: str, seconds: float, size: int) -> str:
+def pulled_image(image: str, seconds: float, size: int) -> str:
     took = _duration(seconds)
     return (
         f'Successfully pulled image "{image}" in {took} ({took} including waiting). Image size: {size} bytes.'
     )
 
 
-def present(image: str) -> str:
+def image_present(image: str) -> str:
     return f'Container image "{image}" already present on machine and can be accessed by the pod'
 
 
-def stopping(container: str) -> str:
+def stopping_container(container: str) -> str:
     return f"Stopping container {container}"
 
 

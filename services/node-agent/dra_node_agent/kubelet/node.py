@@ -139,7 +139,7 @@ class NodeReporter:
             await self._until_done(self._report)
 
     @contextlib.contextmanager
-    def silent(self) -> Iterator[None]:
+    def silence(self) -> Iterator[None]:
         """Report neither status nor lease inside the context."""
         self._speaking.clear()
         try:
@@ -156,7 +156,7 @@ class NodeReporter:
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             _log.info("node not read again", node=self.shape.name, error=str(error))
 
-    def changed(self) -> None:
+    def notify_change(self) -> None:
         """Report the status immediately, because something in it has changed."""
         self._changed.set()
 
@@ -319,7 +319,7 @@ class NodeReporter:
             )
         shape = self.shape
         return msgspec.structs.replace(
-            _with_devices(_capacity(shape), {**self._extended(old), **self._gone}, devices),
+            _with_devices(_capacity(shape), {**self._extended_resources(old), **self._gone}, devices),
             conditions=tuple(conditions),
             addresses=(
                 NodeAddress(type="InternalIP", address=shape.address),
@@ -330,7 +330,7 @@ class NodeReporter:
             node_info=_info(shape),
         )
 
-    def _extended(self, old: NodeStatus) -> dict[str, str]:
+    def _extended_resources(self, old: NodeStatus) -> dict[str, str]:
         """Return the extended resources of the node's object. For a recreated node, they are reset to zero."""
         found = {name: amount for name, amount in old.capacity.items() if is_extended_resource_name(name)}
         return dict.fromkeys(found, "0") if self._zero_extended else found

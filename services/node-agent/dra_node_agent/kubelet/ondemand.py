@@ -69,7 +69,7 @@ class OnDemandServer:
         async with self._turn:
             if self._server is not None:
                 return
-            await self._stopped()
+            await self._wait_until_stopped()
             server = aio.server()
             self._add(server)
             server.add_insecure_port(f"unix:{self._behind}")
@@ -81,9 +81,9 @@ class OnDemandServer:
             if not self._connected and self._server is not None:
                 self._stopping = asyncio.ensure_future(self._server.stop(None))
                 self._server = None
-            await self._stopped()
+            await self._wait_until_stopped()
 
-    async def _stopped(self) -> None:
+    async def _wait_until_stopped(self) -> None:
         """Wait for the end of the previous server. Cancelling the connection does not stop that."""
         if self._stopping is not None:
             await asyncio.shield(self._stopping)

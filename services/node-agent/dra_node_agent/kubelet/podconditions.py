@@ -8,7 +8,7 @@ from dra_shared.api.pod import Pod, PodCondition, PodStatus
 
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.phases import FAILED, SUCCEEDED, TERMINAL
-from dra_node_agent.kubelet.restarts import ALL_RESTARTING, is_sidecar, may_restart_all, restart_all
+from dra_node_agent.kubelet.restarts import ALL_RESTARTING, is_sidecar, may_restart_all, should_restart_all
 
 # Other conditions belong to other writers.
 OWNED = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
@@ -19,7 +19,7 @@ def conditions(pod: Pod, status: PodStatus, observed: Observed, now: str) -> tup
     ready_to_start = observed.has_sandbox and not observed.stopped
     wanted = [
         PodCondition(type="PodReadyToStartContainers", status="True" if ready_to_start else "False"),
-        _initialized(pod, status),
+        _initialized_condition(pod, status),
         *_readiness(pod, status),
         PodCondition(type="PodScheduled", status="True"),
     ]
@@ -51,7 +51,7 @@ def _all_restarting(pod: Pod, status: PodStatus, observed: Observed) -> PodCondi
     there = any(
         container.name in observed.records for container in (*pod.spec.init_containers, *pod.spec.containers)
     )
-    if not (there and restart_all(pod, observed.records, pod.status)):
+    if not (there and should_restart_all(pod, observed.records, pod.status)):
         return PodCondition(type=ALL_RESTARTING, status="False")
     return PodCondition(
         type=ALL_RESTARTING,
@@ -61,13 +61,13 @@ def _all_restarting(pod: Pod, status: PodStatus, observed: Observed) -> PodCondi
     )
 
 
-def _initialized(pod: Pod, status: PodStatus) -> PodCondition:
+def _initialized_condition(pod: Pod, status: PodStatus) -> PodCondition:
     if status.phase == SUCCEEDED:
         return PodCondition(type="Initialized", status="True", reason="PodCompleted")
     incomplete = []
     for container, entry in zip(pod.spec.init_containers, status.init_container_statuses, strict=True):
         done = entry.started if is_sidecar(container) else entry.ready
-        if not done and not (is_sidecar(container) and main_began(status.container_statuses)):
+        if not done and not (is_sidecar(container) and has_main_started(status.container_statuses)):
             incomplete.append(container.name)
     # Once initialized, the pod stays so, even if all its containers restart.
     known = any(entry.type == "Initialized" and entry.status == "True" for entry in pod.status.conditions)
@@ -122,7 +122,7 @@ def _containers_ready(pod: Pod, status: PodStatus) -> PodCondition:
     )
 
 
-def main_began(statuses: Sequence[ContainerStatus]) -> bool:
+def has_main_started(statuses: Sequence[ContainerStatus]) -> bool:
     """True if any of the containers has ever run."""
     return any(
         status.state.running is not None

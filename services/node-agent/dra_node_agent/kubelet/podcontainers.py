@@ -16,7 +16,7 @@ from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.containers import ContainerStarter, EventSink
 from dra_node_agent.kubelet.podprobes import PodProbes
 from dra_node_agent.kubelet.podstatus import ephemeral_containers
-from dra_node_agent.kubelet.restarts import causes_restart_of_all, is_sidecar, may_restart_all, restarts
+from dra_node_agent.kubelet.restarts import causes_restart_of_all, is_sidecar, may_restart_all, should_restart
 from dra_node_agent.kubelet.statuses import StatusReporter
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, State
 
@@ -65,7 +65,7 @@ class PodContainers:
             records.sort(key=lambda record: record.attempt, reverse=True)
         return found
 
-    def any_ended(self) -> bool:
+    def has_unreported_end(self) -> bool:
         """True if the newest status shows an exited container as running.
 
         Its end is reported before it is restarted, so that no end is missed.
@@ -78,19 +78,19 @@ class PodContainers:
             for entry in (*status.init_container_statuses, *status.container_statuses)
         )
 
-    def all_over(self) -> bool:
+    def are_all_finished(self) -> bool:
         """True if no container runs or will ever run again."""
         pod = self._current()
         for container in pod.spec.init_containers:
             latest = self._latest(container.name)
             if is_sidecar(container) or latest is None or latest.state is State.RUNNING:
                 continue
-            if latest.exit_code != 0 and not restarts(pod, container, latest.exit_code, init=True):
+            if latest.exit_code != 0 and not should_restart(pod, container, latest.exit_code, init=True):
                 return True
         return all(
             (latest := self._latest(container.name)) is not None
             and latest.state is State.EXITED
-            and not restarts(pod, container, latest.exit_code)
+            and not should_restart(pod, container, latest.exit_code)
             for container in pod.spec.containers
         )
 
@@ -107,7 +107,7 @@ class PodContainers:
             for container in pod.spec.containers:
                 latest = self._latest(container.name)
                 if latest is None or (
-                    latest.state is State.EXITED and restarts(pod, container, latest.exit_code)
+                    latest.state is State.EXITED and should_restart(pod, container, latest.exit_code)
                 ):
                     delays += await self._start(container, latest, init=False)
         return min(delays, default=None)
@@ -116,7 +116,7 @@ class PodContainers:
         delays: list[float] = []
         for container in ephemeral_containers(pod):
             # Each starts once, independent of the others, and never again.
-            if self._latest(container.name) is None and not self._ran_before(container.name):
+            if self._latest(container.name) is None and not self._has_run_before(container.name):
                 delays += await self._start(container, None, init=False)
         return delays
 
@@ -129,13 +129,13 @@ class PodContainers:
             if is_sidecar(container):
                 if latest is None or latest.state is State.EXITED:
                     delays += await self._start(container, latest, init=True)
-                if not began and not self._started(container):
+                if not began and not self._is_started(container):
                     return False, delays
                 continue
             if began or (latest is not None and latest.state is State.EXITED and latest.exit_code == 0):
                 continue
             if latest is None or (
-                latest.state is State.EXITED and restarts(pod, container, latest.exit_code, init=True)
+                latest.state is State.EXITED and should_restart(pod, container, latest.exit_code, init=True)
             ):
                 delays += await self._start(container, latest, init=True)
             return False, delays
@@ -158,7 +158,7 @@ class PodContainers:
             )
         except RuntimeFailure as error:
             self.waiting[key] = ContainerStateWaiting(reason=error.reason, message=str(error))
-            return [self._failed_start(key, now)]
+            return [self._delay_start(key, now)]
         self.waiting.pop(key, None)
         for record in self.records().get(key, ())[1 + _PAST_ATTEMPTS :]:
             await self._runtime.remove(record.id)
@@ -183,7 +183,7 @@ class PodContainers:
         )
         return left
 
-    def _failed_start(self, key: str, now: float) -> float:
+    def _delay_start(self, key: str, now: float) -> float:
         self._backoff.next(f"{key} start", now, now)
         return min(self._backoff.delay(f"{key} start"), _LONGEST_START_RETRY)
 
@@ -192,12 +192,12 @@ class PodContainers:
         known = (*status.init_container_statuses, *status.container_statuses)
         return next((entry.restart_count for entry in known if entry.name == name), 0)
 
-    def _ran_before(self, ephemeral: str) -> bool:
+    def _has_run_before(self, ephemeral: str) -> bool:
         """True if the status has an ephemeral container that the runtime no longer has."""
         statuses = self._statuses.newest.ephemeral_container_statuses
         return any(status.name == ephemeral and status.state.waiting is None for status in statuses)
 
-    def _started(self, container: Container) -> bool:
+    def _is_started(self, container: Container) -> bool:
         latest = self._latest(container.name)
         if latest is None or latest.state is not State.RUNNING:
             return False
@@ -210,7 +210,7 @@ class PodContainers:
 
     def _follow_probes(self) -> None:
         latest = {name: records[0] for name, records in self.records().items()}
-        self._probes.follow(self._current(), self.pod_ip, latest)
+        self._probes.sync(self._current(), self.pod_ip, latest)
 
     # Restarting all containers
 

@@ -34,7 +34,7 @@ class PodProbes:
         """Return the container's prober, or None."""
         return self._probers.get(container_id)
 
-    def follow(self, pod: Pod, pod_ip: str, latest: Mapping[str, ContainerRecord]) -> None:
+    def sync(self, pod: Pod, pod_ip: str, latest: Mapping[str, ContainerRecord]) -> None:
         """Probe exactly the containers that run now, ``latest`` by name."""
         containers = {c.name: c for c in (*pod.spec.init_containers, *pod.spec.containers)}
         running = {
@@ -70,7 +70,7 @@ class PodProbes:
         given = pod.spec.termination_grace_period_seconds
         grace = 30 if given is None else given
 
-        def failed(failure: ProbeFailure) -> None:
+        def handle_failure(failure: ProbeFailure) -> None:
             self._event("Warning", messages.UNHEALTHY, failure.message, container=container)
             if failure.conclusive and failure.kind != "Readiness":
                 text = (
@@ -81,4 +81,4 @@ class PodProbes:
                 self._event("Normal", messages.KILLING, text, container=container)
                 self._starter.tasks.start(self._runtime.stop(container_id, grace))
 
-        return failed
+        return handle_failure

@@ -53,9 +53,9 @@ class PodResourcesServer:
         if self._server is not None:
             await self._server.close()
 
-    def listed(self) -> Sequence[pb.PodResources]:
+    def list_pods(self) -> Sequence[pb.PodResources]:
         """Return the answer to ``List``."""
-        return self._service.listed()
+        return self._service.list_pods()
 
     def _add(self, server: aio.Server) -> None:
         podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self._service, server)
@@ -67,12 +67,12 @@ class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
         self._devices = devices
         self._pods = pods
 
-    def listed(self) -> Sequence[pb.PodResources]:
+    def list_pods(self) -> Sequence[pb.PodResources]:
         self._devices.update_allocated_devices()
         return [self._of_pod(pod) for pod in self._active()]
 
     async def List(self, request: pb.ListPodResourcesRequest, context: Any) -> pb.ListPodResourcesResponse:
-        return pb.ListPodResourcesResponse(pod_resources=self.listed())
+        return pb.ListPodResourcesResponse(pod_resources=self.list_pods())
 
     async def Get(self, request: pb.GetPodResourcesRequest, context: Any) -> pb.GetPodResourcesResponse:
         for pod in self._active():

@@ -9,9 +9,9 @@ from dra_shared.api.pod import HostIP, Pod, PodIP, PodStatus
 from dra_node_agent.kubelet.containerstatus import RESTARTING, container_status, unknown_end
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.phases import FAILED, PENDING, RUNNING, SUCCEEDED, TERMINAL
-from dra_node_agent.kubelet.podconditions import OWNED, conditions, main_began
+from dra_node_agent.kubelet.podconditions import OWNED, conditions, has_main_started
 from dra_node_agent.kubelet.qos import qos_class
-from dra_node_agent.kubelet.restarts import is_sidecar, restarts
+from dra_node_agent.kubelet.restarts import is_sidecar, should_restart
 
 
 def ephemeral_containers(pod: Pod) -> tuple[Container, ...]:
@@ -27,7 +27,7 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     """Return the status to report. ``now`` is the time for changed conditions."""
     old = pod.status
     if observed.rejected:
-        return _rejected(pod, observed, now)
+        return _rejected_status(pod, observed, now)
     init = tuple(container_status(pod, c, observed, init=True) for c in pod.spec.init_containers)
     main = tuple(container_status(pod, c, observed, init=False) for c in pod.spec.containers)
     ephemeral = tuple(
@@ -62,7 +62,7 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     judged = msgspec.structs.replace(status, phase=actual)
     status = msgspec.structs.replace(status, conditions=conditions(pod, judged, observed, now))
     if observed.terminal:
-        status = _terminated(pod, status)
+        status = _terminated_status(pod, status)
     return msgspec.structs.replace(
         status,
         container_statuses=_by_name(status.container_statuses),
@@ -70,7 +70,7 @@ def pod_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     )
 
 
-def _rejected(pod: Pod, observed: Observed, now: str) -> PodStatus:
+def _rejected_status(pod: Pod, observed: Observed, now: str) -> PodStatus:
     """Return the status of a pod that the node rejects. None of its containers was ever started (rejectPod)."""
     old = pod.status
     return msgspec.structs.replace(
@@ -89,11 +89,11 @@ def _by_name(statuses: Sequence[ContainerStatus]) -> tuple[ContainerStatus, ...]
     return tuple(sorted(statuses, key=lambda status: status.name))
 
 
-def _terminated(pod: Pod, status: PodStatus) -> PodStatus:
+def _terminated_status(pod: Pod, status: PodStatus) -> PodStatus:
     """Return the last status of a pod none of whose containers will run again (TerminatePod in pkg/kubelet/status)."""
     main, init = status.container_statuses, status.init_container_statuses
     if _was_initialized(pod, status):
-        main = tuple(map(_ended, main))
+        main = tuple(map(_ended_status, main))
     begun = [entry.state.waiting is None or entry.last_state.terminated is not None for entry in init]
     # At least one init container counts as started.
     last = max((index for index, value in enumerate(begun) if value), default=0) + 1
@@ -101,11 +101,11 @@ def _terminated(pod: Pod, status: PodStatus) -> PodStatus:
         status,
         phase=status.phase if status.phase in TERMINAL else FAILED,
         container_statuses=main,
-        init_container_statuses=(*map(_ended, init[:last]), *init[last:]),
+        init_container_statuses=(*map(_ended_status, init[:last]), *init[last:]),
     )
 
 
-def _ended(status: ContainerStatus) -> ContainerStatus:
+def _ended_status(status: ContainerStatus) -> ContainerStatus:
     if status.state.terminated is not None:
         return status
     return msgspec.structs.replace(status, state=ContainerState(terminated=unknown_end("terminated")))
@@ -113,7 +113,7 @@ def _ended(status: ContainerStatus) -> ContainerStatus:
 
 def _was_initialized(pod: Pod, status: PodStatus) -> bool:
     """True if the regular containers were ever due."""
-    if not pod.spec.init_containers or main_began(status.container_statuses):
+    if not pod.spec.init_containers or has_main_started(status.container_statuses):
         return True
     last, entry = pod.spec.init_containers[-1], status.init_container_statuses[-1]
     if is_sidecar(last):
@@ -126,7 +126,7 @@ def _phase(pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerSt
     failed = initializing = starting = False
     running = waiting = stopped = succeeded = 0
     restarting = False
-    began = main_began(main)
+    began = has_main_started(main)
     for container, status in zip(pod.spec.init_containers, init, strict=True):
         ended = _last_end(status)
         if is_sidecar(container):
@@ -136,7 +136,9 @@ def _phase(pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerSt
         elif ended is None:
             initializing = True
         elif ended.exit_code != 0:
-            failed |= ended.reason != RESTARTING and not restarts(pod, container, ended.exit_code, init=True)
+            failed |= ended.reason != RESTARTING and not should_restart(
+                pod, container, ended.exit_code, init=True
+            )
     for container, status in zip(pod.spec.containers, main, strict=True):
         ended = _last_end(status)
         if status.state.running is not None:
@@ -146,7 +148,7 @@ def _phase(pod: Pod, init: Sequence[ContainerStatus], main: Sequence[ContainerSt
         else:
             stopped += 1
             succeeded += ended.exit_code == 0
-            restarting |= ended.reason == RESTARTING or restarts(pod, container, ended.exit_code)
+            restarting |= ended.reason == RESTARTING or should_restart(pod, container, ended.exit_code)
     if failed:
         return FAILED
     if initializing or (starting and not began) or waiting or not (running or stopped):

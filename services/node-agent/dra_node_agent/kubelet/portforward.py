@@ -45,7 +45,7 @@ async def serve(socket: WebSocket, connect: Connect, pod_uid: str) -> None:
     """
     request = socket.request
     if request.headers.get("upgrade", "").lower() == SPDY.lower():
-        versions = _offered(request)
+        versions = _offered_protocols(request)
         if PROTOCOL not in versions:
             text = f"client supports [{' '.join(versions)}], server accepts [{PROTOCOL}]"
             raise Refused(403, f"unable to upgrade: unable to negotiate protocol: {text}")
@@ -58,7 +58,7 @@ async def serve(socket: WebSocket, connect: Connect, pod_uid: str) -> None:
         await _Channels(socket, _ports(request.query)).run(connect, pod_uid)
 
 
-def _offered(request: Upgrade) -> Sequence[str]:
+def _offered_protocols(request: Upgrade) -> Sequence[str]:
     if _VERSIONS not in request.headers:
         text = (
             f"header X-Stream-Protocol-Version does not exist in request with {len(request.headers)} headers"
@@ -74,14 +74,14 @@ async def _forward(data: _Data, connect: Connect, port: int, pod_uid: str) -> st
     except RuntimeFailure as error:
         return f"error forwarding port {port} to pod {pod_uid}, uid : {error}"
 
-    async def up() -> None:
+    async def copy_upwards() -> None:
         while piece := await data.read():
             writer.write(piece)
             await writer.drain()
         if writer.can_write_eof():
             writer.write_eof()
 
-    sending = asyncio.ensure_future(up())
+    sending = asyncio.ensure_future(copy_upwards())
     try:
         while piece := await reader.read(_PIECE):
             await data.write(piece)
@@ -108,7 +108,7 @@ class _Pairs:
         """Forward until the client closes the connection."""
         self._tasks.start(self._session.run())
         try:
-            while (stream := await self._session.opened()) is not None:
+            while (stream := await self._session.accept_stream()) is not None:
                 await self._take(stream)
         finally:
             await self._tasks.close()

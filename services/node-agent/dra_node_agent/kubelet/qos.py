@@ -14,7 +14,7 @@ def qos_class(pod: Pod) -> str:
         return pod.status.qos_class
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     parts = [pod.spec.resources] if pod.spec.resources is not None else [c.resources for c in containers]
-    if not any(_given(part.requests) or _given(part.limits) for part in parts):
+    if not any(_has_amounts(part.requests) or _has_amounts(part.limits) for part in parts):
         return "BestEffort"
     for part in parts:
         for name in _RESOURCES:
@@ -24,5 +24,5 @@ def qos_class(pod: Pod) -> str:
     return "Guaranteed"
 
 
-def _given(amounts: Mapping[str, str]) -> bool:
+def _has_amounts(amounts: Mapping[str, str]) -> bool:
     return any(not Quantity.parse(amounts[name]).is_zero() for name in _RESOURCES if name in amounts)

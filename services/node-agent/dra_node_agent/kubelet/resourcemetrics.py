@@ -77,8 +77,10 @@ def _families(samples: Sequence[Sample | None]) -> Iterator[Metric]:
     ]
     if answered:
         node = sum((sample.node for sample in answered), _NOTHING)
-        yield from _used("node", (), [((), node, answered[-1].at)])
-    yield from _used("container", _CONTAINER, [(labels, used, at) for labels, _, used, at in containers])
+        yield from _usage_families("node", (), [((), node, answered[-1].at)])
+    yield from _usage_families(
+        "container", _CONTAINER, [(labels, used, at) for labels, _, used, at in containers]
+    )
     started = GaugeMetricFamily(
         "container_start_time_seconds",
         "[STABLE] Start time of the container since unix epoch in seconds",
@@ -93,14 +95,14 @@ def _families(samples: Sequence[Sample | None]) -> Iterator[Metric]:
     for labels, _, used, at in containers:
         pods[labels[1:]] += used
         times[labels[1:]] = at
-    yield from _used("pod", _POD, [(labels, used, times[labels]) for labels, used in pods.items()])
+    yield from _usage_families("pod", _POD, [(labels, used, times[labels]) for labels, used in pods.items()])
     failed = float(len(answered) != len(samples))
     text = "1 if there was an error while getting container metrics, 0 otherwise"
     yield GaugeMetricFamily("resource_scrape_error", f"[STABLE] {text}", failed)
     yield GaugeMetricFamily("scrape_error", f"[ALPHA] (Deprecated since 1.29.0) {text}", failed)
 
 
-def _used(
+def _usage_families(
     what: str,
     names: Sequence[str],
     found: Sequence[tuple[tuple[str, ...], Consumption, datetime]],

@@ -16,7 +16,7 @@ def is_sidecar(container: Container) -> bool:
     return container.restart_policy == "Always"
 
 
-def restarts(pod: Pod, container: Container, exit_code: int, *, init: bool = False) -> bool:
+def should_restart(pod: Pod, container: Container, exit_code: int, *, init: bool = False) -> bool:
     """True if the container is restarted after it exited with ``exit_code``."""
     rule = _matching_rule(container, exit_code)
     if rule is not None and rule.action in (RESTART, RESTART_ALL):
@@ -36,7 +36,7 @@ def may_restart_all(pod: Pod) -> bool:
     )
 
 
-def restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], status: PodStatus) -> bool:
+def should_restart_all(pod: Pod, records: Mapping[str, Sequence[ContainerRecord]], status: PodStatus) -> bool:
     """True if all of the pod's containers have to restart, according to the runtime or the pod's last status."""
     if not may_restart_all(pod):
         return False

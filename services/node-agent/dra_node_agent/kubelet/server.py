@@ -110,7 +110,7 @@ class KubeletServer:
             kubelet, pod = self._find(path["namespace"], path["pod"])
         except _Refused as error:
             return PlainTextResponse(str(error), status_code=error.code)
-        found = kubelet.cgroups.described(pod)
+        found = kubelet.cgroups.describe(pod)
         return Response(msgspec.json.encode(found), media_type="application/json")
 
     async def stream(self, socket: WebSocket) -> None:
@@ -143,7 +143,7 @@ class KubeletServer:
         if action == "exec":
             work = asyncio.ensure_future(kubelet.runtime.exec_session(record.id, command, streams))
         else:
-            work = asyncio.ensure_future(_attached(kubelet.runtime, record.id, streams))
+            work = asyncio.ensure_future(_attach(kubelet.runtime, record.id, streams))
         try:
             code = await streams.run(work)
         except RuntimeFailure as error:
@@ -189,7 +189,7 @@ class KubeletServer:
         raise _Refused(404, f'pod does not exist: pod "{namespace}/{name}" not found')
 
 
-async def _attached(runtime: Runtime, container_id: str, streams: ChannelStreams) -> int:
+async def _attach(runtime: Runtime, container_id: str, streams: ChannelStreams) -> int:
     await runtime.attach(container_id, streams)
     return 0
 

@@ -44,12 +44,12 @@ _VALUES = (
 )
 
 
-def _counted(text: str) -> bytes:
+def _with_length(text: str) -> bytes:
     data = text.encode("latin-1")
     return struct.pack("!I", len(data)) + data
 
 
-DICTIONARY = b"".join(_counted(name.replace("_", " ")) for name in _NAMES.split()) + _VALUES.encode()
+DICTIONARY = b"".join(_with_length(name.replace("_", " ")) for name in _NAMES.split()) + _VALUES.encode()
 
 
 class SpdyError(Exception):
@@ -123,7 +123,7 @@ class Session:
         self._pack = zlib.compressobj(9, zlib.DEFLATED, 15, 9, zlib.Z_DEFAULT_STRATEGY, DICTIONARY)
         self._unpack = zlib.decompressobj(15, DICTIONARY)
 
-    async def opened(self) -> Stream | None:
+    async def accept_stream(self) -> Stream | None:
         """Return the next stream that the client opens, or None once the connection has ended."""
         stream = await self._opened.get()
         if stream is None:

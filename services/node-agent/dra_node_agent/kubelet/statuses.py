@@ -71,7 +71,7 @@ def _with_nulls(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     return {**{name: None for name in old if name not in new}, **new}
 
 
-def _newer(version: str, than: str) -> bool:
+def _is_newer(version: str, than: str) -> bool:
     return not (is_digits(version) and is_digits(than)) or integer(version) >= integer(than)
 
 
@@ -97,12 +97,12 @@ class StatusReporter:
         """The status that will be sent, or was sent last."""
         return self._wanted or self.reported
 
-    def seen(self, pod: Pod) -> None:
+    def observe(self, pod: Pod) -> None:
         """Record the server's version of the pod, from a watch."""
-        if self._wanted is None and _newer(pod.metadata.resource_version, self._version):
+        if self._wanted is None and _is_newer(pod.metadata.resource_version, self._version):
             self.reported, self._version = pod.status, pod.metadata.resource_version
 
-    def gone(self) -> None:
+    def mark_gone(self) -> None:
         """Stop reporting, because the pod's object was deleted."""
         self._gone = True
 

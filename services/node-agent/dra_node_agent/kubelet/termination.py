@@ -59,7 +59,7 @@ async def _stop(
     event: EventSink | None,
 ) -> None:
     if event is not None:
-        event("Normal", messages.KILLING, messages.stopping(container.name), container=container)
+        event("Normal", messages.KILLING, messages.stopping_container(container.name), container=container)
     lifecycle = container.lifecycle
     started = clock.monotonic()
     if lifecycle is not None and lifecycle.pre_stop is not None and grace > 0:

@@ -55,7 +55,7 @@ class TopologyManager:
             Rejected: the policy rejects the pod, or a container cannot have its devices.
         """
 
-        async def aligned(pod: Pod, container: Container) -> None:
+        async def align_and_allocate(pod: Pod, container: Container) -> None:
             self._align(pod, container)
             await allocate(pod, container)
 
@@ -64,14 +64,14 @@ class TopologyManager:
             return
         # The free devices must not change between the choice of NUMA nodes and that of devices.
         async with self._turn:
-            await admit_allocated(pod, aligned)
+            await admit_allocated(pod, align_and_allocate)
 
     def keep(self, pod_uids: Collection[str]) -> None:
         """Forget all other pods."""
         self._affinities = {key: nodes for key, nodes in self._affinities.items() if key[0] in pod_uids}
 
     def _align(self, pod: Pod, container: Container) -> None:
-        hints = _filtered(self._hints(pod, container))
+        hints = _filter_hints(self._hints(pod, container))
         if self._policy == SINGLE_NUMA_NODE:
             hints = [_single(choices) for choices in hints]
         best = _merge(self._machine, hints)
@@ -83,7 +83,7 @@ class TopologyManager:
         self._affinities[pod.metadata.uid, container.name] = nodes
 
 
-def _filtered(hints: Hints) -> list[list[_Hint]]:
+def _filter_hints(hints: Hints) -> list[list[_Hint]]:
     """Return the choices for each resource (``filterProvidersHints``)."""
     if not hints:
         return [[_Hint(None, True)]]
@@ -114,13 +114,13 @@ def _merge(machine: _Mask, hints: Sequence[Sequence[_Hint]]) -> _Merged:
     )
     best: _Merged | None = None
     for combination in itertools.product(*hints):
-        candidate = _combined(machine, combination)
+        candidate = _combine(machine, combination)
         if candidate.nodes:
             best = candidate if best is None else _better(best, candidate, wanted)
     return best or _Merged(machine, False)
 
 
-def _combined(machine: _Mask, combination: Sequence[_Hint]) -> _Merged:
+def _combine(machine: _Mask, combination: Sequence[_Hint]) -> _Merged:
     masks = [hint.nodes for hint in combination if hint.nodes is not None]
     same = all(mask == masks[0] for mask in masks)
     return _Merged(machine.intersection(*masks), same and all(hint.preferred for hint in combination))

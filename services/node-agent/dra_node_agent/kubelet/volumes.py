@@ -139,13 +139,13 @@ class VolumeManager:
         self, pod: Pod, name: str, items: Sequence[KeyToPath], optional: bool
     ) -> dict[str, bytes]:
         data = await self._sources.config_map(pod.metadata.namespace, name)
-        return _selected("configmap", name, data, items, optional)
+        return _select_files("configmap", name, data, items, optional)
 
     async def _secret(
         self, pod: Pod, name: str, items: Sequence[KeyToPath], optional: bool
     ) -> dict[str, bytes]:
         data = await self._sources.secret(pod.metadata.namespace, name)
-        return _selected("secret", name, data, items, optional)
+        return _select_files("secret", name, data, items, optional)
 
     def _downward(self, pod: Pod, items: Iterable[DownwardAPIVolumeFile], pod_ip: str) -> dict[str, bytes]:
         files = {}
@@ -186,7 +186,7 @@ def _is_written_here(volume: Volume) -> bool:
     return any(source is not None for source in sources)
 
 
-def _selected(
+def _select_files(
     kind: str, name: str, data: Mapping[str, bytes] | None, items: Sequence[KeyToPath], optional: bool
 ) -> dict[str, bytes]:
     if data is None:

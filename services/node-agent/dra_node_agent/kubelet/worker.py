@@ -24,7 +24,7 @@ from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.dra.manager import DraManager
-from dra_node_agent.kubelet.lifecycle import PodEvent, PodState, lifecycle
+from dra_node_agent.kubelet.lifecycle import PodEvent, PodState, new_lifecycle
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.phases import TERMINAL
 from dra_node_agent.kubelet.podcontainers import PodContainers
@@ -75,7 +75,7 @@ class PodWorker:
         self._context = context
         self.pod = pod
         self._statuses = statuses
-        self._life = lifecycle()
+        self._life = new_lifecycle()
         self._event = PodEvents(context.recorder, lambda: self.pod)
         self._wake = asyncio.Event()
         self._probes = PodProbes(
@@ -103,13 +103,13 @@ class PodWorker:
     def update(self, pod: Pod) -> None:
         """Handle a change of the pod's object."""
         self.pod = pod
-        self._statuses.seen(pod)
+        self._statuses.observe(pod)
         self._wake.set()
 
-    def removed(self) -> None:
+    def mark_removed(self) -> None:
         """Remove everything of the pod, because its object is deleted."""
         self._object_deleted = True
-        self._statuses.gone()
+        self._statuses.mark_gone()
         self._wake.set()
 
     def poke(self) -> None:
@@ -117,7 +117,7 @@ class PodWorker:
         self._wake.set()
 
     @property
-    def terminated(self) -> bool:
+    def is_terminated(self) -> bool:
         """True if nothing of the pod runs or is prepared, and never will again."""
         return self._life.has_been(PodState.TERMINATED)
 
@@ -127,12 +127,12 @@ class PodWorker:
         return self._object_deleted
 
     @property
-    def settled(self) -> bool:
+    def is_settled(self) -> bool:
         """True if the last sync succeeded, so that no retry is pending."""
         return self._retry == _FIRST_RETRY
 
     @property
-    def admitted(self) -> bool:
+    def is_admitted(self) -> bool:
         """True if the node has admitted the pod."""
         return self._life.has_been(PodState.ADMITTED)
 
@@ -158,7 +158,7 @@ class PodWorker:
 
     async def _sync(self) -> float | None:
         """Do one step towards the specified state. Return the seconds until the next, or None for the next change."""
-        if self._must_end() or (self._life.state is PodState.NEW and not await self._admitted()):
+        if self._must_end() or (self._life.state is PodState.NEW and not await self._try_admission()):
             self.decided.set()
             await self._end()
             return None
@@ -174,13 +174,13 @@ class PodWorker:
             if not self._wake.is_set():
                 self._report()
         delay = await self._sync_containers()
-        if self._containers.all_over():
+        if self._containers.are_all_finished():
             await self._end()
             return None
         delays = (delay, deadline, await self._renew_tokens())
         return min((value for value in delays if value is not None), default=None)
 
-    async def _admitted(self) -> bool:
+    async def _try_admission(self) -> bool:
         try:
             await self._context.admission(self.pod)
         except Rejected as error:
@@ -199,7 +199,7 @@ class PodWorker:
     def _must_end(self) -> bool:
         return (
             self._object_deleted
-            or self._deleting()
+            or self._is_deleting()
             or self.pod.status.phase in TERMINAL
             or self._life.has_been(PodState.TERMINATING)
         )
@@ -207,7 +207,7 @@ class PodWorker:
     async def _sync_containers(self) -> float | None:
         """Report ended containers before they are restarted, then start the containers that are due."""
         containers = self._containers
-        if containers.any_ended():
+        if containers.has_unreported_end():
             self._report(kept=True)
         if containers.restart_causes():
             self._report(kept=True)
@@ -278,19 +278,19 @@ class PodWorker:
 
     # The end
 
-    def _deleting(self) -> bool:
+    def _is_deleting(self) -> bool:
         return self.pod.metadata.deletion_timestamp is not None
 
     async def _end(self) -> None:
         """Stop and unprepare everything. Then have the object deleted, or remove what is left of the pod."""
-        if not self.terminated:
+        if not self.is_terminated:
             await self._terminate()
         if self._object_deleted:
             uid = self.pod.metadata.uid
             await self._context.runtime.remove_sandbox(uid)
             await self._context.volumes.tear_down(uid)
             self._life.on(PodEvent.REMOVE)
-        elif self._deleting():
+        elif self._is_deleting():
             self._statuses.delete()
 
     async def _terminate(self) -> None:
@@ -346,7 +346,7 @@ class PodWorker:
         return min(self._given_grace(), self._context.most_grace)
 
     def _given_grace(self) -> float:
-        if self._object_deleted or self._deleting():
+        if self._object_deleted or self._is_deleting():
             return float(self.pod.metadata.deletion_grace_period_seconds or 0)
         given = self.pod.spec.termination_grace_period_seconds
         return 30.0 if given is None else float(given)
@@ -355,7 +355,7 @@ class PodWorker:
         if self._object_deleted and grace > 0:
             return 0.0
         given = self.pod.metadata.deletion_grace_period_seconds
-        if self._deleting() and given is not None and given < grace:
+        if self._is_deleting() and given is not None and given < grace:
             return float(given)
         return None
 
@@ -370,7 +370,7 @@ class PodWorker:
             rfc3339(self._context.clock.now()),
         )
         status = self._context.devices.with_device_health(self.pod, status)
-        self._statuses.report(self._context.dra.pod_health.shown(self.pod, status), kept=kept)
+        self._statuses.report(self._context.dra.pod_health.add_health(self.pod, status), kept=kept)
 
     def _observe(self) -> Observed:
         context, containers = self._context, self._containers
@@ -390,7 +390,7 @@ class PodWorker:
             host_ip=context.host_ip,
             runtime=context.runtime.name,
             stopped=self._life.has_been(PodState.STOPPED),
-            terminal=self.terminated,
+            terminal=self.is_terminated,
             failed_reason=failure.reason if failure is not None else "",
             failed_message=failure.message if failure is not None else "",
             rejected=failure is not None and failure.rejected,

@@ -50,12 +50,12 @@ class Handles:
             raise NvmlReturn(state.INVALID_ARGUMENT)
         if not isinstance(thing, SimulatedGpu):
             raise NvmlReturn(state.INVALID_ARGUMENT)
-        return alive(thing)
+        return check_alive(thing)
 
     def _parent(self, handle: Any) -> SimulatedGpu:
         """Return the GPU of a handle that may also be for a MIG device."""
         thing = self._thing(handle)
-        return alive(thing[0] if isinstance(thing, tuple) else thing)
+        return check_alive(thing[0] if isinstance(thing, tuple) else thing)
 
     def _mig(self, handle: Any) -> Mig:
         thing = self._thing(handle)
@@ -99,7 +99,7 @@ class Handles:
         return events
 
 
-def alive(gpu: SimulatedGpu) -> SimulatedGpu:
+def check_alive(gpu: SimulatedGpu) -> SimulatedGpu:
     """Return the GPU. Raises NvmlReturn if it is lost."""
     if gpu.lost:
         raise NvmlReturn(state.GPU_IS_LOST)

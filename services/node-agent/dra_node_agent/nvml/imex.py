@@ -41,5 +41,5 @@ class ImexSetter:
             system.imex_ready = _decoder.decode(await request.body()).ready
         except msgspec.DecodeError as error:
             return PlainTextResponse(f"cannot read how the daemon is to be: {error}", status_code=400)
-        system.changed()
+        system.notify_change()
         return Response(status_code=204)

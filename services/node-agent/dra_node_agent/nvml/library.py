@@ -114,11 +114,11 @@ class SimulatedNvml:
         return self.system.boot_id
 
     def set_time_slice(self, uuid: str, interval: int) -> None:
-        for gpu in self.system.visible():
+        for gpu in self.system.visible_gpus():
             if gpu.uuid == uuid:
                 if gpu.time_slice != interval:
                     gpu.time_slice = interval
-                    self.system.changed()
+                    self.system.notify_change()
                 return
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 
@@ -190,7 +190,7 @@ class RealNvml:
         return await asyncio.to_thread(wait)
 
 
-def gpus_present() -> bool:
+def has_gpus() -> bool:
     """True if this machine has an NVIDIA driver with at least one GPU."""
     try:
         with RealNvml().active():

@@ -33,7 +33,7 @@ class MigFunctions(Handles):
             arguments.store(activation, refused.code)
             raise
         arguments.store(activation, _SUCCESS)
-        self.system.changed()
+        self.system.notify_change()
 
     def _nvmlDeviceGetMaxMigDeviceCount(self, handle: Any, out: Any) -> None:
         arguments.store(out, self._gpu(handle).model.max_mig_devices)
@@ -115,24 +115,26 @@ class MigFunctions(Handles):
 
     def _nvmlDeviceCreateGpuInstance(self, handle: Any, profile_id: Any, out: Any) -> None:
         gpu = self._gpu(handle)
-        self._created(gpu, gpu.create_instance(gpu.profile_by_id(arguments.integer(profile_id))), out)
+        self._return_instance(gpu, gpu.create_instance(gpu.profile_by_id(arguments.integer(profile_id))), out)
 
     def _nvmlDeviceCreateGpuInstanceWithPlacement(
         self, handle: Any, profile_id: Any, placement: Any, out: Any
     ) -> None:
         gpu = self._gpu(handle)
         start = arguments.view(placement, pynvml.c_nvmlGpuInstancePlacement_t)[0].start
-        self._created(gpu, gpu.create_instance(gpu.profile_by_id(arguments.integer(profile_id)), start), out)
+        self._return_instance(
+            gpu, gpu.create_instance(gpu.profile_by_id(arguments.integer(profile_id)), start), out
+        )
 
-    def _created(self, gpu: SimulatedGpu, instance: GpuInstance, out: Any) -> None:
+    def _return_instance(self, gpu: SimulatedGpu, instance: GpuInstance, out: Any) -> None:
         arguments.point(out, self._instance_address(gpu, instance))
-        self.system.changed()
+        self.system.notify_change()
 
     def _nvmlGpuInstanceDestroy(self, handle: Any) -> None:
         gpu, instance = self._instance(handle)
         gpu.destroy_instance(instance.id)
         self._forget((gpu.uuid, id(instance)))
-        self.system.changed()
+        self.system.notify_change()
 
     def _nvmlDeviceGetGpuInstances(self, handle: Any, profile_id: Any, out: Any, count: Any) -> None:
         gpu = self._gpu(handle)
@@ -177,7 +179,7 @@ class MigFunctions(Handles):
         gpu, instance = self._instance(handle)
         compute = gpu.create_compute_instance(instance, arguments.integer(profile_id))
         arguments.point(out, self._compute_address((gpu, instance, compute)))
-        self.system.changed()
+        self.system.notify_change()
 
     def _nvmlGpuInstanceGetComputeInstanceById(self, handle: Any, compute_id: Any, out: Any) -> None:
         gpu, instance = self._instance(handle)
@@ -200,7 +202,7 @@ class MigFunctions(Handles):
         gpu, instance, compute = self._compute(handle)
         gpu.destroy_compute_instance(instance, compute.id)
         self._forget(("ci", compute.uuid))
-        self.system.changed()
+        self.system.notify_change()
 
 
 def _multiprocessors(profile: GpuInstanceProfile, slices: int) -> int:

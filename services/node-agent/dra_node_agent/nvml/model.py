@@ -12,7 +12,7 @@ from dra_shared.yamltext import YamlError, load
 _DATA = Path(__file__).parent / "models"
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:00\.0")
 
-# #: The numbers of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
+#: The numbers of NVML's GPU instance profiles (NVML_GPU_INSTANCE_PROFILE_*) by name.
 GPU_INSTANCE_SLOTS = {
     "1_SLICE": 0x0,
     "2_SLICE": 0x1,
@@ -33,7 +33,7 @@ GPU_INSTANCE_SLOTS = {
     "2_SLICE_ALL_ME": 0x10,
 }
 
-# #: The numbers of NVML's compute instance profiles by how many slices the profile has.
+#: The numbers of NVML's compute instance profiles by how many slices the profile has.
 COMPUTE_INSTANCE_SLOTS = {1: 0x0, 2: 0x1, 3: 0x2, 4: 0x3, 7: 0x4, 8: 0x5, 6: 0x6}
 
 

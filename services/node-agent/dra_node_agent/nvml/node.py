@@ -19,12 +19,12 @@ from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGp
 
 DEFAULT_GPUS = "8xA100-SXM4-40GB"
 
-# #: MIG layouts by name: for each GPU of a group the profiles to create, or None for MIG mode off.
+#: MIG layouts by name: for each GPU of a group the profiles to create, or None for MIG mode off.
 _BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
 
 _MOST_GPUS = 32
 
-# #: The profiles to create on a GPU; None for MIG mode off.
+#: The profiles to create on a GPU; None for MIG mode off.
 _Layout = tuple[str, ...] | None
 
 _GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,:]+))?")
@@ -59,7 +59,7 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
             raise GpuSpecError(f"GPUs {text!r}: {group!r} is not of the form COUNTxMODEL[:LAYOUT]")
         count = min(int(match["count"] or 1), _MOST_GPUS + 1)
         model = load_model(match["model"], directories)
-        first, rest = _profiles(model, match["layout"])
+        first, rest = _layouts(model, match["layout"])
         for place in range(count):
             gpu = SimulatedGpu(len(gpus), model, seed)
             _lay_out(gpu, first if place < count // 2 else rest)
@@ -73,7 +73,7 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
     return gpus
 
 
-def _profiles(model: GpuModel, layout: str | None) -> tuple[_Layout, _Layout]:
+def _layouts(model: GpuModel, layout: str | None) -> tuple[_Layout, _Layout]:
     """Return the layouts of the first and of the second half of a group's GPUs."""
     like = SimulatedGpu(0, model, "")
     names = {profile_name(like, profile) for profile in model.mig_profiles}
@@ -146,7 +146,7 @@ def open_system(
             _restore(gpu, saved)
     if path is not None:
         system.keep = functools.partial(_write, str(path), text)
-        system.changed()
+        system.notify_change()
     return system
 
 
@@ -170,7 +170,7 @@ def _write(file: str, text: str, system: SimulatedSystem) -> None:
         private_folder(path.parent)
         write_atomically(path, msgspec.json.encode(content), durable=False)
     except OSError as error:
-        # # A full disk must not fail a call to the hardware. The next change writes this one, too.
+        # A full disk must not fail a call to the hardware. The next change writes this one, too.
         _log.warning("GPU state not written", path=file, error=str(error))
 
 

@@ -11,7 +11,7 @@ from dra_node_agent.nvml import arguments
 from dra_node_agent.nvml import system as state
 from dra_node_agent.nvml.eventfunctions import EventFunctions
 from dra_node_agent.nvml.fabricfunctions import FabricFunctions
-from dra_node_agent.nvml.handles import alive
+from dra_node_agent.nvml.handles import check_alive
 from dra_node_agent.nvml.migfunctions import MigFunctions
 from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import NvmlReturn, SimulatedSystem
@@ -74,19 +74,19 @@ class SimulatedLibrary(MigFunctions, EventFunctions, FabricFunctions):
     _nvmlSystemGetCudaDriverVersion_v2 = _nvmlSystemGetCudaDriverVersion
 
     def _nvmlDeviceGetCount_v2(self, out: Any) -> None:
-        arguments.store(out, len(self.system.visible()))
+        arguments.store(out, len(self.system.visible_gpus()))
 
     def _nvmlDeviceGetHandleByIndex_v2(self, index: Any, out: Any) -> None:
-        gpus = self.system.visible()
+        gpus = self.system.visible_gpus()
         if not 0 <= arguments.integer(index) < len(gpus):
             raise NvmlReturn(state.INVALID_ARGUMENT)
-        arguments.point(out, self._gpu_address(alive(gpus[arguments.integer(index)])))
+        arguments.point(out, self._gpu_address(check_alive(gpus[arguments.integer(index)])))
 
     def _nvmlDeviceGetHandleByUUID(self, uuid: Any, out: Any) -> None:
         wanted = arguments.text(uuid)
-        for gpu in self.system.visible():
+        for gpu in self.system.visible_gpus():
             if gpu.uuid == wanted:
-                arguments.point(out, self._gpu_address(alive(gpu)))
+                arguments.point(out, self._gpu_address(check_alive(gpu)))
                 return
             for instance, compute in gpu.mig_devices():
                 if compute.uuid == wanted:
@@ -96,14 +96,14 @@ class SimulatedLibrary(MigFunctions, EventFunctions, FabricFunctions):
 
     def _nvmlDeviceGetHandleByPciBusId_v2(self, bus_id: Any, out: Any) -> None:
         wanted = arguments.text(bus_id).lower()[-12:]
-        for gpu in self.system.visible():
+        for gpu in self.system.visible_gpus():
             if gpu.pci_bus_id[-12:] == wanted:
-                arguments.point(out, self._gpu_address(alive(gpu)))
+                arguments.point(out, self._gpu_address(check_alive(gpu)))
                 return
         raise NvmlReturn(state.NOT_FOUND)
 
     def _nvmlDeviceGetIndex(self, handle: Any, out: Any) -> None:
-        arguments.store(out, self.system.visible().index(self._gpu(handle)))
+        arguments.store(out, self.system.visible_gpus().index(self._gpu(handle)))
 
     def _nvmlDeviceGetMinorNumber(self, handle: Any, out: Any) -> None:
         arguments.store(out, self._gpu(handle).index)
@@ -205,7 +205,7 @@ class SimulatedLibrary(MigFunctions, EventFunctions, FabricFunctions):
 
     def _nvmlDeviceSetPersistenceMode(self, handle: Any, mode: Any) -> None:
         self._gpu(handle).persistence = bool(arguments.integer(mode))
-        self.system.changed()
+        self.system.notify_change()
 
     def _nvmlDeviceGetComputeMode(self, handle: Any, out: Any) -> None:
         arguments.store(out, self._gpu(handle).compute_mode)
@@ -214,7 +214,7 @@ class SimulatedLibrary(MigFunctions, EventFunctions, FabricFunctions):
         if not 0 <= arguments.integer(mode) <= 3:
             raise NvmlReturn(state.INVALID_ARGUMENT)
         self._gpu(handle).compute_mode = arguments.integer(mode)
-        self.system.changed()
+        self.system.notify_change()
 
     def _nvmlDeviceGetTotalEccErrors(self, handle: Any, kind: Any, counter: Any, out: Any) -> None:
         gpu = self._gpu(handle)

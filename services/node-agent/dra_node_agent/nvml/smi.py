@@ -53,7 +53,7 @@ def is_installed(edits: ContainerEdits) -> bool:
     return any(mount.container_path == _BINARY for mount in edits.mounts)
 
 
-def visible(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
+def visible_gpus(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
     """Return the GPUs and MIG devices to which the edits give access."""
     paths = {node.path for node in edits.device_nodes}
     minors = {int(p.removeprefix(_GPU_NODE)) for p in paths if p.removeprefix(_GPU_NODE).isdigit()}
@@ -63,7 +63,7 @@ def visible(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
         if path.startswith(_CAPS_NODE) and (instance := caps_instance(int(path.removeprefix(_CAPS_NODE))))
     }
     seen: list[Seen] = []
-    for gpu in system.visible():
+    for gpu in system.visible_gpus():
         if gpu.index not in minors or gpu.lost:
             continue
         migs = tuple(
@@ -75,14 +75,14 @@ def visible(edits: ContainerEdits, system: SimulatedSystem) -> list[Seen]:
     return seen
 
 
-def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, now: datetime) -> Output:
+def run_smi(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, now: datetime) -> Output:
     """Run ``nvidia-smi`` with ``args`` in a container with ``edits``.
 
     Knows no arguments, ``-L``, ``--version``, and ``--query-gpu=…`` or ``--query-compute-apps=…`` with
     ``--format=csv[,noheader][,nounits]``; all of them of the GPUs that ``-i`` chooses.
     """
-    gpus = visible(edits, system)
-    wanted, chosen = _chosen([a for a in args if a])
+    gpus = visible_gpus(edits, system)
+    wanted, chosen = _split_choice([a for a in args if a])
     if chosen is not None:
         gpus = [seen for seen in gpus if chosen & {str(seen.index), seen.gpu.uuid, _bus_id(seen.gpu)}]
     if any(a in ("-h", "--help") for a in wanted):
@@ -119,7 +119,7 @@ def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, 
     return Output("\n".join(_table(gpus, system, now)) + "\n")
 
 
-def loop(args: Sequence[str]) -> tuple[list[str], float | None]:
+def split_loop(args: Sequence[str]) -> tuple[list[str], float | None]:
     """Return the arguments without ``-l SECONDS``, and the seconds; None if the option is not there."""
     kept: list[str] = []
     pause: float | None = None
@@ -135,7 +135,7 @@ def loop(args: Sequence[str]) -> tuple[list[str], float | None]:
     return kept, pause
 
 
-def _chosen(words: Sequence[str]) -> tuple[list[str], set[str] | None]:
+def _split_choice(words: Sequence[str]) -> tuple[list[str], set[str] | None]:
     """Return the arguments without ``-i``, and the GPUs that ``-i`` names."""
     kept: list[str] = []
     chosen: set[str] | None = None

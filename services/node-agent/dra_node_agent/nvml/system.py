@@ -23,7 +23,7 @@ DOUBLE_BIT_ECC = 0x2
 SINGLE_BIT_ECC = 0x1
 SUPPORTED_EVENTS = SINGLE_BIT_ECC | DOUBLE_BIT_ECC | XID_CRITICAL | 0x10 | 0x80
 
-# #: NVML's "no instance": the event or process belongs to the GPU as a whole.
+#: NVML's "no instance": the event or process belongs to the GPU as a whole.
 NO_INSTANCE = 0xFFFFFFFF
 
 _MIB = 1024 * 1024
@@ -88,7 +88,7 @@ class GpuInstance:
     compute_instances: dict[int, ComputeInstance] = field(default_factory=dict)
 
     @property
-    def occupied(self) -> range:
+    def memory_slices(self) -> range:
         """The memory slices that the instance holds."""
         return range(self.start, self.start + self.profile.placements.size)
 
@@ -109,7 +109,7 @@ class EventSet:
 
     __slots__ = ("masks", "pending")
 
-    # #: Notified of the events of all sets. A condition takes 1 KiB, and each node has a set, so all share
+    #: Notified of the events of all sets. A condition takes 1 KiB, and each node has a set, so all share
     # one.
     arrived: ClassVar = threading.Condition()
 
@@ -155,7 +155,7 @@ class SimulatedGpu:
     def __init__(self, index: int, model: GpuModel, seed: str, mig_enabled: bool = False) -> None:
         self.index = index
         self.model = model
-        # # Interned, because each answer of NVML contains a copy.
+        # Interned, because each answer of NVML contains a copy.
         self.uuid = sys.intern(f"GPU-{_uuid(seed, 'gpu', str(index))}")
         self.fabric: FabricMember | None = None
         self._place(index)
@@ -255,7 +255,7 @@ class SimulatedGpu:
         same = sum(1 for instance in self.instances.values() if instance.profile is profile)
         if same >= profile.instances:
             return []
-        taken = {slice_ for instance in self.instances.values() for slice_ in instance.occupied}
+        taken = {slice_ for instance in self.instances.values() for slice_ in instance.memory_slices}
         size = profile.placements.size
         return [s for s in profile.placements.starts if taken.isdisjoint(range(s, s + size))]
 
@@ -353,7 +353,7 @@ class SimulatedSystem:
         self.boot_id = boot_id
         self.driver_version = driver_version
         self.cuda_driver_version = CUDA_DRIVER_VERSION
-        # #: Whether the IMEX daemon of the machine is ready, where the machine and not the driver runs it.
+        #: Whether the IMEX daemon of the machine is ready, where the machine and not the driver runs it.
         self.imex_ready = True
         self.lock = threading.RLock()
         self.event_sets: list[EventSet] = []
@@ -365,7 +365,7 @@ class SimulatedSystem:
         """Equal for machines that differ only in the UUIDs and serial numbers of their GPUs."""
         return (self.driver_version, self.cuda_driver_version, *(gpu.build for gpu in self.gpus))
 
-    def visible(self) -> list[SimulatedGpu]:
+    def visible_gpus(self) -> list[SimulatedGpu]:
         """Return the GPUs that the nvidia kernel driver holds. NVML does not see those that are bound to vfio-pci."""
         return [gpu for gpu in self.gpus if not gpu.vfio]
 
@@ -400,7 +400,7 @@ class SimulatedSystem:
                 event_set.arrived.notify_all()
         self._wake()
 
-    def changed(self) -> None:
+    def notify_change(self) -> None:
         """Tell the keeper of the state that something changed that outlives the process."""
         if self.keep is not None:
             self.keep(self)

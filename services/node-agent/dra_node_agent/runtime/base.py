@@ -107,7 +107,7 @@ class ContainerSpec:
     """True if the container ends by itself: an init container, or one of a pod that is not always restarted."""
 
 
-# # The output of an HTTP probe begins with this if the server answered, but not with success.
+# The output of an HTTP probe begins with this if the server answered, but not with success.
 BAD_STATUS = "HTTP probe failed with statuscode: "
 
 

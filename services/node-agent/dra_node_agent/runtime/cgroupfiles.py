@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dra_node_agent.runtime.base import LinuxResources
 
 _PERIOD = 100_000
-# #: The sizes of huge pages that x86-64 supports.
+#: The sizes of huge pages that x86-64 supports.
 _PAGE_SIZES = ("1GB", "2MB")
 _FOLDER = "/sys/fs/cgroup"
 

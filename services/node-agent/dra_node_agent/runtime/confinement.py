@@ -6,7 +6,7 @@ from pathlib import Path
 from dra_node_agent.runtime.base import ContainerSpec, RuntimeFailure
 
 
-def confined(spec: ContainerSpec, directory: Path) -> ContainerSpec:
+def confine(spec: ContainerSpec, directory: Path) -> ContainerSpec:
     """Return the container, if its mounts have sources below ``directory``, wherever symbolic links lead.
 
     Raises:
@@ -19,7 +19,7 @@ def confined(spec: ContainerSpec, directory: Path) -> ContainerSpec:
     own = directory.resolve()
     mounts = []
     for mount in spec.mounts:
-        # # A container may have put a symbolic link to anywhere into a volume of which another container
+        # A container may have put a symbolic link to anywhere into a volume of which another container
         # mounts a part.
         source = Path(mount.source).resolve()
         if mount.source and not source.is_relative_to(own):

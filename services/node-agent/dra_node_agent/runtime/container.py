@@ -27,12 +27,12 @@ from dra_node_agent.runtime.images import ImageBehaviour
 from dra_node_agent.runtime.injection import inject, injected_programs
 from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.ports import PodPorts
-from dra_node_agent.runtime.shell.durations import duration
+from dra_node_agent.runtime.shell.durations import parse_duration
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl, Shell
 from dra_node_agent.runtime.shell.programs import base_programs, reads_input, run_command
-from dra_node_agent.runtime.shell.scripted import scripted
-from dra_node_agent.runtime.shell.session import Output, converse, everything
+from dra_node_agent.runtime.shell.scripted import script_program
+from dra_node_agent.runtime.shell.session import Output, converse, read_all
 from dra_node_agent.runtime.shell.shelloptions import shell_command
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process, Program, World
@@ -123,7 +123,7 @@ class SimulatedContainer:
         work = asyncio.ensure_future(self._process())
         killed = asyncio.ensure_future(self.killed.wait())
         watched: list[asyncio.Future[Any]] = [work, killed]
-        limit = duration(annotation(self.spec, RUN_SECONDS) or "")
+        limit = parse_duration(annotation(self.spec, RUN_SECONDS) or "")
         if limit is not None:
             watched.append(asyncio.ensure_future(self.clock.sleep(max(limit - self.elapsed, 0))))
         try:
@@ -151,7 +151,7 @@ class SimulatedContainer:
     async def exec(self, command: Sequence[str]) -> tuple[int, bytes]:
         """Run a command beside the process of the container."""
         pieces: list[str] = []
-        shell = self._shell(pieces.append, pieces.append, self._skipped, replay=False)
+        shell = self._shell(pieces.append, pieces.append, self._skip, replay=False)
         code = await self._invoke(shell, command)
         return code, "".join(pieces).encode(errors="replace")
 
@@ -163,7 +163,7 @@ class SimulatedContainer:
             shell.env.setdefault("TERM", "xterm")
             streams.on_resize(partial(_resize, shell))
         if streams.stdin:
-            shell.input = lambda: everything(streams)
+            shell.input = lambda: read_all(streams)
         name = command[0].rpartition("/")[2] if command else ""
         if name not in _SHELLS and name not in shell.world.programs:
             output.cancel()
@@ -190,7 +190,7 @@ class SimulatedContainer:
         return 127
 
     async def _process(self) -> int:
-        shell = self._shell(self._out, self._err, self._unknown, replay=True)
+        shell = self._shell(self._out, self._err, self._stand_in, replay=True)
         command = self._command(shell.world.programs)
         name = command[0].rpartition("/")[2] if command else ""
         if name in _SHELLS:
@@ -199,7 +199,7 @@ class SimulatedContainer:
             return await self._go_on(f"the image {self.spec.image}")
         code = await self._invoke(shell, command)
         if shell.world.ended_unknown and not code and not self.spec.to_end:
-            # # The last command stands for a server that the container starts.
+            # The last command stands for a server that the container starts.
             await self.terminated.wait()
         return code
 
@@ -214,7 +214,7 @@ class SimulatedContainer:
         if behaviour is not None:
             return [*behaviour.entrypoint, *(spec.args or behaviour.args)]
         name = spec.args[0].rpartition("/")[2] if spec.args else ""
-        # # Images like busybox have no entry point, so that the arguments are the command.
+        # Images like busybox have no entry point, so that the arguments are the command.
         return [*spec.args] if name in _SHELLS or name in known else []
 
     async def _invoke(self, shell: Shell, command: Sequence[str]) -> int:
@@ -228,7 +228,7 @@ class SimulatedContainer:
                 process = Process(command, dict(self.env), shell.out, shell.err, stdin, shell)
                 if not made.missing:
                     return await run_command(shell, process, made)
-                # # Only the real image has the file.
+                # Only the real image has the file.
                 self.shell = None if self.shell is shell else self.shell
                 return await shell.world.fallback(process)
             stdin = await shell.input() if shell.input is not None and reads_input(command) else ""
@@ -247,7 +247,7 @@ class SimulatedContainer:
             **base_programs(self.clock.now),
             **injected_programs(self.edits),
             **self.programs(self._injected),
-            **{name: scripted(text) for name, text in own.items()},
+            **{name: script_program(text) for name, text in own.items()},
         }
         world = World(
             programs,
@@ -282,7 +282,7 @@ class SimulatedContainer:
         if len(text) > skipped:
             self.log.write(stream, text[skipped:])
 
-    async def _unknown(self, process: Process) -> int:
+    async def _stand_in(self, process: Process) -> int:
         """Stand in for a program that only the real image has: it succeeds in a script, goes on in the background."""
         process.shell.world.ended_unknown = True
         command = shlex.join(process.argv)
@@ -294,7 +294,7 @@ class SimulatedContainer:
         self._say(process.shell.world.log or process.err, command, "counts as done")
         return 0
 
-    async def _skipped(self, process: Process) -> int:
+    async def _skip(self, process: Process) -> int:
         """Stand in for an unknown program in a command that runs beside the process of the container. It succeeds."""
         self._say(process.shell.world.log or process.err, shlex.join(process.argv), "counts as done")
         return 0

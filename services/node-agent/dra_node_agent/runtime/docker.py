@@ -40,8 +40,8 @@ from dra_node_agent.runtime.base import (
     Usage,
 )
 from dra_node_agent.runtime.cdiedits import cdi_edits
-from dra_node_agent.runtime.confinement import confined
-from dra_node_agent.runtime.dockerinjection import Injection, injected, library_path
+from dra_node_agent.runtime.confinement import confine
+from dra_node_agent.runtime.dockerinjection import Injection, injection_of, library_path
 from dra_node_agent.runtime.dockerstream import pieces, pump
 from dra_node_agent.runtime.netprobe import probe_network
 from dra_node_agent.runtime.plugindevices import device_edits
@@ -49,7 +49,7 @@ from dra_node_agent.tasks import Tasks
 
 _DEFAULT_ENGINE = "unix:///var/run/docker.sock"
 _ENDS = frozenset(("die", "died", "oom"))
-# # In seconds, for a connection to a container.
+# In seconds, for a connection to a container.
 _CONNECT_TIMEOUT = 5.0
 _NETWORK_FREE = frozenset(("host", "none"))
 
@@ -159,10 +159,10 @@ class DockerRuntime:
 
     async def run(self, spec: ContainerSpec) -> str:
         if self._confined_to is not None:
-            spec = await asyncio.to_thread(confined, spec, self._confined_to)
+            spec = await asyncio.to_thread(confine, spec, self._confined_to)
         options = dockercontainer.options(spec, self._node) | self._network_options(spec)
         injection = await asyncio.to_thread(self._injection, spec)
-        options = injection.applied(options)
+        options = injection.add_to(options)
         await self._call(lambda: self._forget(options["name"]))
         try:
             container = await self._call(lambda: self._client.containers.create(spec.image, **options))
@@ -251,7 +251,7 @@ class DockerRuntime:
             return made["Id"], api.exec_start(made["Id"], tty=streams.tty, socket=True)
 
         exec_id, connection = await self._call(start)
-        async with self._resized(streams, partial(api.exec_resize, exec_id)):
+        async with self._pass_size_on(streams, partial(api.exec_resize, exec_id)):
             await pump(connection, streams, tty=streams.tty)
         return int((await self._call(lambda: api.exec_inspect(exec_id)))["ExitCode"] or 0)
 
@@ -260,25 +260,27 @@ class DockerRuntime:
         wanted = {"stdin": int(streams.stdin), "stdout": 1, "stderr": 1, "stream": 1}
         connection = await self._call(lambda: api.attach_socket(container_id, params=wanted))
         config = (await self._call(lambda: api.inspect_container(container_id)))["Config"]
-        async with self._resized(streams, partial(api.resize, container_id)):
+        async with self._pass_size_on(streams, partial(api.resize, container_id)):
             await pump(connection, streams, tty=bool(config.get("Tty")))
 
     @asynccontextmanager
-    async def _resized(self, streams: Streams, resize: Callable[[int, int], None]) -> AsyncIterator[None]:
+    async def _pass_size_on(
+        self, streams: Streams, resize: Callable[[int, int], None]
+    ) -> AsyncIterator[None]:
         """Pass each size of the user's terminal to ``resize``, which takes height and width."""
         tasks: set[asyncio.Task[None]] = set()
 
         async def change(size: TerminalSize) -> None:
-            # # A process that has ended has no terminal.
+            # A process that has ended has no terminal.
             with contextlib.suppress(RuntimeFailure):
                 await self._call(lambda: resize(size.lines, size.columns))
 
-        def changed(size: TerminalSize) -> None:
+        def start_change(size: TerminalSize) -> None:
             tasks.add(task := asyncio.ensure_future(change(size)))
             task.add_done_callback(tasks.discard)
 
         if streams.tty:
-            streams.on_resize(changed)
+            streams.on_resize(start_change)
         try:
             yield
         finally:
@@ -345,7 +347,7 @@ class DockerRuntime:
                 raise RuntimeFailure("CreateContainerError", f"failed to inject devices: {error}") from error
         if edits == ContainerEdits():
             return Injection({"device_requests": requests} if requests else {})
-        injection = injected(edits, library_path(self._image_environment(spec.image)))
+        injection = injection_of(edits, library_path(self._image_environment(spec.image)))
         if injection.left_out:
             _log.warning(
                 "parts of a container's devices are left out",
@@ -400,13 +402,13 @@ class DockerRuntime:
         loop = self._loop
         assert loop is not None
         with contextlib.suppress(Exception):
-            for event in _parsed(self._events):
+            for event in _mappings(self._events):
                 container_id = event.get("id") or event.get("Actor", {}).get("ID", "")
                 action = str(event.get("status") or event.get("Action", ""))
                 if action in _ENDS and container_id:
-                    loop.call_soon_threadsafe(self._ended, container_id)
+                    loop.call_soon_threadsafe(self._refresh_ended, container_id)
 
-    def _ended(self, container_id: str) -> None:
+    def _refresh_ended(self, container_id: str) -> None:
         if container_id in self._records:
             self._tasks.start(self._refresh(container_id))
 
@@ -418,7 +420,7 @@ class DockerRuntime:
             raise RuntimeFailure("RuntimeError", str(text)) from error
 
 
-def _parsed(events: Any) -> Iterator[Mapping[str, Any]]:
+def _mappings(events: Any) -> Iterator[Mapping[str, Any]]:
     for event in events:
         if isinstance(event, Mapping):
             yield event

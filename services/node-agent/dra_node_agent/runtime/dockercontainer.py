@@ -40,7 +40,7 @@ def options(spec: ContainerSpec, node: str) -> dict[str, Any]:
             f"{_LABEL}container": spec.name,
             f"{_LABEL}attempt": str(spec.attempt),
             f"{_LABEL}init": str(spec.init).lower(),
-            # # In the form that dockershim used for annotations that a plugin adds to a container.
+            # In the form that dockershim used for annotations that a plugin adds to a container.
             **{f"annotation.{name}": value for name, value in spec.devices.annotations.items()},
         },
     }
@@ -75,8 +75,8 @@ def record(container: Any) -> ContainerRecord:
         image_id=attributes.get("Image", ""),
         init=labels.get(f"{_LABEL}init") == "true",
         state=State.RUNNING if running else State.EXITED,
-        started_at=time(state.get("StartedAt")),
-        finished_at=None if running else time(state.get("FinishedAt")),
+        started_at=parse_time(state.get("StartedAt")),
+        finished_at=None if running else parse_time(state.get("FinishedAt")),
         exit_code=code,
         reason=reason,
         message=str(state.get("Error") or ""),
@@ -101,7 +101,7 @@ def consumption(stats: Mapping[str, Any]) -> Consumption | None:
     return Consumption(used / 1e9, max(int(memory.get("usage") or 0) - int(inactive), 0))
 
 
-def time(text: str | None) -> datetime | None:
+def parse_time(text: str | None) -> datetime | None:
     """Parse a time as engines write it; None for the zero time of Go."""
     if not text or text.startswith("0001"):
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_driverkit.cdi import ContainerEdits, HookEffects, effects
+from dra_driverkit.cdi import ContainerEdits, HookEffects, collect_effects
 
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 
@@ -31,7 +31,7 @@ class Injection:
     archive: bytes = b""
     left_out: Sequence[str] = ()
 
-    def applied(self, options: Mapping[str, Any]) -> dict[str, Any]:
+    def add_to(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``options`` with those of the injection added."""
         merged = dict(options)
         for name, value in self.options.items():
@@ -48,9 +48,9 @@ def library_path(environment: Iterable[str]) -> str:
     return next((e.partition("=")[2] for e in environment if e.startswith(f"{_LIBRARY_PATH}=")), "")
 
 
-def injected(edits: ContainerEdits, image_library_path: str = "") -> Injection:
+def injection_of(edits: ContainerEdits, image_library_path: str = "") -> Injection:
     """Convert edits to an injection. It leaves out what the host does not have, such as a simulated device."""
-    found = effects(edits.hooks)
+    found = collect_effects(edits.hooks)
     left_out: list[str] = []
     environment = edits.environment()
     if found.library_folders:

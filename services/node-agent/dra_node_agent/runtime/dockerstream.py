@@ -39,7 +39,7 @@ async def pieces(source: Any) -> AsyncIterator[bytes]:
         with contextlib.suppress(Exception):
             for piece in source:
                 loop.call_soon_threadsafe(queue.put_nowait, piece)
-        # # The loop may be closed by now.
+        # The loop may be closed by now.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(queue.put_nowait, None)
 

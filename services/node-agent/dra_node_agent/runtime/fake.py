@@ -46,7 +46,7 @@ from dra_node_agent.tasks import Tasks
 
 PROBE_FAILS = "dralab.dev/failing-probes"
 
-# # Seconds until a second try to write what a full disk did not take.
+# Seconds until a second try to write what a full disk did not take.
 _SAVE_AGAIN = 5.0
 
 _log = logger(__name__)
@@ -122,7 +122,7 @@ class FakeRuntime:
         self._ended: dict[str, asyncio.Event] = {}
         self._logs: dict[str, LogFile] = {}
         self._ips: dict[str, str] = {}
-        # #: By pod. Pods on the network of the host share the ports of the node.
+        #: By pod. Pods on the network of the host share the ports of the node.
         self._ports: dict[str, PodPorts] = {}
         self._last_address = 1
         self._images: dict[str, None] = {}
@@ -134,7 +134,7 @@ class FakeRuntime:
         for folder in self._directory.iterdir():
             if not folder.is_dir():
                 continue
-            # # The sandbox comes first: its address decides whose ports the containers listen on.
+            # The sandbox comes first: its address decides whose ports the containers listen on.
             for path in sorted(folder.iterdir(), key=lambda path: path.name != "sandbox.json"):
                 try:
                     if path.name == "sandbox.json":
@@ -245,7 +245,7 @@ class FakeRuntime:
         return directories(self._directory)
 
     async def usage(self) -> Usage:
-        # # Samples have a precision of milliseconds.
+        # Samples have a precision of milliseconds.
         now = self._clock.now()
         now = now.replace(microsecond=now.microsecond // 1000 * 1000)
         return Usage(

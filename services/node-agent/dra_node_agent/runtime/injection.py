@@ -7,11 +7,11 @@ and programs of the container.
 import posixpath
 from collections.abc import Mapping, Sequence
 
-from dra_driverkit.cdi import ContainerEdits, HookEffects, NetDevice, effects
+from dra_driverkit.cdi import ContainerEdits, HookEffects, NetDevice, collect_effects
 from dra_shared.log import logger
 
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _CACHE = "/etc/ld.so.cache"
@@ -23,7 +23,7 @@ _log = logger(__name__)
 
 def inject(edits: ContainerEdits, files: Files, container: str) -> None:
     """Apply the edits to the files of the container. Its mounts are there already."""
-    found = effects(edits.hooks)
+    found = collect_effects(edits.hooks)
     for target, path in found.links:
         _link(files, target, path)
     if found.library_folders:
@@ -71,9 +71,9 @@ def _update_cache(files: Files, found: HookEffects) -> None:
     files.content[_CACHE] = "".join(f"{path}\n" for path in libraries)
 
 
-@declared(Syntax(flags="p", long={"print-cache": "p"}))
+@declare(Syntax(flags="p", long={"print-cache": "p"}))
 async def _ldconfig(process: Process, given: Given) -> int:
-    # # Without an option it updates the cache; the hooks have done that.
+    # Without an option it updates the cache; the hooks have done that.
     if "p" in given:
         paths = process.files.content.get(_CACHE, "").splitlines()
         process.out(f"{len(paths)} libs found in cache `{_CACHE}'\n")
@@ -83,9 +83,7 @@ async def _ldconfig(process: Process, given: Given) -> int:
 
 
 def _id(gids: Sequence[int]) -> Program:
-    @declared(
-        Syntax(flags="ugGnr", long={"user": "u", "group": "g", "groups": "G", "name": "n", "real": "r"})
-    )
+    @declare(Syntax(flags="ugGnr", long={"user": "u", "group": "g", "groups": "G", "name": "n", "real": "r"}))
     async def program(process: Process, given: Given) -> int:
         if given.operands:
             raise UsageError("other users are not simulated")

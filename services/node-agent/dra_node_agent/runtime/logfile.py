@@ -10,7 +10,7 @@ from dra_shared.clock import parse_rfc3339
 
 from dra_node_agent.runtime.base import LogOptions
 
-# # The kubelet's containerLogMaxSize.
+# The kubelet's containerLogMaxSize.
 _MAX_SIZE = 10 << 20
 _CHUNK = 1 << 16
 _STREAMS = {"Stdout": b"stdout", "Stderr": b"stderr"}
@@ -61,12 +61,12 @@ class LogFile:
                 self._size = 0
             with self.path.open("ab", buffering=0) as file:
                 if file.write(data) != len(data):
-                    # # A disk that is nearly full may take a part of a line. Half a line is not valid in this
+                    # A disk that is nearly full may take a part of a line. Half a line is not valid in this
                     # format.
                     file.truncate(self._size)
                     return
         except OSError:
-            # # The container goes on if there is no room for its output.
+            # The container goes on if there is no room for its output.
             return
         self._size += len(data)
         self._notify()
@@ -125,5 +125,5 @@ def _entries(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def _micros(text: str) -> str:
-    # # Python reads at most six digits of a fraction of a second.
+    # Python reads at most six digits of a fraction of a second.
     return text[:26] + "+00:00"

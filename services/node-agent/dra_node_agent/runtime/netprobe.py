@@ -55,7 +55,7 @@ def _port(port: int | str, container: Container | None) -> int:
 
 async def _grpc(target: str, service: str, timeout: float) -> tuple[bool, str]:
     name = service.encode()
-    # # The bytes of HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}.
+    # The bytes of HealthCheckRequest{service = 1} and HealthCheckResponse{status = 1}.
     request = b"\x0a" + bytes([len(name)]) + name if name else b""
     async with aio.insecure_channel(target, options=(("grpc.enable_http_proxy", 0),)) as channel:
         call = channel.unary_unary(_HEALTH_CHECK)

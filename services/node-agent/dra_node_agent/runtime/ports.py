@@ -47,7 +47,7 @@ class PodPorts:
             RuntimeFailure: nothing does, or it has too many connections.
         """
         if port not in self._listening or self._connections >= _MOST_CONNECTIONS:
-            raise RuntimeFailure("ConnectionRefused", refused(port))
+            raise RuntimeFailure("ConnectionRefused", refusal(port))
         serve, tasks = self._listening[port]
         ours, theirs = socket.socketpair()
         tasks.start(self._serve(serve, theirs))
@@ -65,7 +65,7 @@ class PodPorts:
             writer.close()
 
 
-def refused(port: int) -> str:
+def refusal(port: int) -> str:
     """Return the message of a container runtime for a port on which nothing listens."""
     return (
         f"failed to connect to localhost:{port} inside namespace: IPv4: dial tcp4 127.0.0.1:{port}: connect: connection"

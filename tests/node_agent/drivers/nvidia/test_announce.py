@@ -30,7 +30,7 @@ def _publish(
     parsed = NvidiaGates.parse(gates)
     library = DeviceLibrary(SimulatedHost(open_system(gpus, "node-0"), directory), parsed)
     found = library.enumerate()
-    partitioned = parsed.enabled("DynamicMIG") and library.any_mig_capable()
+    partitioned = parsed.is_enabled("DynamicMIG") and library.has_mig_capable()
     resources = Announcer(parsed, shares).resources("node-0", found, taints or {}, partitioned)
     (pool,) = resources.pools.values()
     return pool.slices

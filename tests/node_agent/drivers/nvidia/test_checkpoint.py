@@ -75,7 +75,7 @@ def test_a_damaged_file_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
         with pytest.raises(CheckpointError, match="checkpoint is corrupted"):
             node.start()
     path.write_text(good)
-    assert set(node.start().prepared()) == {"uid-1"}
+    assert set(node.start().prepared_claims()) == {"uid-1"}
 
 
 def test_an_older_drivers_file_is_taken_over(tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_a_change_by_another_process_is_seen(tmp_path: Path) -> None:
     node = Node(tmp_path)
     one, two = node.start(), node.start()
     one.prepare(claim("uid-1", "gpu-5"))
-    assert set(two.prepared()) == {"uid-1"}
+    assert set(two.prepared_claims()) == {"uid-1"}
     two.unprepare(ref(claim("uid-1")))
-    assert one.prepared() == {}
+    assert one.prepared_claims() == {}
 
 
 @pytest.mark.parametrize(

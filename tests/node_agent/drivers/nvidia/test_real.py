@@ -9,14 +9,14 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.realhost import RealHost
 from dra_node_agent.drivers.nvidia.state import DeviceState
-from dra_node_agent.nvml.library import gpus_present
+from dra_node_agent.nvml.library import has_gpus
 
 from tests.driverkit.cdi.schema import check_file
 from tests.driverkit.claims import claim, ref
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not gpus_present(), reason="no NVIDIA GPU on this machine"),
+    pytest.mark.skipif(not has_gpus(), reason="no NVIDIA GPU on this machine"),
 ]
 
 

@@ -123,7 +123,7 @@ class TestPrepare:
         state.unprepare(ref(wanted))
         state.unprepare(ref(claim("never-seen")))
         assert node.specs() == {}
-        assert state.prepared() == {}
+        assert state.prepared_claims() == {}
 
     def test_another_drivers_devices_are_left_to_it(self, node: Node) -> None:
         mixed = claim("uid-1", result("nic-0", "net", driver="net.example.com"), result("gpu-5", "gpu"))
@@ -142,7 +142,7 @@ class TestPrepare:
             state.prepare(wanted)
         state.unprepare(ref(wanted))
         assert node.specs() == {}
-        assert state.prepared() == {}
+        assert state.prepared_claims() == {}
 
     def test_a_device_goes_to_one_claim_only(self, node: Node) -> None:
         state = node.start()
@@ -151,7 +151,7 @@ class TestPrepare:
             PrepareError, match="requested device gpu-5 is already allocated to different claim uid-1"
         ):
             state.prepare(claim("uid-2", "gpu-6", "gpu-5"))
-        assert set(state.prepared()) == {"uid-1"}
+        assert set(state.prepared_claims()) == {"uid-1"}
 
     def test_admin_access_may_overlap(self, node: Node) -> None:
         state = node.start()
@@ -390,7 +390,7 @@ class TestDynamicMig:
         node.system.gpus[0].processes.append(Process(1, "train", 10, instance.id, 0))
         with pytest.raises(PrepareError, match=f"error deleting MIG device {_MIG}: error destroying"):
             state.unprepare(ref(wanted))
-        assert "uid-1" in state.prepared()
+        assert "uid-1" in state.prepared_claims()
         node.system.gpus[0].processes.clear()
         state.unprepare(ref(wanted))
         assert node.mig_devices() == 0
@@ -424,14 +424,14 @@ class TestVfio:
         wanted = claim("uid-1", "gpu-vfio-0", configs=(opaque(config),))
         state.prepare(wanted)
         assert [gpu.vfio for gpu in node.system.gpus] == [True, False]
-        assert state.allocatable("gpu-0") is None
+        assert state.find_allocatable("gpu-0") is None
         spec: Any = node.specs()["uid-1"]
         assert spec["containerEdits"]["env"] == ["NVIDIA_VISIBLE_DEVICES=void"]
         assert spec["containerEdits"]["deviceNodes"] == [{"path": "/dev/iommu"}]
         assert node.nodes_of("uid-1", "gpu-vfio-0") == ["/dev/vfio/devices/vfio0"]
         state.unprepare(ref(wanted))
         assert [gpu.vfio for gpu in node.system.gpus] == [False, False]
-        assert state.allocatable("gpu-0") is not None
+        assert state.find_allocatable("gpu-0") is not None
 
     def test_the_legacy_backend_hands_out_the_group(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true")
@@ -488,7 +488,7 @@ class TestCrashes:
         state.unprepare(ref(wanted))
         assert node.mig_devices() == 0
         assert node.specs() == {}
-        assert state.prepared() == {}
+        assert state.prepared_claims() == {}
 
     @pytest.mark.parametrize("point", _UNPREPARE_POINTS)
     def test_in_unprepare(self, tmp_path: Path, point: str) -> None:
@@ -530,10 +530,10 @@ class TestCrashes:
         state.prepare(claim("uid-1", _MIG))
         state.unprepare(ref(late))
         assert node.mig_devices() == 1
-        assert set(state.prepared()) == {"uid-1"}
+        assert set(state.prepared_claims()) == {"uid-1"}
 
     def _agree(self, node: Node, state: Any) -> None:
-        claims = state.prepared()
+        claims = state.prepared_claims()
         assert set(node.specs()) <= set(claims)
         completed = [uid for uid, entry in claims.items() if entry.state == "PrepareCompleted"]
         if not completed:
@@ -545,5 +545,5 @@ class TestReboot:
         node.start().prepare(claim("uid-1", "gpu-5"))
         node.system.boot_id = "boot-2"
         state = node.start()
-        assert state.prepared() == {}
+        assert state.prepared_claims() == {}
         assert node.specs() == {}

@@ -45,7 +45,7 @@ async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> Non
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
         async with driver.on_node(node) as running:
             assert isinstance(running, ProfileDriver)
-            await running.published()
+            await running.wait_until_published()
             (slice_,) = api.of("resourceslices")
             assert len(slice_["spec"]["devices"]) == 9
             wanted = claim("uid-1", "gpu-3", driver=_GPU)
@@ -244,7 +244,7 @@ async def test_a_profile_can_be_a_device_plugin(root: Path) -> None:
         assert driver.device_classes() == []
         async with driver.on_node(node) as running:
             assert isinstance(running, RunningPlugin)
-            await running.published()
+            await running.wait_until_published()
             assert kubelet.requests[0].resource_name == "example.com/gpu"
             assert len(running.plugin.devices()) == 9
             answer = running.plugin.allocate(["gpu-1", "gpu-2"])

@@ -360,7 +360,7 @@ class TestLife:
         state.unprepare(ref(wanted))
         state.unprepare(ref(wanted))
         assert [path.name for path in node.cdi.iterdir()] == ["k8s.gpu.example.com-gpu_common.yaml"]
-        assert node.start().prepared() == []
+        assert node.start().prepared_uids() == []
 
     @pytest.mark.parametrize("point", ["cdi-written", "checkpoint-completed"])
     def test_a_crash_in_prepare(self, tmp_path: Path, point: str) -> None:
@@ -382,7 +382,7 @@ class TestLife:
             node.start(reached=crash_at(point)).unprepare(ref(wanted))
         state = node.start()
         state.unprepare(ref(wanted))
-        assert state.prepared() == []
+        assert state.prepared_uids() == []
         assert len(list(node.cdi.iterdir())) == 1
 
     def test_files_that_no_claim_holds_are_removed_at_start(self, tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ class TestLife:
         content = file.read_text()
         file.unlink() if left is None else file.write_text(left)
         state = node.start()
-        assert state.prepared() == []
+        assert state.prepared_uids() == []
         assert state.prepare(wanted) == first
         assert file.read_text() == content
 
@@ -417,7 +417,7 @@ class TestLife:
             patched.setattr("os.fsync", _full)
             with pytest.raises(OSError, match="No space left"):
                 state.prepare(wanted)
-        assert state.prepared() == []
+        assert state.prepared_uids() == []
         state.unprepare(ref(wanted))
         assert len(list(node.cdi.iterdir())) == 1
 

@@ -53,13 +53,13 @@ class Announcer:
         self._gates = feature_gates
         self._fabric = fabric
         self._shares = _shares(shares)
-        if self._shares and not feature_gates.enabled(gates.CONSUMABLE_SHARES):
+        if self._shares and not feature_gates.is_enabled(gates.CONSUMABLE_SHARES):
             raise DriverConfigError(
                 f"--consumable-shares requires feature gate {gates.CONSUMABLE_SHARES} to be enabled"
             )
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         """True if several claims may use a GPU or MIG device at the same time."""
         return bool(self._shares)
 
@@ -152,7 +152,7 @@ class Announcer:
         if root is not None:
             attributes["resource.kubernetes.io/pcieRoot"] = _string(root)
         if numa >= 0:
-            lists = self._gates.enabled(gates.LIST_ATTRIBUTES)
+            lists = self._gates.is_enabled(gates.LIST_ATTRIBUTES)
             attributes["resource.kubernetes.io/numaNode"] = (
                 DeviceAttribute(ints=(numa,)) if lists else DeviceAttribute(int_=numa)
             )

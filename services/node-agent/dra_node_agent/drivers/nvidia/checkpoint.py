@@ -114,7 +114,7 @@ class Checkpoint:
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         ordered = sorted(claims.items())
-        first = _member([(uid, _prepared(claim)) for uid, claim in ordered if claim.state == COMPLETED])
+        first = _member([(uid, _first_claim(claim)) for uid, claim in ordered if claim.state == COMPLETED])
         second = _member([(uid, _second_claim(claim)) for uid, claim in ordered])
         if self._boot_id:
             second.append((b"," if second else b"") + b'"nodeBootID":' + dumps(self._boot_id))
@@ -141,7 +141,7 @@ def _first_body(first: dict[str, Any] | None) -> dict[str, Any]:
     return {"checksum": 0} if first is None else {"checksum": 0, "v1": first}
 
 
-def _prepared(claim: PreparedClaim) -> dict[str, Any]:
+def _first_claim(claim: PreparedClaim) -> dict[str, Any]:
     content: dict[str, Any] = {"status": claim.status}
     if claim.groups:
         content["preparedDevices"] = claim.groups
@@ -149,7 +149,7 @@ def _prepared(claim: PreparedClaim) -> dict[str, Any]:
 
 
 def _second_claim(claim: PreparedClaim) -> dict[str, Any]:
-    content = {"checkpointState": claim.state, **_prepared(claim)}
+    content = {"checkpointState": claim.state, **_first_claim(claim)}
     if claim.name:
         content["name"] = claim.name
     if claim.namespace:

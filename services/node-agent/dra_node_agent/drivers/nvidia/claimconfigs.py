@@ -67,7 +67,7 @@ def choose(
     raise PrepareError(f'no config applies to device "{result.device}" of type "{device_type(device)}"')
 
 
-def checked(chosen: DeviceConfig, gates: NvidiaGates) -> DeviceConfig:
+def check(chosen: DeviceConfig, gates: NvidiaGates) -> DeviceConfig:
     """Return the configuration with its defaults.
 
     Raises:
@@ -88,5 +88,5 @@ def config_of(
     every = configs(claim, gates)
     for result in results(claim):
         if result.device == name:
-            return checked(every[choose(every, result, device)][1], gates)
+            return check(every[choose(every, result, device)][1], gates)
     return None

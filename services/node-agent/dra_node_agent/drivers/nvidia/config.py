@@ -156,7 +156,7 @@ def decode_domain(parameters: Any) -> DomainConfig:
 
 def defaults(feature_gates: NvidiaGates) -> list[DeviceConfig]:
     """Return the configs that apply if neither class nor claim has one: one for each type of device."""
-    slicing = feature_gates.enabled(gates.TIME_SLICING)
+    slicing = feature_gates.is_enabled(gates.TIME_SLICING)
     found: list[DeviceConfig] = [
         MigDeviceConfig(sharing=MigSharing(strategy=TIME_SLICING) if slicing else None),
         GpuConfig(
@@ -167,7 +167,7 @@ def defaults(feature_gates: NvidiaGates) -> list[DeviceConfig]:
             else None
         ),
     ]
-    if feature_gates.enabled(gates.PASSTHROUGH):
+    if feature_gates.is_enabled(gates.PASSTHROUGH):
         found.insert(0, normalize(VfioDeviceConfig(), feature_gates))
     return found
 
@@ -183,7 +183,7 @@ def normalize(config: DeviceConfig, feature_gates: NvidiaGates) -> DeviceConfig:
                 enable_api_device=bool(iommu.enable_api_device),
             )
         )
-    slicing = feature_gates.enabled(gates.TIME_SLICING)
+    slicing = feature_gates.is_enabled(gates.TIME_SLICING)
     if config.sharing is None:
         if not slicing:
             return config
@@ -196,7 +196,7 @@ def normalize(config: DeviceConfig, feature_gates: NvidiaGates) -> DeviceConfig:
         sharing = replace(
             sharing, time_slicing_config=sharing.time_slicing_config or TimeSlicingConfig(interval="Default")
         )
-    if sharing is not None and sharing.strategy == MPS and feature_gates.enabled(gates.MPS):
+    if sharing is not None and sharing.strategy == MPS and feature_gates.is_enabled(gates.MPS):
         sharing = replace(sharing, mps_config=sharing.mps_config or MpsConfig())
     if isinstance(config, GpuConfig):
         return GpuConfig(sharing=sharing if isinstance(sharing, GpuSharing) else None)
@@ -254,7 +254,7 @@ def _validate_strategy(strategy: str, feature_gates: NvidiaGates) -> None:
             f"unknown GPU sharing strategy: {strategy}, "
             f"supported GPU sharing strategies: {TIME_SLICING}, {MPS}"
         )
-    if not feature_gates.enabled(needed):
+    if not feature_gates.is_enabled(needed):
         raise PrepareError(
             f'"{strategy}" is selected as the GPU sharing strategy, but the "{needed}" feature gate is not enabled'
         )

@@ -83,7 +83,7 @@ class DeviceLibrary:
         for gpu in self.gpus():
             self._gpus[gpu.uuid] = gpu
             found[gpu.pci_bus_id] = {device.name: device for device in self._devices_of(gpu)}
-        if self._gates.enabled(gates.PASSTHROUGH):
+        if self._gates.is_enabled(gates.PASSTHROUGH):
             for index, pci in enumerate(self.host.pci_gpus()):
                 siblings = found.setdefault(pci.address, {})
                 parent = next((d for d in siblings.values() if isinstance(d, Gpu)), None)
@@ -121,15 +121,15 @@ class DeviceLibrary:
         with self._nvml():
             return _text(pynvml.nvmlSystemGetDriverVersion())
 
-    def any_mig_capable(self) -> bool:
+    def has_mig_capable(self) -> bool:
         return any(gpu.mig_capable for gpu in self._gpus.values())
 
-    def known(self, uuid: str) -> Gpu | None:
+    def find_gpu(self, uuid: str) -> Gpu | None:
         """Return the GPU with that UUID from the last enumeration, or None."""
         return self._gpus.get(uuid)
 
     def _devices_of(self, gpu: Gpu) -> Iterator[Allocatable]:
-        if self._gates.enabled(gates.DYNAMIC_MIG):
+        if self._gates.is_enabled(gates.DYNAMIC_MIG):
             if gpu.dynamic_mig_capable:
                 specs = possible_mig_devices(gpu)
                 # Without the toggle, a GPU in MIG mode cannot be used as a whole.
@@ -141,7 +141,7 @@ class DeviceLibrary:
                 "no dynamic MIG on this GPU", gpu=gpu.name, capable=gpu.mig_capable, enabled=gpu.mig_enabled
             )
         if not gpu.mig_enabled:
-            gpu.vfio_enabled = self._gates.enabled(gates.PASSTHROUGH)
+            gpu.vfio_enabled = self._gates.is_enabled(gates.PASSTHROUGH)
             yield gpu
             return
         devices = self.mig_devices(gpu)
@@ -312,7 +312,7 @@ class DeviceLibrary:
         product = _text(pynvml.nvmlDeviceGetName(handle))
         kind = (product, pci.pciDeviceId, memory, current)
         if capable and kind not in known:
-            known[kind] = _shared(tuple(_profiles(handle)))
+            known[kind] = _intern(tuple(_profiles(handle)))
         return Gpu(
             uuid=uuid,
             minor=pynvml.nvmlDeviceGetMinorNumber(handle),
@@ -320,7 +320,7 @@ class DeviceLibrary:
             mig_capable=capable,
             mig_enabled=bool(current),
             toggles_mig=architecture >= pynvml.NVML_DEVICE_ARCH_HOPPER,
-            virtual=_virtual(handle),
+            virtual=_is_virtual(handle),
             memory_bytes=memory,
             product_name=product,
             brand=_BRANDS.get(pynvml.nvmlDeviceGetBrand(handle), "Unknown"),
@@ -382,7 +382,7 @@ def _profiles(handle: Any) -> Iterator[GiProfile]:
 
 
 @functools.lru_cache(maxsize=64)
-def _shared(profiles: Profiles) -> Profiles:
+def _intern(profiles: Profiles) -> Profiles:
     """Return one shared copy for all GPUs that have the same profiles."""
     return profiles
 
@@ -409,7 +409,7 @@ def _mig_handles(handle: Any) -> Iterator[Any]:
             continue
 
 
-def _virtual(handle: Any) -> bool:
+def _is_virtual(handle: Any) -> bool:
     try:
         return bool(
             pynvml.nvmlDeviceGetVirtualizationMode(handle) == pynvml.NVML_GPU_VIRTUALIZATION_MODE_VGPU

@@ -60,7 +60,7 @@ class NvidiaDriver:
         self._directories = directories
         self._gates = options.gates
         library = DeviceLibrary(host, options.gates)
-        partitioned = options.gates.enabled(gates.FABRIC_PARTITIONS)
+        partitioned = options.gates.is_enabled(gates.FABRIC_PARTITIONS)
         fabric = (
             FabricPartitions(host.gpu_modules(), switched=host.has_switches())
             if partitioned
@@ -69,8 +69,8 @@ class NvidiaDriver:
         self._announcer = Announcer(options.gates, options.shares, fabric)
         self._client = client
         self._split_slices = True
-        self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
-        described = options.gates.enabled(gates.DEVICE_METADATA)
+        self._board = HealthBoard() if options.gates.is_enabled(gates.HEALTH_CHECK) else None
+        described = options.gates.is_enabled(gates.DEVICE_METADATA)
         self.server = DriverServer(
             DRIVER_NAME,
             node_name,
@@ -91,7 +91,7 @@ class NvidiaDriver:
             directories.plugin,
             directories.cdi,
             reached,
-            shared=self._announcer.shared,
+            shared=self._announcer.is_shared,
             fabric=fabric,
             metadata=self._announcer.metadata if described else None,
             monotonic=clock.monotonic,
@@ -131,13 +131,13 @@ class NvidiaDriver:
             self._monitor.close()
         await self.server.stop()
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the slices are in the API server."""
         await self.server.published()
 
-    async def repaired(self) -> None:
+    async def mark_repaired(self) -> None:
         if self._monitor is not None:
-            self._monitor.repaired()
+            self._monitor.reset_lost()
         if self._taints.clear():
             await self._publish()
 
@@ -154,7 +154,7 @@ class NvidiaDriver:
             ) from error
         except PrepareError as error:
             raise PrepareError(f"error preparing devices for claim {where}: {error}") from error
-        if self._gates.enabled(gates.PASSTHROUGH):
+        if self._gates.is_enabled(gates.PASSTHROUGH):
             await self._publish()
         _log.info("prepared", claim=where, devices=[device.device for device in devices])
         return devices
@@ -167,7 +167,7 @@ class NvidiaDriver:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
         except (PrepareError, OSError) as error:
             raise PrepareError(f"error unpreparing devices for claim {claim}: {error}") from error
-        if self._gates.enabled(gates.PASSTHROUGH):
+        if self._gates.is_enabled(gates.PASSTHROUGH):
             await self._publish()
         _log.info("unprepared", claim=str(claim))
 
@@ -181,7 +181,7 @@ class NvidiaDriver:
     def _resources(self) -> DriverResources:
         state = self.state
         found = self._announcer.resources(
-            self._node, state.per_gpu, self._taints.by_device, state.partitioned
+            self._node, state.per_gpu, self._taints.by_device, state.is_partitioned
         )
         return found if self._split_slices else join_counters(found)
 

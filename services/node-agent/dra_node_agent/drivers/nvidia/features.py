@@ -53,7 +53,7 @@ def node_labels(library: DeviceLibrary, started: datetime) -> Labels:
         "nvidia.com/mig.strategy": "mixed",
         "nvidia.com/mps.capable": "false",
         "nvidia.com/vgpu.present": "false",
-        f"{_GPU}.machine": _sanitised(library.host.machine_type()),
+        f"{_GPU}.machine": _sanitise(library.host.machine_type()),
         f"{_GPU}.mode": _MODES.get(next(iter(classes)), "unknown") if len(classes) == 1 else "unknown",
         **_versions(gpus[0]),
         **_gpus(gpus),
@@ -92,7 +92,7 @@ def _gpus(gpus: Sequence[Gpu]) -> Labels:
     count = sum(gpu.product_name == shown.product_name for gpu in gpus)
     major, _, minor = shown.cuda_compute_capability.partition(".")
     labels: Mapping[str, object] = {
-        "product": _sanitised(shown.product_name),
+        "product": _sanitise(shown.product_name),
         "count": count,
         "replicas": 0 if shown.mig_enabled else 1,
         "sharing-strategy": "none",
@@ -107,7 +107,7 @@ def _gpus(gpus: Sequence[Gpu]) -> Labels:
 def _mig(mig: MigDevice, count: int) -> Labels:
     profile, name = mig.profile, mig.profile_name.replace("+", ".")
     labels: Mapping[str, object] = {
-        "product": f"{_sanitised(mig.parent.product_name)}-MIG-{name}",
+        "product": f"{_sanitise(mig.parent.product_name)}-MIG-{name}",
         "count": count,
         "replicas": 1,
         "sharing-strategy": "none",
@@ -132,7 +132,7 @@ def _family(major: int, minor: int) -> str:
     return _FAMILIES.get(major, "undefined")
 
 
-def _sanitised(text: str) -> str:
+def _sanitise(text: str) -> str:
     return "-".join(_STRANGE.sub("", text).split())
 
 

@@ -105,5 +105,5 @@ class NvidiaGates:
         """Return all gates as NVIDIA's programs pass them on: sorted, each followed by a comma."""
         return "".join(f"{name}={str(on).lower()}," for name, on in sorted(self._gates.items()))
 
-    def enabled(self, name: str) -> bool:
+    def is_enabled(self, name: str) -> bool:
         return self._gates[name]

@@ -50,7 +50,7 @@ class HealthMonitor:
         self._events: Any = None
         self._reported_lost = False
 
-    def repaired(self) -> None:
+    def reset_lost(self) -> None:
         """Report the next lost device again, because all devices are present."""
         self._reported_lost = False
 
@@ -102,7 +102,7 @@ class HealthMonitor:
                 continue
             except pynvml.NVMLError_GpuIsLost:
                 if not self._reported_lost:
-                    yield self._lost()
+                    yield self._lost_devices()
                 self._reported_lost = True
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
@@ -117,17 +117,17 @@ class HealthMonitor:
                 with self._nvml.active():
                     uuid = pynvml.nvmlDeviceGetUUID(event.device)
             except pynvml.NVMLError:
-                yield self._lost()
+                yield self._lost_devices()
                 continue
             place = (
                 uuid.decode() if isinstance(uuid, bytes) else uuid,
                 event.gpuInstanceId,
                 event.computeInstanceId,
             )
-            if names := self._concerned(place):
+            if names := self._affected_devices(place):
                 yield names, self._xid(event.eventData)
 
-    def _concerned(self, place: _Place) -> list[str]:
+    def _affected_devices(self, place: _Place) -> list[str]:
         """Return the watched devices that an event of that position affects."""
         if place in self._devices:
             return [self._devices[place]]
@@ -139,7 +139,7 @@ class HealthMonitor:
         of_gpu = sorted(name for known, name in self._devices.items() if known[0] == uuid)
         return of_gpu if place[1:] == whole[1:] else []
 
-    def _lost(self) -> tuple[list[str], DeviceTaint]:
+    def _lost_devices(self) -> tuple[list[str], DeviceTaint]:
         """Return all devices, because NVML does not report which GPU is lost."""
         return sorted(self._devices.values()), DeviceTaint(key=f"{DRIVER_NAME}/gpu-lost", effect="NoSchedule")
 

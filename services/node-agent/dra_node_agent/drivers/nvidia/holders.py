@@ -27,7 +27,7 @@ def holds_mig(claims: Claims, except_for: str, device: str, live: MigLive) -> bo
     return False
 
 
-def made_mig(claims: Claims, device: str) -> MigLive | None:
+def find_created_mig(claims: Claims, device: str) -> MigLive | None:
     """Return the existing MIG device with that name that a prepared claim has, or None."""
     for entry in _entries(claims, ""):
         if entry.get("mig") and entry["mig"]["device"]["DeviceName"] == device:

@@ -81,11 +81,11 @@ class NvidiaMachines:
         """Return the labels that feature discovery gives the node. ``started`` is its start."""
         system = self.system(node_name)
         if system is None:
-            return self._discovered(node_name, started)
+            return self._discover_labels(node_name, started)
         # Equal machines have equal labels, and querying NVML for everything takes long.
         build = system.build
         if build not in self._labels:
-            self._labels[build] = self._discovered(node_name, started)
+            self._labels[build] = self._discover_labels(node_name, started)
         return dict(self._labels[build])
 
     def environment_edits(
@@ -103,7 +103,7 @@ class NvidiaMachines:
             _log.warning("cannot inject GPUs", node=node_name, error=str(error))
             return ContainerEdits()
 
-    def _discovered(self, node_name: str, started: datetime) -> dict[str, str]:
+    def _discover_labels(self, node_name: str, started: datetime) -> dict[str, str]:
         try:
             return node_labels(DeviceLibrary(self.host(node_name), self._gates), started)
         except (DiscoveryError, DriverConfigError) as error:

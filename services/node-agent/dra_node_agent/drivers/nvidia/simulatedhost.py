@@ -109,7 +109,7 @@ class SimulatedHost:
         if index is None:
             raise FileNotFoundError(f"no PCI device {pci_bus_id}")
         self.system.gpus[index].vfio = bound
-        self.system.changed()
+        self.system.notify_change()
 
     def iommu_fd_enabled(self) -> bool:
         return True

@@ -18,7 +18,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.gojson import claim_status
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
 from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
-from dra_node_agent.drivers.nvidia.claimconfigs import checked, choose, config_of, configs, results
+from dra_node_agent.drivers.nvidia.claimconfigs import check, choose, config_of, configs, results
 from dra_node_agent.drivers.nvidia.claimspecs import ClaimSpecs, device_id
 from dra_node_agent.drivers.nvidia.config import (
     DeviceConfig,
@@ -85,9 +85,9 @@ class DeviceState:
         self.per_gpu: PerGpu = {}
 
     @property
-    def partitioned(self) -> bool:
+    def is_partitioned(self) -> bool:
         """True if MIG devices are created on demand on this node."""
-        return self._gates.enabled(gates.DYNAMIC_MIG) and self._library.any_mig_capable()
+        return self._gates.is_enabled(gates.DYNAMIC_MIG) and self._library.has_mig_capable()
 
     def open(self) -> None:
         """Discover the devices, load the checkpoint, and clean up what no completed claim holds.
@@ -102,17 +102,17 @@ class DeviceState:
         if not kept:
             _log.info("no checkpoint of this boot, starting with an empty one")
         self._specs.remove_unknown(claims)
-        if self.partitioned:
+        if self.is_partitioned:
             self._destroy_unknown_mig(claims)
 
-    def allocatable(self, name: str) -> Allocatable | None:
+    def find_allocatable(self, name: str) -> Allocatable | None:
         """Return the device with that name, or None if this node does not have it."""
         for devices in self.per_gpu.values():
             if name in devices:
                 return devices[name]
         return None
 
-    def prepared(self) -> dict[str, PreparedClaim]:
+    def prepared_claims(self) -> dict[str, PreparedClaim]:
         """Return the checkpoint's claims by UID."""
         return self._checkpoint.claims()
 
@@ -144,7 +144,7 @@ class DeviceState:
         except PrepareError as error:
             raise PrepareError(f"prepare devices failed: {error}") from error
         self._reached("devices-prepared")
-        if self._gates.enabled(gates.PASSTHROUGH):
+        if self._gates.is_enabled(gates.PASSTHROUGH):
             self._hide_siblings(groups)
         self._specs.write(uid, groups, self.per_gpu)
         self._reached("cdi-written")
@@ -171,7 +171,7 @@ class DeviceState:
         except DiscoveryError as error:
             raise PrepareError(f"unprepare devices failed for claim {claim}: {error}") from error
         self._reached("devices-unprepared")
-        if self._gates.enabled(gates.PASSTHROUGH):
+        if self._gates.is_enabled(gates.PASSTHROUGH):
             self._show_siblings(claim.uid, prepared)
         self._specs.remove(claim.uid)
         self._reached("cdi-removed")
@@ -193,7 +193,7 @@ class DeviceState:
     def _check_shared(self, claim: ResourceClaim, name: str, other_uid: str, other: PreparedClaim) -> None:
         """Check that a device with two claims is shared, and that both claims configure it in the same way."""
         uid = claim.metadata.uid
-        device = self.allocatable(name)
+        device = self.find_allocatable(name)
         if not self._shared or device is None or isinstance(device, VfioGpu):
             raise PrepareError(
                 f"unable to prepare claim {uid}: requested device {name} is already allocated "
@@ -211,14 +211,14 @@ class DeviceState:
         every = configs(claim, self._gates)
         grouped: dict[int, list[tuple[DeviceRequestAllocationResult, Allocatable]]] = {}
         for result in results(claim):
-            device = self.allocatable(result.device)
+            device = self.find_allocatable(result.device)
             if device is None:
                 raise PrepareError(f'allocatable not found for device "{result.device}"')
             grouped.setdefault(choose(every, result, device), []).append((result, device))
         groups = []
         applied = []
         for number, members in grouped.items():
-            applied.append((checked(every[number][1], self._gates), members))
+            applied.append((check(every[number][1], self._gates), members))
         if sum(isinstance(chosen, VfioDeviceConfig) for chosen, _ in applied) > 1:
             raise PrepareError("at most one VfioDeviceConfig may apply to a claim")
         given = [device for _, found in applied for _, device in found]
@@ -235,12 +235,12 @@ class DeviceState:
         for group in groups:
             for prepared in group.devices:
                 if isinstance(prepared.device, MigDevice) and prepared.device.live is None:
-                    prepared.live = self._made_mig_device(prepared.device)
+                    prepared.live = self._ensure_mig_device(prepared.device)
         return groups
 
-    def _made_mig_device(self, wanted: MigDevice) -> MigLive:
+    def _ensure_mig_device(self, wanted: MigDevice) -> MigLive:
         """Return the MIG device, which another claim may already have."""
-        live = holders.made_mig(self._checkpoint.claims(), wanted.name)
+        live = holders.find_created_mig(self._checkpoint.claims(), wanted.name)
         if live is not None:
             return live
         try:
@@ -257,7 +257,7 @@ class DeviceState:
         members: list[tuple[DeviceRequestAllocationResult, Allocatable]],
     ) -> PreparedGroup:
         uid = claim.metadata.uid
-        group = PreparedGroup([self._prepared(uid, result, device) for result, device in members])
+        group = PreparedGroup([self._prepare_device(uid, result, device) for result, device in members])
         if isinstance(chosen, VfioDeviceConfig):
             self._apply_vfio(chosen, group)
             return group
@@ -266,11 +266,11 @@ class DeviceState:
             return group
         config.check_exclusive(sharing)
         gpus = sorted(device.uuid for _, device in members if isinstance(device, Gpu))
-        if sharing.strategy == config.TIME_SLICING and self._gates.enabled(gates.TIME_SLICING):
+        if sharing.strategy == config.TIME_SLICING and self._gates.is_enabled(gates.TIME_SLICING):
             slicing = sharing.time_slicing_config if isinstance(sharing, config.GpuSharing) else None
             if slicing is not None:
                 set_time_slice(self._library, gpus, slicing)
-        if sharing.strategy == config.MPS and self._gates.enabled(gates.MPS):
+        if sharing.strategy == config.MPS and self._gates.is_enabled(gates.MPS):
             if self._shared:
                 raise PrepareError("MPS sharing is not supported when consumable shares is enabled")
             existing = [d.live.uuid for _, d in members if isinstance(d, MigDevice) and d.live is not None]
@@ -280,7 +280,9 @@ class DeviceState:
             )
         return group
 
-    def _prepared(self, uid: str, result: DeviceRequestAllocationResult, device: Allocatable) -> Prepared:
+    def _prepare_device(
+        self, uid: str, result: DeviceRequestAllocationResult, device: Allocatable
+    ) -> Prepared:
         answer = PreparedDevice(
             requests=(result.request,),
             pool=result.pool,
@@ -315,7 +317,7 @@ class DeviceState:
             if entry.get("vfio"):
                 self._bind_vfio(entry["vfio"]["info"]["pciBusID"], False)
             live = mig_live(entry)
-            if live is not None and self._gates.enabled(gates.DYNAMIC_MIG):
+            if live is not None and self._gates.is_enabled(gates.DYNAMIC_MIG):
                 self._delete_unless_held(uid, entry["mig"]["device"]["DeviceName"], live)
         self._stop_sharing(
             uid, [entry["gpu"]["info"]["uuid"] for entry in claim.devices() if entry.get("gpu")]
@@ -336,9 +338,9 @@ class DeviceState:
         present = [
             uuid
             for uuid in gpu_uuids
-            if self._library.known(uuid) and not (self._shared and holders.holds_gpu(claims, uid, uuid))
+            if self._library.find_gpu(uuid) and not (self._shared and holders.holds_gpu(claims, uid, uuid))
         ]
-        if self._gates.enabled(gates.TIME_SLICING):
+        if self._gates.is_enabled(gates.TIME_SLICING):
             set_time_slice(self._library, present, TimeSlicingConfig(interval="Default"))
 
     def _roll_back(self, uid: str, claim: PreparedClaim, claims: dict[str, PreparedClaim]) -> None:
@@ -354,12 +356,12 @@ class DeviceState:
             name = result["device"]
             if name in held:
                 continue
-            device = self.allocatable(name)
+            device = self.find_allocatable(name)
             if isinstance(device, Gpu):
                 gpus.append(device.uuid)
             elif isinstance(device, VfioGpu):
                 self._bind_vfio(device.pci_bus_id, False)
-            elif self.partitioned and mig_position(name) is not None:
+            elif self.is_partitioned and mig_position(name) is not None:
                 self._delete_by_name(name)
         self._stop_sharing(uid, gpus)
         self._specs.remove(uid)

@@ -34,7 +34,9 @@ class BindingConditionSetter:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        self._informer.add_handler(on_add=self._seen, on_update=lambda _, new: self._seen(new))
+        self._informer.add_handler(
+            on_add=self._handle_claim, on_update=lambda _, new: self._handle_claim(new)
+        )
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informer.run())
             while True:
@@ -48,11 +50,11 @@ class BindingConditionSetter:
                         "cannot set binding conditions", claim=f"{namespace}/{name}", error=str(error)
                     )
 
-    def _seen(self, claim: ResourceClaim) -> None:
-        if self._missing(claim):
+    def _handle_claim(self, claim: ResourceClaim) -> None:
+        if self._missing_conditions(claim):
             self._queue.put_nowait((claim.metadata.namespace, claim.metadata.name))
 
-    def _missing(self, claim: ResourceClaim) -> list[tuple[DeviceRequestAllocationResult, str]]:
+    def _missing_conditions(self, claim: ResourceClaim) -> list[tuple[DeviceRequestAllocationResult, str]]:
         allocation = claim.status.allocation
         if allocation is None:
             return []
@@ -72,7 +74,7 @@ class BindingConditionSetter:
                 claim = await self._client.get(RESOURCE_CLAIMS, name, namespace)
             except NotFound:
                 return
-            missing = self._missing(claim)
+            missing = self._missing_conditions(claim)
             if not missing:
                 return
             statuses = list(claim.status.devices)

@@ -38,7 +38,7 @@ class ClusterPools:
         self._task: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
-    async def joined(self, client: Client, clock: Clock) -> AsyncIterator[None]:
+    async def join(self, client: Client, clock: Clock) -> AsyncIterator[None]:
         """Take part for a node."""
         if not self._resources.pools:
             yield

@@ -52,7 +52,7 @@ class ProfilePlugin:
     def devices(self) -> Sequence[PluginDevice]:
         return [PluginDevice(name, True, _numa_nodes(device)) for name, device in self._devices.items()]
 
-    def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
+    def choose_preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         return [*required, *(id_ for id_ in available if id_ not in required)][:size]
 
     def allocate(self, ids: Sequence[str]) -> Allocation:
@@ -102,13 +102,13 @@ class RunningPlugin:
         self.plugin = plugin
         self.server = server
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the kubelet has registered the resource."""
         await self.server.registered.wait()
 
 
 @contextlib.asynccontextmanager
-async def running_plugin(
+async def run_plugin(
     plugin: ProfilePlugin, kubelet_root: Path, cdi_directory: Path, clock: Clock
 ) -> AsyncIterator[RunningPlugin]:
     """Serve the plugin on a node."""

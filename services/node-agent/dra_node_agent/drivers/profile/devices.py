@@ -31,7 +31,7 @@ def resources(profile: Profile, node_name: str) -> DriverResources:
     for template in profile.pools:
         if not _of_cluster(template):
             _add(profile, pools, template, base)
-    return _checked(profile, pools)
+    return _validate_pools(profile, pools)
 
 
 def cluster_resources(profile: Profile) -> DriverResources:
@@ -44,7 +44,7 @@ def cluster_resources(profile: Profile) -> DriverResources:
     for template in profile.pools:
         if _of_cluster(template):
             _add(profile, pools, template, {"driver": profile.driver})
-    return _checked(profile, pools)
+    return _validate_pools(profile, pools)
 
 
 def loop_values(profile: Profile, node_name: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -92,7 +92,7 @@ def _add(profile: Profile, pools: dict[str, Pool], template: PoolTemplate, base:
     )
 
 
-def _checked(profile: Profile, pools: Mapping[str, Pool]) -> DriverResources:
+def _validate_pools(profile: Profile, pools: Mapping[str, Pool]) -> DriverResources:
     found = DriverResources(pools)
     try:
         validate(found)
@@ -106,10 +106,10 @@ def _slices(
 ) -> tuple[PoolSlice, ...]:
     counters = list(_counter_sets(profile, source.shared_counters, base))
     devices = [d for template in source.devices for d, _ in _expand(profile, template, base)]
-    return tuple(_announced(source, slice_) for slice_ in pool(devices, counters).slices)
+    return tuple(_add_slice_fields(source, slice_) for slice_ in pool(devices, counters).slices)
 
 
-def _announced(source: Profile | PoolTemplate, slice_: PoolSlice) -> PoolSlice:
+def _add_slice_fields(source: Profile | PoolTemplate, slice_: PoolSlice) -> PoolSlice:
     """Add the fields that the API only accepts in slices with devices or with partitions."""
     if not slice_.devices:
         return slice_

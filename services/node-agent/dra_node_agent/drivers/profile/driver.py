@@ -114,7 +114,7 @@ class ProfileDriver:
             await asyncio.gather(self._setting, return_exceptions=True)
         await self.server.stop()
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the slices are in the API server."""
         await self.server.published()
 

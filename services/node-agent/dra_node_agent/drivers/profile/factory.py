@@ -9,7 +9,7 @@ from dra_shared.api.resource import DeviceClass
 
 from dra_node_agent.drivers.base import DriverNode, RunningDriver
 from dra_node_agent.drivers.profile.cluster import ClusterPools
-from dra_node_agent.drivers.profile.deviceplugin import ProfilePlugin, running_plugin
+from dra_node_agent.drivers.profile.deviceplugin import ProfilePlugin, run_plugin
 from dra_node_agent.drivers.profile.devices import cluster_resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.model import Profile
@@ -43,7 +43,7 @@ class ProfileFactory:
         if template is None:
             return self._driver(node)
         plugin = ProfilePlugin(self._profile, template, node.name)
-        return running_plugin(plugin, node.kubelet_root, node.cdi_directory, node.clock)
+        return run_plugin(plugin, node.kubelet_root, node.cdi_directory, node.clock)
 
     @contextlib.asynccontextmanager
     async def _driver(self, node: DriverNode) -> AsyncIterator[ProfileDriver]:
@@ -58,5 +58,5 @@ class ProfileFactory:
             sockets=node.sockets,
             instance=node.instance,
         )
-        async with driver, self._cluster_pools.joined(node.client, node.clock):
+        async with driver, self._cluster_pools.join(node.client, node.clock):
             yield driver

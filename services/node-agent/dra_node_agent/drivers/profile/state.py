@@ -8,7 +8,7 @@ from dra_driverkit.cdi import ContainerEdits
 from dra_driverkit.claims import ClaimRef, PreparedDevice
 from dra_driverkit.directories import Directories
 from dra_driverkit.errors import PrepareError
-from dra_driverkit.opaque import chosen, configs_for
+from dra_driverkit.opaque import choose, configs_for
 from dra_driverkit.store import ClaimStore, Ready, own_results
 from dra_shared.api.meta import Condition
 from dra_shared.api.resource import (
@@ -60,7 +60,7 @@ class ProfileState:
         """Load the state of the previous process. Raises like :meth:`ClaimStore.open`."""
         self._store.open()
 
-    def prepared(self) -> list[str]:
+    def prepared_uids(self) -> list[str]:
         """Return the UIDs of the prepared claims."""
         return self._store.prepared()
 
@@ -113,7 +113,7 @@ class ProfileState:
             key = result.pool, result.device
             if key not in self._devices:
                 raise PrepareError(f"requested device is not allocatable: {result.device}")
-            values = self._values(claim, result, chosen(configs, result.request), admin=admin)
+            values = self._values(claim, result, choose(configs, result.request), admin=admin)
             edits = container_edits(self._profile, self._profile.device_edits, values)
             yield Ready(result, edits, device_metadata(self._profile, self._devices[key], values))
 

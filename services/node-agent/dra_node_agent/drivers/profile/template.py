@@ -65,20 +65,20 @@ def fill_entries(entries: tuple[dict[str, Any], ...], values: Mapping[str, Any])
 def _value(expression: str, values: Mapping[str, Any]) -> Any:
     products = [product.split("*") for product in expression.split("+")]
     if products == [[expression]]:
-        return _named(expression, values)
+        return _get(expression, values)
     return sum(math.prod(_number(term, values) for term in product) for product in products)
 
 
 def _number(term: str, values: Mapping[str, Any]) -> int:
     if term.isdigit():
         return int(term)
-    value = _named(term, values)
+    value = _get(term, values)
     if isinstance(value, bool) or not isinstance(value, int):
         raise MissingValue(f"{term}, a number")
     return value
 
 
-def _named(name: str, values: Mapping[str, Any]) -> Any:
+def _get(name: str, values: Mapping[str, Any]) -> Any:
     value = values.get(name)
     if value is None:
         raise MissingValue(name)

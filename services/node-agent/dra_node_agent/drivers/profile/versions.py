@@ -37,13 +37,13 @@ def _template(template: DeviceTemplate, kubernetes: Version) -> DeviceTemplate:
     device = template.device
     for version, more in sorted((Version.parse(name), more) for name, more in template.since.items()):
         if device is not None and kubernetes >= version:
-            device = _merged(device, more)
+            device = _merge(device, more)
     return msgspec.structs.replace(
         template, device=device, since={}, devices=_templates(template.devices, kubernetes)
     )
 
 
-def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Merge as in JSON Merge Patch (RFC 7386)."""
     merged = dict(old)
     for name, value in new.items():
@@ -51,7 +51,7 @@ def _merged(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
             merged.pop(name, None)
         elif isinstance(value, Mapping):
             before = merged.get(name)
-            merged[name] = _merged(before if isinstance(before, Mapping) else {}, value)
+            merged[name] = _merge(before if isinstance(before, Mapping) else {}, value)
         else:
             merged[name] = value
     return merged

@@ -124,16 +124,18 @@ class DeviceChooser:
     ) -> bool:
         aligned, unaligned, without = self.filter_by_affinity(pod_uid, container, resource, available)
         if choice.needed < len(aligned):
-            preferred = await self._preferred(resource, aligned | choice.devices, choice.devices, required)
+            preferred = await self._ask_preferred(
+                resource, aligned | choice.devices, choice.devices, required
+            )
             return choice.take(aligned.intersection(preferred)) or choice.take(aligned)
         if choice.take(aligned):
             return True
-        preferred = await self._preferred(resource, available | choice.devices, choice.devices, required)
+        preferred = await self._ask_preferred(resource, available | choice.devices, choice.devices, required)
         return (
             choice.take(available.intersection(preferred)) or choice.take(unaligned) or choice.take(without)
         )
 
-    async def _preferred(
+    async def _ask_preferred(
         self, resource: str, available: set[str], must_include: set[str], size: int
     ) -> Sequence[str]:
         endpoint = self._state.endpoints.get(resource)

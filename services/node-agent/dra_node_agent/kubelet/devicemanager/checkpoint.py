@@ -68,7 +68,7 @@ def encode(data: CheckpointData) -> bytes:
     entries = data.pod_device_entries
     body = {
         "PodDeviceEntries": None if entries is None else [_entry_json(entry) for entry in entries],
-        "RegisteredDevices": _sorted(data.registered_devices),
+        "RegisteredDevices": _sort_keys(data.registered_devices),
     }
     return _go_json({"Data": body, "Checksum": checksum(data)}).encode()
 
@@ -133,12 +133,12 @@ def _entry_json(entry: PodDevicesEntry) -> dict[str, Any]:
         "PodUID": entry.pod_uid,
         "ContainerName": entry.container_name,
         "ResourceName": entry.resource_name,
-        "DeviceIDs": _sorted(entry.device_ids),
+        "DeviceIDs": _sort_keys(entry.device_ids),
         "AllocResp": None if response is None else base64.b64encode(response).decode(),
     }
 
 
-def _sorted(value: Mapping[Any, Sequence[str] | None] | None) -> dict[str, Any] | None:
+def _sort_keys(value: Mapping[Any, Sequence[str] | None] | None) -> dict[str, Any] | None:
     # Go sorts the keys of maps. In JSON, numbers are sorted as texts.
     if value is None:
         return None
@@ -185,7 +185,7 @@ class _Draft:
             if key == "poddeviceentries":
                 self._entries.read(found)
             elif key == "registereddevices":
-                self._registered = _merged(self._registered, found, "map[string][]string", _text)
+                self._registered = _merge_map(self._registered, found, "map[string][]string", _text)
 
     def data(self) -> CheckpointData:
         """Return what has been decoded."""
@@ -236,7 +236,7 @@ class _Entry:
             if key in self._texts and found is not None:
                 self._texts[key] = _text(found)
             elif key == "deviceids":
-                self._device_ids = _merged(self._device_ids, found, "checkpoint.DevicesPerNUMA", _node)
+                self._device_ids = _merge_map(self._device_ids, found, "checkpoint.DevicesPerNUMA", _node)
             elif key == "allocresp":
                 self._response = _bytes(found)
 
@@ -257,7 +257,7 @@ def _members(value: Any, of: str) -> Iterator[tuple[str, Any]]:
         yield key.replace("\u017f", "s").lower(), found
 
 
-def _merged(
+def _merge_map(
     known: dict[K, list[str] | None] | None, value: Any, of: str, key_of: Callable[[str], K]
 ) -> dict[K, list[str] | None] | None:
     """Decode an object into a map that may have entries from an earlier object with the same key."""

@@ -21,29 +21,29 @@ class Endpoint:
     stopped_at: float | None = None
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """True if the plugin has disconnected."""
         return self.stopped_at is not None
 
-    def grace_period_expired(self, now: float) -> bool:
+    def has_expired(self, now: float) -> bool:
         """True if the plugin disconnected so long ago that its resource is forgotten."""
         return self.stopped_at is not None and now - self.stopped_at > STOP_GRACE_PERIOD
 
     async def allocate(self, devices: Collection[str]) -> Sequence[pb.ContainerAllocateResponse]:
         """Call Allocate for one container. Raises DeviceError."""
-        return await self._connected().allocate(devices)
+        return await self._get_plugin().allocate(devices)
 
     async def get_preferred_allocation(
         self, available: Collection[str], must_include: Collection[str], size: int
     ) -> Sequence[Sequence[str]]:
         """Call GetPreferredAllocation for one container. Raises DeviceError."""
-        return await self._connected().get_preferred_allocation(available, must_include, size)
+        return await self._get_plugin().get_preferred_allocation(available, must_include, size)
 
     async def pre_start_container(self, devices: Collection[str]) -> None:
         """Call PreStartContainer. Raises DeviceError."""
-        await self._connected().pre_start_container(devices)
+        await self._get_plugin().pre_start_container(devices)
 
-    def _connected(self) -> DevicePlugin:
-        if self.stopped or self.plugin is None:
+    def _get_plugin(self) -> DevicePlugin:
+        if self.is_stopped or self.plugin is None:
             raise DeviceError(f"endpoint {self.resource} has been stopped")
         return self.plugin

@@ -292,7 +292,7 @@ class DeviceManager:
         deleted = set()
         for resource in state.healthy.keys() | state.unhealthy.keys():
             endpoint = state.endpoints.get(resource)
-            if endpoint is None or endpoint.grace_period_expired(now):
+            if endpoint is None or endpoint.has_expired(now):
                 deleted.add(resource)
         for resource in deleted:
             state.forget(resource)

@@ -32,7 +32,7 @@ def claims_of(claims: Sequence[dra_v1_pb2.Claim]) -> list[dra_v1alpha3_pb2.Claim
     ]
 
 
-def prepared(
+def convert_answer(
     answer: dra_v1alpha3_pb2.NodePrepareResourceResponse,
 ) -> dra_v1_pb2.NodePrepareResourceResponse:
     """Convert the answer for a claim to today's form. CDI names without a request apply to all requests.

@@ -34,7 +34,7 @@ class CallFaults:
         self._active: list[_Fault] = []
 
     @contextlib.asynccontextmanager
-    async def striking(self, kind: CallFault, driver: str, delay: float) -> AsyncIterator[Callable[[], int]]:
+    async def inject(self, kind: CallFault, driver: str, delay: float) -> AsyncIterator[Callable[[], int]]:
         """Apply the fault to calls to ``driver`` (empty: any) inside the context. Hanging calls continue at its end.
 
         Yield a function that returns the number of affected calls.

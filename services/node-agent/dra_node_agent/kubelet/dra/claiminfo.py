@@ -49,7 +49,7 @@ class ClaimInfo:
         meta = claim.metadata
         info = cls(meta.namespace, meta.name, meta.uid, tuple(drivers))
         for driver in drivers:
-            skipped = _skipped([result for result in results if result.driver == driver])
+            skipped = _skipped_operations([result for result in results if result.driver == driver])
             if not skipped or optional_operations is None:
                 continue
             if not optional_operations:
@@ -93,7 +93,7 @@ class ClaimInfo:
         """``namespace/name``."""
         return f"{self.namespace}/{self.name}"
 
-    def does_without(self, operation: str, driver: str) -> bool:
+    def skips_operation(self, operation: str, driver: str) -> bool:
         """Return True if the driver is not called for the operation."""
         return not self.skips.get(driver, frozenset()).isdisjoint((operation, _ALL))
 
@@ -107,19 +107,19 @@ class ClaimInfo:
             cdi_id
             for devices in self.devices.values()
             for device in devices
-            if device_serves(device, request)
+            if is_for_request(device, request)
             for cdi_id in device.cdi_device_ids or ()
         ]
 
 
-def _skipped(results: Sequence[DeviceRequestAllocationResult]) -> frozenset[str]:
+def _skipped_operations(results: Sequence[DeviceRequestAllocationResult]) -> frozenset[str]:
     """Return the operations that all devices of one driver skip: ``*`` if each skips all of them."""
     sets = [frozenset(result.skip_node_operations) for result in results]
     some = [one for one in sets if _ALL not in one]
     return frozenset.intersection(*some) if some else frozenset({_ALL})
 
 
-def device_serves(device: CheckpointDevice, request: str) -> bool:
+def is_for_request(device: CheckpointDevice, request: str) -> bool:
     """True if the device is for ``request``, by the name from the driver. Drivers omit subrequests."""
     return not request or not device.request_names or request in device.request_names
 
@@ -154,7 +154,7 @@ class ClaimInfoCache:
         """True if the pod uses any claim, and may therefore have to unprepare it."""
         return any(pod_uid in info.pod_uids for info in self._claims.values())
 
-    def in_use(self) -> dict[str, int]:
+    def count_in_use(self) -> dict[str, int]:
         """Count prepared claims by driver, and all of them under ``<any>`` (dra_resource_claims_in_use)."""
         counts: Counter[str] = Counter({ANY_DRIVER: 0})
         for info in self._claims.values():

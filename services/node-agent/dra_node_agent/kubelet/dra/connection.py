@@ -109,7 +109,7 @@ class DriverConnection:
         """Close the connection. Calls in progress fail."""
         await self._channel.close()
 
-    async def connectivity(self) -> AsyncIterator[bool]:
+    async def watch_connectivity(self) -> AsyncIterator[bool]:
         """Yield whether the driver is connected, now and after each change. Keeps the connection open."""
         while True:
             state = self._channel.get_state(try_to_connect=True)
@@ -149,7 +149,7 @@ class DriverConnection:
         answer = dra_v1alpha3_pb2.NodePrepareResourcesResponse
         response = await self._call("NodePrepareResources", request, answer)
         try:
-            return {uid: alpha.prepared(one) for uid, one in response.claims.items()}
+            return {uid: alpha.convert_answer(one) for uid, one in response.claims.items()}
         except ValueError as error:
             raise DriverError(f"NodePrepareResources of {self.driver}: {error}") from error
 
@@ -204,7 +204,7 @@ class DriverConnection:
         finally:
             CALLS.labels(self.driver, path, code).observe(self._clock.monotonic() - started)
 
-    async def health(self) -> AsyncIterator[list[DeviceHealth]]:
+    async def watch_health(self) -> AsyncIterator[list[DeviceHealth]]:
         """Yield the driver's health reports until the stream ends.
 
         Raises:

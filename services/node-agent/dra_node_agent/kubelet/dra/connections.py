@@ -219,7 +219,7 @@ class DriverConnections:
             delay = min(delay * 2, _LONGEST_RETRY)
 
     async def _watch_connection(self, connection: DriverConnection) -> None:
-        async for connected in connection.connectivity():
+        async for connected in connection.watch_connectivity():
             if connected != connection.connected:
                 connection.connected = connected
                 _log.debug("driver connection changed", driver=connection.driver, connected=connected)
@@ -229,37 +229,37 @@ class DriverConnections:
         driver = connection.driver
         while True:
             try:
-                async for devices in connection.health():
-                    self._health_is_back(driver)
+                async for devices in connection.watch_health():
+                    self._cancel_health_end(driver)
                     await handle(driver, devices)
                     del devices  # Do not keep the list until the next report, on thousands of nodes.
-                self._health_ended(driver)
+                self._end_health(driver)
             except NoHealth:
-                self._health_ended(driver)
+                self._end_health(driver)
                 return
             except DriverError as error:
                 _log.debug("health stream broke, trying again", driver=driver, error=str(error))
-                self._health_broke(driver)
+                self._end_health_unless_back(driver)
             except asyncio.CancelledError:
-                self._health_broke(driver)
+                self._end_health_unless_back(driver)
                 raise
             await self._clock.sleep(_HEALTH_RETRY)
 
-    def _health_ended(self, driver: str) -> None:
+    def _end_health(self, driver: str) -> None:
         """Report that the driver itself ended its reports."""
         if self._on_health_end is not None:
             self._on_health_end(driver)
 
-    def _health_broke(self, driver: str) -> None:
+    def _end_health_unless_back(self, driver: str) -> None:
         """Start the timer that ends the reports of a driver that may come back."""
         if not self._closed and driver not in self._pending_ends:
             self._pending_ends[driver] = self._tasks.start(self._end_health_later(driver))
 
-    def _health_is_back(self, driver: str) -> None:
+    def _cancel_health_end(self, driver: str) -> None:
         if (pending := self._pending_ends.pop(driver, None)) is not None:
             pending.cancel()
 
     async def _end_health_later(self, driver: str) -> None:
         await self._clock.sleep(HEALTH_GRACE)
         self._pending_ends.pop(driver, None)
-        self._health_ended(driver)
+        self._end_health(driver)

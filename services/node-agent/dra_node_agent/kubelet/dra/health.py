@@ -97,7 +97,7 @@ class HealthInfoCache:
     def get(self, driver: str, pool: str, device: str) -> DeviceHealth:
         """Return the device's health, or Unknown without a recent report."""
         known = self._drivers.get(driver, {}).get(f"{pool}/{device}")
-        if known is None or self._stale(known):
+        if known is None or self._is_stale(known):
             return DeviceHealth(pool_name=pool, device_name=device)
         return known
 
@@ -112,10 +112,10 @@ class HealthInfoCache:
             reported.add(key)
             old = known.get(key)
             known[key] = new = msgspec.structs.replace(device, last_updated=now)
-            if old is None or self._stale(old) or _facts(old) != _facts(new):
+            if old is None or self._is_stale(old) or _facts(old) != _facts(new):
                 changed.append(new)
         for key, old in list(known.items()):
-            if key not in reported and self._stale(old):
+            if key not in reported and self._is_stale(old):
                 del known[key]
                 if old.health is not Health.UNKNOWN:
                     gone = msgspec.structs.replace(old, health=Health.UNKNOWN, message="", last_updated=now)
@@ -154,7 +154,7 @@ class HealthInfoCache:
         except OSError as error:
             _log.warning("health file not written", path=self._path, error=str(error))
 
-    def _stale(self, device: DeviceHealth) -> bool:
+    def _is_stale(self, device: DeviceHealth) -> bool:
         if device.last_updated is None:
             return True
         age = (self._clock.now() - device.last_updated).total_seconds()

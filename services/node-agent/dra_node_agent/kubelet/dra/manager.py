@@ -34,7 +34,7 @@ from dra_node_agent.kubelet.dra.connections import DriverConnections
 from dra_node_agent.kubelet.dra.containerclaims import ContainerClaims
 from dra_node_agent.kubelet.dra.errors import DraError, unknown_claim
 from dra_node_agent.kubelet.dra.health import HEALTH_FILE, HealthInfoCache
-from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, PREPARE_SKIPS, UNPREPARE_SKIPS, timed
+from dra_node_agent.kubelet.dra.metrics import CLAIMS_IN_USE, PREPARE_SKIPS, UNPREPARE_SKIPS, observe_duration
 from dra_node_agent.kubelet.dra.phases import (
     PREPARE,
     UNPREPARE,
@@ -115,7 +115,7 @@ class DraManager:
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
         self._on_phase = on_phase
         self._locks: WeakValueDictionary[str, asyncio.Lock] | None = None
-        CLAIMS_IN_USE.add(self.cache.in_use)
+        CLAIMS_IN_USE.add(self.cache.count_in_use)
         watch_health = features.enabled("ResourceHealthStatus")
         self.connections = DriverConnections(
             node_name,
@@ -131,7 +131,7 @@ class DraManager:
 
     async def close(self) -> None:
         """Close the connections to all drivers."""
-        CLAIMS_IN_USE.remove(self.cache.in_use)
+        CLAIMS_IN_USE.remove(self.cache.count_in_use)
         await self.connections.close()
 
     # Preparing
@@ -143,25 +143,25 @@ class DraManager:
             DraError: a claim is invalid, or a driver failed. Another call continues from there.
         """
         try:
-            with timed("PrepareResources", self._clock):
+            with observe_duration("PrepareResources", self._clock):
                 phase = StateMachine(PreparePhase.NEW, PREPARE)
                 wanted = await self._validate(pod)
-                await self._reached(phase.on(PrepareEvent.VALIDATE))
-                async with self._alone(entry.claim.key for entry in wanted):
+                await self._report_phase(phase.on(PrepareEvent.VALIDATE))
+                async with self._lock_claims(entry.claim.key for entry in wanted):
                     await self._prepare(pod, wanted, phase)
         except (DraError, ClaimReferenceError, DriverError) as error:
             raise DraError(f"prepare dynamic resources: {error}") from error
 
     async def _prepare(self, pod: Pod, wanted: Sequence[_Wanted], phase: _Preparing) -> None:
         batches = await self._reserve(pod, wanted)
-        await self._reached(phase.on(PrepareEvent.RESERVE))
+        await self._report_phase(phase.on(PrepareEvent.RESERVE))
         for batch in batches:
             await self._call_prepare(batch, wanted, phase)
         for entry in wanted:
             self._info(entry.claim).prepared = True
         if batches:
             await self._save("checkpoint ResourceClaim state")
-        await self._reached(phase.on(PrepareEvent.SAVE if batches else PrepareEvent.SKIP))
+        await self._report_phase(phase.on(PrepareEvent.SAVE if batches else PrepareEvent.SKIP))
 
     async def _validate(self, pod: Pod) -> list[_Wanted]:
         # Nothing is stored yet, so a pod that fails here can be deleted without calling a driver.
@@ -189,7 +189,7 @@ class DraManager:
             connections = {
                 driver: self.connections.get(driver)
                 for driver in info.devices
-                if not info.does_without(SKIP_PREPARE, driver)
+                if not info.skips_operation(SKIP_PREPARE, driver)
             }
             wanted.append(_Wanted(claim, info, connections))
         return wanted
@@ -212,7 +212,7 @@ class DraManager:
                 continue
             asked.add(known.uid)
             for driver in known.devices:
-                if known.does_without(SKIP_PREPARE, driver):
+                if known.skips_operation(SKIP_PREPARE, driver):
                     PREPARE_SKIPS.labels(driver).inc()
                     continue
                 connection = entry.connections.get(driver) or self.connections.get(driver)
@@ -228,7 +228,7 @@ class DraManager:
             answers = await batch.connection.prepare(batch.claims)
         except DriverError as error:
             raise DraError(f"NodePrepareResources: {error}") from error
-        await self._reached(phase.on(PrepareEvent.CALL))
+        await self._report_phase(phase.on(PrepareEvent.CALL))
         asked = {claim.uid: claim for claim in batch.claims}
         for uid, answer in answers.items():
             if uid not in asked:
@@ -265,7 +265,7 @@ class DraManager:
                 name, _ = claim_name(pod, entry)
                 if name is not None:
                     names.append(name)
-            with timed("UnprepareResources", self._clock):
+            with observe_duration("UnprepareResources", self._clock):
                 await self._unprepare(pod.metadata.uid, pod.metadata.namespace, names)
         except (DraError, ClaimReferenceError, DriverError) as error:
             raise DraError(f"unprepare dynamic resources: {error}") from error
@@ -288,7 +288,7 @@ class DraManager:
                 _log.info("claims of a past pod not unprepared, will retry", pod_uid=uid, error=str(error))
 
     async def _unprepare(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
-        async with self._alone(f"{namespace}/{name}" for name in names):
+        async with self._lock_claims(f"{namespace}/{name}" for name in names):
             await self._leave(pod_uid, namespace, names)
 
     async def _leave(self, pod_uid: str, namespace: str, names: Sequence[str]) -> None:
@@ -304,7 +304,7 @@ class DraManager:
                 continue
             leaving.append(info)
             for driver in info.devices:
-                if info.does_without(SKIP_UNPREPARE, driver):
+                if info.skips_operation(SKIP_UNPREPARE, driver):
                     UNPREPARE_SKIPS.labels(driver).inc()
                     continue
                 batches.setdefault(driver, []).append(_request(info))
@@ -317,7 +317,7 @@ class DraManager:
                 errors = await connection.unprepare(claims)
             except DriverError as error:
                 raise DraError(f"NodeUnprepareResources: {error}") from error
-            await self._reached(phase.on(UnprepareEvent.CALL))
+            await self._report_phase(phase.on(UnprepareEvent.CALL))
             asked = {claim.uid: claim for claim in claims}
             for uid, message in errors.items():
                 if uid not in asked:
@@ -331,12 +331,12 @@ class DraManager:
         for info in leaving:
             self.cache.delete(info.namespace, info.name)
         await self._save("checkpoint ResourceClaim state")
-        await self._reached(phase.on(UnprepareEvent.SAVE))
+        await self._report_phase(phase.on(UnprepareEvent.SAVE))
 
     # Helpers
 
     @contextlib.asynccontextmanager
-    async def _alone(self, keys: Iterable[str]) -> AsyncIterator[None]:
+    async def _lock_claims(self, keys: Iterable[str]) -> AsyncIterator[None]:
         # Only one pod at a time changes a claim. Otherwise a new user could overlap with another pod's
         # unprepare.
         async with contextlib.AsyncExitStack() as stack:
@@ -362,7 +362,7 @@ class DraManager:
         except CheckpointError as error:
             raise DraError(f"{what}: {error}") from error
 
-    async def _reached(self, phase: PreparePhase | UnpreparePhase) -> None:
+    async def _report_phase(self, phase: PreparePhase | UnpreparePhase) -> None:
         if self._on_phase is not None:
             await self._on_phase(phase)
 

@@ -35,7 +35,7 @@ UNPREPARE_SKIPS = Counter(
 
 
 @contextmanager
-def timed(operation: str, clock: Clock) -> Iterator[None]:
+def observe_duration(operation: str, clock: Clock) -> Iterator[None]:
     """Measure how long an operation on a pod's claims takes."""
     started = clock.monotonic()
     failed = "true"

@@ -7,7 +7,7 @@ from dra_shared.api.container import Container, ContainerStatus, ResourceHealth,
 from dra_shared.api.pod import Pod, PodStatus
 
 from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
-from dra_node_agent.kubelet.dra.claiminfo import ClaimInfoCache, device_serves
+from dra_node_agent.kubelet.dra.claiminfo import ClaimInfoCache, is_for_request
 from dra_node_agent.kubelet.dra.health import DeviceHealth, HealthInfoCache
 
 
@@ -33,7 +33,7 @@ class PodHealth:
         self._messages = messages
         self._on_change = on_change
 
-    def shown(self, pod: Pod, status: PodStatus) -> PodStatus:
+    def add_health(self, pod: Pod, status: PodStatus) -> PodStatus:
         """Return ``status`` with the health of each container's devices in ``allocatedResourcesStatus``."""
         containers = {container.name: container for container in pod.spec.containers}
         changed = tuple(
@@ -55,7 +55,7 @@ class PodHealth:
             devices: dict[str, ResourceHealth] = {}
             for driver, known in info.devices.items():
                 for device in known:
-                    if device_serves(device, used.request.partition("/")[0]):
+                    if is_for_request(device, used.request.partition("/")[0]):
                         health = self._devices.get(driver, device.pool_name, device.device_name)
                         shown = resource_health(driver, device, health, messages=self._messages)
                         # Devices are distinguished by their CDI id, which several may share.

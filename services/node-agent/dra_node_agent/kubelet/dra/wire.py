@@ -41,7 +41,7 @@ async def call(channel: Any, method: str, request: Message, answer: type[M], tim
         data: bytes = await channel.unary_unary(method)(request.SerializeToString(), timeout=timeout)
     except aio.AioRpcError as error:
         raise call_error(error) from error
-    return _decoded(answer, data)
+    return _decode(answer, data)
 
 
 async def stream(channel: Any, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
@@ -55,7 +55,7 @@ async def stream(channel: Any, method: str, request: Message, answer: type[M]) -
     try:
         while True:
             # Do not bind it to a name, which would keep an answer until the next one, on thousands of nodes.
-            yield _decoded(answer, await anext(data))
+            yield _decode(answer, await anext(data))
     except StopAsyncIteration:
         return
     except aio.AioRpcError as error:
@@ -80,7 +80,7 @@ def call_error(error: aio.AioRpcError) -> CallError:
     return CallError(_SPELLED.get(code) or "".join(part.capitalize() for part in code.split("_")), details)
 
 
-def _decoded(answer: type[M], data: bytes) -> M:
+def _decode(answer: type[M], data: bytes) -> M:
     try:
         return answer.FromString(data)
     except DecodeError as error:

@@ -96,7 +96,7 @@ class Registrar:
             pass
         found = set(_sockets(self._directory))
         # A socket that is not a file has no time.
-        found |= {_Socket(path, number, 0) for path, number in self._places.listening(self._directory)}
+        found |= {_Socket(path, number, 0) for path, number in self._places.listeners(self._directory)}
         for socket in self._sockets.keys() - found:
             self._sockets.pop(socket).cancel()
             known = self._registered.pop(socket, None)

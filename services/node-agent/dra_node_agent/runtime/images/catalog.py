@@ -76,11 +76,11 @@ def load_images(files: Sequence[Path] = ()) -> Images:
         ImagesError: a file cannot be read, or is not one.
     """
     found = [entry for path in files for entry in _read(path)]
-    return Images([*found, *_packaged()])
+    return Images([*found, *_read_packaged()])
 
 
 @functools.cache
-def _packaged() -> tuple[ImageBehaviour, ...]:
+def _read_packaged() -> tuple[ImageBehaviour, ...]:
     return tuple(entry for path in sorted(_DATA.glob("*.yaml")) for entry in _read(path))
 
 

@@ -9,7 +9,7 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# # A simulated file has no owner, mode or time, so that options about these change nothing.
+# A simulated file has no owner, mode or time, so that options about these change nothing.
 _LETTERS = frozenset("cxtfCvpmoh")
 _LONG = {
     "create": "c", "extract": "x", "get": "x", "list": "t", "verbose": "v", "touch": "m", "dereference": "h",
@@ -37,7 +37,7 @@ def extracts(argv: Sequence[str]) -> bool:
 
 def _parse(words: Sequence[str]) -> _Command:
     made, rest = _Command(), list(words)
-    # # The letters of the first word need no dash.
+    # The letters of the first word need no dash.
     if rest and not rest[0].startswith("-"):
         rest[0] = f"-{rest[0]}"
     while rest:
@@ -103,13 +103,13 @@ def _create(process: Process, command: _Command) -> int:
     status = 0
     with tarfile.open(fileobj=packed, mode="w|") as archive:
         for name in command.names:
-            path = _joined(base, name)
+            path = _join(base, name)
             known = list(_below(process.files, path))
             if not known:
                 process.err(f"tar: {name}: No such file or directory\n")
                 status = 2
             for found, is_directory in known:
-                data = b"" if is_directory else _encoded(process.files.content[found])
+                data = b"" if is_directory else _encode(process.files.content[found])
                 entry = tarfile.TarInfo(
                     (name.rstrip("/") + found[len(path.rstrip("/")) :]).lstrip("/") or "."
                 )
@@ -149,14 +149,14 @@ def _extract(process: Process, command: _Command) -> int:
     named = process.files.content.get(process.absolute(command.archive), "")
     text = process.stdin if command.archive == "-" else named
     base = process.absolute(command.directory)
-    with tarfile.open(fileobj=io.BytesIO(_encoded(text)), mode="r|") as archive:
+    with tarfile.open(fileobj=io.BytesIO(_encode(text)), mode="r|") as archive:
         for entry in archive:
             if "t" in command.letters:
                 process.out(f"{entry.name}\n")
                 continue
             if "v" in command.letters:
                 process.out(f"{entry.name}/\n" if entry.isdir() else f"{entry.name}\n")
-            path = _joined(base, entry.name.lstrip("/"))
+            path = _join(base, entry.name.lstrip("/"))
             if ".." in entry.name.split("/"):
                 process.err(f"tar: {entry.name}: Member name contains '..'\n")
                 return 2
@@ -168,12 +168,12 @@ def _extract(process: Process, command: _Command) -> int:
     return 0
 
 
-def _joined(base: str, name: str) -> str:
+def _join(base: str, name: str) -> str:
     path = name if name.startswith("/") else f"{base.rstrip('/')}/{name}"
     while "/./" in path:
         path = path.replace("/./", "/")
     return path.removesuffix("/.").rstrip("/") or "/"
 
 
-def _encoded(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode(errors="surrogateescape")

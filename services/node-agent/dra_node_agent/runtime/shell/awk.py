@@ -6,28 +6,28 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_node_agent.runtime.shell.awksyntax import Node, Program, parse_program, unescaped
+from dra_node_agent.runtime.shell.awksyntax import Node, Program, parse_program, unescape
 from dra_node_agent.runtime.shell.awkvalues import (
     UNSET,
     Input,
     Value,
     calculate,
-    compiled,
+    compile_regex,
     compute,
     decimal,
+    fill_replacement,
     is_numeric,
     key_order,
     number_of,
-    replaced,
-    rounded,
+    round_number,
     truth_of,
 )
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared, read, split_lines
-from dra_node_agent.runtime.shell.patterns import decoded, encoded
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare, read, split_lines
+from dra_node_agent.runtime.shell.patterns import decode, encode
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# # Programs share this process with everything else, so their run time and memory are limited.
+# Programs share this process with everything else, so their run time and memory are limited.
 _MOST_STEPS = 500_000
 _STEPS_WITHOUT_PAUSE = 20_000
 _LONGEST_TEXT = 1 << 20
@@ -123,12 +123,12 @@ class _Machine:
             case "print":
                 ofs, ors = self._text(self.variables["OFS"]), self._text(self.variables["ORS"])
                 self._out(
-                    ofs.join(self._shown(self._value(one)) for one in node[1]) + ors
+                    ofs.join(self._output_text(self._value(one)) for one in node[1]) + ors
                     if node[1]
                     else self._line + ors
                 )
             case "printf":
-                self._out(self._formatted([self._value(one) for one in node[1]]))
+                self._out(self._format([self._value(one) for one in node[1]]))
             case "if":
                 self.run(node[2] if truth_of(self._value(node[1])) else node[3])
             case "while" | "for" | "forin":
@@ -165,7 +165,7 @@ class _Machine:
                     self.run(step)
             case _:
                 _, key, name, body = node
-                # # The order differs between awks; scripts hope for numbers in order.
+                # The order differs between awks; scripts hope for numbers in order.
                 for item in sorted(self._array(name), key=key_order):
                     self._assign(key, item)
                     if not self._turn(body):
@@ -192,7 +192,7 @@ class _Machine:
             case ("number" | "text", constant):
                 return constant if isinstance(constant, float) else str(constant)
             case ("regex", text):
-                return float(self._found(text, self._line))
+                return float(self._contains(text, self._line))
             case ("variable", name):
                 return self._variable(name)
             case ("element", name, keys):
@@ -216,7 +216,7 @@ class _Machine:
                 number = number_of(self._value(inner))
                 return -number if operator == "-" else number
             case ("join", left, right):
-                return self._limited(self._text(self._value(left)) + self._text(self._value(right)))
+                return self._limit(self._text(self._value(left)) + self._text(self._value(right)))
             case ("call", name, arguments):
                 return self._call(name, arguments)
             case ("choice", condition, first, second):
@@ -235,18 +235,18 @@ class _Machine:
                 return self._key(keys) in self._array(name)
             case ("match", left, right, negated):
                 text = self._text(self._value(left))
-                return self._found(self._pattern(right), text) != bool(negated)
+                return self._contains(self._pattern(right), text) != bool(negated)
             case ("compare", operator, left, right):
-                return self._compared(operator, self._value(left), self._value(right))
+                return self._compare(operator, self._value(left), self._value(right))
         raise UsageError("a list of values is not simulated here")
 
-    def _compared(self, operator: str, left: Value, right: Value) -> bool:
+    def _compare(self, operator: str, left: Value, right: Value) -> bool:
         a: Any
         b: Any
         if is_numeric(left) and is_numeric(right):
             a, b = number_of(left), number_of(right)
         else:
-            a, b = encoded(self._text(left)), encoded(self._text(right))
+            a, b = encode(self._text(left)), encode(self._text(right))
         return bool(
             {"<": a < b, "<=": a <= b, "==": a == b, "!=": a != b, ">": a > b, ">=": a >= b}[operator]
         )
@@ -332,17 +332,17 @@ class _Machine:
 
     def _join_line(self) -> None:
         fields = self._fields or []
-        self._line = Input(self._limited(self._text(self.variables["OFS"]).join(fields)))
+        self._line = Input(self._limit(self._text(self.variables["OFS"]).join(fields)))
 
     # Texts
 
     def _text(self, value: Value) -> str:
         return value if isinstance(value, str) else decimal(value, self.variables["CONVFMT"])
 
-    def _shown(self, value: Value) -> str:
+    def _output_text(self, value: Value) -> str:
         return value if isinstance(value, str) else decimal(value, self.variables["OFMT"])
 
-    def _limited(self, text: str) -> str:
+    def _limit(self, text: str) -> str:
         self._steps += len(text) >> 6
         if len(text) > _LONGEST_TEXT:
             raise ShellSyntaxError("awk: out of memory")
@@ -351,9 +351,9 @@ class _Machine:
     def _pattern(self, node: Node) -> str:
         return node[1] if node[0] == "regex" else self._text(self._value(node))
 
-    def _found(self, pattern: str, text: str) -> bool:
+    def _contains(self, pattern: str, text: str) -> bool:
         self._steps += len(text) >> 4
-        return compiled(pattern).search(encoded(text)) is not None
+        return compile_regex(pattern).search(encode(text)) is not None
 
     def _split(self, text: str, separator: Value, *, is_pattern: bool = False) -> Iterator[str]:
         mark = self._text(separator)
@@ -367,15 +367,15 @@ class _Machine:
         elif not mark:
             yield from map(Input, text)
         elif text:
-            data, position, search, regex = encoded(text), 0, 0, compiled(mark)
+            data, position, search, regex = encode(text), 0, 0, compile_regex(mark)
             while search <= len(data) and (match := regex.search(data, search)):
                 start, end = match.span()
                 if start == end:
                     search = end + 1
                     continue
-                yield Input(decoded(data[position:start]))
+                yield Input(decode(data[position:start]))
                 position = search = end
-            yield Input(decoded(data[position:]))
+            yield Input(decode(data[position:]))
 
     # Functions
 
@@ -393,25 +393,27 @@ class _Machine:
         values = [self._value(one) for one in arguments]
         match name:
             case "length":
-                return float(len(encoded(self._text(values[0]) if values else self._line)))
+                return float(len(encode(self._text(values[0]) if values else self._line)))
             case "substr":
                 return self._part(values)
             case "index":
-                return float(encoded(self._text(values[0])).find(encoded(self._text(values[1]))) + 1)
+                return float(encode(self._text(values[0])).find(encode(self._text(values[1]))) + 1)
             case "sprintf":
-                return self._formatted(values)
+                return self._format(values)
             case "tolower":
-                return decoded(encoded(self._text(values[0])).lower())
+                return decode(encode(self._text(values[0])).lower())
             case "toupper":
-                return decoded(encoded(self._text(values[0])).upper())
+                return decode(encode(self._text(values[0])).upper())
         return compute(name, number_of(values[0]))
 
     def _part(self, values: Sequence[Value]) -> str:
-        data = encoded(self._text(values[0]))
-        first = rounded(number_of(values[1]))
-        end = len(data) + 1.0 if len(values) < 3 else rounded(number_of(values[1]) + number_of(values[2]))
+        data = encode(self._text(values[0]))
+        first = round_number(number_of(values[1]))
+        end = (
+            len(data) + 1.0 if len(values) < 3 else round_number(number_of(values[1]) + number_of(values[2]))
+        )
         low, high = max(first, 1.0), min(end, len(data) + 1.0)
-        return decoded(data[int(low) - 1 : int(high) - 1]) if high > low else ""
+        return decode(data[int(low) - 1 : int(high) - 1]) if high > low else ""
 
     def _call_split(self, arguments: Sequence[Node]) -> float:
         text = self._text(self._value(arguments[0]))
@@ -428,18 +430,18 @@ class _Machine:
         return float(len(parts))
 
     def _call_match(self, arguments: Sequence[Node]) -> float:
-        data = encoded(self._text(self._value(arguments[0])))
+        data = encode(self._text(self._value(arguments[0])))
         self._steps += len(data) >> 4
-        match = compiled(self._pattern(arguments[1])).search(data)
+        match = compile_regex(self._pattern(arguments[1])).search(data)
         start, end = match.span() if match else (-1, -2)
         self.variables["RSTART"], self.variables["RLENGTH"] = float(start + 1), float(end - start)
         return float(start + 1)
 
     def _substitute(self, every: bool, arguments: Sequence[Node]) -> float:
         place: Node = arguments[2] if len(arguments) > 2 else ("field", ("number", 0.0))
-        regex = compiled(self._pattern(arguments[0]))
+        regex = compile_regex(self._pattern(arguments[0]))
         replacement = self._text(self._value(arguments[1]))
-        data = encoded(self._text(self._value(place)))
+        data = encode(self._text(self._value(place)))
         made: list[bytes] = []
         position = copied = count = 0
         previous = -1
@@ -450,16 +452,16 @@ class _Machine:
                 position = end + 1
                 continue
             previous, count = end, count + 1
-            made += [data[copied:start], replaced(replacement, match.group(0))]
+            made += [data[copied:start], fill_replacement(replacement, match.group(0))]
             copied = end
             position = end if end > start else end + 1
             if not every:
                 break
         if count:
-            self._assign(place, self._limited(decoded(b"".join([*made, data[copied:]]))))
+            self._assign(place, self._limit(decode(b"".join([*made, data[copied:]]))))
         return float(count)
 
-    def _formatted(self, values: Sequence[Value]) -> str:
+    def _format(self, values: Sequence[Value]) -> str:
         rest = list(values[1:])
 
         def take() -> Value:
@@ -490,10 +492,10 @@ class _Machine:
                 return str(f"{form}s" % self._text(take()))
             raise UsageError(f"{match[0]} is not simulated")
 
-        return self._limited(_HOLE.sub(fill, self._text(values[0])))
+        return self._limit(_HOLE.sub(fill, self._text(values[0])))
 
 
-@declared(Syntax(valued="Fvf", status=2, leading=1, instead="f", ordered=True))
+@declare(Syntax(valued="Fvf", status=2, leading=1, instead="f", ordered=True))
 async def awk(process: Process, given: Given) -> int:
     """Run a program over the lines of files."""
     operands = list(given.operands)
@@ -512,7 +514,7 @@ async def awk(process: Process, given: Given) -> int:
     machine = _Machine(pieces.append, process.env)
     for letter, value in given.options:
         if letter == "F":
-            machine.set("FS", "\t" if value == "t" else unescaped(value))
+            machine.set("FS", "\t" if value == "t" else unescape(value))
         elif letter == "v":
             _set(machine, value)
     try:
@@ -526,7 +528,7 @@ def _set(machine: _Machine, text: str) -> bool:
     match = _ASSIGNMENT.fullmatch(text)
     if match is None:
         return False
-    machine.set(match[1], Input(unescaped(match[2])))
+    machine.set(match[1], Input(unescape(match[2])))
     return True
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_node_agent.runtime.shell.options import UsageError
 
-# #: A node: its kind, followed by what belongs to it.
+#: A node: its kind, followed by what belongs to it.
 Node = tuple[Any, ...]
 
 _TOKEN = re.compile(
@@ -37,7 +37,7 @@ _UNKNOWN = frozenset(
     }
     | {"gensub", "strftime", "systime", "asort", "asorti", "ARGC", "ARGV", "RT", "FPAT", "FIELDWIDTHS"}
 )
-# #: Functions by name, with the least and the greatest number of arguments.
+#: Functions by name, with the least and the greatest number of arguments.
 FUNCTIONS = {
     "length": (0, 1), "substr": (2, 3), "index": (2, 2), "split": (2, 3), "sub": (2, 3), "gsub": (2, 3),
     "match": (2, 2), "sprintf": (1, 99), "int": (1, 1), "sqrt": (1, 1), "exp": (1, 1), "log": (1, 1),
@@ -68,7 +68,7 @@ class Program:
     end: list[Node] = field(default_factory=list)
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """Convert a string to what awk reads between quotation marks."""
     return re.sub(r"\\(?:([0-7]{1,3})|(.))", _escape, text, flags=re.DOTALL)
 
@@ -169,7 +169,7 @@ class _Parser:
         self._next()
         return ("block", statements)
 
-    def _nested(self) -> Node:
+    def _body(self) -> Node:
         self._depth += 1
         if self._depth > _MOST_NESTED:
             raise UsageError("nested too deeply")
@@ -192,9 +192,9 @@ class _Parser:
             self._expect("(")
             condition = self._expression()
             self._expect(")")
-            return ("while", condition, self._nested(), False)
+            return ("while", condition, self._body(), False)
         if self._take("do"):
-            body = self._nested()
+            body = self._body()
             while self._is("\n", ";"):
                 self._next()
             self._expect("while")
@@ -219,12 +219,12 @@ class _Parser:
         self._expect("(")
         condition = self._expression()
         self._expect(")")
-        body = self._nested()
+        body = self._body()
         at, kind, value = self._at, self._kind, self._value
         while self._is("\n", ";"):
             self._next()
         if self._take("else"):
-            return ("if", condition, body, self._nested())
+            return ("if", condition, body, self._body())
         self._at, self._kind, self._value = at, kind, value
         return ("if", condition, body, ("block", []))
 
@@ -237,13 +237,13 @@ class _Parser:
                 (key,), array = first[1][1], first[1][2]
                 if key[0] != "variable":
                     raise UsageError("syntax error in for")
-                return ("forin", key, array, self._nested())
+                return ("forin", key, array, self._body())
         self._expect(";")
         condition: Node = ("number", 1.0) if self._is(";") else self._expression()
         self._expect(";")
         step: Node = ("block", []) if self._is(")") else self._simple()
         self._expect(")")
-        return ("for", first, condition, step, self._nested())
+        return ("for", first, condition, step, self._body())
 
     def _simple(self) -> Node:
         if self._is("next", "break", "continue"):
@@ -329,7 +329,7 @@ class _Parser:
         return left
 
     def _in(self) -> Node:
-        left = self._matching()
+        left = self._match()
         while self._take("in"):
             if self._kind != "variable":
                 raise UsageError("syntax error after in")
@@ -338,7 +338,7 @@ class _Parser:
             self._next()
         return left
 
-    def _matching(self) -> Node:
+    def _match(self) -> Node:
         left = self._comparison()
         while self._is("~", "!~"):
             negated = self._value == "!~"
@@ -358,7 +358,7 @@ class _Parser:
         left = self._additive()
         while self._kind in ("number", "text", "variable", "function") or self._is("$", "(", "!", "++", "--"):
             if self._is("!"):
-                # # `a !b` is ambiguous, and awks differ.
+                # `a !b` is ambiguous, and awks differ.
                 raise UsageError("a concatenation with ! is not simulated")
             left = ("join", left, self._additive())
         return left
@@ -426,7 +426,7 @@ class _Parser:
             return ("number", float(value))
         if kind == "text":
             self._next()
-            return ("text", unescaped(value[1:-1]))
+            return ("text", unescape(value[1:-1]))
         if kind == "variable":
             self._next()
             if self._is("["):

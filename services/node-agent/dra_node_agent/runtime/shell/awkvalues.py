@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from dra_node_agent.runtime.shell.options import UsageError
-from dra_node_agent.runtime.shell.patterns import EXTENDED, PatternError, compile_pattern, encoded
+from dra_node_agent.runtime.shell.patterns import EXTENDED, PatternError, compile_pattern, encode
 
 _NUMBER = re.compile(r"[ \t\n]*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -93,15 +93,15 @@ def compute(name: str, number: float) -> float:
         return math.nan if name != "log" or number else -math.inf
 
 
-def rounded(number: float) -> float:
+def round_number(number: float) -> float:
     """Return the nearest whole number."""
     return number if math.isinf(number) or math.isnan(number) else float(round(number))
 
 
-def replaced(replacement: str, found: bytes) -> bytes:
+def fill_replacement(replacement: str, found: bytes) -> bytes:
     """Return a replacement in which ``&`` is replaced by the match."""
     return b"".join(
-        found if piece == "&" else encoded(piece[1:] if piece in ("\\&", "\\\\") else piece)
+        found if piece == "&" else encode(piece[1:] if piece in ("\\&", "\\\\") else piece)
         for piece in re.findall(r"\\&|\\\\|&|[^\\&]+|\\", replacement)
     )
 
@@ -111,7 +111,7 @@ def key_order(key: str) -> tuple[int, float, str]:
     return (0, float(key), "") if _NUMBER.fullmatch(key) else (1, 0.0, key)
 
 
-def compiled(text: str) -> Any:
+def compile_regex(text: str) -> Any:
     """Compile a regular expression. Raises UsageError."""
     try:
         return compile_pattern(text, EXTENDED, escapes=True)

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from signal import Signals
 
 from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
-from dra_node_agent.runtime.shell.shelloptions import choose
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare
+from dra_node_agent.runtime.shell.shelloptions import parse_options
 from dra_node_agent.runtime.shell.syntax import parse
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _SHELL_EVENTS = frozenset({"ERR", "DEBUG", "RETURN"})
 
 
-@declared(Syntax(flags="p", status=2))
+@declare(Syntax(flags="p", status=2))
 async def _export(process: Process, given: Given) -> int:
     if not given.operands:
         bash = process.shell.name.endswith("bash")
@@ -36,9 +36,9 @@ async def _export(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="vf", status=2))
+@declare(Syntax(flags="vf", status=2))
 async def _unset(process: Process, given: Given) -> int:
-    # # There are no functions here.
+    # There are no functions here.
     for name in () if "f" in given else given.operands:
         process.shell.env.pop(name, None)
         process.shell.variables.pop(name, None)
@@ -52,7 +52,7 @@ async def _set(process: Process) -> int:
         for name, value in sorted(everything.items()):
             process.out(f"{name}={shlex.quote(value)}\n")
         return 0
-    chosen = choose(process.argv[1:], shell.options, of_shell=False)
+    chosen = parse_options(process.argv[1:], shell.options, of_shell=False)
     shell.options = frozenset(chosen.options)
     for option in chosen.unknown:
         process.notice(f"option {option} is")
@@ -81,7 +81,7 @@ async def _trap(process: Process) -> int:
         process.complain(f"trap: option {words[0]} is not simulated\n")
         return 2
     status = 0
-    # # A number without an action resets that signal.
+    # A number without an action resets that signal.
     action, *names = words if not words[0].isdigit() else ["-", *words]
     for name in names:
         signal_name = signal_of(name)
@@ -97,7 +97,7 @@ async def _trap(process: Process) -> int:
     return status
 
 
-@declared(Syntax(status=2))
+@declare(Syntax(status=2))
 async def _wait(process: Process, given: Given) -> int:
     if unknown := [word for word in given.operands if not word.isdigit()]:
         raise UsageError(f"`{unknown[0]}': not a pid, or not simulated", 1)
@@ -131,7 +131,7 @@ async def _kill(process: Process) -> int:
     return status
 
 
-@declared(Syntax(flags="rs", valued="p", status=2))
+@declare(Syntax(flags="rs", valued="p", status=2))
 async def _read(process: Process, given: Given) -> int:
     """Read a line, and split it among variables."""
     line = process.piped.line() if process.piped is not None else ""
@@ -162,7 +162,7 @@ def _split(text: str, separators: str, count: int) -> list[str]:
         end = next((place for place, char in enumerate(text) if char in separators), len(text))
         fields.append(text[:end])
         text = text[end:].lstrip(blanks) if blanks else text[end:]
-        # # A separator that is not a blank ends a field, together with the blanks around it.
+        # A separator that is not a blank ends a field, together with the blanks around it.
         if text and text[0] in separators and (text[0] not in blanks):
             text = text[1:].lstrip(blanks) if blanks else text[1:]
     return [*fields, text, *[""] * (count - len(fields) - 1)]
@@ -211,7 +211,7 @@ def _loop_control(again: bool) -> Program:
     return program
 
 
-@declared(Syntax(flags="LPe", status=2))
+@declare(Syntax(flags="LPe", status=2))
 async def _cd(process: Process, given: Given) -> int:
     shell = process.shell
     if len(given.operands) > 1:

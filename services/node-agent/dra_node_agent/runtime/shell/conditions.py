@@ -4,7 +4,7 @@ import fnmatch
 from collections.abc import Mapping
 
 from dra_node_agent.runtime.shell.options import UsageError
-from dra_node_agent.runtime.shell.patterns import EXTENDED, PatternError, compile_pattern, encoded
+from dra_node_agent.runtime.shell.patterns import EXTENDED, PatternError, compile_pattern, encode
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _NUMBERS = {
@@ -105,13 +105,13 @@ class _Test:
                 return path in files.links
             case "b" | "p" | "S" | "g" | "k" | "u":
                 return False
-        # # The user of the container is root, who may do everything.
+        # The user of the container is root, who may do everything.
         return content is not None or is_directory
 
     def _binary(self, left: str, operator: str, right: str) -> bool:
         match operator:
             case "=" | "==" | "!=":
-                # # In `[[` the right side is a pattern.
+                # In `[[` the right side is a pattern.
                 same = fnmatch.fnmatchcase(left, right) if self._is_double else left == right
                 return same == (operator != "!=")
             case "<":
@@ -128,7 +128,7 @@ class _Test:
         if not self._is_double:
             raise UsageError("=~: binary operator expected")
         try:
-            return compile_pattern(pattern, EXTENDED).search(encoded(text)) is not None
+            return compile_pattern(pattern, EXTENDED).search(encode(text)) is not None
         except PatternError as error:
             raise UsageError(str(error)) from error
 

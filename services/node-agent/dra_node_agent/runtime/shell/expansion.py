@@ -110,7 +110,7 @@ class Expander:
         for place, word in enumerate(words):
             pieces = await self._pieces(word.text)
             if place and words[place - 1].text in ("=", "==", "!="):
-                # # Quoted text is not a pattern.
+                # Quoted text is not a pattern.
                 pieces = [
                     (re.sub(r"[*?]", r"[\g<0>]", piece) if quoted else piece, quoted)
                     for piece, quoted in pieces
@@ -199,7 +199,7 @@ class Expander:
         if following == "(":
             return (await shell.capture(text[index + 2 : end - 1])).rstrip("\n"), end
         if following == "{":
-            return await self._braced(text[index + 2 : end - 1]), end
+            return await self._parameter(text[index + 2 : end - 1]), end
         if following and following in "?$!#@*0123456789":
             return self._special(following), index + 2
         end = index + 1
@@ -233,7 +233,7 @@ class Expander:
             return self._shell.name
         return arguments[position - 1] if position <= len(arguments) else None
 
-    async def _braced(self, body: str) -> str:
+    async def _parameter(self, body: str) -> str:
         shell = self._shell
         if body.startswith("#"):
             return str(len(shell.lookup(body[1:]) or ""))
@@ -259,7 +259,7 @@ class Expander:
                 shell.assign(name, default)
             return default
         if rest.startswith(("%", "#")):
-            return _trimmed(value or "", rest)
+            return _trim(value or "", rest)
         raise ShellSyntaxError(f"${{{body}}}: bad substitution")
 
     def _arithmetic(self, text: str) -> int:
@@ -272,7 +272,7 @@ class Expander:
                 case ast.UnaryOp(op=ast.USub(), operand=operand):
                     return -value(operand)
                 case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                    return _wrapped(_ARITHMETIC[type(op)](value(left), value(right)))
+                    return _wrap(_ARITHMETIC[type(op)](value(left), value(right)))
             raise ShellSyntaxError(f"{text}: syntax error in expression")
 
         if len(text) > _LONGEST_EXPRESSION:
@@ -308,12 +308,12 @@ def _quotient(left: int, right: int) -> int:
     return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _wrapped(number: int) -> int:
+def _wrap(number: int) -> int:
     """Wrap a number to a signed integer of 64 bits."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def _trimmed(value: str, rule: str) -> str:
+def _trim(value: str, rule: str) -> str:
     kind = rule[0]
     greedy = rule[1:2] == kind
     pattern = rule[2:] if greedy else rule[1:]

@@ -5,15 +5,15 @@ import re
 from collections.abc import Mapping
 
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared, keep_ends, read
-from dra_node_agent.runtime.shell.patterns import encoded
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare, keep_ends, read
+from dra_node_agent.runtime.shell.patterns import encode
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _MODE = re.compile(r"[0-7]{1,4}|(?:[ugoa]*[-+=][rwxXst]*)(?:,[ugoa]*[-+=][rwxXst]*)*")
 _MOST_LINKS = 40
 
 
-@declared(
+@declare(
     Syntax(
         flags="nbEsTuA", long={"number": "n", "number-nonblank": "b", "squeeze-blank": "s", "show-ends": "E"}
     )
@@ -52,7 +52,7 @@ def _is_device(path: str) -> bool:
     return path.startswith("/dev/") and not path.startswith(("/dev/shm/", "/dev/mqueue/"))
 
 
-@declared(
+@declare(
     Syntax(
         flags="laA1drpF",
         status=2,
@@ -102,10 +102,10 @@ def _entry(process: Process, given: Given, path: str, name: str) -> str:
     if directory:
         return f"drwxr-xr-x 2 root root 4096 {name}\n"
     kind = "c" if _is_device(path) else "-"
-    return f"{kind}rw-rw-rw- 1 root root {len(encoded(files.content.get(path, '')))} {name}\n"
+    return f"{kind}rw-rw-rw- 1 root root {len(encode(files.content.get(path, '')))} {name}\n"
 
 
-@declared(
+@declare(
     Syntax(
         flags="femnqs",
         long={
@@ -122,7 +122,7 @@ async def _readlink(process: Process, given: Given) -> int:
     status = 0
     for name in given.operands:
         if given.last("fem"):
-            shown = _resolved(process, process.absolute(name))
+            shown = _resolve(process, process.absolute(name))
             exists = shown is not None and (
                 shown in process.files.content or process.files.listing(shown) is not None
             )
@@ -139,7 +139,7 @@ async def _readlink(process: Process, given: Given) -> int:
     return status
 
 
-def _resolved(process: Process, path: str) -> str | None:
+def _resolve(process: Process, path: str) -> str | None:
     """Return the path without symbolic links; None if they form a circle."""
     links = process.files.links
     for _ in range(_MOST_LINKS):
@@ -153,9 +153,9 @@ def _resolved(process: Process, path: str) -> str | None:
     return None
 
 
-@declared(
+@declare(
     Syntax(
-        # # Files have no times here.
+        # Files have no times here.
         flags="acm",
         valued="drt",
         long={"no-create": "c", "date": "d", "reference": "r"},
@@ -175,7 +175,7 @@ async def _touch(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="pv", valued="m", long={"parents": "p", "mode": "m", "verbose": "v"}))
+@declare(Syntax(flags="pv", valued="m", long={"parents": "p", "mode": "m", "verbose": "v"}))
 async def _mkdir(process: Process, given: Given) -> int:
     if not given.operands:
         raise UsageError("missing operand")
@@ -195,7 +195,7 @@ async def _mkdir(process: Process, given: Given) -> int:
     return status
 
 
-@declared(Syntax(flags="rRfdv", long={"recursive": "r", "force": "f", "dir": "d", "verbose": "v"}))
+@declare(Syntax(flags="rRfdv", long={"recursive": "r", "force": "f", "dir": "d", "verbose": "v"}))
 async def _rm(process: Process, given: Given) -> int:
     if not given.operands and "f" not in given:
         raise UsageError("missing operand")
@@ -225,7 +225,7 @@ def _cannot_remove(files: Files, path: str, given: Given) -> str:
     return "Directory not empty" if "d" in given else "Is a directory"
 
 
-@declared(Syntax(flags="aip", leading=1 << 30, long={"append": "a", "ignore-interrupts": "i"}))
+@declare(Syntax(flags="aip", leading=1 << 30, long={"append": "a", "ignore-interrupts": "i"}))
 async def _tee(process: Process, given: Given) -> int:
     process.out(process.stdin)
     for name in given.operands:
@@ -233,7 +233,7 @@ async def _tee(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(
+@declare(
     Syntax(flags="Rcfv", long={"recursive": "R", "changes": "c", "silent": "f", "quiet": "f", "verbose": "v"})
 )
 async def _chmod(process: Process, given: Given) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 
-# # Scripts share this process with everything else, so the number and size of their files are limited.
+# Scripts share this process with everything else, so the number and size of their files are limited.
 _DISK_SIZE = 4 << 20
 _MOST_FILES = 4096
 
@@ -16,7 +16,7 @@ class Files:
 
     def __init__(self, content: Mapping[str, str] | None = None) -> None:
         self.content = dict(content or {})
-        # #: The targets of symbolic links by path. The text of the target is in ``content`` as well.
+        #: The targets of symbolic links by path. The text of the target is in ``content`` as well.
         self.links: dict[str, str] = {}
         self._left = _DISK_SIZE
         self._watchers: tuple[asyncio.Event, ...] = ()

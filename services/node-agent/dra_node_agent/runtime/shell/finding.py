@@ -39,7 +39,7 @@ class _Expression:
                 continue
             test = self._test(option, words)
             if test is not None:
-                self._tests.append(_negated(test) if negated else test)
+                self._tests.append(_negate(test) if negated else test)
             negated = False
 
     def _test(self, option: str, words: list[str]) -> _Test | None:
@@ -76,7 +76,7 @@ class _Expression:
         return all(test(process, path, directory) for test in self._tests)
 
 
-def _negated(test: _Test) -> _Test:
+def _negate(test: _Test) -> _Test:
     return lambda process, path, directory: not test(process, path, directory)
 
 

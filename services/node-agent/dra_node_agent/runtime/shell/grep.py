@@ -9,8 +9,8 @@ from dra_node_agent.runtime.shell.options import (
     Given,
     Syntax,
     UsageError,
-    declared,
-    number,
+    declare,
+    parse_number,
     read,
     split_lines,
 )
@@ -21,8 +21,8 @@ from dra_node_agent.runtime.shell.patterns import (
     PERL,
     PatternError,
     compile_pattern,
-    decoded,
-    encoded,
+    decode,
+    encode,
 )
 from dra_node_agent.runtime.shell.world import Process
 
@@ -67,7 +67,7 @@ _SYNTAX = Syntax(
 )
 _KINDS = {"E": EXTENDED, "F": FIXED, "G": BASIC, "P": PERL, "": BASIC}
 
-# # Finds the spans in a line.
+# Finds the spans in a line.
 _Finder = Callable[[bytes], Iterator[tuple[int, int]]]
 
 
@@ -80,7 +80,7 @@ class _Search:
     before: int
     after: int
     most: int | None
-    # #: Whether lines were printed before. If so, a line of hyphens separates them from the next ones.
+    #: Whether lines were printed before. If so, a line of hyphens separates them from the next ones.
     printed: bool = False
 
     def lines(self, name: str, text: str) -> int:
@@ -92,7 +92,7 @@ class _Search:
         for place, line in enumerate(lines, 1):
             if self.most is not None and selected >= self.most:
                 break
-            if any(True for _ in self.find(encoded(line))) == ("v" in given):
+            if any(True for _ in self.find(encode(line))) == ("v" in given):
                 if not quiet and last and place <= last + self.after:
                     if "o" not in given:
                         self._line(name, place, line, "-")
@@ -119,10 +119,10 @@ class _Search:
         return selected
 
     def _parts(self, name: str, place: int, line: str) -> None:
-        data = encoded(line)
+        data = encode(line)
         for start, end in self.find(data) if "v" not in self.given else ():
             if end > start:
-                self._line(name, place, decoded(data[start:end]), ":")
+                self._line(name, place, decode(data[start:end]), ":")
 
     def _line(self, name: str, place: int, line: str, mark: str) -> None:
         prefix = (f"{name}{mark}" if self.named else "") + (f"{place}{mark}" if "n" in self.given else "")
@@ -136,16 +136,16 @@ async def _grep(process: Process, given: Given) -> int:
         raise UsageError("--color=always is not simulated")
     context = given.value("C", "0")
     recursive = given.last("rR")
-    names, failed = _expanded(process, files, bool(recursive), "s" in given)
+    names, failed = _expand(process, files, bool(recursive), "s" in given)
     choice = given.last("hH")
     search = _Search(
         process,
         given,
         find,
         choice == "H" or (not choice and (len(files) > 1 or bool(recursive))),
-        number(given.value("B", context), "context length argument"),
-        number(given.value("A", context), "context length argument"),
-        number(given.value("m"), "max count") if given.values("m") else None,
+        parse_number(given.value("B", context), "context length argument"),
+        parse_number(given.value("A", context), "context length argument"),
+        parse_number(given.value("m"), "max count") if given.values("m") else None,
     )
     if search.most == 0 and "L" not in given:
         return 1
@@ -209,7 +209,7 @@ def _spans(patterns: list[Any], data: bytes, group: int) -> Iterator[tuple[int, 
         position = end if end > start else end + 1
 
 
-def _expanded(process: Process, files: list[str], recursive: bool, silent: bool) -> tuple[list[str], bool]:
+def _expand(process: Process, files: list[str], recursive: bool, silent: bool) -> tuple[list[str], bool]:
     """Return the files to search, and whether a named file is missing without a message."""
     if not recursive:
         known = [
@@ -230,4 +230,4 @@ def _expanded(process: Process, files: list[str], recursive: bool, silent: bool)
     return names, False
 
 
-grep = declared(_SYNTAX)(_grep)
+grep = declare(_SYNTAX)(_grep)

@@ -22,7 +22,7 @@ from dra_node_agent.runtime.shell.syntax import (
 )
 from dra_node_agent.runtime.shell.world import Piped, Process, World, Write, absolute
 
-# # Scripts share this process with everything else, so their memory is limited.
+# Scripts share this process with everything else, so their memory is limited.
 LONGEST_TEXT = 1 << 16
 _MOST_VARIABLES = 1024
 _MOST_JOBS = 256
@@ -92,24 +92,24 @@ class Shell:
         self.status = 0
         self.out, self.err = out, err
         self.directory = world.directory
-        # #: The options of ``set`` that are on: one letter each, or ``pipefail``.
+        #: The options of ``set`` that are on: one letter each, or ``pipefail``.
         self.options: frozenset[str] = frozenset()
-        # #: How many conditions are under way. A command that fails within a condition does not end the shell
+        #: How many conditions are under way. A command that fails within a condition does not end the shell
         # (``set -e``).
         self._conditions = 0
         self._substituted = False
         self.jobs: list[asyncio.Task[int]] = []
         self._children: dict[int, tuple[asyncio.Task[int], Shell]] = {}
-        # #: The standard input of a compound command, from a pipe or a file.
+        #: The standard input of a compound command, from a pipe or a file.
         self.piped: Piped | None = None
         #: The process ID of the last job in the background; 0 if there was none.
         self.last_job = 0
-        # #: Whether this shell is a job of another shell.
+        #: Whether this shell is a job of another shell.
         self.in_background = False
         self._signals: list[str] = []
         self._interrupt = asyncio.Event()
         self._expander = Expander(self)
-        # #: Returns the standard input of commands that read it and have no pipe or file.
+        #: Returns the standard input of commands that read it and have no pipe or file.
         self.input: Callable[[], Awaitable[str]] | None = None
 
     async def run(self, text: str) -> int:
@@ -138,7 +138,7 @@ class Shell:
         status = self.status
         try:
             await self.execute(parse(command))
-            # # The shell ends with the status from before the trap, unless the trap calls `exit`.
+            # The shell ends with the status from before the trap, unless the trap calls `exit`.
             self.status = status
         except Exit as end:
             self.status = end.code
@@ -169,7 +169,7 @@ class Shell:
         if name not in self.traps:
             return False
         if not self.traps[name]:
-            # # The signal is ignored, and interrupts nothing.
+            # The signal is ignored, and interrupts nothing.
             return True
         self._signals.append(name)
         self._interrupt.set()
@@ -310,7 +310,7 @@ class Shell:
         status = await (self._condition if node.rest else self.execute)(node.first)
         for place, (operator, item) in enumerate(node.rest, 1):
             if (operator == "&&") == (status == 0):
-                # # With `set -e` only the last command of a list can end a shell.
+                # With `set -e` only the last command of a list can end a shell.
                 status = await (self.execute if place == len(node.rest) else self._condition)(item)
         return status
 
@@ -321,7 +321,7 @@ class Shell:
         child = self._child(self.out, self.err)
         child.in_background = True
         child.piped = None
-        job = asyncio.ensure_future(_detached(child, node))
+        job = asyncio.ensure_future(_run_detached(child, node))
         world.jobs.add(job)
         job.add_done_callback(world.jobs.discard)
         self.jobs = [known for known in self.jobs if not known.done()]
@@ -339,7 +339,7 @@ class Shell:
         for position, item in enumerate(node.commands):
             last = position == len(node.commands) - 1
             output = _Collector()
-            # # Each part is a process of its own, so its changes to variables are lost.
+            # Each part is a process of its own, so its changes to variables are lost.
             part = self if len(node.commands) == 1 else self._child(self.out if last else output, self.err)
             if stdin is not None:
                 part.piped = Piped(stdin)
@@ -381,14 +381,14 @@ class Shell:
                     raise LoopControl(control.depth - 1, control.again) from None
                 if not control.again:
                     return 0
-            # # A loop that never waits must not stop everything else in the process.
+            # A loop that never waits must not stop everything else in the process.
             await asyncio.sleep(0)
             if turn % _TURNS_WITHOUT_PAUSE == 0:
                 await self.world.sleep(0.1)
 
     async def _group(self, node: Group) -> int:
-        out, err = await self._redirected(node.redirects)
-        given, failed = await self._given(node.redirects)
+        out, err = await self._open_outputs(node.redirects)
+        given, failed = await self._redirected_input(node.redirects)
         if failed:
             return 1
         piped = self.piped if given is None else Piped(given)
@@ -406,7 +406,7 @@ class Shell:
         finally:
             self.out, self.err, self.piped = saved
 
-    async def _given(self, redirects: Sequence[Redirect]) -> tuple[str | None, bool]:
+    async def _redirected_input(self, redirects: Sequence[Redirect]) -> tuple[str | None, bool]:
         """Return the standard input from redirections, and whether a file is missing."""
         given: str | None = None
         for redirect in redirects:
@@ -429,8 +429,8 @@ class Shell:
             argv = await self._expander.operands(words)
         else:
             argv = [text for word in words for text in await self._expander.fields(word)]
-        out, err = await self._redirected(node.redirects)
-        given, failed = await self._given(node.redirects)
+        out, err = await self._open_outputs(node.redirects)
+        given, failed = await self._redirected_input(node.redirects)
         if failed:
             return 1
         if not argv:
@@ -458,7 +458,7 @@ class Shell:
             return self.piped.rest()
         return await self.input() if self.input is not None else ""
 
-    async def _redirected(self, redirects: Sequence[Redirect]) -> tuple[Write, Write]:
+    async def _open_outputs(self, redirects: Sequence[Redirect]) -> tuple[Write, Write]:
         streams: dict[int, Write] = {1: self.out, 2: self.err}
         for redirect in redirects:
             target = await self._expander.text(redirect.target.text)
@@ -495,7 +495,7 @@ class Shell:
         return lambda text: files.write(place, text, append=True)
 
 
-async def _detached(shell: Shell, node: AndOr) -> int:
+async def _run_detached(shell: Shell, node: AndOr) -> int:
     try:
         return await shell.execute(AndOr(node.first, node.rest))
     except Exit as end:

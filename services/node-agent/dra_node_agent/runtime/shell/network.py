@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from dra_node_agent.runtime.ports import Serve
 from dra_node_agent.runtime.shell.files import Files
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare
 from dra_node_agent.runtime.shell.world import Process
 
 _LONGEST_HEAD = 1 << 16
@@ -23,7 +23,7 @@ def web_server(files: Files, root: str) -> Serve:
         target = rest.partition(" ")[0]
         code, kind, body = 501, "text/plain", "Not Implemented\n"
         if method in {"GET", "HEAD"}:
-            code, kind, body = _found(files, root, unquote(target.partition("?")[0]))
+            code, kind, body = _find_page(files, root, unquote(target.partition("?")[0]))
         data = body.encode(errors="surrogateescape")
         writer.write(
             f"HTTP/1.1 {code} {_REASONS[code]}\r\nContent-Type: {kind}\r\nContent-Length: {len(data)}\r\n"
@@ -36,7 +36,7 @@ def web_server(files: Files, root: str) -> Serve:
     return serve
 
 
-def _found(files: Files, root: str, path: str) -> tuple[int, str, str]:
+def _find_page(files: Files, root: str, path: str) -> tuple[int, str, str]:
     if not path.startswith("/") or ".." in path.split("/"):
         return 400, "text/plain", "Bad Request\n"
     place = f"{root.rstrip('/')}{path}".rstrip("/") or "/"
@@ -51,7 +51,7 @@ def _found(files: Files, root: str, path: str) -> tuple[int, str, str]:
     return 200, "text/html", f"<ul>\n{links}</ul>\n"
 
 
-@declared(Syntax(flags="fv", valued="ph"))
+@declare(Syntax(flags="fv", valued="ph"))
 async def httpd(process: Process, given: Given) -> int:
     """Serve files until the container must stop: `httpd [-f] [-p PORT] [-h DIRECTORY]`.
 
@@ -66,12 +66,12 @@ async def httpd(process: Process, given: Given) -> int:
     job = asyncio.ensure_future(serving)
     world.jobs.add(job)
     job.add_done_callback(world.jobs.discard)
-    # # Before it goes to the background it has taken its port, or failed.
+    # Before it goes to the background it has taken its port, or failed.
     await asyncio.sleep(0)
     return job.result() if job.done() else 0
 
 
-@declared(Syntax(flags="lkvn", valued="p", leading=1 << 30))
+@declare(Syntax(flags="lkvn", valued="p", leading=1 << 30))
 async def nc(process: Process, given: Given) -> int:
     """Run `nc -l [-k] [-p] PORT`: print what a client sends, and send it the input; with `-k` for each client."""
     names = [word for word in (*given.values("p"), *given.operands) if word.isdigit()]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dra_node_agent.runtime.shell.world import Process, Program
 
 STDIN = frozenset({"-", "/dev/stdin"})
-# #: In declarations they stand for options without a letter. Nobody can type them.
+#: In declarations they stand for options without a letter. Nobody can type them.
 NO_LETTER, NO_LETTER_2 = "\1", "\2"
 
 
@@ -155,7 +155,7 @@ class DeclaredProgram:
         return not files or not STDIN.isdisjoint(files)
 
 
-def declared(syntax: Syntax) -> Callable[[Callable[[Process, Given], Awaitable[int]]], DeclaredProgram]:
+def declare(syntax: Syntax) -> Callable[[Callable[[Process, Given], Awaitable[int]]], DeclaredProgram]:
     """Make a program from a function that takes its options."""
     return lambda run: DeclaredProgram(syntax, run)
 
@@ -202,7 +202,7 @@ def keep_ends(text: str) -> list[str]:
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-def number(text: str, what: str, *, least: int = 0) -> int:
+def parse_number(text: str, what: str, *, least: int = 0) -> int:
     """Parse a whole number.
 
     Raises:

@@ -32,7 +32,7 @@ _CLASSES = frozenset(
 _WORD_CLASSES = frozenset({"alnum", "alpha", "digit", "lower", "upper", "xdigit"})
 _SETS = {"w": "[0-9A-Za-z_]", "W": "[^0-9A-Za-z_]", "s": r"[ \t\n\r\f\v]", "S": r"[^ \t\n\r\f\v]"}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
-# # The limit of RE2. POSIX demands no more than 255.
+# The limit of RE2. POSIX demands no more than 255.
 _MOST_REPEATED = 1000
 _MEMORY = 8 << 20
 
@@ -83,12 +83,12 @@ def compile_pattern(
         raise PatternError(f"regular expression {text!r} is wrong or not simulated: {reason}") from error
 
 
-def encoded(text: str) -> bytes:
+def encode(text: str) -> bytes:
     """Convert a text to the bytes to which patterns apply."""
     return text.encode(errors="surrogateescape")
 
 
-def decoded(data: bytes) -> str:
+def decode(data: bytes) -> str:
     """Convert bytes that a pattern found to a text."""
     return data.decode(errors="surrogateescape")
 
@@ -100,7 +100,7 @@ class _Translation:
         self._text, self._extended, self._escapes = text, extended, escapes
         self._index = 0
         self._out: list[str] = []
-        # # Where the last atom begins in the output; None if there is nothing to repeat.
+        # Where the last atom begins in the output; None if there is nothing to repeat.
         self._atom: int | None = None
         self._groups: list[int] = []
         self._at_start = True
@@ -117,7 +117,7 @@ class _Translation:
             char = self._text[self._index]
             self._index += 1
             if char == "\\":
-                self._escaped()
+                self._escape()
             elif char == "[":
                 self._bracket()
             elif char == ".":
@@ -159,7 +159,7 @@ class _Translation:
         self._is_word = False
         self._at_start = self._at_start and text == "^"
 
-    def _escaped(self) -> None:
+    def _escape(self) -> None:
         if self._index == len(self._text):
             raise PatternError("Trailing backslash")
         char = self._text[self._index]
@@ -216,7 +216,7 @@ class _Translation:
                 raise PatternError(f"{operator} with nothing to repeat before it is not simulated")
             self._literal(operator)
             return
-        # # In a group, because RE2 refuses one operator after another.
+        # In a group, because RE2 refuses one operator after another.
         atom = "".join(self._out[self._atom :])
         self._out[self._atom :] = [f"(?:{atom}{operator})"]
         self._is_word = self._is_word and operator not in ("*", "?") and not operator.startswith("{0")

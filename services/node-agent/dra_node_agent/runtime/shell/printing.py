@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _HOLE = re.compile(
@@ -149,7 +149,7 @@ async def _printf(process: Process) -> int:
 
 async def _seq(process: Process) -> int:
     words, separator, equal_width = list(process.argv[1:]), "\n", False
-    # # A negative number is not an option.
+    # A negative number is not an option.
     while words and words[0].startswith("-") and not re.match(r"-[\d.]", words[0]):
         word = words.pop(0)
         if word in ("-w", "--equal-width"):
@@ -210,7 +210,7 @@ _NANOSECONDS = re.compile(r"%(-?)(\d?)N")
 def date(now: Callable[[], datetime]) -> Program:
     """Return `date`, which shows the time that ``now`` returns. Containers are in UTC."""
 
-    @declared(
+    @declare(
         Syntax(
             flags="uR",
             optional="I",

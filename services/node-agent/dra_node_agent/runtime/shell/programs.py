@@ -7,13 +7,13 @@ from dra_node_agent.runtime.shell.archive import extracts, tar
 from dra_node_agent.runtime.shell.awk import awk
 from dra_node_agent.runtime.shell.builtins import BUILTINS
 from dra_node_agent.runtime.shell.conditions import CONDITIONS
-from dra_node_agent.runtime.shell.durations import FOREVER, duration
+from dra_node_agent.runtime.shell.durations import FOREVER, parse_duration
 from dra_node_agent.runtime.shell.fileprograms import FILE_PROGRAMS
 from dra_node_agent.runtime.shell.finding import find
 from dra_node_agent.runtime.shell.grep import grep
 from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.network import httpd, nc
-from dra_node_agent.runtime.shell.options import DeclaredProgram, Given, Syntax, UsageError, call, declared
+from dra_node_agent.runtime.shell.options import DeclaredProgram, Given, Syntax, UsageError, call, declare
 from dra_node_agent.runtime.shell.printing import PRINTING, date
 from dra_node_agent.runtime.shell.sed import sed
 from dra_node_agent.runtime.shell.selection import cut, head, tail, uniq, wc
@@ -47,7 +47,7 @@ def reads_input(argv: Sequence[str]) -> bool:
 async def _sleep(process: Process) -> int:
     total = 0.0
     for word in process.argv[1:]:
-        seconds = duration(word)
+        seconds = parse_duration(word)
         if seconds is None:
             process.err(f"sleep: invalid time interval '{word}'\n")
             return 1
@@ -59,7 +59,7 @@ async def _sleep(process: Process) -> int:
     return 0
 
 
-@declared(
+@declare(
     Syntax(
         flags="i0",
         valued="u",
@@ -85,7 +85,7 @@ async def _env(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="0", status=2, long={"null": "0"}))
+@declare(Syntax(flags="0", status=2, long={"null": "0"}))
 async def _printenv(process: Process, given: Given) -> int:
     end = "\0" if "0" in given else "\n"
     if not given.operands:
@@ -114,7 +114,7 @@ _UNAME = {
 }  # fmt: skip
 
 
-@declared(
+@declare(
     Syntax(
         flags="asnrvmpio",
         long={
@@ -140,7 +140,7 @@ async def _uname(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="sf", long={"short": "s", "fqdn": "f", "long": "f"}))
+@declare(Syntax(flags="sf", long={"short": "s", "fqdn": "f", "long": "f"}))
 async def _hostname(process: Process, given: Given) -> int:
     if given.operands:
         raise UsageError("setting the hostname is not simulated")
@@ -149,24 +149,24 @@ async def _hostname(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="LP"))
+@declare(Syntax(flags="LP"))
 async def _pwd(process: Process, given: Given) -> int:
     process.out(f"{process.shell.directory}\n")
     return 0
 
 
-@declared(Syntax(flags="x"))
+@declare(Syntax(flags="x"))
 async def _clear(process: Process, given: Given) -> int:
     process.out("\x1b[H\x1b[J")
     return 0
 
 
-@declared(Syntax(flags="df", long={"data": "d", "file-system": "f"}))
+@declare(Syntax(flags="df", long={"data": "d", "file-system": "f"}))
 async def _sync(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax())
+@declare(Syntax())
 async def _whoami(process: Process, given: Given) -> int:
     if given.operands:
         raise UsageError(f"extra operand ‘{given.operands[0]}’")

@@ -4,7 +4,7 @@ from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.world import Process, Program
 
 
-def scripted(text: str) -> Program:
+def script_program(text: str) -> Program:
     """Return a program that runs the script. ``$0`` is its name, ``$1`` its first argument.
 
     Its traps take effect: it gets the SIGTERM of the container, whatever started it.

@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared, read
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare, read
 from dra_node_agent.runtime.shell.patterns import (
     BASIC,
     EXTENDED,
     PatternError,
     compile_pattern,
-    decoded,
-    encoded,
+    decode,
+    encode,
 )
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
-# # Commands such as `G` double the text.
+# Commands such as `G` double the text.
 _LONGEST_SPACE = 1 << 20
 _SYNTAX = Syntax(
     flags="nEr" + "su",
@@ -48,7 +48,7 @@ class _Address:
     line: int = -1
     pattern: Any = None
     step: int = 0
-    # #: For ``addr,+N``: how many lines follow.
+    #: For ``addr,+N``: how many lines follow.
     more: int = -1
 
 
@@ -65,7 +65,7 @@ class _Command:
     prints: bool = False
     table: dict[int, str] = field(default_factory=dict)
     block: "list[_Command]" = field(default_factory=list)
-    # #: For a range: its last line; 0 if it is not active, -1 while its end is not known.
+    #: For a range: its last line; 0 if it is not active, -1 while its end is not known.
     until: int = 0
     closed: bool = False
 
@@ -177,10 +177,10 @@ class _Parser:
             text = self._until(mark, pattern=True)
             ignore_case = self._text.startswith("I", self._index)
             self._index += ignore_case
-            return _Address(pattern=self._compiled(text, ignore_case))
+            return _Address(pattern=self._compile(text, ignore_case))
         return None
 
-    def _compiled(self, text: str, ignore_case: bool) -> Any:
+    def _compile(self, text: str, ignore_case: bool) -> Any:
         if not text:
             if self._last is None:
                 raise UsageError("no previous regular expression")
@@ -211,7 +211,7 @@ class _Parser:
                 ignore_case = True
             else:
                 raise UsageError(f"flag {flag} of `s' is not simulated")
-        made.pattern = self._compiled(text, ignore_case)
+        made.pattern = self._compile(text, ignore_case)
         made.pieces = _replacement(replacement)
         groups = max((piece for piece in made.pieces if isinstance(piece, int)), default=0)
         if groups > made.pattern.groups:
@@ -237,7 +237,7 @@ class _Parser:
                 raise UsageError("unterminated command or address")
             if char == "\\":
                 following = self._take()
-                # # The mark stands for itself.
+                # The mark stands for itself.
                 pieces.append(following if following == mark else f"\\{following}")
             elif char == mark and not in_brackets:
                 return "".join(pieces)
@@ -245,7 +245,7 @@ class _Parser:
                 pieces.append(char)
                 if pattern and char == "[" and not in_brackets:
                     in_brackets = True
-                    # # A bracket right after it is a member.
+                    # A bracket right after it is a member.
                     negated = self._take_if("^")
                     pieces += [negated, self._take_if("]")]
                 elif char == "]":
@@ -303,13 +303,13 @@ class _Run:
     def __init__(self, commands: list[_Command], out: Callable[[str], None], silent: bool, text: str) -> None:
         self._commands, self._out, self._silent = commands, out, silent
         self._lines = text.split("\n")
-        # # If the input has no newline at its end, the output has none either.
+        # If the input has no newline at its end, the output has none either.
         self._ends = not self._lines[-1]
         if self._ends:
             self._lines.pop()
         self._number = 0
         self._space = self._hold = ""
-        # # Whether each of the two is printed with a newline.
+        # Whether each of the two is printed with a newline.
         self._space_ends = self._hold_ends = True
         self._misses_newline = False
         self._appended: list[str] = []
@@ -403,7 +403,7 @@ class _Run:
             case "q" | "Q":
                 raise _End(prints=command.name == "q", quits=True, code=int(command.text or 0) & 0xFF)
         if self._number == len(self._lines):
-            # # As in GNU sed: if there is no other line, the current text is printed.
+            # As in GNU sed: if there is no other line, the current text is printed.
             raise _End(prints=True, quits=True)
         if command.name == "n":
             if not self._silent:
@@ -427,7 +427,7 @@ class _Run:
         )
 
     def _change(self, command: _Command) -> None:
-        # # The text of a range comes once, at the end of the range.
+        # The text of a range comes once, at the end of the range.
         if len(command.addresses) < 2 or command.negated or not command.until:
             self._write(command.text)
         raise _End(prints=False)
@@ -441,14 +441,14 @@ class _Run:
         if not command.until:
             return self._begins(command, first, last)
         if command.until == -1:
-            if last.pattern is not None and last.pattern.search(encoded(self._space)):
+            if last.pattern is not None and last.pattern.search(encode(self._space)):
                 command.until = 0
             return True
         if self._number < command.until:
             return True
         passed = self._number > command.until
         command.until = 0
-        # # Other commands took the last line of the range.
+        # Other commands took the last line of the range.
         return not passed or last.more >= 0 or (first.pattern is not None and self._is_at(first))
 
     def _begins(self, command: _Command, first: _Address, last: _Address) -> bool:
@@ -457,7 +457,7 @@ class _Run:
             self._is_at(first) if first.pattern is not None else self._number >= first.line
         ):
             return False
-        # # A line number begins a range only once.
+        # A line number begins a range only once.
         command.closed = first.pattern is None
         if last.more >= 0:
             command.until = self._number + last.more if last.more else 0
@@ -473,43 +473,43 @@ class _Run:
 
     def _is_at(self, address: _Address) -> bool:
         if address.pattern is not None:
-            return address.pattern.search(encoded(self._space)) is not None
+            return address.pattern.search(encode(self._space)) is not None
         if address.step:
             return self._number >= address.line and (self._number - address.line) % address.step == 0
         return self._number == (address.line or len(self._lines))
 
     def _substitute(self, command: _Command) -> None:
-        data = encoded(self._space)
+        data = encode(self._space)
         made: list[str] = []
         position, copied, count, previous = 0, 0, 0, -1
         changed = False
         while position <= len(data) and (match := command.pattern.search(data, position)):
             start, end = match.span()
             if start == end == previous:
-                # # An empty match right after another match does not count.
+                # An empty match right after another match does not count.
                 position = end + 1
                 continue
             count, previous = count + 1, end
             if count >= command.occurrence:
-                made.append(decoded(data[copied:start]))
+                made.append(decode(data[copied:start]))
                 made += [
-                    piece if isinstance(piece, str) else decoded(match.group(piece) or b"")
+                    piece if isinstance(piece, str) else decode(match.group(piece) or b"")
                     for piece in command.pieces
                 ]
                 copied, changed = end, True
                 if not command.every:
                     break
-            # # An empty match must not hide a longer one that begins at the same place, so the search goes on
+            # An empty match must not hide a longer one that begins at the same place, so the search goes on
             # behind it.
             position = end if end > start else end + 1
         if not changed:
             return
-        self._space = "".join(made) + decoded(data[copied:])
+        self._space = "".join(made) + decode(data[copied:])
         if command.prints:
             self._print()
 
 
-async def _sed(process: Process, given: Given) -> int:
+async def _run_sed(process: Process, given: Given) -> int:
     operands = list(given.operands)
     texts = []
     for letter, value in given.options:
@@ -527,12 +527,12 @@ async def _sed(process: Process, given: Given) -> int:
     script = "\n".join(texts)
     silent = "n" in given or script.startswith("#n\n")
 
-    def parsed() -> list[_Command]:
+    def parse_script() -> list[_Command]:
         return _Parser(script, bool(given.last("Er"))).commands()
 
-    parsed()
+    parse_script()
     if given.values("i"):
-        return _in_place(process, parsed, operands, given.value("i"), silent)
+        return _in_place(process, parse_script, operands, given.value("i"), silent)
     read_texts, status = [], 0
     for name in operands or ["-"]:
         text = read(process, name)
@@ -546,7 +546,7 @@ async def _sed(process: Process, given: Given) -> int:
         )
         read_texts = [joined]
     for text in read_texts:
-        code = _Run(parsed(), process.out, silent, text).run()
+        code = _Run(parse_script(), process.out, silent, text).run()
         if code is not None:
             return code or status
     return status
@@ -575,4 +575,4 @@ def _in_place(
     return status
 
 
-sed = declared(_SYNTAX)(_sed)
+sed = declare(_SYNTAX)(_run_sed)

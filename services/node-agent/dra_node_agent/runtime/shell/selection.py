@@ -11,13 +11,13 @@ from dra_node_agent.runtime.shell.options import (
     Given,
     Syntax,
     UsageError,
-    declared,
+    declare,
     keep_ends,
-    number,
+    parse_number,
     read,
     split_lines,
 )
-from dra_node_agent.runtime.shell.patterns import decoded, encoded
+from dra_node_agent.runtime.shell.patterns import decode, encode
 from dra_node_agent.runtime.shell.world import Process
 
 _UNITS = {
@@ -55,21 +55,21 @@ def _amount(given: Given) -> tuple[str, str, int]:
     unit = text[len(sign) + len(digits) :]
     if unit not in _UNITS:
         raise UsageError(f"invalid number of {'lines' if kind == 'n' else 'bytes'}: ‘{text}’")
-    return kind, sign, number(digits, f"number of {'lines' if kind == 'n' else 'bytes'}") * _UNITS[unit]
+    return kind, sign, parse_number(digits, f"number of {'lines' if kind == 'n' else 'bytes'}") * _UNITS[unit]
 
 
 def _start(text: str, kind: str, sign: str, count: int) -> str:
     if kind == "c":
-        data = encoded(text)
-        return decoded(data[: len(data) - min(count, len(data))] if sign == "-" else data[:count])
+        data = encode(text)
+        return decode(data[: len(data) - min(count, len(data))] if sign == "-" else data[:count])
     lines = keep_ends(text)
     return "".join(lines[: len(lines) - min(count, len(lines))] if sign == "-" else lines[:count])
 
 
 def _end(text: str, kind: str, sign: str, count: int) -> str:
     if kind == "c":
-        data = encoded(text)
-        return decoded(data[max(count - 1, 0) :] if sign == "+" else data[max(len(data) - count, 0) :])
+        data = encode(text)
+        return decode(data[max(count - 1, 0) :] if sign == "+" else data[max(len(data) - count, 0) :])
     lines = keep_ends(text)
     return "".join(lines[max(count - 1, 0) :] if sign == "+" else lines[max(len(lines) - count, 0) :])
 
@@ -95,13 +95,13 @@ def _print_files(process: Process, given: Given, whole: bool) -> int:
     return status
 
 
-@declared(_ENDS)
+@declare(_ENDS)
 async def head(process: Process, given: Given) -> int:
     """Print the first lines or bytes."""
     return _print_files(process, given, True)
 
 
-@declared(_TAIL)
+@declare(_TAIL)
 async def tail(process: Process, given: Given) -> int:
     """Print the last lines or bytes. With ``-f`` go on with what is added, until the program is ended."""
     if given.values(NO_LETTER):
@@ -113,7 +113,7 @@ async def tail(process: Process, given: Given) -> int:
     seen = {path: process.files.content.get(path, "") for path in paths}
     status = _print_files(process, given, False)
     if not paths and process.stdin:
-        # # A pipe is not followed.
+        # A pipe is not followed.
         return status
     if paths and "F" not in given and all(path not in process.files.content for path in paths):
         process.err("tail: no files remaining\n")
@@ -136,7 +136,7 @@ async def tail(process: Process, given: Given) -> int:
             changes.clear()
 
 
-@declared(
+@declare(
     Syntax(
         flags=f"sn{NO_LETTER}",
         valued=f"dfcb{NO_LETTER_2}",
@@ -171,8 +171,8 @@ async def cut(process: Process, given: Given) -> int:
             status = 1
             continue
         for line in split_lines(text):
-            # # Containers have the C locale, in which a character is a byte.
-            parts = line.split(separator) if kind == "f" else [decoded(bytes((b,))) for b in encoded(line)]
+            # Containers have the C locale, in which a character is a byte.
+            parts = line.split(separator) if kind == "f" else [decode(bytes((b,))) for b in encode(line)]
             if kind == "f" and len(parts) == 1:
                 process.out("" if "s" in given else f"{line}\n")
                 continue
@@ -183,7 +183,7 @@ async def cut(process: Process, given: Given) -> int:
             ]
             if kind != "f" and joint:
                 raise UsageError("--output-delimiter of characters is not simulated")
-            process.out(decoded(encoded(joint.join(kept))) + "\n")
+            process.out(decode(encode(joint.join(kept))) + "\n")
     return status
 
 
@@ -204,7 +204,7 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     return ranges
 
 
-@declared(
+@declare(
     Syntax(
         flags="cdui",
         long={"count": "c", "repeated": "d", "unique": "u", "ignore-case": "i"},
@@ -239,7 +239,7 @@ async def uniq(process: Process, given: Given) -> int:
 _COUNTS = "lwmcL"
 
 
-@declared(
+@declare(
     Syntax(
         flags=_COUNTS,
         long={"lines": "l", "words": "w", "chars": "m", "bytes": "c", "max-line-length": "L"},
@@ -277,11 +277,11 @@ async def wc(process: Process, given: Given) -> int:
 
 def _width(line: str) -> int:
     """Return the width of a line in columns. A tab goes to the next multiple of 8."""
-    return len(re.sub(rb"[^ -~]", b"", encoded(line).expandtabs(8)))
+    return len(re.sub(rb"[^ -~]", b"", encode(line).expandtabs(8)))
 
 
 def _counts(text: str) -> dict[str, int]:
-    data = encoded(text)
+    data = encode(text)
     lines: Sequence[str] = split_lines(text)
     return {
         "l": data.count(b"\n"),

@@ -47,7 +47,7 @@ class Output:
             await self._streams.write(item[0], stderr=item[1])
 
 
-async def everything(streams: Streams) -> str:
+async def read_all(streams: Streams) -> str:
     """Return everything that the user sends."""
     pieces = []
     size = 0

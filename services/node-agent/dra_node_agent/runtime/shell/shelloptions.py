@@ -7,7 +7,7 @@ from dra_node_agent.runtime.shell.world import absolute
 
 _NAMES = {"errexit": "e", "nounset": "u", "xtrace": "x", "noglob": "f", "pipefail": "pipefail"}
 _LETTERS = frozenset("euxf")
-# # They change what does not exist here: the files that a shell reads at its start.
+# They change what does not exist here: the files that a shell reads at its start.
 _WITHOUT_EFFECT = frozenset("lis")
 _LONG_WITHOUT_EFFECT = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noediting"})
 
@@ -31,7 +31,7 @@ class ChosenOptions:
     ended: bool = False
 
 
-def choose(words: Sequence[str], options: Iterable[str], *, of_shell: bool) -> ChosenOptions:
+def parse_options(words: Sequence[str], options: Iterable[str], *, of_shell: bool) -> ChosenOptions:
     """Read options from the start of a command line. ``of_shell`` if the command starts a shell."""
     made = ChosenOptions(list(words), set(options))
     while made.rest and made.rest[0][:1] in ("-", "+") and len(made.rest[0]) > 1:
@@ -44,11 +44,11 @@ def choose(words: Sequence[str], options: Iterable[str], *, of_shell: bool) -> C
                 made.unknown.append(word)
             continue
         for letter in word[1:]:
-            _choose(made, word[0], letter, of_shell)
+            _note_option(made, word[0], letter, of_shell)
     return made
 
 
-def _choose(made: ChosenOptions, sign: str, letter: str, of_shell: bool) -> None:
+def _note_option(made: ChosenOptions, sign: str, letter: str, of_shell: bool) -> None:
     if of_shell and letter == "c":
         made.takes_script = True
         return
@@ -88,7 +88,7 @@ class ShellCommand:
 def shell_command(argv: Sequence[str], files: Mapping[str, str], directory: str = "/") -> ShellCommand:
     """Read the command line of a shell."""
     name = argv[0].rpartition("/")[2]
-    made = choose(argv[1:], (), of_shell=True)
+    made = parse_options(argv[1:], (), of_shell=True)
     options, words = frozenset(made.options), made.rest
     if not words:
         return ShellCommand(name, None, (), "", options, made.unknown)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared, read, split_lines
-from dra_node_agent.runtime.shell.patterns import encoded
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare, read, split_lines
+from dra_node_agent.runtime.shell.patterns import encode
 from dra_node_agent.runtime.shell.world import Process
 
 _KEY = re.compile(
@@ -77,7 +77,7 @@ async def _sort(process: Process, given: Given) -> int:
                 return (1 if a > b else -1) * (-1 if "r" in key.flags else 1)
         if "u" in given or "s" in given:
             return 0
-        a, b = encoded(left), encoded(right)
+        a, b = encode(left), encode(right)
         return 0 if a == b else (1 if a > b else -1) * (-1 if "r" in general else 1)
 
     if "c" in given:
@@ -148,7 +148,7 @@ def _spans(line: str, separator: str) -> list[tuple[int, int]]:
             spans.append((position, position + len(part)))
             position += len(part) + 1
         return spans
-    # # A field begins with the blanks before it.
+    # A field begins with the blanks before it.
     position = 0
     while position < len(line):
         match = _FIELD.match(line, position)
@@ -164,8 +164,8 @@ def _value(line: str, key: _Key, separator: str) -> Any:
         return _number(part)
     if "h" in key.flags:
         return _size(part)
-    # # In the C locale only ASCII letters have cases.
-    data = encoded(part)
+    # In the C locale only ASCII letters have cases.
+    data = encode(part)
     return data.upper() if "f" in key.flags else data
 
 
@@ -187,4 +187,4 @@ def _size(text: str) -> tuple[int, Decimal]:
     return (-power - 1, -value) if match[1] else (power + 1, value)
 
 
-sort = declared(_SYNTAX)(_sort)
+sort = declare(_SYNTAX)(_sort)

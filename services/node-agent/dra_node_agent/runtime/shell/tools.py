@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from dra_node_agent.runtime.shell.durations import FOREVER, duration
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, call, declared, number
+from dra_node_agent.runtime.shell.durations import FOREVER, parse_duration
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, call, declare, parse_number
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _KILLED = {"KILL", "9", "SIGKILL"}
 
 
-@declared(
+@declare(
     Syntax(
         flags="pfv",
         valued="sk",
@@ -24,12 +24,14 @@ async def _timeout(process: Process, given: Given) -> int:
     if len(given.operands) < 2:
         raise UsageError("usage: timeout [OPTION] DURATION COMMAND [ARG]...")
     text, *command = given.operands
-    if duration(text) is None or (given.values("k") and duration(given.value("k")) is None):
-        raise UsageError(f"invalid time interval ‘{text if duration(text) is None else given.value('k')}’")
+    if parse_duration(text) is None or (given.values("k") and parse_duration(given.value("k")) is None):
+        raise UsageError(
+            f"invalid time interval ‘{text if parse_duration(text) is None else given.value('k')}’"
+        )
     if "p" in given:
         raise UsageError("option --preserve-status is not simulated")
-    # # A duration of 0 means no limit.
-    seconds = duration(text) or FOREVER
+    # A duration of 0 means no limit.
+    seconds = parse_duration(text) or FOREVER
     work = asyncio.ensure_future(call(process, command))
     timer = asyncio.ensure_future(process.shell.world.sleep(seconds))
     try:
@@ -40,12 +42,12 @@ async def _timeout(process: Process, given: Given) -> int:
         timer.cancel()
 
 
-@declared(Syntax(flags="as"))
+@declare(Syntax(flags="as"))
 async def _which(process: Process, given: Given) -> int:
-    return _shown(process, given.operands)
+    return _print_paths(process, given.operands)
 
 
-def _shown(process: Process, names: Sequence[str]) -> int:
+def _print_paths(process: Process, names: Sequence[str]) -> int:
     status = 0
     for name in names:
         if name in process.shell.world.programs:
@@ -55,14 +57,14 @@ def _shown(process: Process, names: Sequence[str]) -> int:
     return status
 
 
-@declared(Syntax(flags="vp", ordered=True))
+@declare(Syntax(flags="vp", ordered=True))
 async def _command(process: Process, given: Given) -> int:
     if "v" in given:
-        return _shown(process, given.operands)
+        return _print_paths(process, given.operands)
     return await call(process, given.operands) if given.operands else 0
 
 
-@declared(
+@declare(
     Syntax(flags="az", valued="s", long={"multiple": "a", "suffix": "s", "zero": "z"}),
 )
 async def _basename(process: Process, given: Given) -> int:
@@ -80,7 +82,7 @@ async def _basename(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="z", long={"zero": "z"}))
+@declare(Syntax(flags="z", long={"zero": "z"}))
 async def _dirname(process: Process, given: Given) -> int:
     if not given.operands:
         raise UsageError("missing operand")
@@ -91,9 +93,9 @@ async def _dirname(process: Process, given: Given) -> int:
     return 0
 
 
-@declared(Syntax(flags="\1", valued="\2", long={"all": "\1", "ignore": "\2"}))
+@declare(Syntax(flags="\1", valued="\2", long={"all": "\1", "ignore": "\2"}))
 async def _nproc(process: Process, given: Given) -> int:
-    process.out(f"{max(64 - number(given.value(chr(2), '0'), 'number to ignore'), 1)}\n")
+    process.out(f"{max(64 - parse_number(given.value(chr(2), '0'), 'number to ignore'), 1)}\n")
     return 0
 
 

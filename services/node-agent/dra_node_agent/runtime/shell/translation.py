@@ -2,8 +2,8 @@
 
 import string
 
-from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
-from dra_node_agent.runtime.shell.patterns import decoded, encoded
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare
+from dra_node_agent.runtime.shell.patterns import decode, encode
 from dra_node_agent.runtime.shell.world import Process
 
 _CLASSES = {
@@ -43,7 +43,7 @@ async def _tr(process: Process, given: Given) -> int:
     if given.last("cC"):
         known = set(first)
         first = [byte for byte in range(256) if byte not in known]
-    data = encoded(process.stdin)
+    data = encode(process.stdin)
     last = first
     if len(sets) > 1:
         last = _members(sets[1], len(first))
@@ -57,8 +57,8 @@ async def _tr(process: Process, given: Given) -> int:
             )
         data = data.translate(_table(first, last, "t" in given))
     if squeezes:
-        data = _squeezed(data, frozenset(last))
-    process.out(decoded(data))
+        data = _squeeze(data, frozenset(last))
+    process.out(decode(data))
     return 0
 
 
@@ -72,19 +72,19 @@ def _table(first: list[int], second: list[int], truncate: bool) -> bytes:
     return bytes(table)
 
 
-def _squeezed(data: bytes, members: frozenset[int]) -> bytes:
+def _squeeze(data: bytes, members: frozenset[int]) -> bytes:
     return bytes(byte for i, byte in enumerate(data) if not (i and byte == data[i - 1] and byte in members))
 
 
 def _members(text: str, length: int = 0) -> list[int]:
     """Return the bytes of a set. A ``[x*]`` in it fills the set up to ``length``."""
-    data = encoded(text)
+    data = encode(text)
     found: list[int] = []
     fill: tuple[int, int] | None = None
     index = 0
     while index < len(data):
         if data[index : index + 2] == b"[:" and (end := data.find(b":]", index)) > 0:
-            name = decoded(data[index + 2 : end])
+            name = decode(data[index + 2 : end])
             if name not in _CLASSES:
                 raise UsageError(f"invalid character class ‘{name}’")
             found += _CLASSES[name].encode()
@@ -143,4 +143,4 @@ def _repeat(data: bytes, index: int) -> tuple[int, int, int] | None:
     return byte, int(digits or b"0", 8 if digits.startswith(b"0") else 10), end + 1
 
 
-tr = declared(_SYNTAX)(_tr)
+tr = declare(_SYNTAX)(_tr)

@@ -14,7 +14,7 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import Node
 
 Write = Callable[[str], None]
-# # Each notice is kept, so that it appears only once.
+# Each notice is kept, so that it appears only once.
 _MOST_NOTICES = 64
 Program = Callable[["Process"], Awaitable[int]]
 
@@ -92,7 +92,7 @@ class Process:
     err: Write
     stdin: str
     shell: Shell
-    # #: The standard input, for a program that takes only a part of it.
+    #: The standard input, for a program that takes only a part of it.
     piped: Piped | None = None
 
     @property
@@ -142,21 +142,21 @@ class World:
     hostname: str = "localhost"
     directory: str = "/"
     jobs: set[asyncio.Task[int]] = field(default_factory=set)
-    # #: The process ID of the last job. The process of the container has 1.
+    #: The process ID of the last job. The process of the container has 1.
     last_pid: int = 1
     reads_input: Callable[[Sequence[str]], bool] = lambda _: False
     ports: PodPorts = field(default_factory=PodPorts)
-    # #: Set when the container must stop.
+    #: Set when the container must stop.
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
-    # #: The shells that get the signals of the container.
+    #: The shells that get the signals of the container.
     signalled: list[Shell] = field(default_factory=list)
-    # #: The log of the container, in which a script cannot hide what is not simulated.
+    #: The log of the container, in which a script cannot hide what is not simulated.
     log: Write | None = None
-    # #: The notices that are in the log already.
+    #: The notices that are in the log already.
     noticed: frozenset[str] = frozenset()
-    # #: Whether the last program that a shell called is not simulated.
+    #: Whether the last program that a shell called is not simulated.
     ended_unknown: bool = False
-    # #: The size of the user's terminal; None if there is none or its size is not known.
+    #: The size of the user's terminal; None if there is none or its size is not known.
     terminal: TerminalSize | None = None
 
     def end_jobs(self) -> None:

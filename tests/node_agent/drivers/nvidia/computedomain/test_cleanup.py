@@ -34,7 +34,7 @@ class Attempts:
         self.refused: set[str] = set()
         self.forgotten = 0
 
-    def started(self) -> list[ClaimRef]:
+    def unfinished_claims(self) -> list[ClaimRef]:
         return list(self.left)
 
     async def unprepare(self, claim: ClaimRef) -> None:

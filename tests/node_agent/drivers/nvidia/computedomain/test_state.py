@@ -140,7 +140,7 @@ def test_a_channel_waits_for_the_daemon_of_its_node(node: Node) -> None:
     assert found == {"path": path, "type": "c", "major": 510, "fileMode": 0o666}
     node.unprepare(wanted)
     assert node.label() is None
-    assert node.state.prepared() == {}
+    assert node.state.prepared_claims() == {}
     assert [path.stem for path in node.directories.cdi.iterdir()] == [f"k8s.{DRIVER_NAME}-device_base"]
 
 
@@ -185,7 +185,7 @@ def test_preparing_twice_is_one_and_survives_a_restart(node: Node) -> None:
     node.api.ready = False
     node.state = node.start()
     assert node.prepare(channel()) == first
-    (saved,) = node.state.prepared().values()
+    (saved,) = node.state.prepared_claims().values()
     assert saved.groups[0]["configState"] == {"Type": "channel", "ComputeDomain": "dom"}
 
 
@@ -210,10 +210,10 @@ def test_the_node_leaves_a_domain_that_it_only_waited_for(node: Node) -> None:
 def test_an_attempt_that_was_given_up_is_not_taken_up_again(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
-    assert [str(claim) for claim in node.state.started()] == ["ns/claim-c1:c1"]
+    assert [str(claim) for claim in node.state.unfinished_claims()] == ["ns/claim-c1:c1"]
     node.unprepare(channel())
     node.unprepare(channel())
-    assert node.state.started() == []
+    assert node.state.unfinished_claims() == []
     # As NVIDIA's plugin writes it: version 1 of the file does not know the claim.
     content = json.loads((node.directories.plugin / "checkpoint.json").read_bytes())
     (saved,) = content["v2"]["preparedClaims"].values()
@@ -244,7 +244,7 @@ def test_what_was_given_up_is_forgotten_after_a_while(node: Node) -> None:
     assert node.state.forget_aborted(90) == 0
     node.now += timedelta(seconds=1)
     assert node.state.forget_aborted(90) == 1
-    assert node.state.prepared() == {}
+    assert node.state.prepared_claims() == {}
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ class TestResources:
     )
     def test_xids_that_do_not_count(self, disable: str, enable: str, ignored: set[int]) -> None:
         parsed = config.parse({"dp-disable-healthchecks": disable, "dp-enable-healthchecks": enable})
-        assert {xid for xid in (13, 48, 79, 109) if parsed.ignores(xid)} == ignored
+        assert {xid for xid in (13, 48, 79, 109) if parsed.is_ignored(xid)} == ignored
 
 
 class TestAllocate:
@@ -188,7 +188,7 @@ class TestAllocate:
         ids = list(resource.entries)
         assert resource.allocate(ids[:2]).env["NVIDIA_VISIBLE_DEVICES"] == ids[0].partition("::")[0]
         # One replica of the first GPU is taken: the other comes first.
-        chosen = resource.preferred(ids[1:], [], 2)
+        chosen = resource.choose_preferred(ids[1:], [], 2)
         assert [id_.partition("::")[0] for id_ in chosen] == [
             ids[3].partition("::")[0],
             ids[1].partition("::")[0],
@@ -201,11 +201,11 @@ class TestAllocate:
     def test_gpus_that_are_close_go_together(self, tmp_path: Path) -> None:
         resource = _resource(tmp_path, "8xA100-SXM4-40GB")
         ids = list(resource.entries)
-        chosen = resource.preferred(ids, [ids[7]], 4)
+        chosen = resource.choose_preferred(ids, [ids[7]], 4)
         assert chosen[0] == ids[7]
         assert len({resource.entries[id_].gpu.numa_node for id_ in chosen}) == 1
         with pytest.raises(AllocationError, match="not enough available devices"):
-            resource.preferred(ids[:2], [], 3)
+            resource.choose_preferred(ids[:2], [], 3)
 
 
 def _node(root: Path) -> DriverNode:
@@ -221,7 +221,7 @@ async def test_health_follows_xids_and_outlives_the_plugin(root: Path) -> None:
     assert system is not None
     async with PluginKubelet(root / "kubelet") as kubelet:
         async with factory.on_node(_node(root)) as running:
-            await running.published()
+            await running.wait_until_published()
             assert sorted(request.resource_name for request in kubelet.requests) == [
                 "nvidia.com/gpu",
                 "nvidia.com/mig-1g.5gb",

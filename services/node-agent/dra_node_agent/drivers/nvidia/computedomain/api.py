@@ -93,6 +93,6 @@ def owned_name(domain_uid: str) -> str:
     return f"computedomain-daemon-{domain_uid}"
 
 
-def labelled(metadata: ObjectMeta) -> str:
+def domain_uid_of(metadata: ObjectMeta) -> str:
     """Return the UID of the domain that an object belongs to, or an empty string."""
     return metadata.labels.get(LABEL, "")

@@ -20,7 +20,7 @@ _log = logger(__name__)
 class Attempts(Protocol):
     """The claims that a driver started to prepare."""
 
-    def started(self) -> list[ClaimRef]:
+    def unfinished_claims(self) -> list[ClaimRef]:
         """Return the claims that it neither finished nor gave up."""
         ...
 
@@ -49,7 +49,7 @@ class StaleClaims:
 
     async def clean(self) -> None:
         """Clean up once. Failures are retried the next time."""
-        for claim in self._attempts.started():
+        for claim in self._attempts.unfinished_claims():
             try:
                 if await self._is_gone(claim):
                     await self._attempts.unprepare(claim)

@@ -82,7 +82,7 @@ class ComputeDomainController:
         self._queue.add(domain.metadata.uid)
 
     def _part_changed(self, part: Object) -> None:
-        self._queue.add(api.labelled(part.metadata))
+        self._queue.add(api.domain_uid_of(part.metadata))
 
     def _part_updated(self, old: Object, new: Object) -> None:
         for part in (old, new):
@@ -133,7 +133,7 @@ class ComputeDomainController:
             await self._client.create(resource, obj)
         except AlreadyExists:
             found = await self._client.get(resource, metadata.name, metadata.namespace)
-            if api.labelled(found.metadata) != api.labelled(metadata):
+            if api.domain_uid_of(found.metadata) != api.domain_uid_of(metadata):
                 raise
 
     async def _report(self, domain: ComputeDomain) -> None:
@@ -199,7 +199,7 @@ class ComputeDomainController:
             return
 
     def _own(self, informer: Informer[T], uid: str) -> list[T]:
-        return [part for part in informer.store.list() if api.labelled(part.metadata) == uid]
+        return [part for part in informer.store.list() if api.domain_uid_of(part.metadata) == uid]
 
 
 def _of(uid: str, domains: Iterable[ComputeDomain]) -> ComputeDomain | None:

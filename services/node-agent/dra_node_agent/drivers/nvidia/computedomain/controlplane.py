@@ -46,7 +46,7 @@ class ControlPlane:
         self._informer: Informer[ComputeDomain] | None = None
 
     @contextlib.asynccontextmanager
-    async def joined(self, client: Client, clock: Clock) -> AsyncIterator[Informer[ComputeDomain]]:
+    async def join(self, client: Client, clock: Clock) -> AsyncIterator[Informer[ComputeDomain]]:
         """Take part for a node. Yield the informer of all domains."""
         if self._informer is None:
             self._informer = Informer(client, COMPUTE_DOMAINS, clock=clock)

@@ -130,7 +130,7 @@ class ComputeDomainDaemon:
         if wanted not in clique.daemons:
             others = (daemon for daemon in clique.daemons if daemon.node_name != self._node)
             daemons = (*others, wanted)
-            await self._client.update(CLIQUES, self._owning(replace(clique, daemons=daemons)))
+            await self._client.update(CLIQUES, self._add_owner(replace(clique, daemons=daemons)))
         if not self.serving:
             # The IMEX daemon starts once its peers are known.
             self.serving = True
@@ -165,9 +165,9 @@ class ComputeDomainDaemon:
             namespace=self._namespace,
             labels={api.LABEL: self._domain, api.CLIQUE_LABEL: self._clique_id},
         )
-        return self._owning(ComputeDomainClique(metadata=metadata))
+        return self._add_owner(ComputeDomainClique(metadata=metadata))
 
-    def _owning(self, clique: ComputeDomainClique) -> ComputeDomainClique:
+    def _add_owner(self, clique: ComputeDomainClique) -> ComputeDomainClique:
         """Return the clique with this pod among its owners. It is deleted with the last of them."""
         owners = clique.metadata.owner_references
         if any(owner.uid == self._pod_uid for owner in owners):

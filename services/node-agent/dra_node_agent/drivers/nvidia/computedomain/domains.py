@@ -34,7 +34,7 @@ class Domains:
 
     def check_namespace(self, uid: str, namespace: str) -> None:
         """Check that the domain exists in that namespace. Raises PrepareError."""
-        if self._found(uid).metadata.namespace != namespace:
+        if self._get(uid).metadata.namespace != namespace:
             raise PrepareError(
                 "the ResourceClaim's namespace is different than the ComputeDomain's namespace"
             )
@@ -65,7 +65,7 @@ class Domains:
 
     async def check_ready(self, uid: str) -> None:
         """Raise PrepareError until the domain's daemon on this node is ready. Raises ApiError."""
-        domain = self._found(uid)
+        domain = self._get(uid)
         if not (await self._ready_in_clique(uid) or self._ready_in_status(domain)):
             raise PrepareError("current node not ready in ComputeDomain")
 
@@ -81,7 +81,7 @@ class Domains:
     def _ready_in_status(self, domain: ComputeDomain) -> bool:
         return any(node.name == self._node and node.status == READY for node in domain.status.nodes)
 
-    def _found(self, uid: str) -> ComputeDomain:
+    def _get(self, uid: str) -> ComputeDomain:
         domain = self.find(uid)
         if domain is None:
             raise PrepareError(f"ComputeDomain not found: {uid}")

@@ -76,7 +76,7 @@ class ComputeDomainDriver:
         node = self._node
         self._directories.make(DRIVER_NAME)
         async with contextlib.AsyncExitStack() as stack:
-            joined = self._plane.joined(node.cluster or node.client, node.clock)
+            joined = self._plane.join(node.cluster or node.client, node.clock)
             self._domains = await stack.enter_async_context(joined)
             try:
                 clique = self._library.clique() or ""
@@ -106,15 +106,15 @@ class ComputeDomainDriver:
     ) -> None:
         await self._stack.aclose()
 
-    async def published(self) -> None:
-        """Wait until the slices are in the API server, and the kinds are served."""
+    async def wait_until_published(self) -> None:
+        """Wait until the slices are in the API server and the kinds are served."""
         await self._domains.wait_for_sync()
         await self.server.published()
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
         try:
-            found = await self._retried(lambda: self.state.prepare(claim), "prepare devices failed: ")
+            found = await self._retry(lambda: self.state.prepare(claim), "prepare devices failed: ")
         except PrepareError as error:
             raise PrepareError(f"error preparing devices for claim '{where}': {error}") from error
         _log.info("prepared", claim=where, devices=[device.device for device in found])
@@ -122,13 +122,13 @@ class ComputeDomainDriver:
 
     async def unprepare(self, claim: ClaimRef) -> None:
         try:
-            await self._retried(lambda: self.state.unprepare(claim), "unprepare devices failed: ")
+            await self._retry(lambda: self.state.unprepare(claim), "unprepare devices failed: ")
         except PrepareError as error:
             raise PrepareError(f"error unpreparing devices for claim '{claim}': {error}") from error
         _log.info("unprepared", claim=str(claim))
 
-    def started(self) -> list[ClaimRef]:
-        return self.state.started()
+    def unfinished_claims(self) -> list[ClaimRef]:
+        return self.state.unfinished_claims()
 
     async def forget_aborted(self) -> int:
         try:
@@ -137,7 +137,7 @@ class ComputeDomainDriver:
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
 
-    async def _retried(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
+    async def _retry(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
         """Retry until it succeeds or fails permanently, for at most the kubelet's timeout. Raises PrepareError."""
         clock = self._node.clock
         until = clock.monotonic() + _RETRY_SECONDS

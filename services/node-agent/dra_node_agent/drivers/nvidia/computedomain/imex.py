@@ -55,7 +55,7 @@ def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
 def _mode_error(mode: str, gates: NvidiaGates) -> str:
     if mode not in (_DRIVER_MANAGED, _HOST_MANAGED):
         return f"unknown imex.mode {json.dumps(mode)}"
-    if mode == _HOST_MANAGED and not gates.enabled(HOST_IMEX):
+    if mode == _HOST_MANAGED and not gates.is_enabled(HOST_IMEX):
         return f'imex.mode="{_HOST_MANAGED}" requires the {HOST_IMEX} feature gate to be enabled'
     return ""
 

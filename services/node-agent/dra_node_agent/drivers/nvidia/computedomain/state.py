@@ -108,7 +108,7 @@ class ComputeDomainState:
         self._checkpoint.open(self._library.host.nvml.boot_id())
         remove_unknown_specs(self._cdi, edits.VENDOR, edits.CLASS, self._checkpoint.claims())
 
-    def prepared(self) -> dict[str, PreparedClaim]:
+    def prepared_claims(self) -> dict[str, PreparedClaim]:
         """Return the checkpoint's claims by UID."""
         return self._checkpoint.claims()
 
@@ -143,7 +143,9 @@ class ComputeDomainState:
         except PrepareError as error:
             raise type(error)(f"prepare devices failed: {error}") from error
         self._write(uid, groups)
-        done = PreparedClaim(COMPLETED, status, [_saved(uid, group) for group in groups], name, namespace)
+        done = PreparedClaim(
+            COMPLETED, status, [_encode_group(uid, group) for group in groups], name, namespace
+        )
         self._put(uid, done)
         return _answers(done)
 
@@ -173,7 +175,7 @@ class ComputeDomainState:
             PreparedClaim(ABORTED, prepared.status, [], claim.name, claim.namespace, aborted_at=when),
         )
 
-    def started(self) -> list[ClaimRef]:
+    def unfinished_claims(self) -> list[ClaimRef]:
         """Return the claims whose preparation has not finished, except those with unknown names."""
         return [
             ClaimRef(claim.namespace, claim.name, uid)
@@ -323,7 +325,7 @@ def _cdi_name(uid: str, result: DeviceRequestAllocationResult) -> str:
     return f"{uid}-{result.device}"
 
 
-def _saved(uid: str, group: _Group) -> dict[str, Any]:
+def _encode_group(uid: str, group: _Group) -> dict[str, Any]:
     """Return the group in the checkpoint's form, with fields in Go's order."""
     entries = []
     for result in group.results:

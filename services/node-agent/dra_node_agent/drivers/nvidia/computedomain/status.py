@@ -26,7 +26,9 @@ def status_of(
         pods: its daemons; the nodes without a fabric follow from them.
     """
     nodes = [_from_daemon(daemon) for clique in cliques for daemon in clique.daemons]
-    nodes += [_from_pod(pod) for pod in pods if _outside(pod) and pod.spec.node_name and pod.status.pod_ip]
+    nodes += [
+        _from_pod(pod) for pod in pods if _is_without_fabric(pod) and pod.spec.node_name and pod.status.pod_ip
+    ]
     # Keep the list in its current order if nothing changed.
     if {node.name: node for node in nodes} == {node.name: node for node in domain.status.nodes}:
         nodes = list(domain.status.nodes)
@@ -67,6 +69,6 @@ def _from_pod(pod: Pod) -> ComputeDomainNode:
     )
 
 
-def _outside(pod: Pod) -> bool:
+def _is_without_fabric(pod: Pod) -> bool:
     """True if the pod's daemon has labelled it as one without a fabric."""
     return pod.metadata.labels.get(CLIQUE_LABEL) == ""

@@ -68,7 +68,7 @@ class PluginConfig:
         """True if devices are passed through CDI."""
         return any(strategy.startswith("cdi-") for strategy in self.list_strategies)
 
-    def ignores(self, xid: int) -> bool:
+    def is_ignored(self, xid: int) -> bool:
         """True if a GPU stays usable after this error."""
         disabled = self.disabled_xids or {}
         if disabled.get(_ALL_XIDS) is False:
@@ -116,9 +116,9 @@ def parse(values: Mapping[str, str]) -> PluginConfig:
             (DISTRIBUTED, PACKED),
             "invalid --shared-devices-allocation-policy option: {}",
         ),
-        replicated=_replicated(slicing) if slicing else (),
+        replicated=_parse_replicas(slicing) if slicing else (),
         one_replica_at_most=bool(slicing.get("failRequestsGreaterThanOne")),
-        disabled_xids=_disabled(values.get(_DISABLE, ""), values.get(_ENABLE, "")),
+        disabled_xids=_parse_xids(values.get(_DISABLE, ""), values.get(_ENABLE, "")),
         environment={name: "enabled" for flag, name in _STORAGE.items() if flags.get(flag)},
     )
 
@@ -170,7 +170,7 @@ class _Resource(msgspec.Struct):
     devices: Any = "all"
 
 
-def _replicated(slicing: Mapping[str, Any]) -> tuple[Replicated, ...]:
+def _parse_replicas(slicing: Mapping[str, Any]) -> tuple[Replicated, ...]:
     where = "NVIDIA's device plugin: sharing.timeSlicing"
     if not slicing.get("resources"):
         raise DriverConfigError(f"{where}: no resources specified")
@@ -193,7 +193,7 @@ def _replicated(slicing: Mapping[str, Any]) -> tuple[Replicated, ...]:
     return tuple(found)
 
 
-def _disabled(disable: str, enable: str) -> dict[int, bool]:
+def _parse_xids(disable: str, enable: str) -> dict[int, bool]:
     disabled = dict.fromkeys(_xids(disable), True) | dict.fromkeys(APPLICATION_XIDS, True)
     return disabled | dict.fromkeys(_xids(enable), False)
 

@@ -35,7 +35,7 @@ from dra_node_agent.drivers.nvidia.plugin.config import (
     PluginConfig,
 )
 from dra_node_agent.drivers.nvidia.plugin.devicemap import Entry, device_map
-from dra_node_agent.drivers.nvidia.plugin.preference import preferred
+from dra_node_agent.drivers.nvidia.plugin.preference import choose_preferred
 from dra_node_agent.drivers.nvidia.taints import DeviceTaints
 
 _VENDOR, _CLASS = "k8s.device-plugin.nvidia.com", "gpu"
@@ -69,8 +69,8 @@ class NvidiaResource:
             for entry in self.entries.values()
         ]
 
-    def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
-        return preferred(self.entries, available, required, size, self._config.policy)
+    def choose_preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
+        return choose_preferred(self.entries, available, required, size, self._config.policy)
 
     def allocate(self, ids: Sequence[str]) -> Allocation:
         self._validate(ids)
@@ -159,7 +159,7 @@ class NvidiaPlugins:
         for resource in self.resources:
             server = DevicePluginServer(resource, self._root, self._clock)
             self.servers.append(await self._stack.enter_async_context(server))
-        self._monitor.watch(self._watched())
+        self._monitor.watch(self._watched_devices())
         self._watching = asyncio.create_task(self._watch(), name=f"health of {self._node}")
         return self
 
@@ -175,7 +175,7 @@ class NvidiaPlugins:
         self._monitor.close()
         await self._stack.aclose()
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the kubelet has registered all resources."""
         for server in self.servers:
             await server.registered.wait()
@@ -185,18 +185,18 @@ class NvidiaPlugins:
             if self._taints.add(names, taint) and self._mark(names, taint):
                 _log.warning("devices are unhealthy", devices=names, taint=taint.key, value=taint.value)
                 for server in self.servers:
-                    await server.changed()
+                    await server.notify_change()
 
     def _mark(self, names: Sequence[str], taint: DeviceTaint) -> bool:
         """Mark devices with a relevant XID, or that are lost, as unhealthy until the machine reboots."""
-        harmless = taint.key == taints.XID and self._config.ignores(int(taint.value or 0))
+        harmless = taint.key == taints.XID and self._config.is_ignored(int(taint.value or 0))
         if harmless or taint.key.endswith("/unmonitored"):
             return False
         for resource in self.resources:
             resource.unhealthy |= {e.uuid for e in resource.entries.values() if e.device.name in names}
         return True
 
-    def _watched(self) -> PerGpu:
+    def _watched_devices(self) -> PerGpu:
         """Return the published devices, with replicas only once."""
         watched: PerGpu = {}
         for resource in self.resources:

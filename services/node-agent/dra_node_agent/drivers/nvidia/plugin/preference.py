@@ -12,7 +12,7 @@ _MOST_SETS = 20_000
 _CROSS_CPU, _SAME_CPU, _SAME_ROOT = 10, 20, 30
 
 
-def preferred(
+def choose_preferred(
     entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int, policy: str
 ) -> list[str]:
     """Return ``size`` of the available ids, including the required ones.
@@ -22,11 +22,11 @@ def preferred(
     """
     known = [id_ for id_ in available if id_ in entries]
     if all("::" not in id_ and ":" not in entries[id_].index for id_ in known):
-        return _aligned(entries, known, required, size)
-    return _greedy(entries, known, required, size, policy)
+        return _choose_aligned(entries, known, required, size)
+    return _choose_greedily(entries, known, required, size, policy)
 
 
-def _aligned(
+def _choose_aligned(
     entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int
 ) -> list[str]:
     """Choose whole GPUs that are close to each other."""
@@ -50,7 +50,7 @@ def _link(one: Entry, other: Entry) -> int:
     return _SAME_CPU if one.gpu.numa_node == other.gpu.numa_node else _CROSS_CPU
 
 
-def _greedy(
+def _choose_greedily(
     entries: Mapping[str, Entry], available: Sequence[str], required: Sequence[str], size: int, policy: str
 ) -> list[str]:
     """Choose replicas and MIG devices one at a time, from the GPU with the fewest or with the most in use."""

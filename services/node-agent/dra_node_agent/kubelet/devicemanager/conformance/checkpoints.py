@@ -76,7 +76,7 @@ async def _read(world: World) -> JsonObject:
 
 def _endpoints(manager: DeviceManager) -> JsonObject:
     return {
-        resource: {"stopped": endpoint.stopped, "options": endpoint.options is not None}
+        resource: {"stopped": endpoint.is_stopped, "options": endpoint.options is not None}
         for resource, endpoint in manager.state.endpoints.items()
     }
 
@@ -99,7 +99,7 @@ def text_facts(content: bytes) -> JsonObject:
     return {"rightChecksum": checksum(data), "hashedText": hashed_text(data)}
 
 
-def decoded_entries(raw: list[JsonObject] | None) -> list[JsonObject] | None:
+def decode_entries(raw: list[JsonObject] | None) -> list[JsonObject] | None:
     """Return the entries of a file with decoded responses, because the order of a message's map is random."""
     if raw is None:
         return None

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from dra_shared.jsontypes import JsonObject
 
-from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decoded_entries, text_facts
+from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decode_entries, text_facts
 
 _STOPPED = re.compile(r"endpoint .* has been stopped")
 _NUMBER = re.compile(r"\d+")
@@ -154,35 +154,37 @@ def _checkpoint_write(ours: JsonObject, recorded: JsonObject) -> bool:
     if mine["Checksum"] != ours["checksum"] or set(mine) != set(theirs):
         return False
     same_data = _checkpoint_data(mine) == _checkpoint_data(theirs)
-    return same_data and _restored(ours["restored"], recorded["restored"])
+    return same_data and _is_restored(ours["restored"], recorded["restored"])
 
 
 def _checkpoint_data(file: JsonObject) -> Any:
     data = file["Data"]
-    return _canonical({**data, "PodDeviceEntries": decoded_entries(data["PodDeviceEntries"])})
+    return _canonical({**data, "PodDeviceEntries": decode_entries(data["PodDeviceEntries"])})
 
 
 def _checkpoint_read(ours: JsonObject, recorded: JsonObject) -> bool:
     facts = ("rightChecksum", "hashedText")
     same_text = all(ours.get(key) == recorded[key] for key in facts if recorded.get(key) is not None)
-    return same_text and _restored(ours, recorded)
+    return same_text and _is_restored(ours, recorded)
 
 
 # Well-known texts. Others are those of Go's decoder.
 _EXACT_ERRORS = (None, "checkpoint is corrupted", "checkpoint is not found")
 
 
-def _restored(ours: JsonObject, recorded: JsonObject) -> bool:
+def _is_restored(ours: JsonObject, recorded: JsonObject) -> bool:
     for key in ("readError", "getError"):
         mine, theirs = ours.get(key), recorded.get(key)
         if mine != theirs and (mine in _EXACT_ERRORS or theirs in _EXACT_ERRORS):
             return False
     keys = ("podDevices", "allocatedDevices", "healthyDevices", "unhealthyDevices", "endpoints")
     after = ("capacity", "allocatable", "deleted")
-    return all(_held(ours.get(key)) == _held(recorded.get(key)) for key in (*keys, *after))
+    return all(
+        _canonical_held(ours.get(key)) == _canonical_held(recorded.get(key)) for key in (*keys, *after)
+    )
 
 
-def _held(value: Any) -> Any:
+def _canonical_held(value: Any) -> Any:
     if isinstance(value, list):
         value = [
             _with_ids(one)

@@ -32,7 +32,7 @@ class _Capacity(World):
                 resource: manager.state.is_device_plugin_resource(resource) for resource in resources
             },
             "allocatableDevices": worlds.sets_json(manager.get_allocatable_devices()),
-            "checkpointRegistered": self._registered(),
+            "checkpointRegistered": self._read_registered(),
             "shouldResetExtendedResourceCapacity": manager.should_reset_extended_resource_capacity(),
         }
 
@@ -56,7 +56,7 @@ class _Capacity(World):
             return {}
         return await plugin_step(self.manager, resource, step)
 
-    def _registered(self) -> JsonObject | None:
+    def _read_registered(self) -> JsonObject | None:
         try:
             content = (self.directory / CHECKPOINT_FILE).read_bytes()
         except FileNotFoundError:
@@ -87,7 +87,8 @@ async def capacity_json(manager: DeviceManager) -> JsonObject:
         "allocatable": dict(found.allocatable),
         "deleted": sorted(found.deleted),
         "endpointsAfter": {
-            resource: {"stopped": endpoint.stopped} for resource, endpoint in manager.state.endpoints.items()
+            resource: {"stopped": endpoint.is_stopped}
+            for resource, endpoint in manager.state.endpoints.items()
         },
         "healthyAfter": worlds.sets_json(manager.state.healthy),
         "unhealthyAfter": worlds.sets_json(manager.state.unhealthy),

@@ -259,15 +259,15 @@ class _Course:
             await asyncio.wait_for(self._until_settled(), _LONGEST_WAIT)
 
     async def _until_settled(self) -> None:
-        while not self._settled():  # noqa: ASYNC110 - what is waited for is in two libraries
+        while not self._is_settled():  # noqa: ASYNC110 - what is waited for is in two libraries
             await asyncio.sleep(0.002)
 
-    def _settled(self) -> bool:
+    def _is_settled(self) -> bool:
         plugins = self._plugins.values()
         streams = sum(plugin.streams for plugin in plugins)
-        waiting = any(plugin.waiting and plugin.streams for plugin in plugins)
+        waiting = any(plugin.waiting_lists and plugin.streams for plugin in plugins)
         sent = sum(plugin.sent for plugin in plugins)
-        return streams == self._server.streams and not waiting and sent == self._handler.received
+        return streams == self._server.count_streams and not waiting and sent == self._handler.received
 
 
 def _names(directory: Path) -> list[str]:

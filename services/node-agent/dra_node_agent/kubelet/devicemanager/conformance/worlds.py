@@ -270,33 +270,33 @@ class RecordedPlugin:
             "mustIncludeDeviceIDs": sorted(must_include),
             "allocationSize": size,
         }
-        call = self._called("GetPreferredAllocation", containerRequests=[request])
+        call = self._record_call("GetPreferredAllocation", containerRequests=[request])
         if self.preferred == "error":
-            raise _failed(call, "Internal", "no preference today")
+            raise _record_failure(call, "Internal", "no preference today")
         found = preferred_answer(self.preferred, sorted(available), sorted(must_include), size, self.known)
         call["containerResponses"] = [{"deviceIDs": ids} for ids in found]
         return found
 
     async def allocate(self, devices: Collection[str]) -> Sequence[pb.ContainerAllocateResponse]:
-        call = self._called("Allocate", containerRequests=[{"devicesIDs": sorted(devices)}])
+        call = self._record_call("Allocate", containerRequests=[{"devicesIDs": sorted(devices)}])
         if self.allocate_failure == "error":
-            raise _failed(call, "Unknown", "the device is on fire")
+            raise _record_failure(call, "Unknown", "the device is on fire")
         found = [] if self.allocate_failure else [plugin_response(self.resource, devices)]
         call["containerResponses"] = [response_json(one) for one in found]
         return found
 
     async def pre_start_container(self, devices: Collection[str]) -> None:
-        call = self._called("PreStartContainer", devicesIDs=sorted(devices))
+        call = self._record_call("PreStartContainer", devicesIDs=sorted(devices))
         if self.pre_start_fails:
-            raise _failed(call, "FailedPrecondition", "not ready")
+            raise _record_failure(call, "FailedPrecondition", "not ready")
 
-    def _called(self, method: str, **request: Any) -> JsonObject:
+    def _record_call(self, method: str, **request: Any) -> JsonObject:
         call = {"resource": self.resource, "method": method, **request}
         self.calls.append(call)
         return call
 
 
-def _failed(call: JsonObject, code: str, message: str) -> DeviceError:
+def _record_failure(call: JsonObject, code: str, message: str) -> DeviceError:
     call["error"] = {"grpcCode": code, "message": message}
     return DeviceError(f"rpc error: code = {code} desc = {message}")
 

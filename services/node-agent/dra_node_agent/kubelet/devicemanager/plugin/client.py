@@ -69,7 +69,7 @@ class PluginClient:
         await self._handler.plugin_connected(self.resource, self)
 
     @property
-    def connected(self) -> bool:
+    def is_connected(self) -> bool:
         """True if the plugin can be called."""
         return self._channel is not None
 

@@ -58,9 +58,9 @@ class RegistrationServer:
         self._opened = self._stopped = False
 
     @property
-    def streams(self) -> int:
+    def count_streams(self) -> int:
         """The number of plugins whose lists are followed, except those being disconnected."""
-        return sum(client.connected for client in self._following)
+        return sum(client.is_connected for client in self._following)
 
     async def start(self, watcher: DirectoryWatcher | None = None) -> None:
         """Remove the previous kubelet's sockets, which makes plugins register again, and listen.

@@ -82,7 +82,7 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         self._lists.put_nowait(StreamFailure() if failure else None)
 
     @property
-    def waiting(self) -> int:
+    def waiting_lists(self) -> int:
         """The number of lists that no stream has sent yet."""
         return self._lists.qsize()
 
