@@ -75,4 +75,7 @@ def _begin_elsewhere(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     if worker is not None and config.args in (["tests"], [str(_TESTS)]):
         number = int(worker["workerid"].removeprefix("gw"))
-        config.args = [str(path) for path in folders_from(_TESTS, number, worker["workercount"])]
+        folders = folders_from(_TESTS, number, worker["workercount"])
+        # pytest does not ask this of its arguments.
+        ignored = config.hook.pytest_ignore_collect
+        config.args = [str(path) for path in folders if not ignored(collection_path=path, config=config)]

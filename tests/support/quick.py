@@ -101,17 +101,24 @@ def _conftests(item: pytest.Item) -> Iterator[Path]:
 
 @functools.cache
 def _has_door(path: Path) -> bool:
-    """Whether a file of the tests is a door, imports one, or imports a helper that does."""
-    if _is_door(path):
-        return True
-    for name in _imports(path):
-        if name.partition(".")[0] in _LIBRARIES:
+    """True if a file of the tests is a door, imports one, or imports a helper that does."""
+    # Helpers may import each other in a circle.
+    pending, seen = [path], {path}
+    while pending:
+        current = pending.pop()
+        if _is_door(current):
             return True
-        source = _source(name)
-        if source is None:
-            continue
-        if _has_door(source) if name.startswith("tests.") else _is_door(source):
-            return True
+        for name in _imports(current):
+            if name.partition(".")[0] in _LIBRARIES:
+                return True
+            source = _source(name)
+            if source is None or source in seen:
+                continue
+            seen.add(source)
+            if name.startswith("tests."):
+                pending.append(source)
+            elif _is_door(source):
+                return True
     return False
 
 
