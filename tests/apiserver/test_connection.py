@@ -44,6 +44,18 @@ async def test_what_is_written_in_one_turn_goes_out_together() -> None:
     assert socket.written == [[b"head", b"body"], [b"event"]]
 
 
+async def test_empty_data_is_not_handed_to_the_socket() -> None:
+    """Since Python 3.12 asyncio would try forever to write it."""
+    socket = Socket()
+    transport = JoiningTransport(socket, asyncio.get_running_loop())
+    transport.write(b"")
+    transport.write(b"head")
+    transport.write_now(b"")
+    transport.write(b"")
+    await asyncio.sleep(0)
+    assert socket.written == [[b"head"]]
+
+
 async def test_large_writes_do_not_wait() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())

@@ -63,6 +63,9 @@ class JoiningTransport(asyncio.Transport):
         self._losing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
+        # Since Python 3.12 asyncio tries forever to write an empty last line of writelines(), and never closes.
+        if not data:
+            return
         if not self._held:
             self._loop.call_soon(self.flush)
         self._held.append(bytes(data))
@@ -91,7 +94,8 @@ class JoiningTransport(asyncio.Transport):
 
     def write_now(self, data: bytes) -> None:
         """Write the buffered data and ``data`` now, without waiting for the end of the turn."""
-        self._held.append(data)
+        if data:
+            self._held.append(data)
         self.flush()
 
     def close(self) -> None:
