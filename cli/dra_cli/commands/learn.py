@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dra_lab.learn.lesson import Lesson
     from dra_lab.learn.notebook import Notebook
 
-# Keys after a lesson is solved. While it is open they are KEYS in dra_cli/learn/watch.py.
+# Keys after a lesson is solved. While it is open they are KEYS in dra_lab/learn/watch.py.
 _SOLVED_KEYS = "n or Enter: next lesson, q: quit"
 
 
