@@ -1,7 +1,8 @@
-"""A service account for each controller, as kube-controller-manager's --use-service-account-credentials has it.
+"""A service account for each controller, as kube-controller-manager's --use-service-account-credentials does.
 
-The manager's own identity only lists and watches, makes the accounts in kube-system and asks for their tokens; each
-controller writes as its account, which has the controller's own role (client-go's DynamicControllerClientBuilder).
+The manager itself only lists and watches, creates the accounts in kube-system and asks for their tokens.
+Each controller writes as its account, which has the role of the controller (client-go's
+DynamicControllerClientBuilder).
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from dra_shared.log import logger
 
 _NAMESPACE = "kube-system"
 _TOKEN_SECONDS = 3600
-# So that an account that was deleted is back soon.
+# An account that was deleted is back within this time.
 _RENEW_SECONDS = 60.0
 _RETRY_SECONDS = 1.0
 # The accounts that are not named after their controller.
@@ -40,12 +41,12 @@ _log = logger(__name__)
 
 
 def account_of(controller: str) -> str:
-    """The name of the controller's service account."""
+    """Return the name of the controller's service account."""
     return _NAMES.get(controller, controller)
 
 
 class Accounts:
-    """The controllers' clients; ``manager`` is the manager's own."""
+    """The clients of the controllers. ``manager`` is the client of the manager itself."""
 
     def __init__(self, manager: Client, clock: Clock, controllers: Sequence[str]) -> None:
         self._manager = manager
@@ -53,11 +54,11 @@ class Accounts:
         self._clients = {account_of(name): manager.with_token("") for name in controllers}
 
     def client(self, controller: str) -> Client:
-        """The client that acts as the controller; of use once :meth:`ready` has returned."""
+        """Return the client that acts as the controller. It works once :meth:`ready` has returned."""
         return self._clients[account_of(controller)]
 
     async def ready(self) -> None:
-        """Get a token for every account; tries until the API server gives them."""
+        """Get a token for every account. Retries until the API server gives them."""
         while True:
             try:
                 await asyncio.gather(*map(self._renew, self._clients))

@@ -1,4 +1,4 @@
-"""Gathers the rules of cluster roles that others name by their labels, such as ``view``, ``edit`` and ``admin``.
+"""Collects the rules of cluster roles that others select by label, such as ``view``, ``edit`` and ``admin``.
 
 Mirrors pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go.
 """
@@ -15,7 +15,7 @@ _MANAGER = "clusterrole-aggregation-controller"
 
 
 class ClusterRoleAggregationController(QueueController):
-    """kube-controller-manager's clusterrole-aggregation-controller."""
+    """The clusterrole-aggregation-controller of kube-controller-manager."""
 
     name = _MANAGER
     queue_name = "ClusterRoleAggregator"

@@ -14,14 +14,14 @@ from msgspec import field
 
 
 class SlimMeta(ObjectMeta):
-    """Metadata without what is bulky and of no use here: under these names nothing is ever decoded."""
+    """Metadata without large fields that are not needed: nothing is ever decoded under these names."""
 
     labels: dict[str, str] = field(default_factory=dict, name="-labels")
     annotations: dict[str, str] = field(default_factory=dict, name="-annotations")
 
 
 class AnyObject(Object):
-    """An object of whatever kind: who it is, whom it belongs to, and what holds it back."""
+    """An object of any kind: its identity, its owners and its finalizers."""
 
     metadata: SlimMeta = field(default_factory=SlimMeta)
 
@@ -33,19 +33,19 @@ _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryL
 
 @dataclass(frozen=True)
 class Served:
-    """One kind in one version."""
+    """A kind in one version."""
 
     resource: Kind
     verbs: frozenset[str]
     preferred: bool
-    """Whether the version is the first of its group that serves the kind."""
+    """True if the version is the first of its group that serves the kind."""
 
 
 async def discover(client: Client) -> list[Served]:
-    """Every kind in every version.
+    """Return every kind in every version.
 
     Raises:
-        ApiError: the server refuses to tell.
+        ApiError: the server refuses.
     """
     served: list[Served] = []
     for path in ("/api", "/apis"):

@@ -28,14 +28,14 @@ from dra_controller.deployment.rolling import scaled
 from dra_controller.framework import Context, QueueController
 from dra_controller.pods import is_ready
 
-# How long an eviction counts whose pod's deletion wasn't seen (upstream's DeletionTimeout).
+# How long an eviction counts if the deletion of the pod was not seen (upstream's DeletionTimeout).
 _EVICTION_SECONDS = 120.0
 _NAMESPACE = "namespace"
 _ALLOWED = "DisruptionAllowed"
 
 
 class DisruptionController(QueueController):
-    """kube-controller-manager's disruption-controller."""
+    """The disruption-controller of kube-controller-manager."""
 
     name = "disruption-controller"
     queue_name = "disruption"
@@ -70,7 +70,7 @@ class DisruptionController(QueueController):
         for budget in matching:
             self.queue.add(budget.key)
         if len(matching) > 1:
-            # Upstream counts the pod for the first alone; an eviction is refused either way.
+            # Upstream counts the pod for the first budget only. An eviction is refused either way.
             chosen = matching[0].metadata.name
             where = f'"{pod.metadata.namespace}"/"{pod.metadata.name}"'
             text = f'Pod {where} matches multiple PodDisruptionBudgets.  Chose "{chosen}" arbitrarily.'
@@ -93,7 +93,7 @@ class DisruptionController(QueueController):
         if status == budget.status:
             return
         try:
-            # An eviction counts itself: with the version, what was counted meanwhile is not overwritten.
+            # Evictions count themselves. Because of the version this write cannot overwrite their counts.
             await self._client.update(
                 POD_DISRUPTION_BUDGETS, replace(budget, status=status), subresource="status"
             )
@@ -132,7 +132,7 @@ class DisruptionController(QueueController):
         return kept
 
     def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> tuple[int, int]:
-        """How many pods there ought to be, and how many of them healthy."""
+        """Return how many pods there should be, and how many of them must be healthy."""
         most, least = budget.spec.max_unavailable, budget.spec.min_available
         if most is None and isinstance(least, int):
             return len(pods), least
@@ -151,7 +151,7 @@ class DisruptionController(QueueController):
         return expected, scaled(least, expected, up=True)
 
     def _wanted(self, pods: Sequence[Pod]) -> int:
-        """What the pods' controllers are asked for, each counted once."""
+        """Return the sum of the replicas that the controllers of the pods ask for, each counted once."""
         found: dict[str, int] = {}
         for pod in pods:
             owner, namespace = controller_of(pod), pod.metadata.namespace
@@ -188,7 +188,7 @@ class DisruptionController(QueueController):
 
 
 def _as_go(selector: LabelSelector | None) -> str:
-    """The selector as Go prints it, which the event has."""
+    """Return the selector as Go prints it, for the event."""
     if selector is None:
         return "nil"
     labels = "".join(f"{name}: {value}," for name, value in sorted(selector.match_labels.items()))

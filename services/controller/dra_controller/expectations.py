@@ -1,4 +1,4 @@
-"""Writes of our own that the informer has not reported yet.
+"""The writes of a controller that its informer has not reported yet.
 
 A controller that counts what its informer knows would create or delete too many objects if it did not wait for its own
 writes to come back. Mirrors the expectations in pkg/controller/controller_utils.go.
@@ -9,13 +9,13 @@ from dra_shared.clock import Clock
 
 from dra_controller.uids import RecentUids
 
-# As upstream: after that the controller trusts the informer as it is.
+# As upstream: after this time the controller trusts the informer as it is.
 _TIMEOUT_SECONDS = 300.0
 _UNSURE_SECONDS = 2.0
 
 
 class Expectations:
-    """What each owner waits to see."""
+    """The writes that each owner waits to see in the informer."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,25 +25,25 @@ class Expectations:
         self._gone = RecentUids(4096)
 
     def created(self, owner: str, obj: Object) -> None:
-        """``obj`` was created for ``owner``."""
+        """Expect to see ``obj``, which was created for ``owner``."""
         if obj.metadata.uid not in self._seen:
             self._expect(owner, obj.metadata.uid)
 
     def deleted(self, owner: str, obj: Object) -> None:
-        """``obj`` of ``owner`` was deleted."""
+        """Expect that ``obj`` of ``owner`` goes, because it was deleted."""
         if obj.metadata.uid not in self._gone:
             self._expect(owner, f"-{obj.metadata.uid}")
 
     def kept(self, obj: Object) -> None:
-        """``obj`` was not deleted after all, or may not have been."""
+        """Stop waiting for the deletion of ``obj``, which failed or may have failed."""
         self._settle(f"-{obj.metadata.uid}")
 
     def unsure(self, owner: str) -> None:
-        """A write for ``owner`` may have succeeded or not: the informer gets a moment to report it."""
+        """Give the informer a moment to report a write for ``owner`` that may have succeeded or not."""
         self._expect(owner, f"?{owner}", _UNSURE_SECONDS)
 
     def saw(self, obj: Object) -> None:
-        """The informer reported ``obj``, in whatever state."""
+        """Note that the informer reported ``obj`` in some state."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._settle(uid)
@@ -51,7 +51,7 @@ class Expectations:
             self.saw_gone(obj)
 
     def saw_gone(self, obj: Object) -> None:
-        """The informer reported that ``obj`` is gone, or about to be."""
+        """Note that the informer reported that ``obj`` is gone or about to be."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._gone.add(uid)
@@ -59,7 +59,7 @@ class Expectations:
         self._settle(f"-{uid}")
 
     def satisfied(self, owner: str) -> bool:
-        """Whether the informer shows everything that ``owner`` did."""
+        """Return True if the informer shows everything that was done for ``owner``."""
         pending = self._pending.get(owner)
         if not pending:
             return True
@@ -69,12 +69,12 @@ class Expectations:
         return True
 
     def seconds_left(self, owner: str) -> float:
-        """How long until the controller trusts the informer as it is."""
+        """Return the seconds until the controller trusts the informer as it is."""
         pending = self._pending.get(owner)
         return max(0.0, max(pending.values()) - self._clock.monotonic()) if pending else 0.0
 
     def forget(self, owner: str) -> None:
-        """``owner`` is gone."""
+        """Forget an owner that is gone."""
         for token in self._pending.pop(owner, {}):
             self._owners.pop(token, None)
 

@@ -1,4 +1,4 @@
-"""What every controller is built from: informers, a work queue of keys, workers that reconcile one key at a time.
+"""The parts of every controller: informers, a queue of keys, and workers that reconcile one key at a time.
 
 Upstream repeats this in each controller; here a controller is one subclass.
 """
@@ -24,7 +24,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True)
 class Context:
-    """What a controller is given: its way to the API server, the shared informers, time, switches and metrics."""
+    """The surroundings of a controller: client, shared informers, clock, feature gates and metrics."""
 
     client: Client
     informers: InformerFactory
@@ -32,22 +32,22 @@ class Context:
     features: FeatureGates
     registry: CollectorRegistry
     node_monitor_grace_seconds: float = 50.0
-    """How long a node may be silent before it counts as lost: --node-monitor-grace-period."""
+    """The seconds after which a silent node counts as lost: --node-monitor-grace-period."""
     relist_seconds: float | None = None
-    """How often informers that a controller makes for itself list again."""
+    """The seconds after which informers that a controller creates for itself list again."""
     root_ca: str = ""
-    """The certificates, as PEM, that pods are given to know the API server by: --root-ca-file."""
+    """The certificates, as PEM, by which pods verify the API server: --root-ca-file."""
 
     def recorder(self, component: str) -> Recorder:
-        """A recorder whose events name ``component`` as their source."""
+        """Return a recorder whose events name ``component`` as their source."""
         return Recorder(self.client, component, clock=self.clock)
 
 
 class Controller(ABC):
-    """A control loop: reads through informers, writes through the client, keeps nothing that it can't rebuild."""
+    """A control loop. It reads through informers, writes through the client, and keeps only what it can rebuild."""
 
     name: ClassVar[str]
-    """As kube-controller-manager's ``--controllers`` calls it."""
+    """The name that kube-controller-manager's ``--controllers`` uses."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -56,7 +56,7 @@ class Controller(ABC):
 
     @classmethod
     def wanted(cls, context: Context) -> bool:
-        """Whether the features that are on leave the controller anything to do."""
+        """Return True if the controller has work to do with the features that are on."""
         return True
 
     @abstractmethod
@@ -71,9 +71,9 @@ class QueueController(Controller):
     base_delay: ClassVar[float] = 0.005
     longest_delay: ClassVar[float] = 1000.0
     max_retries: ClassVar[int | None] = None
-    """How often a key that fails is tried again before it is dropped; None: again and again."""
+    """The number of retries of a key before it is dropped; None for no limit."""
     queue_name: ClassVar[str]
-    """As kube-controller-manager's ``workqueue_*`` metrics call it."""
+    """The name that the ``workqueue_*`` metrics of kube-controller-manager use."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -84,7 +84,7 @@ class QueueController(Controller):
         measure_queue(context.registry, self.queue_name, self.queue)
 
     def watch(self, resource: Resource[T]) -> Informer[T]:
-        """The shared informer for ``resource``; :meth:`run` waits for it before the first key is reconciled."""
+        """Return the shared informer for ``resource``. :meth:`run` waits for it before the first key is reconciled."""
         informer = self._context.informers.informer(resource)
         self._watched.append(informer)
         return informer
@@ -98,11 +98,11 @@ class QueueController(Controller):
         )
 
     async def started(self) -> None:
-        """Called once, when all informers have their first list and before any key is reconciled."""
+        """Prepare: called once, when all informers have their first list and before any key is reconciled."""
 
     @abstractmethod
     async def reconcile(self, key: str) -> None:
-        """Bring the object named by ``key`` to its desired state.
+        """Bring the object with ``key`` to its desired state.
 
         Raises:
             Exception: it didn't work; the key is tried again, later each time, as often as :attr:`max_retries` says.

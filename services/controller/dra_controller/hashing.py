@@ -11,15 +11,15 @@ import orjson
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.meta import Struct
 
-# k8s.io/apimachinery/pkg/util/rand: no vowels and no digits that look like them, so that no words come out.
+# k8s.io/apimachinery/pkg/util/rand: without vowels and similar digits, so that hashes contain no words.
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def template_hash(template: Struct, collisions: int | None) -> str:
-    """The value of a ``pod-template-hash`` label.
+    """Return the value of a ``pod-template-hash`` label.
 
-    Upstream hashes Go's own dump of the template, so its values can't be ours; nothing compares them, because an
-    existing ReplicaSet is recognised by its template.
+    Upstream hashes a dump of the template that only Go can make, so its values differ. Nothing compares
+    them, because an existing ReplicaSet is recognised by its template.
     """
     data = orjson.dumps(to_builtins(template), option=orjson.OPT_SORT_KEYS)
     if collisions is not None:
@@ -28,7 +28,7 @@ def template_hash(template: Struct, collisions: int | None) -> str:
 
 
 def revision_hash(data: Any, collisions: int) -> str:
-    """The hash of a StatefulSet's revision, which is upstream's: of the data as Go's encoding/json writes it."""
+    """Return the hash of a StatefulSet's revision. It equals upstream's: the data is encoded as Go does."""
     text = msgspec.json.encode(data, order="sorted")
     for character in b"<>&":
         text = text.replace(bytes((character,)), b"\\u%04x" % character)
@@ -36,7 +36,7 @@ def revision_hash(data: Any, collisions: int) -> str:
 
 
 def safe_encode(text: str) -> str:
-    """``text`` in letters and digits that make no words."""
+    """Return ``text`` in letters and digits that form no words."""
     return "".join(_SAFE[ord(character) % len(_SAFE)] for character in text)
 
 

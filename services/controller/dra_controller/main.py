@@ -13,14 +13,14 @@ from dra_shared.log import logger
 
 from dra_controller.names import select
 
-# Upstream's name, which the API server notes as the manager of each field that a controller writes.
+# Upstream's name. The API server records it as the manager of each field that a controller writes.
 _USER_AGENT = "kube-controller-manager/v{} dralab-controller"
 
 _log = logger(__name__)
 
 
 def options() -> service.Options:
-    """The command's options."""
+    """Return the options of the command."""
     made = service.Options("controller", "dralab's controllers")
     made.client_options()
     made.option(
@@ -68,7 +68,7 @@ def options() -> service.Options:
 
 
 def main() -> int:
-    """Run the controllers until SIGTERM; gives the exit code."""
+    """Run the controllers until SIGTERM. Return the exit code."""
     parser = options()
     args = parser.parse_args()
     try:
@@ -110,7 +110,7 @@ async def _serve(args: argparse.Namespace) -> None:
 
 
 def _terms(args: argparse.Namespace) -> Terms:
-    """How long a leader's terms are.
+    """Return the durations of a leader's terms.
 
     Raises:
         ValueError: they don't go together.
@@ -123,7 +123,7 @@ def _terms(args: argparse.Namespace) -> Terms:
 
 
 def _root_ca(args: argparse.Namespace) -> str:
-    """The certificates that the API server is known by; empty where it serves plain HTTP.
+    """Return the certificates that verify the API server; empty if it serves plain HTTP.
 
     Raises:
         OSError: the file can't be read.
@@ -140,7 +140,7 @@ def _root_ca(args: argparse.Namespace) -> str:
 
 
 def _seconds(text: str) -> float:
-    """A duration as Go writes it, in seconds.
+    """Parse a duration in Go's notation. Return its seconds.
 
     Raises:
         ValueError: it is none, or not positive.

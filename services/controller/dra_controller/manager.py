@@ -1,4 +1,4 @@
-"""Runs the controllers. Of several replicas, the leader runs them.
+"""Runs the controllers. Of several replicas only the leader runs them.
 
 Mirrors cmd/kube-controller-manager/app/controllermanager.go.
 """
@@ -37,9 +37,10 @@ _log = logger(__name__)
 
 @dataclass(frozen=True)
 class ControllerConfig:
-    """``controllers`` as for ``--controllers``; with ``leader_elect`` only the holder of the Lease works.
+    """The configuration of the controllers.
 
-    Every ``relist_seconds`` the informers list again, in case a watch lost something.
+    ``controllers`` is the value of ``--controllers``. With ``leader_elect`` only the holder of the Lease
+    works. Every ``relist_seconds`` the informers list again, in case a watch lost something.
     """
 
     controllers: tuple[str, ...] = ("*",)
@@ -54,7 +55,7 @@ class ControllerConfig:
 
 
 class ControllerManager:
-    """The controllers as one service: working from ``async with`` on, until its end.
+    """The controllers as one service. They work inside ``async with``.
 
     Raises (on construction):
         ValueError: the configuration names an unknown controller.
@@ -94,7 +95,7 @@ class ControllerManager:
 
     @property
     def ready(self) -> bool:
-        """Whether the controllers know the cluster, or stand by for a leader that does."""
+        """True if the controllers know the cluster, or stand by for a leader that does."""
         running = self._task is not None and not self._task.done()
         return running and (self._synced.is_set() or (self._config.leader_elect and self._informers is None))
 
@@ -103,7 +104,7 @@ class ControllerManager:
         await self._synced.wait()
 
     async def wait(self) -> None:
-        """Return when the work ends; raises what ended it."""
+        """Return when the work ends. Raises what ended it."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -121,11 +122,11 @@ class ControllerManager:
                 _log.warning("stopped working, standing by", reason=str(error))
 
     async def _work(self) -> None:
-        """One term: everything starts from what the API server says."""
+        """Work for one term. Everything starts from what the API server says."""
         registry = CollectorRegistry()
         relist = self._config.relist_seconds
-        # Controllers read names, nodes and taints of devices from it; who needs the rest asks for it. Rules that select
-        # by expression need it all the time.
+        # Controllers read names, nodes and taints of devices from these slices; who needs more asks the API
+        # server. Rules that select by expression always need everything.
         by_class = can_select_by_class(self._config.features.version)
         trims = {} if by_class else {RESOURCE_SLICES.kind: WithoutDetails()}
         informers = InformerFactory(self._client, self._clock, relist_seconds=relist, trims=trims)
@@ -172,7 +173,7 @@ class ControllerManager:
         _log.info("controllers are up")
 
     async def _keep_running(self, controller: Controller) -> None:
-        """A controller that fails takes no other with it."""
+        """Run a controller again after it failed, so that the others go on."""
         while True:
             try:
                 await controller.run()

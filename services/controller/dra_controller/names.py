@@ -1,12 +1,12 @@
-"""The controllers by kube-controller-manager's names, and which of them ``--controllers`` asks for.
+"""The controllers by the names of kube-controller-manager, and the choice that ``--controllers`` makes.
 
 Mirrors cmd/kube-controller-manager/names/controller_names.go.
 """
 
 from collections.abc import Sequence
 
-# cmd/kube-controller-manager/names and its aliases: the names that we don't run are known all the same, so that a
-# command line for kube-controller-manager works with us.
+# cmd/kube-controller-manager/names with its aliases. Names that do not run here are known all the same, so
+# that a command line for kube-controller-manager works here.
 _UPSTREAM = (
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",
@@ -57,7 +57,7 @@ _UPSTREAM = (
     "validatingadmissionpolicy-status-controller",
     "volumeattributesclass-protection-controller",
 )
-# The controllers that upstream has none like.
+# Controllers that upstream does not have.
 _OWN = ("classic-dra-controller",)
 _ALIASES = {
     "attachdetach": "persistentvolume-attach-detach-controller",
@@ -84,7 +84,7 @@ _ALIASES = {
 
 
 def canonical(name: str) -> str:
-    """The full name of a controller: short names and kube-controller-manager's old ones count too.
+    """Return the full name of a controller. Short names and old names of kube-controller-manager count, too.
 
     Raises:
         ValueError: there is no such controller.
@@ -96,9 +96,10 @@ def canonical(name: str) -> str:
 
 
 def select(controllers: Sequence[str], available: Sequence[str]) -> list[str]:
-    """Those of ``available`` that ``controllers`` asks for: ``*`` is all, ``name`` one, ``-name`` all but one.
+    """Return those of ``available`` that ``controllers`` asks for.
 
-    As upstream, the first entry that names a controller decides, and one that isn't named depends on ``*``.
+    ``*`` means all, ``name`` one, ``-name`` all but one. As upstream, the first entry that names a
+    controller decides, and one that is not named depends on ``*``.
 
     Raises:
         ValueError: an entry names no controller.

@@ -1,4 +1,4 @@
-"""Deletes what a terminating namespace contains, and then removes the namespace's finalizer.
+"""Deletes the content of a terminating namespace, and then removes the finalizer of the namespace.
 
 Mirrors pkg/controller/namespace/deletion/namespaced_resources_deleter.go.
 """
@@ -25,8 +25,8 @@ _PODS = ("", "pods")
 _log = logger(__name__)
 
 
-# In upstream's order (`status_condition_utils.go`): the type; its reason where there is a problem, and its reason and
-# message where there is none.
+# In upstream's order (`status_condition_utils.go`): the type, the reason if there is a problem, and reason
+# and message if there is none.
 _CONDITIONS = (
     (
         "NamespaceDeletionDiscoveryFailure",
@@ -56,7 +56,7 @@ _CONDITIONS = (
 
 
 def _remaining(remaining: Counter[str], finalizers: Counter[str]) -> dict[str, str]:
-    """The messages of the conditions that report what is left in the namespace."""
+    """Return the messages of the conditions that report what is left in the namespace."""
     found = {}
     if remaining:
         counts = ", ".join(
@@ -74,11 +74,11 @@ def _remaining(remaining: Counter[str], finalizers: Counter[str]) -> dict[str, s
 
 
 class NamespaceController(QueueController):
-    """kube-controller-manager's namespace-controller."""
+    """The namespace-controller of kube-controller-manager."""
 
     name = "namespace-controller"
     queue_name = "namespace"
-    # What keeps a namespace from being empty is mostly pods that take seconds to end.
+    # A namespace mostly waits for pods, which take seconds to end.
     base_delay = 0.02
     longest_delay = 5.0
 
@@ -122,7 +122,7 @@ class NamespaceController(QueueController):
             problems["NamespaceDeletionDiscoveryFailure"] = f"Discovery failed for some groups: {error}"
             kinds = []
         pods = [kind for kind in kinds if (kind.group, kind.plural) == _PODS]
-        # Pods go first: what they use must not go while they run.
+        # Pods go first, because what they use must not go while they run.
         others = [kind for kind in kinds if kind not in pods]
         for group in (pods, others):
             errors = await self._empty(key, group, remaining, finalizers)
@@ -143,7 +143,7 @@ class NamespaceController(QueueController):
     async def _empty(
         self, namespace: str, kinds: Sequence[Kind], remaining: Counter[str], finalizers: Counter[str]
     ) -> list[str]:
-        """Delete what is there of ``kinds``; counts what is left, and what the finalizers wait for."""
+        """Delete the objects of ``kinds``. Counts those that are left, and the finalizers that they wait for."""
         errors = []
         for kind in kinds:
             try:
@@ -220,7 +220,7 @@ class NamespaceController(QueueController):
 
 
 def _keep_time(new: NamespaceCondition, old: NamespaceCondition | None) -> NamespaceCondition:
-    """``new``, or ``old`` if it says the same; the time is that of the last change of the status."""
+    """Return ``new``, with the time of ``old`` if the status is the same."""
     if old is None or old.status != new.status:
         return new
     return replace(new, last_transition_time=old.last_transition_time)

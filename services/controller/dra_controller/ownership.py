@@ -1,4 +1,4 @@
-"""Which objects belong to a controller object: those that it owns, and orphans that its selector matches.
+"""The objects that belong to a controller object: those that it owns, and orphans that its selector matches.
 
 Mirrors pkg/controller/controller_ref_manager.go.
 """
@@ -19,7 +19,7 @@ Owned = TypeVar("Owned", bound=Object)
 
 
 class Ownership:
-    """Adopts and releases, as upstream's controller reference managers do."""
+    """Adopts and releases objects, as the controller reference managers of upstream do."""
 
     def __init__(self, client: Client, owners: Resource[Any], owned: Resource[Any]) -> None:
         self._client = client
@@ -29,10 +29,10 @@ class Ownership:
     async def claim(
         self, owner: Object, selector: LabelSelector | None, store: Store[Owned], *, adopt: bool = True
     ) -> list[Owned]:
-        """The objects in ``store`` that are ``owner``'s; matching orphans become so, others are let go.
+        """Return the objects in ``store`` that belong to ``owner``. Matching orphans are adopted, others are released.
 
-        ``store`` needs the indexes ``OWNER_INDEX`` and ``ORPHAN_INDEX``. Without a selector what is owned stays so, and
-        nothing else is taken.
+        ``store`` needs the indexes ``OWNER_INDEX`` and ``ORPHAN_INDEX``. Without a selector nothing is
+        adopted or released.
         """
         if selector is None:
             return [

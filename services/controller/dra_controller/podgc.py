@@ -1,4 +1,4 @@
-"""Deletes pods that no other controller deletes: too many ended ones, those of lost nodes, unscheduled deleted ones.
+"""Deletes pods that no other controller deletes: surplus ended ones, those of lost nodes, unscheduled deleted ones.
 
 Mirrors pkg/controller/podgc/gc_controller.go.
 """
@@ -27,7 +27,7 @@ _log = logger(__name__)
 
 
 class PodGarbageCollector(Controller):
-    """kube-controller-manager's pod-garbage-collector-controller."""
+    """The pod-garbage-collector-controller of kube-controller-manager."""
 
     name = "pod-garbage-collector-controller"
 
@@ -58,7 +58,7 @@ class PodGarbageCollector(Controller):
             await self._clock.sleep(_PERIOD_SECONDS)
 
     async def collect(self) -> None:
-        """One round."""
+        """Run one round."""
         pods = self._pods.store.list()
         nodes = {node.metadata.name: node for node in self._nodes.store.list()}
         for reason, found in (
@@ -80,7 +80,7 @@ class PodGarbageCollector(Controller):
         return evicted_first[: len(ended) - _TERMINATED_THRESHOLD]
 
     async def _orphaned(self, pods: Iterable[Pod], nodes: dict[str, Node]) -> list[Pod]:
-        """Pods on nodes that have been missing for a while, and that the API server doesn't know either."""
+        """Return the pods on nodes that have been missing for a while and that the API server does not have either."""
         now = self._clock.monotonic()
         used = {pod.spec.node_name for pod in pods if pod.spec.node_name}
         self._missing_since = {name: self._missing_since.get(name, now) for name in used - nodes.keys()}
@@ -132,7 +132,7 @@ def _unscheduled(pods: Iterable[Pod]) -> list[Pod]:
 
 
 def _out_of_service(pods: Iterable[Pod], nodes: dict[str, Node]) -> list[Pod]:
-    """Deleted pods on nodes that an administrator declared dead."""
+    """Return deleted pods on nodes that an administrator declared dead."""
 
     def dead(name: str) -> bool:
         node = nodes.get(name)

@@ -1,4 +1,4 @@
-"""Keeps a deleted PodGroup, by its finalizer, until none of its pods runs any more.
+"""Keeps a deleted PodGroup by its finalizer until none of its pods runs any more.
 
 Mirrors pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go.
 """
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dra_controller.framework import Context, QueueController
 from dra_controller.pods import is_terminal
 
-# The API server gives it to each new PodGroup.
+# The API server adds it to each new PodGroup.
 FINALIZER = "scheduling.k8s.io/podgroup-protection"
 _MEMBERS = "podGroupMembers"
 
@@ -23,7 +23,7 @@ _log = logger(__name__)
 
 
 class PodGroupProtectionController(QueueController):
-    """kube-controller-manager's podgroup-protection-controller."""
+    """The podgroup-protection-controller of kube-controller-manager."""
 
     name = "podgroup-protection-controller"
     queue_name = "podgroupprotection"
@@ -58,7 +58,7 @@ class PodGroupProtectionController(QueueController):
         group = self._groups.get(key)
         if group is None or not _is_candidate(group) or self._pods.by_index(_MEMBERS, key):
             return
-        # A pod may be there that its informer has not reported yet. What becomes of it is reported then.
+        # There may be a pod that the informer has not reported yet. What becomes of it will be reported.
         pods = await self._client.list(PODS, group.metadata.namespace)
         if any(key in _group_of(pod) for pod in pods.items):
             return

@@ -1,4 +1,4 @@
-"""What the workload controllers share about pods: active, ready, ranks for deletion.
+"""Functions about pods that the workload controllers share: active, ready, order of deletion.
 
 Mirrors pkg/controller/controller_utils.go and pkg/api/v1/pod/util.go.
 """
@@ -20,18 +20,18 @@ _DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def owner_index(obj: Object) -> list[str]:
-    """Index function: the uid of the object's controller."""
+    """Return the uid of the object's controller (an index function)."""
     owner = controller_of(obj)
     return [owner.uid] if owner is not None else []
 
 
 def orphan_index(obj: Object) -> list[str]:
-    """Index function: the namespace of an object without a controller."""
+    """Return the namespace of an object without a controller (an index function)."""
     return [obj.metadata.namespace] if controller_of(obj) is None else []
 
 
 def controller_reference(resource: Resource[Any], owner: Object) -> OwnerReference:
-    """The owner reference that makes ``owner`` an object's controller."""
+    """Return the owner reference that makes ``owner`` the controller of an object."""
     return OwnerReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -43,7 +43,7 @@ def controller_reference(resource: Resource[Any], owner: Object) -> OwnerReferen
 
 
 def from_template(template: PodTemplateSpec, owner: OwnerReference) -> Pod:
-    """The pod that ``template`` describes, for the API server to name after its owner."""
+    """Return the pod that ``template`` describes. The API server will name it after its owner."""
     meta = template.metadata
     return Pod(
         metadata=ObjectMeta(
@@ -58,17 +58,17 @@ def from_template(template: PodTemplateSpec, owner: OwnerReference) -> Pod:
 
 
 def is_terminal(pod: Pod) -> bool:
-    """Whether the pod has ended."""
+    """Return True if the pod has ended."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod runs or may run, and is not deleted."""
+    """Return True if the pod runs or may run, and is not deleted."""
     return not is_terminal(pod) and pod.metadata.deletion_timestamp is None
 
 
 def condition(pod: Pod, kind: str) -> PodCondition | None:
-    """The pod's condition of that type."""
+    """Return the pod's condition of that type; None if there is none."""
     for entry in pod.status.conditions:
         if entry.type == kind:
             return entry
@@ -76,13 +76,13 @@ def condition(pod: Pod, kind: str) -> PodCondition | None:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod says that it is ready."""
+    """Return True if the pod reports that it is ready."""
     ready = condition(pod, "Ready")
     return ready is not None and ready.status == "True"
 
 
 def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """Seconds until the pod counts as available: 0 if it does, None if it isn't even ready."""
+    """Return the seconds until the pod counts as available: 0 if it does, None if it is not even ready."""
     ready = condition(pod, "Ready")
     if ready is None or ready.status != "True":
         return None
@@ -95,9 +95,10 @@ def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | Non
 
 
 def deletion_order(pods: Sequence[Pod], neighbours: dict[str, int]) -> list[Pod]:
-    """``pods`` with those to delete first at the front; ``neighbours`` counts related pods by node.
+    """Return ``pods`` in the order of deletion. ``neighbours`` counts related pods by node.
 
-    As upstream's ActivePodsWithRanks: unassigned, pending, not ready, cheap, crowded, young, often restarted.
+    As upstream's ActivePodsWithRanks, these go first: unassigned, pending, not ready, cheap, crowded, young,
+    often restarted.
     """
 
     def compare(a: Pod, b: Pod) -> int:

@@ -1,4 +1,4 @@
-"""The answer to a ResourcePoolStatusRequest: how many devices of a driver's pools there are, and how many are left.
+"""The answer to a ResourcePoolStatusRequest: how many devices a driver's pools have, and how many are left.
 
 Pure. Mirrors calculatePoolStatus in pkg/controller/resourcepoolstatusrequest/controller.go. Since 1.37 a device counts
 once in whatever number of claims it is, devices with taints are unavailable, and pools have summaries.
@@ -32,7 +32,7 @@ _UNAVAILABLE = ("NoSchedule", "NoExecute")
 
 @dataclass
 class _Use:
-    """What claims have of one pool: results in all, devices without admin access, and their capacity in all."""
+    """The use of one pool by claims: number of results, devices without admin access, and consumed capacity."""
 
     results: int = 0
     devices: set[str] = field(default_factory=set)
@@ -47,7 +47,7 @@ def pool_status(
     now: datetime,
     features: FeatureGates,
 ) -> ResourcePoolStatusRequestStatus:
-    """The answer at this moment. Pools that are not complete have no numbers, but a validation error."""
+    """Return the answer at this moment. Pools that are not complete have no numbers, but a validation error."""
     driver = request.spec.driver
     members: dict[str, list[ResourceSlice]] = {}
     for piece in slices:
@@ -77,7 +77,7 @@ def pool_status(
 
 
 def _uses(driver: str, claims: Iterable[ResourceClaim]) -> dict[str, _Use]:
-    """What claims have of the driver's devices, by pool."""
+    """Return the use of the driver's devices by claims, by pool."""
     uses: dict[str, _Use] = {}
     for claim in claims:
         if claim.status.allocation is None:
@@ -102,7 +102,7 @@ def _pool(
     rules: Collection[DeviceTaintRule],
     features: FeatureGates,
 ) -> PoolStatus:
-    """One pool; slices of older generations don't count."""
+    """Return the status of one pool. Slices of older generations do not count."""
     generation = max(piece.spec.pool.generation for piece in slices)
     current = [piece for piece in slices if piece.spec.pool.generation == generation]
     spec = current[0].spec
@@ -153,14 +153,14 @@ def _counted(
 
 
 def _is_unavailable(device: Device, pool: PoolStatus, rules: Iterable[DeviceTaintRule]) -> bool:
-    """Whether a taint of the device's own, or one of a rule, keeps pods from it."""
+    """Return True if a taint of the device, or one of a rule, keeps pods away from it."""
     return any(taint.effect in _UNAVAILABLE for taint in device.taints) or any(
         rule.spec.taint.effect in _UNAVAILABLE and _selects(rule, pool, device) for rule in rules
     )
 
 
 def _selects(rule: DeviceTaintRule, pool: PoolStatus, device: Device) -> bool:
-    """Whether it is a device of the rule's; a rule without a selector has none."""
+    """Return True if the rule selects the device. A rule without a selector selects none."""
     selector = rule.spec.device_selector
     return (
         selector is not None
@@ -173,7 +173,7 @@ def _selects(rule: DeviceTaintRule, pool: PoolStatus, device: Device) -> bool:
 def _with_summaries(
     pool: PoolStatus, use: PoolUse, default: str | None, features: FeatureGates
 ) -> PoolStatus:
-    """The pool with its summaries. Of errors the first one is kept, and partitions are left out with any."""
+    """Return the pool with its summaries. Only the first error is kept, and with an error there are no partitions."""
     partitions: tuple[PartitionTypeStatus, ...] = ()
     shareable: ShareableSummaryStatus | None = None
     errors = []

@@ -1,4 +1,4 @@
-"""The ``workqueue_*`` metrics of the controllers' queues, under component-base's names.
+"""The ``workqueue_*`` metrics of the controllers' queues, with the names of component-base.
 
 Mirrors component-base's metrics/prometheus/workqueue/metrics.go.
 """
@@ -13,7 +13,7 @@ from prometheus_client.registry import Collector
 
 
 def measure_queue(registry: CollectorRegistry, name: str, queue: WorkQueue[Any]) -> None:
-    """Show what goes through a queue, with its name as the label ``name``."""
+    """Report the traffic of a queue. Its name is the label ``name``."""
     registry.register(_QueueMetrics(name, queue))
 
 
@@ -48,7 +48,7 @@ class _QueueMetrics(Collector):
         queue.observer = self
 
     def describe(self) -> Iterable[Metric]:
-        # Every queue has a series of the same metrics, so that none can claim their names.
+        # Every queue has a series of the same metrics, so none may claim their names.
         return ()
 
     def collect(self) -> Iterable[Metric]:

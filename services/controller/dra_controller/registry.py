@@ -1,4 +1,4 @@
-"""The controllers, by name.
+"""The controllers by name.
 
 Mirrors cmd/kube-controller-manager/app/controller_descriptor.go.
 """

@@ -30,7 +30,7 @@ from dra_controller.workload import TERMINATING, WorkloadController, index_by_ow
 
 
 class ReplicaSetController(WorkloadController):
-    """kube-controller-manager's replicaset-controller."""
+    """The replicaset-controller of kube-controller-manager."""
 
     name = "replicaset-controller"
     queue_name = "replicaset"
@@ -38,7 +38,7 @@ class ReplicaSetController(WorkloadController):
     status: ClassVar[type[Any]] = ReplicaSetStatus
     condition: ClassVar[type[Any]] = ReplicaSetCondition
     counts_terminating: ClassVar[bool] = True
-    """Whether the status tells how many pods are going."""
+    """True if the status says how many pods are terminating."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -68,7 +68,7 @@ class ReplicaSetController(WorkloadController):
             raise failure
 
     def _surplus(self, owner: Any, active: Sequence[Pod], number: int) -> list[Pod]:
-        """The pods to delete; on crowded nodes first, counting those of all ReplicaSets of one Deployment."""
+        """Return the pods to delete: on crowded nodes first, counting those of all ReplicaSets of a Deployment."""
         above = controller_of(owner)
         siblings = () if above is None else self.owners.store.by_index(OWNER_INDEX, above.uid)
         neighbours = Counter(

@@ -15,7 +15,7 @@ from dra_controller.replicaset import ReplicaSetController
 
 
 class ReplicationManager(ReplicaSetController):
-    """kube-controller-manager's replicationcontroller-controller, which takes them for ReplicaSets too."""
+    """The replicationcontroller-controller of kube-controller-manager, which treats them as ReplicaSets, too."""
 
     name = "replicationcontroller-controller"
     queue_name = "replicationmanager"

@@ -1,4 +1,4 @@
-"""Answers ResourcePoolStatusRequests: how many devices of a driver's pools there are, and how many are taken.
+"""Answers ResourcePoolStatusRequests: how many devices a driver's pools have, and how many are taken.
 
 Mirrors pkg/controller/resourcepoolstatusrequest/controller.go.
 """
@@ -30,7 +30,7 @@ _log = logger(__name__)
 
 
 class ResourcePoolStatusRequestController(QueueController):
-    """kube-controller-manager's resourcepoolstatusrequest-controller."""
+    """The resourcepoolstatusrequest-controller of kube-controller-manager."""
 
     name = "resourcepoolstatusrequest-controller"
     queue_name = "resourcepoolstatusrequest"
@@ -87,17 +87,17 @@ class ResourcePoolStatusRequestController(QueueController):
         rules = self._rules.list() if self._rules is not None else ()
         selector = f"spec.driver={request.spec.driver}"
         try:
-            # The informer's slices have no attributes, which summaries need: requests are few.
+            # The slices of the informer have no attributes, which summaries need. Requests are rare.
             slices = (await self._client.list(RESOURCE_SLICES, field_selector=selector)).items
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # No retry that counts: upstream reads an informer's store, which does not fail.
+            # This must not count as a retry: upstream reads the store of an informer, which does not fail.
             _log.info("slices not listed, trying again", request=key, error=str(error))
             self.queue.add_after(key, _LIST_AGAIN_SECONDS)
             return
         status = pool_status(request, slices, self._claims.list(), rules, self._clock.now(), self._features)
         incomplete = [pool.validation_error or "" for pool in status.pools if pool.total_devices is None]
         if incomplete:
-            # As upstream: no answer for now, and none at all if the last retry finds slices missing, too.
+            # As upstream: no answer for now, and none at all if the last retry finds missing slices, too.
             raise Retry("; ".join(incomplete))
         driver = request.spec.driver
         try:
@@ -127,7 +127,7 @@ class ResourcePoolStatusRequestController(QueueController):
 
 
 def is_expired(request: ResourcePoolStatusRequest, now: datetime) -> bool:
-    """Whether the request has expired, so that no client reads its status any more."""
+    """Return True if the request has expired, so that no client reads its status any more."""
     since, ttl = request.metadata.creation_timestamp, _PENDING_TTL
     if request.status is not None:
         ttl = _COMPLETED_TTL

@@ -1,4 +1,4 @@
-"""Counts what namespaces use of their quotas.
+"""Counts how much namespaces use of their quotas.
 
 Mirrors pkg/controller/resourcequota/resource_quota_controller.go.
 """
@@ -33,7 +33,7 @@ from msgspec.structs import replace
 from dra_controller.discovery import Kind, discover
 from dra_controller.framework import Context, QueueController
 
-# kube-controller-manager's --resource-quota-sync-period: object counts have no watch of their own.
+# kube-controller-manager's --resource-quota-sync-period: objects that are only counted are not watched.
 _RESYNC_SECONDS = 300.0
 _LEGACY = {
     "configmaps",
@@ -46,7 +46,10 @@ _log = logger(__name__)
 
 
 class ResourceQuotaController(QueueController):
-    """kube-controller-manager's resourcequota-controller; refusing what exceeds a quota is the API server's part."""
+    """The resourcequota-controller of kube-controller-manager.
+
+    The API server refuses what exceeds a quota.
+    """
 
     name = "resourcequota-controller"
     queue_name = "resourcequota_primary"
@@ -62,7 +65,7 @@ class ResourceQuotaController(QueueController):
         for store in (self._quotas, self._pods, self._claims):
             store.add_index("namespace", _namespace)
         quotas.add_handler(self._enqueue, self._quota_updated)
-        # A pod's usage changes when it is created, resized, ends or is deleted, and if it changes its scope.
+        # The usage of a pod changes when it is created, resized, ended or deleted, or changes its scope.
         pods.add_handler(
             self._used,
             self._pod_updated,
@@ -119,7 +122,7 @@ class ResourceQuotaController(QueueController):
                 if selects_volume_claim(quota, claim):
                     used = add(used, volume_claim_usage(claim))
         if quota.spec.scopes or quota.spec.scope_selector is not None:
-            # Nothing else is in a scope.
+            # No other objects have scopes.
             return used
         if any(map(is_service_resource, quota.spec.hard)):
             for service in (await self._client.list(SERVICES, namespace)).items:
@@ -132,7 +135,7 @@ class ResourceQuotaController(QueueController):
         return used
 
     async def _count(self, name: str, namespace: str) -> int | None:
-        """How many objects there are, if ``name`` limits the number of some kind of them."""
+        """Return how many objects there are if ``name`` limits the number of objects of a kind; None if it does not."""
         if name in _LEGACY:
             resource = name
         elif name.startswith("count/"):

@@ -20,14 +20,14 @@ from msgspec.structs import replace
 from dra_controller.pods import OWNER_INDEX, controller_reference
 
 HASH = "controller-revision-hash"
-"""The pods' label that tells their revision: a DaemonSet's have the hash, a StatefulSet's the name."""
+"""The label of pods with their revision: the hash for a DaemonSet, the name for a StatefulSet."""
 
 Digest = Callable[[PodTemplateSpec, Any, int | None], str]
-"""The hash of a template, which comes also as the revision's data, after so many collisions."""
+"""Returns the hash of a template. Arguments: the template, the data of the revision, and the number of collisions."""
 
 
 class History:
-    """The revisions of the objects of one resource, with their hash in ``label``.
+    """The revisions of the objects of one resource. Their hash is in ``label``.
 
     ``store`` needs the index ``OWNER_INDEX``.
     """
@@ -48,20 +48,20 @@ class History:
         self._digest = digest
 
     def of(self, owner: Object) -> list[ControllerRevision]:
-        """The owner's revisions, oldest first."""
+        """Return the revisions of the owner, oldest first."""
         revisions = self._store.by_index(OWNER_INDEX, owner.metadata.uid)
         return sorted(revisions, key=lambda revision: (revision.revision, revision.metadata.name))
 
     def template(self, revision: ControllerRevision) -> PodTemplateSpec:
-        """The pod template that the revision records."""
+        """Return the pod template that the revision records."""
         data = {key: value for key, value in revision.data["spec"]["template"].items() if key != "$patch"}
         return msgspec.convert(data, PodTemplateSpec)
 
     async def current(
         self, owner: Object, template: PodTemplateSpec, collisions: int | None
     ) -> ControllerRevision:
-        """The revision for the present template, which is the newest; made or renumbered if need be."""
-        # As the API server gives it back: lists, no tuples.
+        """Return the newest revision, that of the present template. It is created or renumbered if necessary."""
+        # In the form that the API server returns: lists, no tuples.
         plain = msgspec.json.decode(msgspec.json.encode(template))
         data = {"spec": {"template": {**plain, "$patch": "replace"}}}
         known = self.of(owner)
@@ -95,7 +95,7 @@ class History:
             raise Retry(f"hash collision: {error}") from error
 
     async def truncate(self, owner: Object, used: Sequence[str], limit: int | None) -> None:
-        """Delete the oldest revisions that no pod has, but for ``limit`` of them (10 if None)."""
+        """Delete the oldest revisions that no pod has, except ``limit`` of them (10 if None)."""
         unused = [revision for revision in self.of(owner) if revision.metadata.name not in used]
         keep = 10 if limit is None else limit
         for revision in unused[: max(0, len(unused) - keep)]:

@@ -22,7 +22,7 @@ _DESCRIPTION = (
 
 
 class RootCACertificatePublisher(QueueController):
-    """kube-controller-manager's root-ca-certificate-publisher-controller."""
+    """The root-ca-certificate-publisher-controller of kube-controller-manager."""
 
     name = "root-ca-certificate-publisher-controller"
     queue_name = "root_ca_cert_publisher"

@@ -15,7 +15,7 @@ _NAME = "default"
 
 
 class ServiceAccountController(QueueController):
-    """kube-controller-manager's serviceaccount-controller."""
+    """The serviceaccount-controller of kube-controller-manager."""
 
     name = "serviceaccount-controller"
     queue_name = "serviceaccount"

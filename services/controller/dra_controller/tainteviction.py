@@ -1,4 +1,4 @@
-"""Deletes pods from nodes with NoExecute taints that they don't tolerate, or not for long enough.
+"""Deletes pods from nodes with NoExecute taints that they do not tolerate, or not for long enough.
 
 Mirrors pkg/controller/tainteviction/taint_eviction.go.
 """
@@ -24,7 +24,7 @@ _log = logger(__name__)
 
 
 class TaintEvictionController(QueueController):
-    """kube-controller-manager's taint-eviction-controller; its keys are pods."""
+    """The taint-eviction-controller of kube-controller-manager. Its keys are pods."""
 
     name = "taint-eviction-controller"
     queue_name = "noexec_taint_pod"
@@ -91,7 +91,7 @@ class TaintEvictionController(QueueController):
             since = self._since.get(uid)
             if since is None:
                 times = [parse_rfc3339(taint.time_added) for taint in taints if taint.time_added]
-                # The wait counts from the taint, so that a restart of the controller doesn't lengthen it.
+                # The wait counts from the taint, so that a restart of the controller does not lengthen it.
                 since = self._since[uid] = min(times) if times else now
             due = since + timedelta(seconds=left)
             left = (due - now).total_seconds()
@@ -129,10 +129,10 @@ def _evicting(node: Node) -> list[Taint]:
 
 
 def tolerated_for(pod: Pod, taints: list[Taint]) -> float | None:
-    """Seconds for which the pod tolerates all taints; None without limit."""
+    """Return for how many seconds the pod tolerates all taints; None without limit."""
     shortest: float | None = None
     for taint in taints:
-        # The first that covers the taint counts alone, as upstream.
+        # As upstream, only the first toleration that covers the taint counts.
         covering = next((entry for entry in pod.spec.tolerations if tolerates(entry, taint)), None)
         if covering is None:
             return 0.0

@@ -1,4 +1,4 @@
-"""Annotates nodes with the time for which kubelets may cache config maps and secrets: the more nodes, the longer.
+"""Annotates nodes with the time for which kubelets may cache config maps and secrets: more nodes, longer time.
 
 Mirrors pkg/controller/ttl/ttl_controller.go.
 """
@@ -10,12 +10,13 @@ from dra_shared.client.errors import NotFound
 from dra_controller.framework import Context, QueueController
 
 ANNOTATION = "node.alpha.kubernetes.io/ttl"
-# Seconds, and the numbers of nodes from and up to which they hold; those overlap, so that they don't change to and fro.
+# Seconds, and the least and greatest number of nodes for each. The ranges overlap, so that the value does
+# not alternate.
 _STEPS = ((0, 0, 100), (15, 90, 500), (30, 450, 1000), (60, 900, 2000), (300, 1800, 1 << 31))
 
 
 class TTLController(QueueController):
-    """kube-controller-manager's ttl-controller."""
+    """The ttl-controller of kube-controller-manager."""
 
     name = "ttl-controller"
     queue_name = "ttlcontroller"
@@ -32,7 +33,7 @@ class TTLController(QueueController):
         self.queue.add(node.metadata.name)
 
     def _count(self) -> None:
-        """Each node gets the new value with its next update, which its kubelet causes by reporting."""
+        """Update the value for the number of nodes. A node gets it when its kubelet reports the next time."""
         number = len(self._nodes)
         while number > _STEPS[self._step][2]:
             self._step += 1

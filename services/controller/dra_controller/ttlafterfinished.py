@@ -19,7 +19,7 @@ _log = logger(__name__)
 
 
 class TTLAfterFinishedController(QueueController):
-    """kube-controller-manager's ttl-after-finished-controller."""
+    """The ttl-after-finished-controller of kube-controller-manager."""
 
     name = "ttl-after-finished-controller"
     queue_name = "ttl_jobs_to_delete"
@@ -41,7 +41,7 @@ class TTLAfterFinishedController(QueueController):
             self.queue.add(job.key)
 
     def _left(self, job: Job) -> float | None:
-        """Seconds until the Job is to go; None if it never is, or hasn't finished."""
+        """Return the seconds until the Job must go; None if it never must, or has not finished."""
         if job.spec.ttl_seconds_after_finished is None or not is_finished(job):
             return None
         for entry in job.status.conditions:

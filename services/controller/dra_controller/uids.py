@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 
 class RecentUids:
-    """The uids added most recently; the oldest is forgotten when there are more than ``limit``."""
+    """The uids that were added last. The oldest is forgotten when there are more than ``limit``."""
 
     def __init__(self, limit: int = 500) -> None:
         self._limit = limit

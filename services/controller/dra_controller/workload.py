@@ -1,4 +1,4 @@
-"""The base of the controllers that create pods: which objects an event concerns, creation and deletion of pods.
+"""The base of the controllers that create pods: the owners that an event affects, creation and deletion of pods.
 
 Mirrors pkg/controller/controller_utils.go.
 """
@@ -23,7 +23,7 @@ from dra_controller.ownership import Ownership
 from dra_controller.pods import ORPHAN_INDEX, OWNER_INDEX, orphan_index, owner_index
 
 TERMINATING = "NamespaceTerminating"
-"""The cause of a refusal that is no news to anybody: the namespace is going away."""
+"""The cause of a refusal that needs no report: the namespace is being deleted."""
 
 _BURST = 500
 
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class WorkloadController(QueueController):
-    """A controller of pods by an ``owner`` resource whose objects have ``spec.selector``."""
+    """A controller of pods for an ``owner`` resource whose objects have ``spec.selector``."""
 
     owner: Resource[Any]
     event_source: ClassVar[str | None] = None
-    """The component that events name; without one, the controller's name."""
+    """The component that events name; by default the name of the controller."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -94,7 +94,7 @@ class WorkloadController(QueueController):
                     self.enqueue(candidate)
 
     def settled(self, owner: Object) -> bool:
-        """Whether everything that was done for ``owner`` has come back; if not, its key comes again in time."""
+        """Return True if the informer shows all that was done for ``owner``. If not, queue its key for later."""
         uid = owner.metadata.uid
         if self.expectations.satisfied(uid):
             return True
@@ -102,7 +102,7 @@ class WorkloadController(QueueController):
         return False
 
     async def create_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
-        """Create pods, few at first and more as it works; the first failure ends it.
+        """Create pods, few at first and more while it works. The first failure ends it.
 
         Raises:
             ApiError: a pod could not be created.
@@ -126,7 +126,7 @@ class WorkloadController(QueueController):
         await slow_start([_bind(create, pod) for pod in pods[:_BURST]])
 
     async def _find_lost(self, owner: Object) -> None:
-        """Expect the pods that were made although the answer got lost."""
+        """Expect the pods that were created although the answer got lost."""
         try:
             pods = await self._client.list(PODS, owner.metadata.namespace)
         except (ApiError, httpx.HTTPError, OSError, TimeoutError):
@@ -137,11 +137,11 @@ class WorkloadController(QueueController):
                 self.expectations.created(owner.metadata.uid, pod)
 
     def deletion_text(self, owner: Object, pod: Pod) -> str:
-        """What the event says of a deleted pod."""
+        """Return the text of the event for a deleted pod."""
         return f"Deleted pod: {pod.metadata.name}"
 
     async def delete_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
-        """Delete pods, all at once; one that is gone already is no failure."""
+        """Delete pods, all at once. A pod that is gone already is not a failure."""
 
         async def delete(pod: Pod) -> None:
             involved = reference(self.owner, owner)
@@ -167,13 +167,13 @@ class WorkloadController(QueueController):
 
 
 def index_by_owner(informer: Informer[Any]) -> None:
-    """Give the informer's store the indexes by owner, unless another controller did."""
+    """Give the store of the informer the indexes by owner, unless another controller did."""
     informer.store.add_index(OWNER_INDEX, owner_index)
     informer.store.add_index(ORPHAN_INDEX, orphan_index)
 
 
 async def slow_start(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Make the calls in batches of 1, 2, 4 and so on; after a batch with a failure no other follows.
+    """Make the calls in batches of 1, 2, 4 and so on. After a batch with a failure no other follows.
 
     Raises:
         Exception: the first failure.

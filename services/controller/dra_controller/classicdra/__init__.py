@@ -1,4 +1,4 @@
-"""Keeps objects of today behind those of classic DRA, and brings their status back in the old form."""
+"""Creates current objects for those of classic DRA, and translates their status back to the old form."""
 
 from dra_controller.classicdra.controller import ClassicDRAController
 

@@ -1,4 +1,4 @@
-"""The objects of today behind classic ones: made, made again where they would be others, and removed."""
+"""The current objects for classic ones: created, replaced if they would differ, and removed."""
 
 import hashlib
 from typing import Any, TypeVar
@@ -17,16 +17,16 @@ from dra_shared.log import logger
 T = TypeVar("T", bound=Object)
 
 ORIGIN = "classic.resource.k8s.io/uid"
-"""The annotation with the uid of the classic object that one of today is for."""
+"""The annotation of a current object with the uid of its classic object."""
 TEMPLATE = "classic.resource.k8s.io/template"
-"""The annotation of claims that come from a classic template, with its name."""
+"""The annotation of claims that come from a classic template: the name of the template."""
 _SPEC = "classic.resource.k8s.io/spec"
 
 _log = logger(__name__)
 
 
 class Backing:
-    """The objects of one resource of today."""
+    """The current objects of one resource."""
 
     def __init__(self, client: Client, resource: Resource[T], store: Store[T]) -> None:
         self._client = client
@@ -34,16 +34,16 @@ class Backing:
         self._store = store
 
     def get(self, key: str) -> Any:
-        """The object behind a classic one, None where there is none or where it is somebody's own."""
+        """Return the current object for a classic one; None if there is none or it is not of this controller."""
         found = self._store.get(key)
         return found if found is not None and ORIGIN in found.metadata.annotations else None
 
     def keys(self) -> list[str]:
-        """The keys of all that are behind classic objects."""
+        """Return the keys of all current objects that exist for classic ones."""
         return [obj.key for obj in self._store.list() if ORIGIN in obj.metadata.annotations]
 
     async def ensure(self, origin: Object, wanted: dict[str, Any]) -> bool:
-        """Have ``wanted`` there for a classic object; false where an object of its name is not for that.
+        """Make sure that ``wanted`` exists for a classic object. Return False if its name is taken by another object.
 
         Raises:
             Retry: the object in the way goes soon.
@@ -75,7 +75,7 @@ class Backing:
         _log.info("made object of today", kind=self._resource.kind, object=origin.key)
 
     async def remove(self, existing: Object) -> None:
-        """Delete an object that is behind none, or behind another."""
+        """Delete a current object that no classic object needs, or that belongs to another one."""
         meta = existing.metadata
         try:
             await self._client.delete(self._resource, meta.name, meta.namespace or None, uid=meta.uid)
@@ -85,5 +85,5 @@ class Backing:
 
 
 def _in_use(obj: Object) -> bool:
-    """Whether an object can't be made again: a claim that has devices."""
+    """Return True if an object cannot be replaced: a claim that has devices."""
     return isinstance(obj, ResourceClaim) and obj.status.allocation is not None

@@ -1,7 +1,7 @@
-"""PodSchedulingContexts: which nodes a pod could go to, and which it goes to.
+"""PodSchedulingContexts: the nodes that a pod could go to, and the node that it goes to.
 
-kube-scheduler wrote their spec until Kubernetes 1.31, and drivers' controllers their status
-(`k8s.io/api/resource/v1alpha2`). Here both follow from what the scheduler of today decided.
+kube-scheduler wrote their spec until Kubernetes 1.31, and the controllers of drivers their status
+(`k8s.io/api/resource/v1alpha2`). Here both follow from what the current scheduler decided.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -47,11 +47,11 @@ class Contexts:
         self._pods.add_index(_BY_CLAIM, claim_keys)
 
     def pods_of(self, claim: str) -> list[str]:
-        """The keys of the pods that name the claim with that key."""
+        """Return the keys of the pods that use the claim with that key."""
         return [pod.key for pod in self._pods.by_index(_BY_CLAIM, claim)]
 
     async def sync(self, key: str) -> None:
-        """Bring the context of a pod up to date; without the pod it goes."""
+        """Bring the context of a pod up to date. Without the pod the context is deleted."""
         pod, existing = self._pods.get(key), self._contexts.get(key)
         if pod is None:
             if existing is not None:
@@ -76,7 +76,7 @@ class Contexts:
             await write_status(self._client, CONTEXTS, existing, wanted["status"])
 
     def _wanted(self, pod: Pod) -> JsonObject | None:
-        """What the pod's context says; None for a pod without classic claims."""
+        """Return the context of the pod; None for a pod without classic claims."""
         entries: dict[str, bool] = {}
         drivers: set[str] = set()
         chosen = ""
@@ -90,7 +90,7 @@ class Contexts:
         return context_of(pod, entries, drivers, self._nodes.list(), self._slices.list(), chosen)
 
     def _claims_of(self, pod: Pod) -> Iterable[tuple[str, ResourceClaim]]:
-        """The pod's claims that are behind classic ones, with the name that the pod has for each."""
+        """Yield the claims of the pod that exist for classic ones, each with its name in the pod."""
         for entry in pod.spec.resource_claims:
             key = _claim_key(pod, entry)
             if key is None:
@@ -100,7 +100,7 @@ class Contexts:
                 yield entry.name, claim
 
     def _driver_of(self, claim: ResourceClaim) -> str:
-        """The driver whose devices a claim gets, by its class."""
+        """Return the driver from which a claim gets its devices, by its class."""
         shown = self._classic.get(claim.key)
         name = shown.spec.get("resourceClassName", "") if shown is not None else ""
         parts = class_called(name, World(self._finder.find, self._finder.generated))
@@ -108,7 +108,7 @@ class Contexts:
 
 
 def _claim_key(pod: Pod, entry: PodResourceClaim) -> str | None:
-    """The key of the claim that an entry stands for; None while it stands for none."""
+    """Return the key of the claim for an entry; None if there is no claim yet."""
     try:
         name, _ = claim_name(pod, entry)
     except ClaimReferenceError:
@@ -117,7 +117,7 @@ def _claim_key(pod: Pod, entry: PodResourceClaim) -> str | None:
 
 
 async def write_status(client: Client, kind: Resource[Any], obj: Object, status: JsonObject) -> None:
-    """Write an object's status, unless another has its name by now."""
+    """Write the status of an object, unless another object has its name by now."""
     meta = obj.metadata
     body = {"metadata": {"uid": meta.uid}, "status": status}
     await _ignoring_absence(
@@ -129,7 +129,7 @@ async def _ignoring_absence(write: Awaitable[Any]) -> None:
     try:
         await write
     except (AlreadyExists, Conflict, NotFound):
-        # What is there now is known soon, and looked at again then.
+        # The informer will report the change, and the object is reconciled again then.
         return
 
 
@@ -148,9 +148,10 @@ def context_of(
     slices: Iterable[ResourceSlice],
     chosen: str,
 ) -> JsonObject:
-    """The spec and status of a pod's context.
+    """Return the spec and status of a pod's context.
 
-    ``claims`` has the pod's entries by name and whether each is allocated; ``chosen`` is the node of an allocation.
+    ``claims`` has the entries of the pod by name, each with whether it is allocated. ``chosen`` is the node
+    of an allocation.
     """
     selected = pod.spec.node_name or chosen
     potential = _potential(pod, set(drivers), list(nodes), list(slices))
@@ -168,7 +169,7 @@ def context_of(
 
 
 def _potential(pod: Pod, drivers: set[str], nodes: list[Node], slices: list[ResourceSlice]) -> list[str]:
-    """The nodes that the pod selects and whose taints it tolerates, and that have devices of the drivers."""
+    """Return the nodes that the pod selects and tolerates and that have devices of the drivers."""
     offered = [one.spec for one in slices if one.spec.driver in drivers]
     return sorted(
         node.metadata.name
@@ -180,7 +181,7 @@ def _potential(pod: Pod, drivers: set[str], nodes: list[Node], slices: list[Reso
 
 
 def _tolerated(pod: Pod, node: Node) -> bool:
-    """Whether the pod may be put on the node; a cordoned one has a taint, or is about to get it."""
+    """Return True if the pod tolerates the node. A cordoned node has a taint, or is about to get it."""
     taints = [taint for taint in node.spec.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
     if node.spec.unschedulable:
         taints.append(_CORDONED)
@@ -188,7 +189,7 @@ def _tolerated(pod: Pod, node: Node) -> bool:
 
 
 def _reaches(spec: ResourceSliceSpec, node: Node) -> bool:
-    """Whether devices of the slice can be used on the node; where each has nodes of its own, one of them."""
+    """Return True if devices of the slice can be used on the node. One is enough if each has nodes of its own."""
     places = spec.devices if spec.per_device_node_selection else (spec,)
     return any(
         place.all_nodes

@@ -1,8 +1,9 @@
-"""Waits for an API server that serves classic DRA, and translates then.
+"""Wait for an API server that serves classic DRA, and translate then.
 
-Upstream has no such controller: a driver's own controller allocated classic claims there
-(`k8s.io/dynamic-resource-allocation/controller` of Kubernetes 1.26 to 1.31), and kube-scheduler negotiated with it by
-PodSchedulingContexts. Here the scheduler of today allocates the claims that this controller makes.
+Upstream has no such controller: there the controller of a driver allocated classic claims
+(`k8s.io/dynamic-resource-allocation/controller` of Kubernetes 1.26 to 1.31), and kube-scheduler negotiated
+with it by PodSchedulingContexts. Here the current scheduler allocates the claims that this controller
+creates.
 """
 
 import httpx
@@ -20,7 +21,7 @@ _log = logger(__name__)
 
 
 class ClassicDRAController(QueueController):
-    """The translating controller. Where classic DRA is not served it asks now and then, and loads nothing else."""
+    """The translating controller. While classic DRA is not served it only asks for it from time to time."""
 
     name = "classic-dra-controller"
     queue_name = "classic_dra"
@@ -48,5 +49,5 @@ class ClassicDRAController(QueueController):
             await self._clock.sleep(delay)
 
     async def reconcile(self, key: str) -> None:
-        """The translator works on the keys."""
+        """Not used: the translator reconciles the keys."""
         raise NotImplementedError

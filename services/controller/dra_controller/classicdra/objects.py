@@ -1,4 +1,4 @@
-"""Classic objects as the controller reads them, and how they refer to each other."""
+"""Classic objects as the controller reads them, and the references between them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from msgspec import field
 
 
 class ClassicObject(Object):
-    """Any classic object: its fields of every kind, as they are in JSON."""
+    """Any classic object, with the fields of all kinds as they are in JSON."""
 
     spec: JsonObject = field(default_factory=dict)
     status: JsonObject = field(default_factory=dict)
@@ -65,13 +65,13 @@ VENDOR_CLASSES: tuple[Kind, ...] = tuple(
 
 
 def as_json(kind: Resource[Any], obj: Object) -> JsonObject:
-    """An object as it is in JSON."""
+    """Return an object in its JSON form."""
     found: JsonObject = msgspec.to_builtins(obj)
     return {**found, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
 class Finder:
-    """Finds the objects that others name, in informers' stores."""
+    """Finds the objects that others name, in the stores of informers."""
 
     def __init__(self, informers: InformerFactory) -> None:
         every: tuple[Resource[Any], ...] = (CLASSES, *PARAMETERS, *VENDOR_CLASSES, CONFIG_MAPS)
@@ -81,7 +81,7 @@ class Finder:
         self._in_tree = [(kind, informers.informer(kind).store) for kind in _IN_TREE]
 
     def find(self, group: str, kind: str, namespace: str, name: str) -> JsonObject | None:
-        """The object of a group, kind, namespace and name."""
+        """Return the object of a group, kind, namespace and name; None if there is none."""
         resource, store = self._stores.get((group, kind), (None, None))
         if resource is None or store is None:
             return None
@@ -89,7 +89,7 @@ class Finder:
         return None if obj is None else as_json(resource, obj)
 
     def generated(self, group: str, kind: str, namespace: str, name: str) -> JsonObject | None:
-        """The in-tree parameters that were generated from those of a driver."""
+        """Return the in-tree parameters that were generated from those of a driver; None if there are none."""
         wanted = (group, kind, name)
         for resource, store in self._in_tree:
             for obj in store.list():

@@ -1,4 +1,4 @@
-"""The work of the controller: from classic objects to those of today, and their status back."""
+"""The translation itself: from classic objects to current ones, and their status back."""
 
 import asyncio
 import contextlib
@@ -108,18 +108,18 @@ class Translator:
         self._add_pods_of(claim)
 
     def _add_pods_of(self, claim: Object) -> None:
-        """A pod may be known before its claim."""
+        """Queue the pods of a claim, because a pod may be known before its claim."""
         for pod in self._contexts.pods_of(claim.key):
             self.queue.add(f"{_POD} {pod}")
 
     def _nodes_changed(self) -> None:
-        """Nodes, their devices or a class's driver changed: look at the pods that have no node yet."""
+        """Queue the pods without a node, because nodes, devices or the driver of a class changed."""
         for shown in self._informers.informer(CONTEXTS).store.list():
             if not shown.spec.get("selectedNode"):
                 self.queue.add(f"{_POD} {shown.key}")
 
     def _all(self) -> None:
-        """Parameters or a class changed: look at all that may name it."""
+        """Queue all objects that may refer to parameters or a class that changed."""
         for prefix, kind in self._kinds.items():
             for obj in self._informers.informer(kind).store.list():
                 self.queue.add(f"{prefix} {obj.key}")
@@ -136,7 +136,7 @@ class Translator:
             await run_workers(self.queue, self.reconcile, workers=1, name="classic-dra-controller")
 
     async def reconcile(self, key: str) -> None:
-        """Bring what is behind an object, and its status, up to date."""
+        """Bring the current object of a classic one up to date, and the classic status with it."""
         prefix, _, name = key.partition(" ")
         if prefix == _POD:
             await self._contexts.sync(name)
@@ -162,7 +162,7 @@ class Translator:
         world = World(self._finder.find, self._finder.generated)
         made = convert_object(as_json(kind, origin), world, Notes(""))
         if world.missing and self._is_new(origin) and backing.get(origin.key) is None:
-            # Manifests often have the parameters after what names them.
+            # Manifests often list the parameters after the objects that refer to them.
             self.queue.add_after(key, _GRACE.total_seconds())
             return
         fresh = backing.get(origin.key) is None
@@ -185,7 +185,7 @@ class Translator:
         return created is not None and self._clock.now() - parse_rfc3339(created) < _GRACE
 
     async def _cleared(self, prefix: str, name: str) -> None:
-        """The classic object is gone: so goes what was behind it, or a claim from a template gets one."""
+        """Remove the current object of a classic one that is gone. A claim from a template gets a new classic one."""
         today = self._backings[prefix].get(name)
         if today is not None:
             others = (other for other in self._kinds if other != prefix)
@@ -199,7 +199,7 @@ class Translator:
             await self._show(claim)
 
     async def _is_gone(self, prefix: str, key: str) -> bool:
-        """Whether the API server, too, has no such classic object, or is about to: an informer may be behind."""
+        """Return True if the API server has no such classic object either, or deletes it. An informer may be behind."""
         namespace, _, name = key.rpartition("/")
         try:
             live = await self._client.get(self._kinds[prefix], name, namespace or None)
@@ -208,13 +208,13 @@ class Translator:
         return live.metadata.deletion_timestamp is not None
 
     def _is_origin(self, prefix: str, name: str, today: Object) -> bool:
-        """Whether another kind's object of that name is what ``today`` is for: classes come from several."""
+        """Return True if ``today`` belongs to an object of this other kind. Only classes come from several kinds."""
         if self._backings[prefix] is not self._backings[CLASSES.group_resource]:
             return False
         return self._informers.informer(self._kinds[prefix]).store.get(name) is not None
 
     async def _show(self, claim: ResourceClaim) -> None:
-        """Make the classic claim for one that a pod got from a classic template."""
+        """Create the classic claim for a claim that a pod got from a classic template."""
         meta = claim.metadata
         template = self._informers.informer(TEMPLATES).store.get(
             f"{meta.namespace}/{meta.annotations[TEMPLATE]}"
@@ -236,7 +236,7 @@ class Translator:
             return
 
     async def _sync_shown(self, shown: ClassicObject) -> None:
-        """Bring the status of a claim from a template back; without the claim its classic form goes."""
+        """Copy the status of a claim from a template to its classic form. Without the claim delete the classic form."""
         claim = self._claims.store.get(shown.key)
         if claim is not None and TEMPLATE in claim.metadata.annotations:
             await self._bring_back(shown, claim)
@@ -249,7 +249,7 @@ class Translator:
             await self._client.delete(kind, meta.name, meta.namespace or None, uid=meta.uid)
 
     async def _is_going(self, namespace: str) -> bool:
-        """Whether a namespace goes or is gone: its controller knows one kind of a name, which is today's."""
+        """Return True if a namespace is being deleted or is gone. Its controller deletes current objects only."""
         known = self._namespaces.store.get(namespace)
         if known is None:
             try:
@@ -276,6 +276,6 @@ class Translator:
 
 
 def _mark_immediate(spec: dict[str, Any], meta: dict[str, Any]) -> None:
-    """Have the scheduler allocate a claim at once whose classic form wants that."""
+    """Ask the scheduler to allocate a claim at once if its classic form says so."""
     if spec.get("allocationMode") == "Immediate":
         meta["annotations"] = {**meta.get("annotations", {}), IMMEDIATE_ANNOTATION: "Immediate"}

@@ -26,7 +26,7 @@ from dra_controller.pods import OWNER_INDEX, controller_reference
 from dra_controller.workload import index_by_owner
 
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-# A moment after the time that is due, so that clocks which differ a little agree that it is.
+# A moment after the time that is due, so that it is also due on a clock that differs a little.
 _SLACK_SECONDS = 0.1
 _MANY = 100
 _FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"
@@ -34,7 +34,7 @@ _MISSED = "too many missed start times. Set or decrease .spec.startingDeadlineSe
 
 
 class CronJobController(QueueController):
-    """kube-controller-manager's cronjob-controller."""
+    """The cronjob-controller of kube-controller-manager."""
 
     name = "cronjob-controller"
     queue_name = "cronjob"
@@ -76,13 +76,13 @@ class CronJobController(QueueController):
         await self._write(cron_job, status)
 
     async def _follow(self, cron_job: CronJob, jobs: Sequence[Job], gone: set[str]) -> CronJobStatus:
-        """The status with those Jobs as active that are, and the time of the last success; ``gone`` are deleted."""
+        """Return the status with the active Jobs and the time of the last success. ``gone`` were deleted."""
         left = tuple(entry for entry in cron_job.status.active if entry.uid not in gone)
         status = replace(cron_job.status, active=left)
         listed = {entry.uid for entry in status.active}
         known = {job.metadata.uid: job for job in jobs}
         if any(uid not in listed and not is_finished(job) for uid, job in known.items()):
-            # The Jobs' informer may be ahead of the CronJobs'.
+            # The informer of Jobs may be ahead of that of CronJobs.
             listed |= await self._active(cron_job)
         success = status.last_successful_time
         for job in jobs:
@@ -104,7 +104,7 @@ class CronJobController(QueueController):
                 if not is_finished(known[entry.uid]):
                     active.append(entry)
                 continue
-            # The informer may not know the Job yet.
+            # The informer may not have the Job yet.
             try:
                 job = await self._client.get(JOBS, entry.name, cron_job.metadata.namespace)
                 missing = job.metadata.uid != entry.uid
@@ -117,12 +117,12 @@ class CronJobController(QueueController):
         return replace(status, active=tuple(active), last_successful_time=success)
 
     async def _active(self, cron_job: CronJob) -> set[str]:
-        """The uids of the Jobs that the API server knows as active."""
+        """Return the uids of the Jobs that are active according to the API server."""
         live = await self._client.get(CRON_JOBS, cron_job.metadata.name, cron_job.metadata.namespace)
         return {entry.uid for entry in live.status.active}
 
     async def _clean_up(self, cron_job: CronJob, jobs: Sequence[Job]) -> set[str]:
-        """Delete the oldest Jobs that are done, beyond as many as are to be kept; the uids of these."""
+        """Delete the oldest finished Jobs beyond the limits of the history. Return their uids."""
         gone: set[str] = set()
         for kind, limit in (
             ("Complete", cron_job.spec.successful_jobs_history_limit),
@@ -138,7 +138,7 @@ class CronJobController(QueueController):
         return gone
 
     async def _start(self, cron_job: CronJob, status: CronJobStatus) -> CronJobStatus:
-        """Start what is due; comes back when the next is."""
+        """Start the Job that is due, and queue the CronJob for the next one."""
         now = self._clock.now()
         try:
             zone: tzinfo = ZoneInfo(cron_job.spec.time_zone) if cron_job.spec.time_zone else UTC
@@ -161,7 +161,7 @@ class CronJobController(QueueController):
         return status
 
     def _due(self, cron_job: CronJob, schedule: Schedule, zone: tzinfo, now: datetime) -> datetime | None:
-        """The last time until now that the schedule names, if it is after the last time a Job was made."""
+        """Return the last scheduled time until now, if it is after the last time a Job was created."""
         since = parse_rfc3339(
             cron_job.status.last_schedule_time or cron_job.metadata.creation_timestamp or rfc3339(now)
         )
@@ -214,7 +214,7 @@ class CronJobController(QueueController):
             self._skew.observe((now - due).total_seconds())
             self._say(cron_job, "SuccessfulCreate", f"Created job {name}")
         except AlreadyExists:
-            # Made by a controller that had no time to write it down; or somebody else's.
+            # A controller created it and had no time to write that down; or it belongs to somebody else.
             made = await self._client.get(JOBS, name, cron_job.metadata.namespace)
             owner = controller_of(made)
             if owner is None or owner.uid != cron_job.metadata.uid:
@@ -248,7 +248,7 @@ class CronJobController(QueueController):
 
 
 def _last(schedule: Schedule, zone: tzinfo, first: datetime, now: datetime, step: timedelta) -> datetime:
-    """The last scheduled time until ``now``. The search steps back by ever longer spans, and ends at ``first``."""
+    """Return the last scheduled time until ``now``. The search steps back ever further, and ends at ``first``."""
     while True:
         found = first if now - step <= first else schedule.after(now - step, zone)
         if found is not None and found <= now:

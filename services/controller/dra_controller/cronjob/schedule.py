@@ -1,4 +1,4 @@
-"""When a cron schedule is due. Pure.
+"""Cron schedules: the next time that is due. Pure.
 
 Mirrors the standard parser of github.com/robfig/cron (parser.go and spec.go): five fields, a word such as ``@daily``,
 or ``@every`` with a duration. A day is due if both day fields allow it; if neither is ``*``, one of them is enough.
@@ -27,7 +27,7 @@ _RANGES: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (1, 12, _MONTHS),
     (0, 6, _DAYS),
 )
-# As upstream: a schedule that isn't due for so long never is.
+# As upstream: a schedule that is not due within this time never is.
 _YEARS = 5
 
 
@@ -37,11 +37,11 @@ class Schedule:
 
     fields: tuple[frozenset[int], ...] = ()
     any_day: bool = False
-    """Whether a day field is ``*``, so that the other alone decides."""
+    """True if a day field is ``*``, so that only the other one decides."""
     every: timedelta | None = None
 
     def after(self, moment: datetime, zone: tzinfo = UTC) -> datetime | None:
-        """The first time after ``moment``, in UTC; None if there is none within five years."""
+        """Return the first time after ``moment``, in UTC; None if there is none within five years."""
         if self.every is not None:
             return (moment + self.every).replace(microsecond=0)
         minutes, hours, _, months, _ = self.fields
@@ -59,7 +59,7 @@ class Schedule:
                 local += timedelta(minutes=1)
             else:
                 found = local.replace(tzinfo=zone).astimezone(UTC)
-                # In the hour that the clocks skip there is no such time of day.
+                # In the hour that is skipped in spring there is no such time of day.
                 if found.astimezone(zone).replace(tzinfo=None) == local and found > moment:
                     return found
                 local += timedelta(minutes=1)
@@ -72,7 +72,7 @@ class Schedule:
 
 
 def parse(text: str) -> Schedule:
-    """The schedule that ``text`` describes.
+    """Parse a schedule.
 
     Raises:
         ValueError: it describes none.

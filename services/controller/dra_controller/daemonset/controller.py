@@ -23,13 +23,13 @@ from dra_controller.revisions import HASH, History
 from dra_controller.workload import WorkloadController, index_by_owner
 
 _ENDED = frozenset({"Failed", "Succeeded"})
-# Where a kubelet rejects the pod each time, it is not made again at once (failedPodsBackoff).
+# If a kubelet rejects the pod each time, it is not created again at once (failedPodsBackoff).
 _FIRST_DELAY, _LONGEST_DELAY = 1.0, 900.0
 
 
 @dataclass
 class _Plan:
-    """The pods by node, and what follows from the nodes."""
+    """The pods by node, and what to do on each node."""
 
     pods: dict[str, list[Pod]] = field(default_factory=dict)
     wanted: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ class _Plan:
 
 
 class DaemonSetController(WorkloadController):
-    """kube-controller-manager's daemonset-controller."""
+    """The daemonset-controller of kube-controller-manager."""
 
     name = "daemonset-controller"
     queue_name = "daemonset"
@@ -83,7 +83,7 @@ class DaemonSetController(WorkloadController):
             return
         revision = await self._history.current(daemon_set, spec.template, daemon_set.status.collision_count)
         digest = revision.metadata.labels[HASH]
-        # Before the pods are looked at: they show then what was awaited.
+        # Before the pods are read: what was awaited is then among them.
         settled = self.settled(daemon_set)
         owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
         plan = self._plan(daemon_set, owned)
@@ -118,14 +118,16 @@ class DaemonSetController(WorkloadController):
             running = [pod for pod in alive if pod.status.phase not in _ENDED]
             if run and not here:
                 plan.create.append(name)
-            # One a node: the oldest stays, unless a newer one takes its place in an update with surge.
+            # One pod for each node: the oldest stays, unless a newer one takes its place in an update with
+            # surge.
             running.sort(
                 key=lambda pod: (not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.key)
             )
             same = {pod.metadata.labels.get(HASH) for pod in running}
             if len(running) > 1 and not (_surge(daemon_set) and len(same) > 1):
                 plan.delete += running[1:]
-        # Only those without a node: the others go by the pod garbage collector, which asks the API server.
+        # Only pods without a node: the pod garbage collector deletes the others after it has asked the API
+        # server.
         plan.delete += [
             pod
             for name, pods in plan.pods.items()
@@ -151,7 +153,7 @@ class DaemonSetController(WorkloadController):
             await self._update(daemon_set, plan, digest)
 
     def _may_go(self, daemon_set: DaemonSet, node: str) -> bool:
-        """Whether a pod that failed on the node is deleted now; if not, the DaemonSet comes again when it may be."""
+        """Return True if a pod that failed on the node may be deleted now. If not, queue the DaemonSet for later."""
         now = self._clock.monotonic()
         key = f"{daemon_set.metadata.uid}/{daemon_set.status.observed_generation or 0}/{node}"
         self._backoff.collect(now)

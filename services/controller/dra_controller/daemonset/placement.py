@@ -1,4 +1,4 @@
-"""Which nodes a DaemonSet's pods belong to, and how a pod is tied to its node. Pure.
+"""The nodes on which a DaemonSet's pods run, and the affinity that ties a pod to its node. Pure.
 
 Mirrors pkg/controller/daemon/util/daemonset_util.go, and ``NodeShouldRunDaemonPod`` in daemon_controller.go.
 """
@@ -9,7 +9,7 @@ from dra_shared.nodeselector import required_affinity_matches
 from dra_shared.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 from msgspec.structs import replace
 
-# pkg/controller/daemon/util: daemons stay when their node is in trouble.
+# pkg/controller/daemon/util: daemons stay when their node has problems.
 _TOLERATIONS = (
     ("node.kubernetes.io/not-ready", NO_EXECUTE),
     ("node.kubernetes.io/unreachable", NO_EXECUTE),
@@ -22,7 +22,7 @@ _NETWORK = ("node.kubernetes.io/network-unavailable", NO_SCHEDULE)
 
 
 def with_tolerations(spec: PodSpec) -> PodSpec:
-    """The spec with the tolerations that every daemon pod has."""
+    """Return the spec with the tolerations that every daemon pod has."""
     wanted = (*_TOLERATIONS, _NETWORK) if spec.host_network else _TOLERATIONS
     added = [
         Toleration(key=key, operator="Exists", effect=effect)
@@ -33,7 +33,7 @@ def with_tolerations(spec: PodSpec) -> PodSpec:
 
 
 def tied(spec: PodSpec, node: str) -> PodSpec:
-    """The spec with an affinity that only ``node`` satisfies, for the scheduler to act on."""
+    """Return the spec with an affinity that only ``node`` satisfies, so that the scheduler puts the pod there."""
     requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
     affinity = spec.affinity or Affinity()
     nodes = affinity.node_affinity or NodeAffinity()
@@ -49,7 +49,7 @@ def tied(spec: PodSpec, node: str) -> PodSpec:
 
 
 def node_of(pod: Pod) -> str:
-    """The node that a pod of a DaemonSet is on, or is meant for."""
+    """Return the node on which a pod of a DaemonSet is, or for which it is meant."""
     if pod.spec.node_name or pod.spec.affinity is None or pod.spec.affinity.node_affinity is None:
         return pod.spec.node_name
     required = pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
@@ -61,7 +61,7 @@ def node_of(pod: Pod) -> str:
 
 
 def should_run(spec: PodSpec, node: Node) -> tuple[bool, bool]:
-    """Whether a new pod of the DaemonSet may be put on the node, and whether one that is there may stay."""
+    """Return whether a new pod of the DaemonSet may go to the node, and whether an existing one may stay."""
     if spec.node_name and spec.node_name != node.metadata.name:
         return False, False
     if not required_affinity_matches(spec, node):

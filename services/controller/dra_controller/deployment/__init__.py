@@ -1,4 +1,4 @@
-"""Rolls a Deployment's pods from one ReplicaSet to the next.
+"""Moves the pods of a Deployment from one ReplicaSet to the next.
 
 Mirrors pkg/controller/deployment.
 """

@@ -18,14 +18,14 @@ _NO_DEADLINE = 2**31 - 1
 
 
 def find(status: DeploymentStatus, kind: str) -> DeploymentCondition | None:
-    """The condition of that type."""
+    """Return the condition of that type; None if there is none."""
     return next((entry for entry in status.conditions if entry.type == kind), None)
 
 
 def with_condition(
     status: DeploymentStatus, now: datetime, kind: str, value: str, reason: str, message: str
 ) -> DeploymentStatus:
-    """``status`` with the condition set; unless it says the same already."""
+    """Return ``status`` with the condition set, unless it says the same already."""
     old = find(status, kind)
     if old is not None and (old.status, old.reason) == (value, reason):
         return status
@@ -43,14 +43,14 @@ def with_condition(
 
 
 def without_condition(status: DeploymentStatus, kind: str) -> DeploymentStatus:
-    """``status`` without the condition of that type."""
+    """Return ``status`` without the condition of that type."""
     return replace(status, conditions=tuple(c for c in status.conditions if c.type != kind))
 
 
 def counted(
     deployment: Deployment, everything: Sequence[ReplicaSet], newest: ReplicaSet | None
 ) -> DeploymentStatus:
-    """The numbers in the status, and whether enough pods are available."""
+    """Return the status with the numbers of replicas."""
     available = sum(rs.status.available_replicas or 0 for rs in everything)
     unavailable = max(0, sum(replicas_of(rs) for rs in everything) - available)
     return replace(
@@ -66,7 +66,7 @@ def counted(
 
 
 def with_availability(deployment: Deployment, status: DeploymentStatus, now: datetime) -> DeploymentStatus:
-    """``status`` with the Available condition."""
+    """Return ``status`` with the Available condition."""
     _, unavailable = limits(deployment)
     if (status.available_replicas or 0) >= replicas_of(deployment) - unavailable:
         text = "Deployment has minimum availability."
@@ -76,13 +76,13 @@ def with_availability(deployment: Deployment, status: DeploymentStatus, now: dat
 
 
 def has_deadline(deployment: Deployment) -> bool:
-    """Whether a roll-out that doesn't go on is ever given up."""
+    """Return True if a roll-out that makes no progress is given up at some time."""
     seconds = deployment.spec.progress_deadline_seconds
     return seconds is not None and seconds != _NO_DEADLINE
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all pods are new, and available."""
+    """Return True if all pods are of the new template and available."""
     wanted = replicas_of(deployment)
     return (
         (status.updated_replicas or 0) == wanted
@@ -93,7 +93,7 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
-    """Whether the roll-out came closer to its end."""
+    """Return True if the roll-out came closer to its end."""
     old_updated, new_updated = old.updated_replicas or 0, new.updated_replicas or 0
     return (
         new_updated > old_updated
@@ -104,7 +104,7 @@ def is_progressing(old: DeploymentStatus, new: DeploymentStatus) -> bool:
 
 
 def deadline_left(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
-    """Seconds until the roll-out has taken too long; None if it can't, or is complete."""
+    """Return the seconds until the roll-out has taken too long; None if that cannot happen or it is complete."""
     progress = find(status, PROGRESSING)
     if (
         progress is None
@@ -126,7 +126,7 @@ def with_progress(
     newest: ReplicaSet | None,
     now: datetime,
 ) -> DeploymentStatus:
-    """``status`` with the Progressing and ReplicaFailure conditions."""
+    """Return ``status`` with the Progressing and ReplicaFailure conditions."""
     if not has_deadline(deployment):
         status = without_condition(status, PROGRESSING)
     current = find(deployment.status, PROGRESSING)

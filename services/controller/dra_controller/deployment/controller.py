@@ -25,7 +25,7 @@ from dra_controller.workload import index_by_owner
 
 
 class DeploymentController(QueueController):
-    """kube-controller-manager's deployment-controller."""
+    """The deployment-controller of kube-controller-manager."""
 
     name = "deployment-controller"
     queue_name = "deployment"
@@ -66,7 +66,7 @@ class DeploymentController(QueueController):
                 self._enqueue(deployment)
 
     def _pod_deleted(self, pod: Pod) -> None:
-        # The strategy Recreate goes on when the last old pod is gone.
+        # The strategy Recreate continues when the last old pod is gone.
         owner = controller_of(pod)
         if owner is None or owner.kind != "ReplicaSet":
             return
@@ -127,7 +127,7 @@ class DeploymentController(QueueController):
     async def _revise(
         self, deployment: Deployment, owned: Sequence[ReplicaSet], *, create: bool
     ) -> tuple[Deployment, ReplicaSet | None, list[ReplicaSet]]:
-        """The newest ReplicaSet, made if need be, and all others; numbers are brought up to date."""
+        """Return the newest ReplicaSet, created if necessary, and all others. Their revision numbers are updated."""
         newest = revisions.newest_of(deployment, owned)
         old = [rs for rs in owned if newest is None or rs.metadata.uid != newest.metadata.uid]
         number = max((revisions.revision(rs) for rs in old), default=0) + 1
@@ -189,7 +189,7 @@ class DeploymentController(QueueController):
     async def _after_collision(
         self, deployment: Deployment, wanted: ReplicaSet, error: AlreadyExists
     ) -> ReplicaSet:
-        """Another ReplicaSet has the name: ours, made a moment ago, or one with another template."""
+        """Handle a name collision: the other ReplicaSet is ours, created a moment ago, or has another template."""
         live = await self._client.get(REPLICA_SETS, wanted.metadata.name, wanted.metadata.namespace)
         owner = controller_of(live)
         if (
@@ -198,7 +198,7 @@ class DeploymentController(QueueController):
             and revisions.newest_of(deployment, [live]) is not None
         ):
             return live
-        # Only when the server says that the Deployment is as we know it does the collision count.
+        # The collision counts only if the Deployment has not changed on the server.
         collisions = (deployment.status.collision_count or 0) + 1
         await self._put_status(deployment, replace(deployment.status, collision_count=collisions))
         raise Retry(f"hash collision: {error}") from error
@@ -208,7 +208,8 @@ class DeploymentController(QueueController):
             return deployment
         annotations = deployment.metadata.annotations | {revisions.REVISION: str(number)}
         numbered = replace(deployment, metadata=replace(deployment.metadata, annotations=annotations))
-        # Annotations can be written with the status, and upstream does so: its role may update, and not patch.
+        # Annotations can be written with the status. Upstream does so, as its role may update but not
+        # patch.
         return await self._client.update(DEPLOYMENTS, numbered, subresource="status")
 
     async def _progress(self, deployment: Deployment, reason: str, text: str, *, once: bool) -> Deployment:
@@ -279,7 +280,7 @@ class DeploymentController(QueueController):
     async def _scale_all(
         self, deployment: Deployment, newest: ReplicaSet | None, old: list[ReplicaSet]
     ) -> list[ReplicaSet]:
-        """Give each ReplicaSet its part after the Deployment was scaled."""
+        """Give each ReplicaSet its share after the Deployment was scaled."""
         everything = [*old, *([newest] if newest is not None else [])]
         active = [rs for rs in everything if replicas_of(rs)]
         if len(active) <= 1:
@@ -308,7 +309,7 @@ class DeploymentController(QueueController):
     async def _change(
         self, replica_set: ReplicaSet, annotations: dict[str, str], spec: dict[str, int | None]
     ) -> ReplicaSet:
-        """Change it if it still is as we know it. A patch, which leaves alone what we don't know of."""
+        """Change a ReplicaSet that has not changed on the server. A patch leaves fields alone that are unknown here."""
         meta = replica_set.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version, "annotations": annotations},

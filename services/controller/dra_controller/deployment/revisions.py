@@ -1,4 +1,4 @@
-"""A Deployment's ReplicaSets as its history: which is the newest, their revisions, their names.
+"""The ReplicaSets of a Deployment as its history: the newest one, revision numbers and names.
 
 Mirrors pkg/controller/deployment/sync.go and util/deployment_util.go.
 """
@@ -29,13 +29,13 @@ _NOT_COPIED = {
 
 
 def revision(obj: Deployment | ReplicaSet) -> int:
-    """Its number in the history; 0 if it has none."""
+    """Return the object's number in the history; 0 if it has none."""
     text = obj.metadata.annotations.get(REVISION, "")
     return int(text) if text.isdigit() else 0
 
 
 def newest_of(deployment: Deployment, replica_sets: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """The ReplicaSet with the Deployment's present template; the oldest, should there be several."""
+    """Return the ReplicaSet with the present template of the Deployment; the oldest if there are several."""
     wanted = _without_hash(deployment.spec.template)
     ordered = sorted(replica_sets, key=lambda rs: (rs.metadata.creation_timestamp or "", rs.metadata.name))
     return next((rs for rs in ordered if _without_hash(rs.spec.template) == wanted), None)
@@ -47,7 +47,7 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
 
 
 def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
-    """A ReplicaSet for the Deployment's present template."""
+    """Return a new ReplicaSet for the present template of the Deployment."""
     template = deployment.spec.template
     digest = template_hash(template, deployment.status.collision_count or None)
     labels = {**template.metadata.labels, HASH: digest}
@@ -74,7 +74,7 @@ def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
 
 
 def annotated(deployment: Deployment, replica_set: ReplicaSet, number: int) -> ReplicaSet:
-    """The ReplicaSet with the Deployment's annotations, and its own number in the history."""
+    """Return the ReplicaSet with the annotations of the Deployment and its own number in the history."""
     copied = {key: value for key, value in deployment.metadata.annotations.items() if key not in _NOT_COPIED}
     annotations = replica_set.metadata.annotations | copied
     old = revision(replica_set)
@@ -87,7 +87,7 @@ def annotated(deployment: Deployment, replica_set: ReplicaSet, number: int) -> R
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """What each ReplicaSet remembers of the Deployment's size, to notice when it is scaled."""
+    """Return the annotations that record the size of the Deployment. Scaling is noticed by them."""
     surge, _ = limits(deployment)
     wanted = replicas_of(deployment)
     return {DESIRED: str(wanted), MAX: str(wanted + surge)}

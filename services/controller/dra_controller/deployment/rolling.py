@@ -1,4 +1,4 @@
-"""How many pods each ReplicaSet of a Deployment should have next. Pure.
+"""The next numbers of pods of a Deployment's ReplicaSets. Pure.
 
 Mirrors pkg/controller/deployment/rolling.go, with its arithmetic.
 """
@@ -13,17 +13,17 @@ MAX = "deployment.kubernetes.io/max-replicas"
 
 
 def replicas_of(obj: Deployment | ReplicaSet) -> int:
-    """What the spec asks for."""
+    """Return the number of replicas in the spec."""
     return 1 if obj.spec.replicas is None else obj.spec.replicas
 
 
 def total(replica_sets: Sequence[ReplicaSet]) -> int:
-    """What the specs ask for together."""
+    """Return the sum of the replicas in the specs."""
     return sum(replicas_of(replica_set) for replica_set in replica_sets)
 
 
 def limits(deployment: Deployment) -> tuple[int, int]:
-    """How many pods there may be above, and how many may be unavailable below, the desired number."""
+    """Return how many pods there may be above the desired number, and how many may be unavailable below it."""
     replicas = replicas_of(deployment)
     strategy = deployment.spec.strategy
     if strategy.type == "Recreate" or replicas == 0:
@@ -37,7 +37,7 @@ def limits(deployment: Deployment) -> tuple[int, int]:
 
 
 def scaled(value: int | str | None, whole: int, *, up: bool) -> int:
-    """An int-or-percentage of ``whole``; a percentage that isn't whole is rounded ``up`` or down."""
+    """Return an int-or-percentage of ``whole``. A fraction is rounded ``up`` or down."""
     if value is None:
         return 0
     if isinstance(value, int):
@@ -47,7 +47,7 @@ def scaled(value: int | str | None, whole: int, *, up: bool) -> int:
 
 
 def new_replicas(deployment: Deployment, everything: Sequence[ReplicaSet], newest: ReplicaSet) -> int:
-    """What the newest ReplicaSet may grow to now."""
+    """Return the number to which the newest ReplicaSet may grow now."""
     wanted = replicas_of(deployment)
     if deployment.spec.strategy.type == "Recreate":
         return wanted
@@ -61,7 +61,7 @@ def new_replicas(deployment: Deployment, everything: Sequence[ReplicaSet], newes
 def old_replicas(
     deployment: Deployment, everything: Sequence[ReplicaSet], newest: ReplicaSet, old: Sequence[ReplicaSet]
 ) -> dict[str, int]:
-    """What the older ReplicaSets may shrink to now, by key: broken pods go first, then as availability allows."""
+    """Return the numbers to which older ReplicaSets may shrink now, by key: broken pods first, then by availability."""
     _, unavailable = limits(deployment)
     least = replicas_of(deployment) - unavailable
     new_unavailable = replicas_of(newest) - (newest.status.available_replicas or 0)
@@ -89,13 +89,13 @@ def old_replicas(
 
 
 def proportional(deployment: Deployment, active: Sequence[ReplicaSet]) -> dict[str, int]:
-    """What each active ReplicaSet gets when a Deployment is scaled in the middle of a roll-out, by key."""
+    """Return the new size of each active ReplicaSet, by key, when a Deployment is scaled during a roll-out."""
     surge, _ = limits(deployment)
     wanted = replicas_of(deployment)
     allowed = wanted + surge if wanted > 0 else 0
     current = total(active)
     change = allowed - current
-    # The largest first; of equal ones those that are to keep or get more: the newest.
+    # The largest first. Of equal ones the newest first, if they grow.
     ordered = sorted(active, key=_age, reverse=change > 0)
     ordered.sort(key=lambda replica_set: -replicas_of(replica_set))
     result: dict[str, int] = {}
@@ -126,7 +126,7 @@ def _share(replica_set: ReplicaSet, deployment: Deployment, allowed: int, change
 
 
 def round_half_away(value: float) -> int:
-    """Rounded to the nearest whole number, halves away from zero."""
+    """Return the nearest whole number; halves are rounded away from zero."""
     return math.floor(value + 0.5) if value >= 0 else math.ceil(value - 0.5)
 
 

@@ -1,4 +1,4 @@
-"""Deletes pods whose devices got a NoExecute taint that their claims don't tolerate.
+"""Deletes pods whose devices got a NoExecute taint that their claims do not tolerate.
 
 Mirrors pkg/controller/devicetainteviction.
 """

@@ -1,4 +1,4 @@
-"""The device taint eviction controller: reports events to the state, and carries out what the state asks for.
+"""The device taint eviction controller: it reports events to the state, and carries out the work that results.
 
 Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
@@ -56,7 +56,7 @@ _log = logger(__name__)
 
 
 class DeviceTaintEvictionController(Controller):
-    """kube-controller-manager's device-taint-eviction-controller."""
+    """The device-taint-eviction-controller of kube-controller-manager."""
 
     name = "device-taint-eviction-controller"
 
@@ -123,7 +123,7 @@ class DeviceTaintEvictionController(Controller):
         return context.features.enabled("DRADeviceTaints")
 
     def _track(self, resource: Resource[DeviceTaintRule]) -> None:
-        """As in 1.34: rules add their taints to the slices, and these evict."""
+        """Add the taints of rules to the slices, as in 1.34. The taints of the slices then evict."""
         context = self._context
         classes = context.informers.informer(DEVICE_CLASSES)
         self._watched.append(classes)
@@ -153,7 +153,7 @@ class DeviceTaintEvictionController(Controller):
         await run_workers(self.queue, self.reconcile, workers=_WORKERS, name=self.name)
 
     async def reconcile(self, work: Work) -> None:
-        """Do what is due for a pod or a rule; what isn't yet comes again at its time."""
+        """Do what is due for a pod or a rule. What is not due yet is queued for its time."""
         if isinstance(work, PodRef):
             again = await self._evict(work)
         else:
@@ -175,7 +175,7 @@ class DeviceTaintEvictionController(Controller):
             deleted = await self._delete(pod)
         except NotFound:
             deleted = False
-        # Whatever informers say later: this one is done.
+        # Whatever informers say later, this pod is done.
         self.state.evictions.pop(pod, None)
         self._evicted.add(pod.uid)
         if not deleted:
@@ -190,12 +190,12 @@ class DeviceTaintEvictionController(Controller):
             if isinstance(reason, RuleTaint):
                 ref = RuleRef.of(reason.rule.metadata)
                 self.state.evicted_by_rule[ref.uid] = self.state.evicted_by_rule.get(ref.uid, 0) + 1
-                # At once would be too early: the informer still has the pod.
+                # Immediately would be too early: the informer still has the pod.
                 self.queue.add_after(ref, RULE_STATUS_SECONDS)
         return 0.0
 
     async def _delete(self, ref: PodRef) -> bool:
-        """Say why, then delete; False if there is nothing left to do.
+        """Write the reason to the pod, then delete it. Return False if there is nothing left to do.
 
         Raises:
             NotFound: the pod is gone.
@@ -219,7 +219,7 @@ class DeviceTaintEvictionController(Controller):
         return True
 
     async def _report_on(self, ref: RuleRef) -> float:
-        """Bring the rule's condition up to date, at most once in a while."""
+        """Bring the condition of the rule up to date, but not more often than every few seconds."""
         rule = self._rules.get(ref.name) if self._rules is not None else None
         resource = self._rule_resource
         if rule is None or resource is None or rule.metadata.uid != ref.uid:
@@ -233,7 +233,8 @@ class DeviceTaintEvictionController(Controller):
             and known.last_transition_time is not None
             and (known.observed_generation or 0) == rule.metadata.generation
         ):
-            # The time changes with the message too, so it says when the last update was. Counting pods is expensive.
+            # The time changes with the message, so it is the time of the last update. It is expensive to
+            # count pods.
             passed = (now - parse_rfc3339(known.last_transition_time)).total_seconds()
             if passed < RULE_STATUS_SECONDS:
                 return RULE_STATUS_SECONDS - passed

@@ -1,4 +1,4 @@
-"""The eviction controller's data: taints with their origin, evictions, work items.
+"""The data of the eviction controller: taints with their origin, evictions, work items.
 
 Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
@@ -13,7 +13,7 @@ from dra_shared.api.taintrule import DeviceTaintRule
 
 @dataclass(frozen=True)
 class PodRef:
-    """One pod, and which of those that had its name it is."""
+    """A pod. The uid tells it from others that had its name."""
 
     namespace: str
     name: str
@@ -29,7 +29,7 @@ class PodRef:
 
 @dataclass(frozen=True)
 class RuleRef:
-    """One DeviceTaintRule, and which of those that had its name it is."""
+    """A DeviceTaintRule. The uid tells it from others that had its name."""
 
     name: str
     uid: str
@@ -91,7 +91,7 @@ Reason = RuleTaint | SliceTaint
 
 @dataclass(frozen=True)
 class Eviction:
-    """When pods have to go, and because of which taints."""
+    """The time at which pods must go, and the taints that are the reason."""
 
     when: datetime
     reasons: tuple[Reason, ...]
@@ -101,7 +101,7 @@ class Eviction:
 
 
 def joined(first: Eviction | None, second: Eviction) -> Eviction:
-    """Both together: the earlier time, and each reason once."""
+    """Return both evictions as one: the earlier time, and each reason once."""
     if first is None:
         return second
     reasons = {reason.order: reason for reason in (*first.reasons, *second.reasons)}

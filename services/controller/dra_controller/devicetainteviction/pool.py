@@ -10,7 +10,7 @@ from dra_shared.taints import NO_EXECUTE
 
 
 class Pool:
-    """Slices of the same driver and pool name."""
+    """The slices of one driver that have the same pool name."""
 
     def __init__(self) -> None:
         self._slices: dict[str, ResourceSlice] = {}
@@ -31,15 +31,15 @@ class Pool:
         self._generation = max((piece.spec.pool.generation for piece in self._slices.values()), default=0)
 
     def current(self) -> Iterator[ResourceSlice]:
-        """The slices of the newest generation."""
+        """Yield the slices of the newest generation."""
         return (piece for piece in self._slices.values() if piece.spec.pool.generation == self._generation)
 
     def slices(self) -> list[ResourceSlice]:
-        """All slices, outdated ones too."""
+        """Return all slices, including outdated ones."""
         return list(self._slices.values())
 
     def find(self, device: str) -> tuple[ResourceSlice, Device] | None:
-        """The device of that name, and the slice that has it."""
+        """Return the device of that name, and its slice."""
         for piece in self.current():
             for candidate in piece.spec.devices:
                 if candidate.name == device:
@@ -47,7 +47,7 @@ class Pool:
         return None
 
     def evicting(self) -> dict[str, list[DeviceTaint]]:
-        """The NoExecute taints, by device."""
+        """Return the NoExecute taints by device."""
         found: dict[str, list[DeviceTaint]] = {}
         for piece in self.current():
             for device in piece.spec.devices:

@@ -18,12 +18,12 @@ _ONCE = (
 
 
 def find(rule: DeviceTaintRule) -> Condition | None:
-    """The condition as it is."""
+    """Return the present condition of the rule."""
     return next((entry for entry in rule.status.conditions if entry.type == EVICTION_IN_PROGRESS), None)
 
 
 def condition(state: EvictionState, rule: DeviceTaintRule) -> Condition:
-    """The condition as it should be, without a time."""
+    """Return the condition as it should be, without a time."""
     effect = rule.spec.taint.effect
     status, message = "False", ""
     evicted = state.evicted_by_rule.get(rule.metadata.uid, 0)
@@ -53,7 +53,7 @@ def condition(state: EvictionState, rule: DeviceTaintRule) -> Condition:
 
 
 def _dry_run(state: EvictionState, rule: DeviceTaintRule) -> str:
-    """What the rule would do if it were in earnest."""
+    """Return the effect that the rule would have if its taint were NoExecute."""
     simulation = state.simulation()
     taint = replace(rule.spec.taint, effect=NO_EXECUTE)
     simulation.rule_changed(rule, replace(rule, spec=replace(rule.spec, taint=taint)))

@@ -1,6 +1,6 @@
-"""Which pods have to be deleted when, kept current event by event.
+"""The pods that must be deleted and when. The state is kept current event by event.
 
-No I/O: work goes into a queue, and the state answers whether that work is still needed. Events may come in any order
+No I/O: work goes into a queue, and the state says whether it is still needed. Events may come in any order
 and more than once; the state depends only on the last version of each object. Mirrors
 pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
@@ -43,16 +43,17 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class AllocatedClaim:
-    """A claim with devices; ``eviction`` says when its pods have to go, if they do."""
+    """A claim with devices. ``eviction`` says when its pods must go; None if they may stay."""
 
     claim: ResourceClaim
     eviction: Eviction | None
 
 
 class EvictionState:
-    """See the module's docstring.
+    """The evictions that are due (see the docstring of the module).
 
-    ``schedule`` is given work and the seconds until it is due; ``cancelled`` the pods that may stay after all.
+    ``schedule`` takes work and the seconds until it is due; ``cancelled`` takes pods that may stay after
+    all.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class EvictionState:
         self.evicted_by_rule: dict[str, int] = {}
 
     def simulation(self) -> "EvictionState":
-        """A copy in which nothing has an effect, and without any rule."""
+        """Return a copy that has no effects and no rules."""
         copy = EvictionState(
             self._pods, self._clock, lambda work, delay: None, lambda pod: None, pod_groups=self._pod_groups
         )
@@ -139,7 +140,7 @@ class EvictionState:
         ):
             return
         if new is not None:
-            # Users hear at once, and before any pod goes.
+            # Users get to know at once, before any pod goes.
             self._schedule(RuleRef.of(new.metadata), 0.0)
         if old is not None:
             self.rules.pop(old.metadata.name, None)
@@ -162,12 +163,12 @@ class EvictionState:
             and old.status.resource_claim_statuses == new.status.resource_claim_statuses
             and old.status.extended_resource_claim_status == new.status.extended_resource_claim_status
         ):
-            # Pods change often, not least because of the condition that eviction sets.
+            # Pods change often, not least because eviction sets a condition.
             return
         self._check_pod(new)
 
     def pending(self, rule: DeviceTaintRule) -> tuple[int, int]:
-        """How many pods in how many namespaces have to go because of the rule."""
+        """Return how many pods must go because of the rule, and in how many namespaces."""
         namespaces: set[str] = set()
         number = 0
         for pod in self._pods.list():
@@ -180,7 +181,7 @@ class EvictionState:
         return number, len(namespaces)
 
     def selected(self, rule: DeviceTaintRule) -> tuple[int, int]:
-        """How many published devices, and how many allocated ones, the rule selects."""
+        """Return how many published devices, and how many allocated ones, the rule selects."""
         published = sum(
             selects(rule, driver, pool, device.name)
             for (driver, pool), slices in self.pools.items()
@@ -195,7 +196,7 @@ class EvictionState:
         return published, allocated
 
     def pod_eviction(self, pod: Pod) -> Eviction | None:
-        """When the pod has to go, if it does."""
+        """Return the eviction of the pod; None if it may stay."""
         if not pod.spec.node_name:
             return None
         eviction: Eviction | None = None
@@ -208,7 +209,7 @@ class EvictionState:
                     check_for_pod(pod, known.claim, pod_groups=self._pod_groups)
                 except ClaimReferenceError:
                     continue
-            # Without a reservation it may be another pod's, perhaps one that had the same name.
+            # Without a reservation the claim may be another pod's, perhaps one that had the same name.
             if is_reserved_for_pod(pod, known.claim, pod_groups=self._pod_groups):
                 eviction = joined(eviction, known.eviction)
         return eviction
@@ -220,7 +221,7 @@ class EvictionState:
             self._check_consumers(known.claim)
 
     def _claim_eviction(self, claim: ResourceClaim) -> Eviction | None:
-        """The earliest time at which a taint is not tolerated any more, with all such taints."""
+        """Return the earliest time at which a taint is not tolerated any more, with all such taints."""
         when = _NEVER
         reasons: dict[tuple[object, ...], Reason] = {}
         assert claim.status.allocation is not None
@@ -277,29 +278,29 @@ class EvictionState:
 
 
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Return whether the rule evicts from the device (upstream's ``ruleMatchesDevice``).
+    """Return True if the rule evicts from the device (upstream's ``ruleMatchesDevice``).
 
-    A rule without a selector evicts from none, although the scheduler's slice tracker taints all devices for it. An
-    empty selector selects all devices for both.
+    A rule without a selector evicts from none, although the slice tracker of the scheduler taints all
+    devices for it. An empty selector selects all devices for both.
     """
     return rule.spec.device_selector is not None and rule_matches(rule, driver, pool, device)
 
 
 def rule_uids(eviction: Eviction) -> set[str]:
-    """The rules among the reasons."""
+    """Return the uids of the rules among the reasons."""
     return {reason.rule.metadata.uid for reason in eviction.reasons if isinstance(reason, RuleTaint)}
 
 
 def _intolerable_at(result: DeviceRequestAllocationResult, reason: Reason) -> datetime | None:
-    """When the claim stops tolerating the taint; None if it never does.
+    """Return the time at which the claim stops tolerating the taint; None if it always tolerates it.
 
-    The tolerations are those that the scheduler copied into the allocation, not the claim's own.
+    The tolerations are those that the scheduler copied into the allocation, not those of the claim.
     """
     added = reason.taint.time_added
     start = parse_rfc3339(added) if added else datetime.fromtimestamp(0, UTC)
     shortest: int | None = None
     for toleration in result.tolerations:
-        # Unlike for the scheduler, one without an effect doesn't count here.
+        # Unlike in the scheduler, a toleration without an effect does not count here.
         if toleration.effect != NO_EXECUTE or not tolerates(toleration, reason.taint):
             continue
         if toleration.toleration_seconds is None:
@@ -315,7 +316,7 @@ def _intolerable_at(result: DeviceRequestAllocationResult, reason: Reason) -> da
 
 
 def _claims_of(pod: Pod) -> Iterable[tuple[str, bool]]:
-    """The names of the pod's claims, and whether each must be checked to be the pod's own."""
+    """Yield the names of the pod's claims, each with whether the claim must be checked to be the pod's own."""
     for entry in pod.spec.resource_claims:
         try:
             name, check = claim_name(pod, entry)

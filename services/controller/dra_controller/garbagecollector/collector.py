@@ -33,14 +33,14 @@ _log = logger(__name__)
 
 
 class _Unresolvable(Exception):
-    """An object without a namespace names an owner in one: upstream never collects it."""
+    """An object without a namespace has an owner with one. Upstream never collects such an object."""
 
 
 class GarbageCollector(Controller):
-    """kube-controller-manager's garbage-collector-controller.
+    """The garbage-collector-controller of kube-controller-manager.
 
-    It watches the metadata of every kind that can be listed, watched and deleted, and asks for the kinds again every
-    30 seconds.
+    It watches the metadata of every kind that can be listed, watched and deleted, and asks for the kinds
+    again every 30 seconds.
     """
 
     name = "garbage-collector-controller"
@@ -65,7 +65,7 @@ class GarbageCollector(Controller):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing waits for a look right now."""
+        """True if nothing waits to be examined."""
         return self._delete_queue.idle and self._orphan_queue.idle
 
     async def run(self) -> None:
@@ -94,7 +94,8 @@ class GarbageCollector(Controller):
         before = self._kinds.keys()
         self._kinds = {(entry.resource.api_version, entry.resource.kind): entry.resource for entry in served}
         if self._kinds.keys() - before:
-            # Who waited for a kind to be served need not wait out its delay, which grows to a quarter of an hour.
+            # Objects that waited for their kind to be served need not wait out their delay of up to a
+            # quarter of an hour.
             for uid in self._unserved:
                 self._delete_queue.add(uid)
             self._unserved.clear()
@@ -112,7 +113,7 @@ class GarbageCollector(Controller):
             for obj in informer.store.list():
                 self._graph.remove(obj.metadata.uid)
         for key in wanted.keys() - self._monitors.keys():
-            # What other controllers watch already needs no second watch: controller-manager/pkg/informerfactory.
+            # What other controllers watch needs no second watch (controller-manager/pkg/informerfactory).
             shared = self._context.informers.find(wanted[key])
             informer = shared or Informer(
                 self._client, wanted[key], clock=self._clock, relist_seconds=self._context.relist_seconds
@@ -152,7 +153,7 @@ class GarbageCollector(Controller):
         self._recorder.event(involved, "Warning", "OwnerRefInvalidNamespace", message)
 
     async def _examine(self, uid: str) -> None:
-        """Delete the object if it has owners and none of them is there, or go on with its foreground deletion."""
+        """Delete the object if it has owners and none of them exists; or continue its foreground deletion."""
         node = self._graph.get(uid)
         if node is None or (node.being_deleted and not node.deleting_dependents):
             return
@@ -169,7 +170,8 @@ class GarbageCollector(Controller):
                 raise Retry(f"{node.identity} is where its other dependents say")
             return
         if node.virtual:
-            # Only its informer may add it to the graph: no event would remove one that was deleted before.
+            # Only its informer may add it to the graph. If it was deleted before, no event would ever
+            # remove it.
             raise Retry(f"{node.identity} has not been seen yet")
         if node.deleting_dependents:
             await self._finish_foreground(kind, node, live)
@@ -192,7 +194,7 @@ class GarbageCollector(Controller):
         finalizers = live.metadata.finalizers
         if waiting and dependents:
             if any(dependent.deleting_dependents for dependent in dependents):
-                # A circle of objects that wait for each other: this one no longer holds its owners up.
+                # In a circle of objects that wait for each other, this one must stop blocking its owners.
                 await self._stop_blocking(kind, live)
             policy = "Foreground"
         elif ORPHAN in finalizers:
@@ -201,7 +203,7 @@ class GarbageCollector(Controller):
             policy = "Foreground"
         else:
             policy = "Background"
-        # The resource version makes sure that it has no other owner by now.
+        # With the resource version the delete fails if the object got another owner meanwhile.
         version = None if waiting else live.metadata.resource_version
         try:
             await self._delete_version(kind, live, version, policy)
@@ -211,7 +213,7 @@ class GarbageCollector(Controller):
                 return
             if version is None or now.metadata.owner_references != live.metadata.owner_references:
                 raise Retry(f"{node.identity} changed: {error}") from error
-            # Something else of it changed, as when its controller cleans up at the same time.
+            # Something else in it changed, for example because its controller cleans up at the same time.
             await self._delete_version(kind, live, None, policy)
         _log.info("deleted object without owners", object=str(node.identity), propagation=policy)
 
@@ -225,7 +227,7 @@ class GarbageCollector(Controller):
     async def _classify(
         self, identity: Identity, owners: tuple[OwnerReference, ...]
     ) -> tuple[list[OwnerReference], list[OwnerReference], list[OwnerReference]]:
-        """Owners that are there, that are gone, and that wait for their dependents to be deleted."""
+        """Return the owners that exist, those that are gone, and those that wait for their dependents to be deleted."""
         solid, dangling, waiting = [], [], []
         for owner in owners:
             live = await self._owner(identity, owner)
@@ -238,11 +240,10 @@ class GarbageCollector(Controller):
         return solid, dangling, waiting
 
     async def _owner(self, identity: Identity, owner: OwnerReference) -> AnyObject | None:
-        """The owner if it exists.
+        """Return the owner; None if it does not exist.
 
         Raises:
-            Retry: it can't be known now.
-            _Unresolvable: it never can.
+            Retry: it cannot be known now. _Unresolvable: it never can.
         """
         kind = self._kind_of(owner.api_version, owner.kind)
         if kind is None:
@@ -280,7 +281,7 @@ class GarbageCollector(Controller):
                 self._delete_queue.add(dependent.identity.uid)
 
     async def _orphan(self, uid: str) -> None:
-        """Take the object out of its dependents' owners, then let it go."""
+        """Remove the object from the owners of its dependents, then remove its finalizer."""
         node = self._graph.get(uid)
         if node is None:
             return
@@ -346,7 +347,7 @@ def _is_monitored(entry: Served) -> bool:
 
 
 def _matters(old: ObjectMeta, new: ObjectMeta) -> bool:
-    """Whether the graph is another after the change."""
+    """Return True if the change affects the graph."""
     return (
         old.owner_references != new.owner_references
         or old.deletion_timestamp != new.deletion_timestamp
@@ -364,5 +365,5 @@ def _memory(identity: Identity) -> str:
 
 
 async def _watch(informer: Informer[AnyObject]) -> None:
-    """Run one monitor; its end by a resync is no failure of the collector."""
+    """Run one monitor. If a resync ends it, the collector goes on."""
     await informer.run()

@@ -1,8 +1,8 @@
-"""Owners and dependents, as far as the watches have reported them.
+"""Owners and dependents, as far as watches reported them.
 
-A pure data structure: events go in, uids to examine come out through callables. Mirrors graph.go and graph_builder.go
-in pkg/controller/garbagecollector: an owner that no watch has reported is a *virtual* node until the API server
-is asked.
+A pure data structure: events go in, uids to examine come out through callables. Mirrors graph.go and
+graph_builder.go in pkg/controller/garbagecollector: an owner that no watch has reported is a *virtual* node
+until the API server is asked.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ ORPHAN = "orphan"
 
 @dataclass(frozen=True)
 class Identity:
-    """One object: where it is, and which of those that had its name it is."""
+    """The identity of an object: its place, and the uid that tells it from others that had its name."""
 
     api_version: str
     kind: str
@@ -39,14 +39,14 @@ class Node:
     virtual: bool = False
     being_deleted: bool = False
     deleting_dependents: bool = False
-    """It waits, by its finalizer, until its blocking dependents are gone."""
+    """True while its finalizer makes it wait for the deletion of its blocking dependents."""
 
 
 class Graph:
-    """See the module's docstring.
+    """The graph of owners and dependents (see the docstring of the module).
 
-    ``look`` gets uids to be examined, ``orphan`` those whose dependents are let go, and ``mismatch`` objects with a
-    reference to an owner that is in another namespace.
+    ``look`` gets uids to examine, ``orphan`` gets uids whose dependents lose this owner, and ``mismatch``
+    gets objects with an owner in another namespace.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Graph:
         return self._nodes.get(uid)
 
     def dependents(self, node: Node) -> list[Node]:
-        """The known objects that name ``node`` as an owner."""
+        """Return the known objects that have ``node`` as an owner."""
         return [self._nodes[uid] for uid in node.dependents if uid in self._nodes]
 
     def blocking_dependents(self, node: Node) -> list[Node]:
-        """Those that must be gone before ``node`` may be."""
+        """Return the dependents that must be gone before ``node`` may be deleted."""
         return [
             dependent
             for dependent in self.dependents(node)
@@ -81,12 +81,12 @@ class Graph:
         ]
 
     def upsert(self, identity: Identity, meta: ObjectMeta) -> None:
-        """The object exists in this state."""
+        """Add or change the object, which exists in this state."""
         node = self._nodes.get(identity.uid)
         if node is None:
             node = self._nodes[identity.uid] = Node(identity)
         elif node.virtual or node.identity != identity:
-            # Dependents whose owner references name another identity must be examined again.
+            # Dependents whose owner references have another identity must be examined again.
             wrong = node.identity != identity
             node.identity, node.virtual = identity, False
             if wrong:
@@ -103,9 +103,10 @@ class Graph:
             self._look(identity.uid)
 
     def remove(self, uid: str) -> None:
-        """The object is gone; a virtual one, that it is not where it was looked for.
+        """Remove an object that is gone, or a virtual one that does not exist at its place.
 
-        Dependents may disagree about where their owner is. The others' word is then taken, and the node stays.
+        Dependents may disagree about the place of their owner. If others name another place, the node moves
+        there and stays.
         """
         node = self._nodes.get(uid)
         if node is None:
@@ -150,7 +151,7 @@ class Graph:
             owner = self._nodes.get(owner_uid)
             if owner is None:
                 if owner_uid in before:
-                    # It is gone, and when it went its dependents were looked at.
+                    # It is gone, and its dependents were examined at that time.
                     continue
                 owner = self._nodes[owner_uid] = Node(_owner_identity(reference, node.identity), virtual=True)
                 self._look(owner_uid)
@@ -173,12 +174,12 @@ class Graph:
                     self._look(dependent.identity.uid)
 
     def _report(self, owner: Node, dependent: Node, reference: OwnerReference) -> None:
-        # Another name or kind may be a mistake, another namespace is one.
+        # Another name or kind may be a mistake, another namespace always is.
         if owner.identity.namespace not in ("", dependent.identity.namespace):
             self._mismatch(dependent.identity, reference)
 
     def _alternative(self, node: Node) -> Identity | None:
-        """Where another dependent says that the virtual node is: the next after its present place, in their order."""
+        """Return another place of the virtual node according to its dependents: the next one in order."""
         places = sorted(
             {
                 _owner_identity(reference, dependent.identity)
@@ -209,7 +210,7 @@ def _owner_identity(reference: OwnerReference, dependent: Identity) -> Identity:
 
 
 def _agrees(owner: Identity, reference: OwnerReference, dependent: Identity) -> bool:
-    """Whether the reference names the object that has its uid."""
+    """Return True if the reference names the object that has its uid."""
     return (
         owner.kind == reference.kind
         and owner.name == reference.name

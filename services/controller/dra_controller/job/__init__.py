@@ -1,4 +1,4 @@
-"""Runs a Job's pods to completion, and counts each of them once.
+"""Runs the pods of a Job to completion, and counts each of them once.
 
 Mirrors pkg/controller/job.
 """

@@ -48,7 +48,7 @@ class _Backoff:
 
 
 class JobController(WorkloadController):
-    """kube-controller-manager's job-controller."""
+    """The job-controller of kube-controller-manager."""
 
     name = "job-controller"
     queue_name = "job"
@@ -69,7 +69,7 @@ class JobController(WorkloadController):
             return
         if job.spec.managed_by not in ("", _MANAGED_BY):
             return
-        # Before the pods are looked at: they show then what was awaited.
+        # Before the pods are read: what was awaited is then among them.
         settled = self.settled(job)
         pods = await self.pod_ownership.claim(job, job.spec.selector, self.pods.store)
         if policy.is_finished(job) or job.metadata.deletion_timestamp is not None:
@@ -77,16 +77,16 @@ class JobController(WorkloadController):
             await self._untrack([pod for pod in pods if self._is_tracked(pod)])
             return
         if self._has_news(job, pods):
-            # The informer may not know yet which pods another replica, or a patch whose answer got lost, untracked.
-            # The Job is written only if it has not changed since it was read, so a pod that has the finalizer now
-            # isn't counted.
+            # The informer may not know yet which pods lost the finalizer, by another replica or a patch
+            # without an answer. The Job is written only if it has not changed since it was read, so a pod
+            # that has the finalizer now is not counted yet.
             pods = await self._live(job)
         job = await self._count(job, pods, settled=settled)
         if settled and not policy.is_finished(job):
             await self._manage(job, pods)
 
     async def _count(self, job: Job, pods: Sequence[Pod], *, settled: bool) -> Job:
-        """Bring the status up to date: what ended, what runs, and, if all is known, whether the Job is done."""
+        """Bring the status up to date: ended pods, running pods and, if everything is known, the outcome of the Job."""
         now = self._clock.now()
         tracked = {pod.metadata.uid: pod for pod in pods if self._is_tracked(pod)}
         tally = count(job, pods, tracked)
@@ -94,7 +94,7 @@ class JobController(WorkloadController):
         status = tally.status
         if status.start_time is None and not job.spec.suspend:
             status = replace(status, start_time=rfc3339(now))
-        # As upstream: pods that were made and that the informer does not know yet have to end as well.
+        # As upstream: pods that were created and that the informer does not have yet must end as well.
         outcome = self._outcome(job, pods, tally, now) if settled else None
         status = self._judge(job, status, outcome, now)
         tally = dataclasses.replace(tally, status=status)
@@ -102,7 +102,7 @@ class JobController(WorkloadController):
         job = await self._write(job, status)
         job = await self._untrack_counted(job, [*tally.ended.ignored, *rest], tracked)
         if policy.outcome(status) is not None and tally.active and settled:
-            # Only now: a pod that is going and carries the finalizer counts as failed.
+            # Only now, because a pod that is being deleted and has the finalizer counts as failed.
             await self.delete_pods(job, tally.active)
         left = policy.deadline_left(job, now)
         if left is not None and left > 0 and not policy.is_finished(job):
@@ -110,7 +110,7 @@ class JobController(WorkloadController):
         return await self._conclude(job)
 
     async def _untrack_counted(self, job: Job, others: Sequence[Pod], tracked: Mapping[str, Pod]) -> Job:
-        """Take the finalizer from the listed pods and from ``others``, and make those that are listed count."""
+        """Remove the finalizer from the listed pods and from ``others``, and add the listed ones to the counters."""
         listed = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
         ended = [pod for uid, pod in tracked.items() if uid in listed.succeeded or uid in listed.failed]
         if not ended and not others:
@@ -122,7 +122,7 @@ class JobController(WorkloadController):
     def _outcome(
         self, job: Job, pods: Sequence[Pod], tally: Tally, now: datetime
     ) -> tuple[str, str, str] | None:
-        """The condition that decides how the Job ends, its reason and its message; None while that is open."""
+        """Return the condition that decides how the Job ends, with reason and message; None while that is open."""
         active = sum(is_active(pod) for pod in pods)
         rule = policy.met_rule(job, tally.indexes)
         if rule is not None:
@@ -137,7 +137,7 @@ class JobController(WorkloadController):
     def _judge(
         self, job: Job, status: JobStatus, outcome: tuple[str, str, str] | None, now: datetime
     ) -> JobStatus:
-        """Returns ``status`` with the condition that is decided before the last pod is gone."""
+        """Return ``status`` with the condition that is set before the last pod is gone."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
         if outcome is not None:
@@ -156,7 +156,7 @@ class JobController(WorkloadController):
         return status
 
     async def _conclude(self, job: Job) -> Job:
-        """Say how it went once that is certain and no pod is left."""
+        """Set the final condition once the outcome is certain and no pod is left."""
         target = policy.outcome(job.status)
         if target is None:
             return job
@@ -180,7 +180,7 @@ class JobController(WorkloadController):
         return job
 
     async def _manage(self, job: Job, pods: Sequence[Pod], *, fresh: bool = False) -> None:
-        """Make or delete pods so that as many run as should; acts only on a ``fresh`` view, which it gets first."""
+        """Create or delete pods until the right number runs. Acts only on a ``fresh`` view, which it gets first."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return
         active = [pod for pod in pods if is_active(pod)]
@@ -219,7 +219,7 @@ class JobController(WorkloadController):
         await self.create_pods(job, self._new_pods(job, pods, missing))
 
     async def _manage_fresh(self, job: Job) -> None:
-        """Manage the pods that there are now.
+        """Manage the pods that exist now.
 
         Raises:
             Retry: what was counted, which is in the Job alone, may be more than ``job`` says.
@@ -269,12 +269,12 @@ class JobController(WorkloadController):
         return float(delay - (self._clock.now() - record.last).total_seconds())
 
     async def _drop(self, job: Job, pods: Sequence[Pod]) -> None:
-        """Delete pods that the Job can do without; that is no failure of theirs."""
+        """Delete pods that the Job does not need. They do not count as failed."""
         await self._untrack([pod for pod in pods if self._is_tracked(pod)])
         await self.delete_pods(job, pods)
 
     def _has_news(self, job: Job, pods: Sequence[Pod]) -> bool:
-        """Whether a pod ended that is not counted yet."""
+        """Return True if a pod ended that is not counted yet."""
         uncounted = job.status.uncounted_terminated_pods or UncountedTerminatedPods()
         return bool(uncounted.succeeded or uncounted.failed) or any(
             self._is_tracked(pod) and (pod.status.phase == "Succeeded" or policy.is_failed(job, pod))
@@ -282,7 +282,7 @@ class JobController(WorkloadController):
         )
 
     async def _live(self, job: Job) -> list[Pod]:
-        """The Job's pods as the API server has them now."""
+        """Return the pods of the Job from the API server."""
         selector = label_selector(job.spec.selector) if job.spec.selector is not None else None
         listed = await self._client.list(
             PODS,
@@ -296,11 +296,11 @@ class JobController(WorkloadController):
         ]
 
     def _is_tracked(self, pod: Pod) -> bool:
-        """Whether the pod still has the finalizer: the informer may not know yet that we took it."""
+        """Return True if the pod still has the finalizer. The informer may not know yet that it was removed."""
         return TRACKING in pod.metadata.finalizers and pod.metadata.uid not in self._untracked
 
     async def _untrack(self, pods: Sequence[Pod]) -> None:
-        """Take the finalizer from pods that are written down."""
+        """Remove the finalizer from pods that are listed in the status."""
 
         async def untrack(pod: Pod) -> None:
             left = [name for name in pod.metadata.finalizers if name != TRACKING]
@@ -366,5 +366,5 @@ def _with_index(pod: Pod, job: Job, index: int, failures: int) -> Pod:
 
 
 def _rank(pod: Pod) -> tuple[bool, bool, str]:
-    """Those that do least go first."""
+    """Return a key that sorts the pods with the least progress first, as they are deleted first."""
     return bool(pod.spec.node_name), is_ready(pod), pod.metadata.creation_timestamp or ""

@@ -1,4 +1,4 @@
-"""What the pods of a Job add up to in its status (upstream's `trackJobStatusAndRemoveFinalizers`). Pure.
+"""The effect of a Job's pods on the counts in its status (upstream's `trackJobStatusAndRemoveFinalizers`). Pure.
 
 The steps are in this order, because each needs what the one before found: pods without the finalizer become part of the
 counters, those that ended since are classified, and then listed as uncounted. Only when that list is stored may they
@@ -19,7 +19,7 @@ from dra_controller.pods import is_active, is_ready, is_terminal
 
 @dataclass(frozen=True)
 class Ended:
-    """The tracked pods that ended and are not listed yet, by what they mean to the Job."""
+    """The tracked pods that ended and are not listed yet, by their meaning for the Job."""
 
     succeeded: Sequence[Pod]
     failed: Sequence[Pod]
@@ -28,7 +28,10 @@ class Ended:
 
 @dataclass(frozen=True)
 class Tally:
-    """A Job's counts: ``status`` lists the pods that ended now; ``indexes`` succeeded and ``lost`` failed for good."""
+    """The counts of a Job.
+
+    ``status`` lists the pods that have ended now. ``indexes`` succeeded, ``lost`` failed for good.
+    """
 
     status: JobStatus
     ended: Ended
@@ -45,7 +48,7 @@ class Tally:
 
 
 def fold(status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collection[str]) -> JobStatus:
-    """``status`` with those uncounted pods counted that don't carry the finalizer any more."""
+    """Return ``status`` with those uncounted pods counted that do not have the finalizer any more."""
     failed = [uid for uid in uncounted.failed if uid not in tracked]
     succeeded = [uid for uid in uncounted.succeeded if uid not in tracked]
     return replace(
@@ -60,7 +63,7 @@ def fold(status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collect
 
 
 def count(job: Job, pods: Sequence[Pod], tracked: Mapping[str, Pod]) -> Tally:
-    """The Job's counts now; ``tracked`` are those of its pods, by uid, that carry the finalizer."""
+    """Return the counts of the Job now. ``tracked`` are its pods that have the finalizer, by uid."""
     status = fold(job.status, job.status.uncounted_terminated_pods or UncountedTerminatedPods(), tracked)
     listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
     ended = _classify(job, tracked, listed)
@@ -101,7 +104,7 @@ def _classify(job: Job, tracked: Mapping[str, Pod], listed: UncountedTerminatedP
 
 
 def _indexes(job: Job, status: JobStatus, ended: Ended) -> tuple[set[int], set[int]]:
-    """The indexes that succeeded and those that failed for good; an index that succeeded once has not failed."""
+    """Return the indexes that succeeded, and those that failed for good. One that ever succeeded has not failed."""
     indexes, lost = parse(status.completed_indexes), parse(status.failed_indexes)
     if not policy.is_indexed(job):
         return indexes, lost
@@ -114,9 +117,9 @@ def _indexes(job: Job, status: JobStatus, ended: Ended) -> tuple[set[int], set[i
 
 
 def count_rest(job: Job, tally: Tally, tracked: Mapping[str, Pod]) -> tuple[JobStatus, list[Pod]]:
-    """The status once the Job's outcome is certain, and the pods that are then untracked without having ended.
+    """Return the status once the outcome is certain, and the pods that lose the finalizer without having ended.
 
-    Their end is not waited for: they failed with the Job, and a success doesn't count them.
+    Their end is not awaited: they failed with the Job, or do not count if it succeeded.
     """
     outcome = policy.outcome(tally.status)
     if outcome is None:

@@ -11,13 +11,13 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def index_of(pod: Object) -> int | None:
-    """The pod's completion index, if it has a proper one."""
+    """Return the completion index of the pod; None if it has no valid one."""
     text = pod.metadata.annotations.get(INDEX, "")
     return int(text) if text.isdigit() else None
 
 
 def parse(text: str) -> set[int]:
-    """The indexes that ``text`` lists; what it can't be read as is left out."""
+    """Return the indexes that ``text`` lists. Parts that cannot be read are left out."""
     result: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -27,7 +27,7 @@ def parse(text: str) -> set[int]:
 
 
 def text_of(indexes: Iterable[int]) -> str:
-    """The indexes in order; runs of three or more are shortened, as upstream does."""
+    """Return the indexes in order as text. Runs of three or more are shortened, as upstream does."""
     parts: list[str] = []
     run: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The job controller's metrics, under kube-controller-manager's names.
+"""The metrics of the job controller, with the names of kube-controller-manager.
 
 Mirrors pkg/controller/job/metrics/metrics.go.
 """
@@ -11,7 +11,7 @@ from dra_controller.job.policy import is_indexed
 
 
 class JobMetrics:
-    """Counts Jobs that are done, and their pods once they are in the Job's own counters."""
+    """Counts finished Jobs, and their pods once they are in the counters of the Job."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._jobs = Counter(
@@ -28,11 +28,11 @@ class JobMetrics:
         )
 
     def finished(self, job: Job, *, succeeded: bool, reason: str) -> None:
-        """The Job is done."""
+        """Count a Job that is done."""
         self._jobs.labels(_mode(job), "succeeded" if succeeded else "failed", reason).inc()
 
     def counted(self, job: Job, status: JobStatus) -> None:
-        """The Job's status became ``status``."""
+        """Count the pods by which ``status`` exceeds the present status of the Job."""
         for result, before, after in (
             ("succeeded", _succeeded(job, job.status), _succeeded(job, status)),
             ("failed", job.status.failed or 0, status.failed or 0),

@@ -1,4 +1,4 @@
-"""When a Job has succeeded or failed, and what a failed pod means. Pure.
+"""The rules for when a Job has succeeded or failed, and for the meaning of a failed pod. Pure.
 
 Mirrors pkg/controller/job/pod_failure_policy.go, success_policy.go and job_controller.go.
 """
@@ -18,17 +18,17 @@ FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 
 def is_indexed(job: Job) -> bool:
-    """Whether each completion has a number of its own."""
+    """Return True if each completion has a number of its own."""
     return job.spec.completion_mode == "Indexed"
 
 
 def has_condition(job: Job, *kinds: str) -> bool:
-    """Whether one of these conditions is True."""
+    """Return True if one of these conditions is True."""
     return any(entry.type in kinds and entry.status == "True" for entry in job.status.conditions)
 
 
 def outcome(status: JobStatus) -> JobCondition | None:
-    """The condition that says how the Job is going to end, once that is certain."""
+    """Return the condition that says how the Job will end, once that is certain."""
     return next(
         (
             entry
@@ -41,17 +41,17 @@ def outcome(status: JobStatus) -> JobCondition | None:
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the Job has ended for good."""
+    """Return True if the Job has ended for good."""
     return has_condition(job, "Complete", "Failed")
 
 
 def waits_for_failure(job: Job) -> bool:
-    """Whether a pod that is being deleted is replaced only when it has ended."""
+    """Return True if a pod that is being deleted is replaced only when it has ended."""
     return job.spec.pod_replacement_policy == "Failed"
 
 
 def is_failed(job: Job, pod: Pod) -> bool:
-    """Whether the pod counts as failed."""
+    """Return True if the pod counts as failed."""
     if pod.status.phase == "Failed":
         return True
     deleted = pod.metadata.deletion_timestamp is not None
@@ -59,7 +59,7 @@ def is_failed(job: Job, pod: Pod) -> bool:
 
 
 def deadline_left(job: Job, now: datetime) -> float | None:
-    """Seconds until the Job's active deadline; None without one, or before it started."""
+    """Return the seconds until the active deadline of the Job; None without one, or before the Job started."""
     if job.spec.active_deadline_seconds is None or job.status.start_time is None:
         return None
     end = parse_rfc3339(job.status.start_time) + timedelta(seconds=job.spec.active_deadline_seconds)
@@ -67,13 +67,13 @@ def deadline_left(job: Job, now: datetime) -> float | None:
 
 
 def index_failures(pod: Pod) -> int:
-    """How often the pod's index had failed before the pod was made."""
+    """Return how often the index of the pod had failed before the pod was created."""
     text = pod.metadata.annotations.get(FAILURES, "")
     return int(text) if text.isdigit() else 0
 
 
 def fails_index(job: Job, pod: Pod) -> bool:
-    """Whether a failed pod was its index's last chance."""
+    """Return True if the index of a failed pod has no further attempt."""
     limit = job.spec.backoff_limit_per_index
     if limit is None:
         return False
@@ -86,7 +86,7 @@ def fails_index(job: Job, pod: Pod) -> bool:
 def failure(
     job: Job, pods: Sequence[Pod], failed: int, now: datetime, *, succeeded: set[int], lost: set[int]
 ) -> tuple[str, str] | None:
-    """Reason and message, if the Job has failed; ``succeeded`` and ``lost`` are the indexes that ended either way."""
+    """Return reason and message if the Job has failed. ``succeeded`` and ``lost`` are indexes with either result."""
     for pod in pods:
         if is_failed(job, pod) and is_terminal(pod):
             rule = matching_rule(job, pod)
@@ -108,7 +108,7 @@ def failure(
 
 
 def met_rule(job: Job, succeeded: set[int]) -> int | None:
-    """The number of the first rule of the success policy that is met."""
+    """Return the number of the first rule of the success policy that is met; None if none is."""
     rules = job.spec.success_policy.rules if job.spec.success_policy is not None else ()
     for number, rule in enumerate(rules):
         relevant = succeeded
@@ -135,7 +135,7 @@ def _restarts_exceed(job: Job, pods: Sequence[Pod], limit: int) -> bool:
 
 
 def is_complete(job: Job, succeeded: int, indexes: set[int], active: int) -> bool:
-    """Whether enough pods have succeeded."""
+    """Return True if enough pods have succeeded."""
     if job.spec.completions is None:
         return succeeded > 0 and active == 0
     if is_indexed(job):
@@ -144,7 +144,7 @@ def is_complete(job: Job, succeeded: int, indexes: set[int], active: int) -> boo
 
 
 def matching_rule(job: Job, pod: Pod) -> tuple[int, PodFailurePolicyRule] | None:
-    """The first rule of the pod failure policy that the pod's end meets, and its number."""
+    """Return the first rule of the pod failure policy that the pod meets, and its number."""
     policy = job.spec.pod_failure_policy
     for number, rule in enumerate(policy.rules if policy is not None else ()):
         if rule.on_exit_codes is not None:
@@ -159,7 +159,7 @@ def matching_rule(job: Job, pod: Pod) -> tuple[int, PodFailurePolicyRule] | None
 
 
 def is_ignored(job: Job, pod: Pod) -> bool:
-    """Whether the pod's failure doesn't count towards the backoff limit."""
+    """Return True if the failure of the pod does not count towards the backoff limit."""
     rule = matching_rule(job, pod)
     return rule is not None and rule[1].action == "Ignore"
 
@@ -189,7 +189,7 @@ def _rule_message(pod: Pod, number: int, rule: PodFailurePolicyRule) -> str:
 
 
 def finished_at(pod: Pod) -> datetime | None:
-    """When the pod's last container ended, as far as that is known."""
+    """Return the time when the last container of the pod ended; None if it is not known."""
     times = [
         parse_rfc3339(status.state.terminated.finished_at)
         for status in pod.status.container_statuses

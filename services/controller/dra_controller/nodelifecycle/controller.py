@@ -24,7 +24,7 @@ from dra_controller.pods import condition as pod_condition
 from dra_controller.pods import is_terminal
 from dra_controller.queuemetrics import measure_queue
 
-# kube-controller-manager's --node-monitor-period and --node-startup-grace-period.
+# The values of kube-controller-manager's --node-monitor-period and --node-startup-grace-period.
 _PERIOD_SECONDS = 5.0
 _STARTUP_SECONDS = 60.0
 _LEASE_NAMESPACE = "kube-node-lease"
@@ -34,9 +34,9 @@ _log = logger(__name__)
 
 
 class NodeLifecycleController(Controller):
-    """kube-controller-manager's node-lifecycle-controller: health, conditions and taints of nodes.
+    """The node-lifecycle-controller of kube-controller-manager: health, conditions and taints of nodes.
 
-    Evicting pods from tainted nodes is the taint-eviction-controller's part.
+    The taint-eviction-controller evicts pods from tainted nodes.
     """
 
     name = "node-lifecycle-controller"
@@ -71,7 +71,7 @@ class NodeLifecycleController(Controller):
                 await self._clock.sleep(_PERIOD_SECONDS)
 
     async def check(self) -> None:
-        """Look for nodes that haven't reported for too long."""
+        """Look for nodes that have not reported for too long."""
         now = self._clock.monotonic()
         for node in self._nodes.store.list():
             name = node.metadata.name
@@ -107,7 +107,7 @@ class NodeLifecycleController(Controller):
             self._recorder.event(reference(NODES, node), "Normal", "NodeNotReady", message)
 
     async def _mark(self, name: str) -> None:
-        """Bring the node's taints in line with its conditions, and its pods' readiness with them."""
+        """Bring the taints of the node in line with its conditions, and the readiness of its pods with both."""
         node = self._nodes.store.get(name)
         if node is None or node.metadata.deletion_timestamp is not None:
             return
@@ -124,7 +124,7 @@ class NodeLifecycleController(Controller):
             await self._client.patch(NODES, name, {"metadata": {"labels": labels}})
         ready = health.condition(node, "Ready")
         if ready is not None and ready.status == "Unknown":
-            # A kubelet that says itself that its node isn't ready goes on to look after its pods.
+            # A kubelet that reports itself that its node is not ready still looks after its pods.
             for pod in self._pods.store.by_index(_BY_NODE, name):
                 await self._unready(pod)
 

@@ -1,4 +1,4 @@
-"""When a node counts as lost, and the taints that its conditions call for. Pure.
+"""The rules for when a node counts as lost, and the taints that follow from its conditions. Pure.
 
 Mirrors ``monitorNodeHealth`` in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
 """
@@ -19,7 +19,7 @@ _PRESSURES = {
     "NetworkUnavailable": "node.kubernetes.io/network-unavailable",
 }
 _KEPT = {NOT_READY, UNREACHABLE, _UNSCHEDULABLE, *_PRESSURES.values()}
-# What nodes say of themselves under a name that older clients don't know.
+# Labels that nodes also have under a second name, which older clients know.
 _SECOND_NAMES = {
     "kubernetes.io/arch": "beta.kubernetes.io/arch",
     "kubernetes.io/os": "beta.kubernetes.io/os",
@@ -29,9 +29,9 @@ KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 @dataclass(frozen=True)
 class Probe:
-    """What was last seen of a node's reports, and since when on our own clock.
+    """The last change of a node's reports, and since when on the clock of this process.
 
-    The node's clock plays no part: what counts is that something changed.
+    The clock of the node does not matter: it counts that something changed.
     """
 
     heartbeat: str | None
@@ -40,14 +40,14 @@ class Probe:
 
 
 def condition(node: Node, kind: str) -> NodeCondition | None:
-    """The node's condition of that type."""
+    """Return the node's condition of that type; None if there is none."""
     return next((entry for entry in node.status.conditions if entry.type == kind), None)
 
 
 def probe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -> Probe:
-    """The new observation."""
+    """Return the new observation."""
     ready = condition(node, "Ready")
-    # Our own writes of Unknown don't touch the heartbeat.
+    # The writes of Unknown by this controller do not change the heartbeat.
     heartbeat = f"{ready.last_heartbeat_time} {ready.status != 'Unknown'}" if ready is not None else None
     renewal = lease.spec.renew_time if lease is not None else None
     if previous is not None and previous.renewal == renewal and previous.heartbeat == heartbeat:
@@ -64,7 +64,7 @@ def probe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -
 
 
 def unknown(node: Node, now: str) -> tuple[NodeCondition, ...]:
-    """The node's conditions once it is lost."""
+    """Return the conditions of the node once it is lost."""
     result = [entry for entry in node.status.conditions if entry.type not in KUBELET_CONDITIONS]
     for kind in KUBELET_CONDITIONS:
         known = condition(node, kind)
@@ -96,7 +96,7 @@ def unknown(node: Node, now: str) -> tuple[NodeCondition, ...]:
 
 
 def missing_labels(node: Node) -> dict[str, str]:
-    """The labels that the node has under their first names, and not or otherwise under their second."""
+    """Return the labels of which the second name is missing, or differs from the first."""
     labels = node.metadata.labels
     return {
         second: labels[first]
@@ -106,7 +106,7 @@ def missing_labels(node: Node) -> dict[str, str]:
 
 
 def taints(node: Node, now: str) -> tuple[Taint, ...]:
-    """The node's taints as its conditions want them; those that are there already keep their time."""
+    """Return the taints that follow from the node's conditions. Those that exist already keep their time."""
     ready = condition(node, "Ready")
     wanted: list[tuple[str, str]] = []
     if ready is not None and ready.status == "False":
@@ -114,7 +114,8 @@ def taints(node: Node, now: str) -> tuple[Taint, ...]:
     elif ready is not None and ready.status == "Unknown":
         wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     elif ready is None:
-        # Not reported yet: pods that run there stay or go as the node was registered, new ones may come.
+        # Not reported yet: its pods stay or go by the taints with which the node was registered. New ones
+        # may come.
         wanted += [
             (t.key, t.effect) for t in node.spec.taints if (t.key, t.effect) == (NOT_READY, "NoExecute")
         ]

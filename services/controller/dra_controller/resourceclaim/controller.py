@@ -1,4 +1,4 @@
-"""What the claim controller watches, and which keys each event adds to its queue.
+"""The watches of the claim controller, and the keys that each event adds to its queue.
 
 Mirrors the event handlers in pkg/controller/resourceclaim/controller.go.
 """
@@ -37,7 +37,7 @@ _BY_CLAIM, _BY_TEMPLATE, _BY_GROUP = "claim", "template", "podGroup"
 
 
 class ResourceClaimController(QueueController):
-    """kube-controller-manager's resourceclaim-controller."""
+    """The resourceclaim-controller of kube-controller-manager."""
 
     name = "resourceclaim-controller"
     queue_name = "resource_claim"
@@ -97,7 +97,7 @@ class ResourceClaimController(QueueController):
         if deleted or is_done(pod):
             names = [*claim_keys(pod)]
             if extended is not None:
-                # The scheduler made that claim: nothing else takes care of it.
+                # The scheduler created that claim, and nothing else takes care of it.
                 names.append(f"{pod.metadata.namespace}/{extended.resource_claim_name}")
             for name in names:
                 self.queue.add(_CLAIM + name)
@@ -114,7 +114,7 @@ class ResourceClaimController(QueueController):
             self._queue_surplus(pod)
 
     def _queue_surplus(self, pod: Pod) -> None:
-        """Queue the claims made for the pod that its status does not name: they may be surplus."""
+        """Queue the claims that were created for the pod and that its status does not name. They may be surplus."""
         names = {status.resource_claim_name for status in pod.status.resource_claim_statuses}
         if names:
             for claim in self._views.claims.by_index(OWNER_INDEX, pod.metadata.uid):
@@ -167,7 +167,7 @@ class ResourceClaimController(QueueController):
                 self.queue.add(_CLAIM + name)
         if self._group_needs_work(group):
             self.queue.add(_GROUP + group.key)
-        # Its pods learn the names of their claims from the group.
+        # Its pods get the names of their claims from the group.
         for pod in self._views.pods.by_index(_BY_GROUP, group.key):
             self._pod_changed(pod)
 

@@ -23,7 +23,7 @@ class _Entry:
 class CreatedClaims:
     """Remembers created claims until the informer has them.
 
-    Without it a retry that comes before the watch event would make a second claim.
+    Otherwise a retry that comes before the watch event would create a second claim.
     """
 
     def __init__(self, clock: Clock, known: Callable[[str], ResourceClaim | None]) -> None:
@@ -38,11 +38,11 @@ class CreatedClaims:
             self._entries[claim.key] = _Entry(claim, now + _KEEP_SECONDS)
 
     def discard(self, key: str) -> None:
-        """The informer has reported it, or it is known to be gone."""
+        """Forget a claim that the informer has reported, or that is known to be gone."""
         self._entries.pop(key, None)
 
     def owned_by(self, uid: str) -> list[ResourceClaim]:
-        """Those whose controller has that uid and that the informer doesn't have."""
+        """Return the claims whose controller has that uid and that the informer does not have."""
         found = []
         for key, entry in self._entries.items():
             owner = controller_of(entry.claim)

@@ -1,4 +1,4 @@
-"""What a template may ask for, and what metrics say of claims made from one.
+"""The features that a template may use, and the label in metrics for claims from a template.
 
 Mirrors ``handleClaim`` in pkg/controller/resourceclaim/controller.go.
 """
@@ -8,11 +8,11 @@ from dra_shared.features import FeatureGates
 
 
 class TemplateError(Exception):
-    """No claim can be made from the template as things are."""
+    """No claim can be created from the template as things are."""
 
 
 def check_features(template: ResourceClaimTemplate, features: FeatureGates) -> None:
-    """Make sure that the template asks for nothing that is switched off.
+    """Check that the template uses no feature that is switched off.
 
     Raises:
         TemplateError: it does.
@@ -29,7 +29,7 @@ def check_features(template: ResourceClaimTemplate, features: FeatureGates) -> N
 
 
 def admin_access_label(claim: ResourceClaim | None) -> str:
-    """The value of the metrics' ``admin_access`` label."""
+    """Return the value of the label ``admin_access`` of metrics."""
     if claim is None:
         return "false"
     requests = claim.spec.devices.requests

@@ -1,4 +1,4 @@
-"""The claim controller's metrics, under kube-controller-manager's names.
+"""The metrics of the claim controller, with the names of kube-controller-manager.
 
 Mirrors pkg/controller/resourceclaim/metrics/metrics.go, and from Kubernetes 1.37 on resourceclaim/metrics of
 k8s.io/dynamic-resource-allocation, which the scheduler has, too.
@@ -23,7 +23,7 @@ _CLAIMS_LABELS = ("allocated", "admin_access", "source")
 
 
 class ClaimMetrics:
-    """Counts creations; the number of claims is taken from the informer when it is asked for."""
+    """Counts creations. The number of claims is read from the informer when it is asked for."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class ClaimMetrics:
         registry.register(_Claims(claims, with_owner=self._with_owner))
 
     def created(self, claim: ResourceClaim, *, success: bool) -> None:
-        """A creation was tried."""
+        """Count an attempt to create a claim."""
         labels = ["success" if success else "failure", admin_access_label(claim)]
         if self._with_owner:
             owner = controller_of(claim)

@@ -1,4 +1,4 @@
-"""Creates the claims that pods and pod groups want from templates, and writes their names into statuses.
+"""Creates the claims that pods and pod groups ask for by templates, and writes their names into statuses.
 
 Mirrors ``syncPod`` and ``handleClaim`` in pkg/controller/resourceclaim/controller.go.
 """
@@ -53,7 +53,7 @@ class Provisioner:
         self._views = views
 
     async def sync_pod(self, key: str) -> None:
-        """Make the pod's missing claims; reserve allocated ones if it was placed without a scheduler's help."""
+        """Create the missing claims of the pod. Reserve allocated claims if the pod was placed without a scheduler."""
         views = self._views
         pod = views.pods.get(key)
         if pod is None or pod.metadata.deletion_timestamp is not None or is_done(pod):
@@ -81,7 +81,7 @@ class Provisioner:
             await self._reserve(pod, group)
 
     async def sync_pod_group(self, key: str) -> None:
-        """Make the pod group's missing claims."""
+        """Create the missing claims of the pod group."""
         views = self._views
         group = views.groups.get(key) if views.groups is not None else None
         if group is None or group.metadata.deletion_timestamp is not None:
@@ -105,7 +105,7 @@ class Provisioner:
                 raise SyncError(f"update PodGroup {key} ResourceClaimStatuses: {error}") from error
 
     async def _claim_for_pod(self, pod: Pod, group: PodGroup | None, entry: PodResourceClaim) -> str | None:
-        """The name of the entry's claim if the pod's status lacks it."""
+        """Return the name of the entry's claim if the status of the pod lacks it."""
         views = self._views
         if self._is_there(
             pod,
@@ -148,7 +148,7 @@ class Provisioner:
         named: Callable[[], tuple[str | None, bool]],
         check: Callable[[ResourceClaim], None],
     ) -> bool:
-        """Whether an entry has the claim that it refers to, or needs none.
+        """Return True if an entry has the claim to which it refers, or needs none.
 
         Raises:
             SyncError: the entry refers to nothing.
@@ -174,11 +174,11 @@ class Provisioner:
         return True
 
     async def _find_or_create(self, namespace: str, owner: OwnerReference, entry: Entry) -> str:
-        """The claim that an earlier try left behind, or a new one."""
+        """Return the claim that an earlier attempt left behind, or a new one."""
         views = self._views
         found = self._find(owner.uid, entry.name)
         if found is not None and views.claims.get(found.key) is None:
-            # Only we know of it: it may have been deleted before the informer could tell.
+            # Only this controller knows of it. It may have been deleted before the informer reported it.
             try:
                 live = await views.client.get(RESOURCE_CLAIMS, found.metadata.name, namespace)
             except NotFound:
@@ -216,13 +216,14 @@ class Provisioner:
     async def _write_names(
         self, resource: Resource[Consumer], consumer: Consumer, made: dict[str, str]
     ) -> None:
-        """Write the names of the claims into the consumer's status.
+        """Write the names of the claims into the status of the consumer.
 
-        The write holds only for the state that we decided on. If it changed, another controller may have been faster:
-        its claim then stays and ours goes, so that there is one claim an entry however many of us there are.
+        The write succeeds only on the state on which the decision was based. If that changed, another
+        controller may have been faster. Its claim then stays and ours is deleted, so that there is one claim
+        for each entry, however many controllers there are.
 
         Raises:
-            Conflict: it changed each time; the key is tried again, later each time.
+            Conflict: the state changed each time; the key is retried, later each time.
         """
         meta = consumer.metadata
         for attempt in itertools.count(1):
@@ -253,7 +254,7 @@ class Provisioner:
                 return
 
     async def _is_in_status(self, consumer: Pod | PodGroup, entry: str, name: str) -> bool:
-        """Whether the consumer has a claim for the entry already; ours is deleted if it is another."""
+        """Return True if the consumer has a claim for the entry already. If that is another claim, ours is deleted."""
         for status in consumer.status.resource_claim_statuses:
             if status.name != entry or status.resource_claim_name is None:
                 continue
@@ -275,7 +276,7 @@ class Provisioner:
         return False
 
     async def _reserve(self, pod: Pod, group: PodGroup | None) -> None:
-        """Reserve what a scheduler would have, for a pod that was placed by hand."""
+        """Reserve the claims of a pod that was placed without a scheduler, as a scheduler would have done."""
         views = self._views
         for entry in pod.spec.resource_claims:
             name, check = claim_name(pod, entry)
@@ -301,12 +302,12 @@ class Provisioner:
 
 
 def needs_reservation(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> bool:
-    """Whether an allocated claim lacks the reservation of a pod that is on its node already."""
+    """Return True if an allocated claim lacks the reservation of a pod that is on its node already."""
     return claim.status.allocation is not None and not is_reserved_for_pod(pod, claim, pod_groups=pod_groups)
 
 
 def _status_patch(resource: Resource[Consumer], obj: Consumer, made: dict[str, str]) -> dict[str, Any]:
-    """The apply body: all entries that we own, because one that it doesn't name would be removed."""
+    """Return the body to apply. It has all entries of this field manager, because others of its entries are removed."""
     names = {
         status.name: status.resource_claim_name
         for status in obj.status.resource_claim_statuses

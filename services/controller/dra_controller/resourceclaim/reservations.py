@@ -35,14 +35,14 @@ class Reservations:
         self._views = views
 
     async def sync_claim(self, key: str) -> None:
-        """Drop consumers that are done; without any left deallocate the claim, and delete it if it was generated."""
+        """Remove consumers that are done. Without consumers deallocate the claim, and delete it if it was generated."""
         claim = self._views.claims.get(key)
         if claim is None:
             return
         try:
             await self._sync(claim)
         except NotFound:
-            # Gone while we looked at it: nothing is left to be done.
+            # Deleted while it was reconciled: nothing is left to do.
             return
 
     async def _sync(self, claim: ResourceClaim) -> None:
@@ -64,8 +64,8 @@ class Reservations:
             pod = views.pods.get(key)
             if pod is not None and pod.metadata.uid == consumer.uid:
                 return not is_done(pod)
-            # The informer may be behind the scheduler, which knows the pod; all that it has may be a pod that had the
-            # name before. Only the API server can tell.
+            # The informer may be behind the scheduler, which knows the pod; or it only has a pod that had
+            # the name before. Only the API server can tell.
             return await self._exists(PODS, claim, consumer)
         if (
             views.groups is not None
@@ -78,7 +78,7 @@ class Reservations:
             if group is not None and group.metadata.uid == consumer.uid:
                 return True
             return await self._exists(views.group_resource, claim, consumer)
-        # Not ours to judge.
+        # Consumers of other kinds are not judged here.
         return True
 
     async def _exists(
@@ -109,7 +109,7 @@ class Reservations:
             await self._remove_finalizer(updated)
 
     async def _finish(self, claim: ResourceClaim) -> None:
-        """Remove the finalizer from a deleted claim that no pod uses, allocated or not."""
+        """Remove the finalizer from a deleted claim that no pod uses, whether it is allocated or not."""
         if claim.status.allocation is not None:
             status = replace(claim.status, allocation=None)
             claim = await self._views.client.update(
@@ -124,16 +124,17 @@ class Reservations:
         )
 
     async def _delete_unneeded(self, claim: ResourceClaim) -> None:
-        """Delete a generated claim whose pod won't run (any more), without waiting until the pod itself is gone."""
+        """Delete a generated claim whose pod will not run (any more), without waiting until the pod itself is gone."""
         owner = controller_of(claim)
         if owner is None or owner.api_version != "v1" or owner.kind != "Pod":
             return
         pod = self._views.pods.get(f"{claim.metadata.namespace}/{owner.name}")
         if pod is None:
-            # Perhaps not known yet. If it is gone, the garbage collector takes the claim.
+            # Perhaps it is not known yet. If it is gone, the garbage collector deletes the claim.
             return
         if pod.metadata.uid != owner.uid:
-            # It may be a pod that had the name before, and the scheduler may have made the claim for the new one.
+            # It may be a pod that had the name before, and the scheduler may have created the claim for the
+            # new one.
             if await self._exists(PODS, claim, owner):
                 return
         elif not is_done(pod) and not await self._is_surplus(claim, pod):
@@ -147,10 +148,10 @@ class Reservations:
         _log.info("deleted generated claim", claim=claim.key, pod=pod.key)
 
     async def _is_surplus(self, claim: ResourceClaim, pod: Pod) -> bool:
-        """Whether the pod's status names another claim for the same entry, so that no pod uses this one.
+        """Return True if the status of the pod names another claim for the same entry, so that no pod uses this one.
 
-        Happens when a controller dies between creating the claim and writing the pod's status, and another one
-        creates its own.
+        This happens when a controller dies between creating the claim and writing the pod's status, and
+        another controller creates its own.
         """
         if claim.status.allocation is not None or claim.metadata.deletion_timestamp is not None:
             return False
@@ -164,7 +165,7 @@ class Reservations:
         return live.metadata.uid == pod.metadata.uid and self._other_claim(claim, live) == other
 
     def _other_claim(self, claim: ResourceClaim, pod: Pod) -> str | None:
-        """The key of the other claim in the pod's status for the entry that this claim was made for."""
+        """Return the key of the other claim in the pod's status for the entry for which this claim was created."""
         entry = claim.metadata.annotations.get(POD_CLAIM_ANNOTATION)
         for status in pod.status.resource_claim_statuses:
             name = status.resource_claim_name
@@ -175,7 +176,7 @@ class Reservations:
     async def _is_for(self, pod: Pod, key: str) -> bool:
         claim = self._views.claims.get(key)
         if claim is None:
-            # Perhaps the informer has not reported it yet, and no event would queue this claim again.
+            # The informer may not have reported it yet, and no event would queue this claim again.
             namespace, _, name = key.partition("/")
             try:
                 claim = await self._views.client.get(RESOURCE_CLAIMS, name, namespace)
@@ -191,7 +192,7 @@ class Reservations:
 
 
 def is_done(pod: Pod) -> bool:
-    """Whether no container of the pod runs or ever will."""
+    """Return True if no container of the pod runs or ever will."""
     if pod.status.phase in ("Succeeded", "Failed"):
         return True
     return pod.metadata.deletion_timestamp is not None and not pod.spec.node_name

@@ -1,4 +1,4 @@
-"""What the parts of the claim controller share: informer stores, recent creations, the client and the recorder."""
+"""The shared parts of the claim controller: informer stores, recent creations, the client and the recorder."""
 
 from dataclasses import dataclass
 
@@ -28,7 +28,7 @@ class SyncError(Retry):
 
 @dataclass(frozen=True)
 class Views:
-    """See the module's docstring."""
+    """The shared parts (see the docstring of the module)."""
 
     client: Client
     recorder: Recorder
@@ -44,25 +44,25 @@ class Views:
 
     @property
     def pod_groups(self) -> bool:
-        """Whether claims of pod groups count."""
+        """True if claims of pod groups count."""
         return self.groups is not None
 
     @property
     def group_resource(self) -> Resource[PodGroup]:
-        """Where pod groups are."""
+        """The resource of pod groups."""
         return pod_groups(self.features.version)
 
     def may_be_the_groups(self, pod: Pod) -> bool:
-        """Whether a claim of the pod may be meant for its group, which cannot be known while groups don't count.
+        """Return True if a claim of the pod may be meant for its group, which is unknown while groups do not count.
 
-        Since 1.37 none is made for the pod alone then.
+        Since 1.37 no claim is created for the pod alone in that case.
         """
         return (
             self.groups is None and pod.spec.scheduling_group is not None and self.features.version >= V1_37
         )
 
     def group_of(self, pod: Pod) -> PodGroup | None:
-        """The pod's group, where groups count and it has one.
+        """Return the group of the pod; None if groups do not count or it has none.
 
         Raises:
             SyncError: it has one that is not there (yet).
@@ -76,12 +76,12 @@ class Views:
         return group
 
     def owned_claims(self, uid: str) -> list[ResourceClaim]:
-        """The claims made for the pod or pod group with that uid."""
+        """Return the claims that were created for the pod or pod group with that uid."""
         return [*self.claims.by_index(OWNER_INDEX, uid), *self.created.owned_by(uid)]
 
 
 def owner_index(claim: ResourceClaim) -> list[str]:
-    """Index function: the uid of the pod or pod group that the claim was made for."""
+    """Return the uid of the pod or pod group for which the claim was created (an index function)."""
     owner = controller_of(claim)
     if owner is None:
         return []

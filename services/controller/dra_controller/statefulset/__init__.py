@@ -1,4 +1,4 @@
-"""Runs a StatefulSet's numbered pods, each with its own name and volumes.
+"""Runs the numbered pods of a StatefulSet, each with its own name and volumes.
 
 Mirrors pkg/controller/statefulset.
 """

@@ -28,7 +28,7 @@ from dra_controller.workload import WorkloadController, index_by_owner
 
 
 class StatefulSetController(WorkloadController):
-    """kube-controller-manager's statefulset-controller."""
+    """The statefulset-controller of kube-controller-manager."""
 
     name = "statefulset-controller"
     queue_name = "statefulset"
@@ -55,7 +55,7 @@ class StatefulSetController(WorkloadController):
         if stateful_set is None:
             return
         spec = stateful_set.spec
-        # Before the pods are looked at: they show then what was awaited.
+        # Before the pods are read: what was awaited is then among them.
         settled = self.settled(stateful_set)
         owned = await self.pod_ownership.claim(stateful_set, spec.selector, self.pods.store)
         if stateful_set.metadata.deletion_timestamp is not None:
@@ -78,7 +78,7 @@ class StatefulSetController(WorkloadController):
         await self._history.truncate(stateful_set, used, spec.revision_history_limit)
 
     async def _act(self, stateful_set: StatefulSet, pods: dict[int, Pod], update: str, current: str) -> None:
-        """The next step: with OrderedReady, the first pod that isn't as it should be holds up all later ones."""
+        """Do the next step. With OrderedReady the first pod that is not as it should be holds up all later ones."""
         parallel = stateful_set.spec.pod_management_policy == "Parallel"
         numbers = _numbers(stateful_set)
         surplus = sorted((number for number in pods if number not in numbers), reverse=True)
@@ -120,7 +120,7 @@ class StatefulSetController(WorkloadController):
             await self._update(stateful_set, pods, update)
 
     async def _update(self, stateful_set: StatefulSet, pods: dict[int, Pod], update: str) -> None:
-        """Replace pods of older templates from the highest number down, as far as the partition."""
+        """Replace pods of older templates from the highest number down to the partition."""
         strategy = stateful_set.spec.update_strategy
         if strategy.type == "OnDelete":
             return
@@ -144,7 +144,7 @@ class StatefulSetController(WorkloadController):
                 return
 
     def _wait(self, stateful_set: StatefulSet, pod: Pod) -> bool:
-        """Whether the pod isn't available (yet)."""
+        """Return True if the pod is not available yet."""
         if pod.metadata.deletion_timestamp is not None:
             return True
         left = available_in(pod, stateful_set.spec.min_ready_seconds or 0, self._clock.now())
@@ -196,7 +196,7 @@ class StatefulSetController(WorkloadController):
             self.recorder.event(involved, "Normal", "SuccessfulCreate", text)
 
     async def _retain(self, stateful_set: StatefulSet, number: int, pod: Pod, *, surplus: bool) -> bool:
-        """Have the pod's volume claims go with whom they should; whether any didn't."""
+        """Set the owners of the pod's volume claims by the retention policy. Return True if any had to change."""
         changed = False
         for template in volume_claims(stateful_set, number):
             claim = await self._claim(template)
@@ -209,7 +209,7 @@ class StatefulSetController(WorkloadController):
         return changed
 
     async def _claim(self, template: PersistentVolumeClaim) -> PersistentVolumeClaim | None:
-        """The claim that was made by the template; a new one may be unknown to the informer."""
+        """Return the claim that was created from the template. The informer may not have a new one yet."""
         known = self._claims.get(template.key)
         if known is not None:
             return known
@@ -221,7 +221,7 @@ class StatefulSetController(WorkloadController):
             return None
 
     def _at(self, stateful_set: StatefulSet, name: str) -> StatefulSet:
-        """The StatefulSet with the template of the revision of that name."""
+        """Return the StatefulSet with the template of the revision of that name."""
         for revision in self._history.of(stateful_set):
             if revision.metadata.name == name:
                 restored = self._history.template(revision)
@@ -245,7 +245,7 @@ class StatefulSetController(WorkloadController):
         ready = sum(is_ready(pod) for pod in alive)
         updated = of(update)
         if updated == wanted == len(alive) == ready and current != update:
-            # The roll-out is complete: what was new is now what there is.
+            # The roll-out is complete, so the new revision is now the current one.
             current = update
         return StatefulSetStatus(
             replicas=len(alive),
@@ -262,7 +262,7 @@ class StatefulSetController(WorkloadController):
 
 
 def _keeps_older(stateful_set: StatefulSet, number: int) -> bool:
-    """Whether a pod that is made again is made as it was, and not by the newest template."""
+    """Return True if a pod that is created again keeps its older template."""
     strategy, first = stateful_set.spec.update_strategy, _numbers(stateful_set).start
     if strategy.rolling_update is not None:
         return number < first + (strategy.rolling_update.partition or 0)

@@ -19,13 +19,13 @@ INDEX = "apps.kubernetes.io/pod-index"
 
 
 def ordinal(stateful_set: StatefulSet, pod: Pod) -> int | None:
-    """The pod's number, if its name is one of this StatefulSet's."""
+    """Return the number of the pod; None if its name is not one of this StatefulSet."""
     prefix, _, number = pod.metadata.name.rpartition("-")
     return int(number) if prefix == stateful_set.metadata.name and number.isdigit() else None
 
 
 def make(stateful_set: StatefulSet, number: int, revision: str) -> Pod:
-    """The pod with that number; ``revision`` is the name of the one that its template is from."""
+    """Return the pod with that number. ``revision`` is the name of the revision of its template."""
     pod = from_template(stateful_set.spec.template, controller_reference(STATEFUL_SETS, stateful_set))
     name = f"{stateful_set.metadata.name}-{number}"
     labels = {**pod.metadata.labels, POD_NAME: name, INDEX: str(number), HASH: revision}
@@ -56,7 +56,7 @@ def make(stateful_set: StatefulSet, number: int, revision: str) -> Pod:
 
 
 def volume_claims(stateful_set: StatefulSet, number: int) -> list[PersistentVolumeClaim]:
-    """The volume claims that the pod with that number uses."""
+    """Return the volume claims that the pod with that number uses."""
     labels = stateful_set.spec.selector.match_labels
     return [
         PersistentVolumeClaim(

@@ -16,7 +16,7 @@ from dra_controller.pods import controller_reference
 def retained(
     claim: PersistentVolumeClaim, stateful_set: StatefulSet, pod: Pod, *, surplus: bool
 ) -> PersistentVolumeClaim:
-    """The claim with the owner that it should have; ``surplus``: the StatefulSet has no use for its pod any more."""
+    """Return the claim with the owner that it should have. ``surplus`` if the StatefulSet does not need its pod."""
     policy = stateful_set.spec.persistent_volume_claim_retention_policy
     references = claim.metadata.owner_references
     others = tuple(entry for entry in references if not _is_ours(entry, stateful_set, pod))
@@ -33,7 +33,7 @@ def retained(
 
 
 def goes_with(claim: PersistentVolumeClaim, pod_name: str) -> bool:
-    """Whether the claim goes with a pod of that name."""
+    """Return True if the claim is deleted with a pod of that name."""
     return any(
         entry.kind == PODS.kind and entry.name == pod_name for entry in claim.metadata.owner_references
     )
