@@ -6,6 +6,9 @@ from dra_scheduler.allocator.conformance import agrees, answer
 from tests.support.reference import load_vectors
 
 _BATCH = 100
+# The recording's code has a change that 1.37 was released without: there a device of which claims have shares is given
+# away as a whole once it allows no more shares. `make compare` asks the released code.
+_NOT_RELEASED = {"x470", "x510"}
 _WORLDS = load_vectors("random-alloc-names-1.37.jsonl.gz")
 
 
@@ -14,7 +17,8 @@ def test_random_worlds_with_capacity_names_agree(start: int) -> None:
     differing = {
         world["in"]["name"]: (ours, world["out"])
         for world in _WORLDS[start : start + _BATCH]
-        if not agrees(ours := answer({**world["in"], "kubernetesVersion": "1.37"}), world["out"])
+        if world["in"]["name"] not in _NOT_RELEASED
+        and not agrees(ours := answer({**world["in"], "kubernetesVersion": "1.37"}), world["out"])
     }
 
     assert differing == {}

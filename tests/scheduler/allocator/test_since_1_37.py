@@ -313,11 +313,12 @@ def test_a_shared_device_keeps_its_counters_once() -> None:
     ]
 
 
-def test_a_device_with_shares_is_not_given_away_as_a_whole() -> None:
+def test_device_with_shares_is_allocated_as_a_whole_once_it_allows_no_more_of_them() -> None:
     slices = [slice_of("s", [{"name": "d"}])]
-    state = held("d", share="s")
-    assert names(allocate(slices, claim_of([exactly()]), on=features(), state=state)) is None
-    assert names(allocate(slices, claim_of([exactly()]), on=features(version=V1_36), state=state)) == [["d"]]
+
+    results = allocate(slices, claim_of([exactly()]), on=features(), state=held("d", share="s"))
+
+    assert names(results) == [["d"]]
 
 
 def test_counters_of_a_rejected_device_are_free_again() -> None:
@@ -403,14 +404,6 @@ def test_selectors_say_for_which_device_they_fail() -> None:
     with pytest.raises(AllocationError) as caught:
         allocate([slice_of("s", [{"name": "d"}])], claim, on=features())
     assert str(caught.value) == text
-
-
-def test_device_with_shares_is_allocated_as_a_whole_if_shares_are_disabled() -> None:
-    on = Features.from_gates(("DRADerivedAttributes",), V1_37)
-
-    assert names(
-        allocate([slice_of("s", [{"name": "d"}])], claim_of([exactly()]), on=on, state=held("d", share="s"))
-    ) == [["d"]]
 
 
 def test_first_device_matches_with_an_attribute_of_unknown_type_if_lists_are_disabled() -> None:

@@ -125,13 +125,13 @@ def test_values_of_different_kinds_that_look_the_same_are_distinguished() -> Non
     assert values == {"is 1 (string), others have 1 (int)"}
 
 
-def test_a_list_that_a_constraint_cannot_compare_is_not_called_missing() -> None:
-    claim = claim_json("c", constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
-    device = {"name": "g0", "attributes": {"numa": {"ints": [1, 2]}}}
+def test_list_that_a_constraint_cannot_compare_is_not_called_missing() -> None:
+    claim = claim_json("c", request={"count": 2}, constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+    pair = [{"name": name, "attributes": {"numa": {"ints": [1, 2]}}} for name in ("g0", "g1")]
     config = SchedulerConfig(gates=FeatureGates(V1_37, DRAListTypeAttributes=False))
-    world = [node_json("a"), devices("a", device), driver_class("gpu"), claim]
+    world = [node_json("a"), devices("a", *pair), driver_class("gpu"), claim]
     report = explain("p", *world, _POD, config=config)
-    [detail] = report.nodes[0].requests[0].devices[0].details
+    detail, _ = report.nodes[0].requests[0].devices[0].details
     assert detail.gist == (
         f"constraint #0: the attribute {DRIVER}/numa is a list, "
         "which constraints compare only with the feature DRAListTypeAttributes"

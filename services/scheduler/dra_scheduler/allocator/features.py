@@ -170,11 +170,6 @@ class Features:
         return self.kubernetes >= V1_37
 
     @property
-    def shares_exclude_whole_devices(self) -> bool:
-        """True if a device that is allocated as shares cannot be allocated as a whole once it allows no more shares."""
-        return self.kubernetes >= V1_37 and self.consumable_capacity
-
-    @property
     def whole_capacity_counts_for_all(self) -> bool:
         """True if a request for all devices includes devices whose capacity is used up, and therefore fails."""
         return self.kubernetes >= V1_37

@@ -171,7 +171,7 @@ class Picks:
         """
         shared = self._features.consumable_capacity and device.allow_multiple
         pick = Pick(request, pool, device, shared)
-        if not self._is_usable(request, pool, device, shared) or not self._reserve(pick):
+        if not self._is_usable(request, pool, device) or not self._reserve(pick):
             return False
         try:
             accepted = self._is_tolerated(request, pool, device) and self._satisfies_constraints(
@@ -198,16 +198,8 @@ class Picks:
         self.of_claim[claim].append(pick)
         return True
 
-    def _is_usable(self, request: Request, pool: Pool, device: PoolDevice, shared: bool) -> bool:
+    def _is_usable(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
         """True if no property of the device itself prevents its allocation."""
-        if (
-            self._features.shares_exclude_whole_devices
-            and not shared
-            and not request.admin_access
-            and self._partly_consumed(device)
-        ):
-            self._record(request, pool, device, InUse(self._state.shared.get(device.id, ())))
-            return False
         if device.slice.spec.skip_node_operations and not self._skips_operations:
             disabled = not self._features.optional_node_operations
             self._record(request, pool, device, OperationsNotSkipped(disabled))
