@@ -43,7 +43,7 @@ def report_end(receive: Receive, has_ended: Callable[[], bool]) -> Receive:
     """
     is_read = False
 
-    async def received() -> Any:
+    async def receive_or_end() -> Any:
         nonlocal is_read
         if is_read and has_ended():
             return {"type": "http.disconnect"}
@@ -53,7 +53,7 @@ def report_end(receive: Receive, has_ended: Callable[[], bool]) -> Receive:
         is_read = not message.get("more_body", False)
         return message
 
-    return received
+    return receive_or_end
 
 
 class _Flow(FlowControl):

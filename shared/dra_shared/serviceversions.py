@@ -1,7 +1,7 @@
-"""Which version of Kubernetes each service of a cluster follows, and with which feature gates.
+"""The versions of Kubernetes that a cluster's services follow, and their feature gates.
 
-``--kubernetes-version 1.36,node-agent=1.34``: the first is the cluster's, which every service has that is not named.
-How far a service may be from the API server is upstream's version skew policy.
+``--kubernetes-version 1.36,node-agent=1.34``: the first is the cluster's, for all services that are not named.
+Upstream's version skew policy limits how far a service may be from the API server.
 """
 
 from collections.abc import Mapping
@@ -14,8 +14,7 @@ from dra_shared.version import DEFAULT, V1_36, Version, release
 # How many minor versions older than the API server a service may be.
 _SKEW = {"scheduler": 1, "controller": 1, "node-agent": 3}
 
-# Whatever DRA can do is there to be tried: these are off by default in one version or another. --feature-gates has the
-# last word.
+# The lab turns on all features of DRA that some version has off by default. --feature-gates overrides this.
 LAB_GATES = dict.fromkeys(
     (
         "CompositePodGroup",
@@ -63,7 +62,7 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> "Versions":
-        """What ``--kubernetes-version`` says.
+        """Return the versions in ``--kubernetes-version``.
 
         Raises:
             ValueError: a version or a service is not known, or a service is too far from the API server.
@@ -82,20 +81,20 @@ class Versions:
         return cls(cluster, services)
 
     def of(self, service: str) -> Version:
-        """The version of a service; the node agents of all pools have one."""
+        """Return the version of a service. The node agents of all pools have the same."""
         name = "node-agent" if service.startswith("node-agent") else service
         return self.services.get(name, self.cluster)
 
     def gates(self, service: str, wanted: str) -> str:
-        """A service's feature gates: those of ours and those wanted that its version has.
+        """Return a service's feature gates: the lab's and those wanted, as far as its version has them.
 
         Raises:
-            ValueError: the cluster's version doesn't have what is wanted.
+            ValueError: the cluster's version does not have a wanted gate.
         """
         read(wanted, self.cluster)
         version = self.of(service)
         if version != self.cluster:
-            wanted = _known(wanted, version)
+            wanted = _keep_known(wanted, version)
         gates = with_defaults(lab_gates(version, self.cluster), wanted, version)
         FeatureGates.parse(gates, version)
         return gates
@@ -111,7 +110,7 @@ def _check_skew(service: str, version: Version, cluster: Version) -> None:
         )
 
 
-def _known(wanted: str, version: Version) -> str:
+def _keep_known(wanted: str, version: Version) -> str:
     gates = release(version).gates
     return ",".join(
         entry

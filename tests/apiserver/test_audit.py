@@ -63,7 +63,7 @@ class _Log:
 
 
 @asynccontextmanager
-async def _served(folder: Path, text: str = _POLICY) -> AsyncIterator[tuple[httpx.AsyncClient, _Log]]:
+async def _serve(folder: Path, text: str = _POLICY) -> AsyncIterator[tuple[httpx.AsyncClient, _Log]]:
     policy, path = folder / "policy.yaml", folder / "logs" / "audit.log"
     policy.write_text(text)
     config = Config(
@@ -79,11 +79,13 @@ async def _served(folder: Path, text: str = _POLICY) -> AsyncIterator[tuple[http
         yield client, _Log(path)
 
 
-async def test_what_nothing_expected_is_a_panic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unexpected_errors_are_logged_as_panics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(self: Store, resource: Resource, key: str) -> None:
         raise RuntimeError("out of order")
 
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         monkeypatch.setattr(Store, "get", fail)
         assert (await client.get(f"{_MAPS}/c", headers=_JANE)).status_code == 500
         received, panic = log.new()
@@ -100,7 +102,7 @@ async def test_what_nothing_expected_is_a_panic(tmp_path: Path, monkeypatch: pyt
 
 
 async def test_events_are_upstreams(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         made = await client.post(_MAPS, json={"metadata": {"name": "c"}, "data": {"a": "b"}}, headers=_JANE)
         received, complete = log.new()
         user = {
@@ -140,7 +142,7 @@ async def test_events_are_upstreams(tmp_path: Path) -> None:
 
 async def test_events_of_new_tokens_have_their_ids(tmp_path: Path) -> None:
     account = "/api/v1/namespaces/default/serviceaccounts"
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         await client.post(account, json={"metadata": {"name": "sa"}}, headers=_JANE)
         answer = await client.post(f"{account}/sa/token", json={}, headers=_JANE)
         payload = answer.json()["status"]["token"].split(".")[1]
@@ -150,7 +152,7 @@ async def test_events_of_new_tokens_have_their_ids(tmp_path: Path) -> None:
 
 
 async def test_refusals_say_why(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         assert (await client.get(f"{_MAPS}/c", headers={"authorization": "Bearer x"})).status_code == 401
         (rejected,) = log.new()
         assert (rejected["stage"], rejected["user"]) == ("ResponseStarted", {})
@@ -188,7 +190,7 @@ async def test_refusals_say_why(tmp_path: Path) -> None:
     ],
 )
 async def test_the_first_rule_decides(tmp_path: Path, path: str, stages: list[str], level: str) -> None:
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         async with client.stream("GET", path, headers=_JANE) as answer:
             if "watch" not in path:
                 await answer.aread()
@@ -253,7 +255,7 @@ def test_a_policy_that_is_none(tmp_path: Path, text: str, message: str) -> None:
         (["--audit-log-path", "FOLDER"], "Is a directory"),
     ],
 )
-def test_what_cannot_be_logged_to_is_refused_at_the_start(
+def test_logs_that_cannot_be_written_are_refused_at_the_start(
     tmp_path: Path, words: list[str], message: str
 ) -> None:
     policy = tmp_path / "policy.yaml"
@@ -291,7 +293,7 @@ async def test_objects_in_protobuf_are_logged_as_others(tmp_path: Path) -> None:
     wanted = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}, "data": {"a": "b"}}
     listed = f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
     table = "application/json;as=Table;g=meta.k8s.io;v=v1"
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         await client.post(_MAPS, content=protobuf.envelope("v1", "ConfigMap", message), headers=binary)
         _, made = log.new()
         stored = (await client.get(f"{_MAPS}/c", headers=_JANE)).json()
@@ -323,7 +325,7 @@ async def test_objects_in_protobuf_are_logged_as_others(tmp_path: Path) -> None:
 
 
 async def test_a_client_names_its_request_and_may_have_a_long_name(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (client, _):
+    async with _serve(tmp_path) as (client, _):
         headers = {**_JANE, "audit-id": "its-own", "user-agent": "x" * 1025}
         answer = await client.get("/version", headers=headers)
         events = [orjson.loads(line) for line in (tmp_path / "logs" / "audit.log").read_bytes().splitlines()]
@@ -333,7 +335,7 @@ async def test_a_client_names_its_request_and_may_have_a_long_name(tmp_path: Pat
 
 
 async def test_a_request_has_a_name_of_its_own(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (client, _):
+    async with _serve(tmp_path) as (client, _):
         answers = [await client.get("/version", headers=_JANE) for _ in range(3)]
         events = [orjson.loads(line) for line in (tmp_path / "logs" / "audit.log").read_bytes().splitlines()]
     names = [answer.headers["audit-id"] for answer in answers]
@@ -348,7 +350,7 @@ async def test_objects_are_logged_as_they_are_decoded(tmp_path: Path) -> None:
     Patches are unchanged.
     """
     policy = '- {level: Request, resources: [{group: "", resources: ["*"]}]}'
-    async with _served(tmp_path, f"{_BARE}rules:\n{policy}\n") as (client, log):
+    async with _serve(tmp_path, f"{_BARE}rules:\n{policy}\n") as (client, log):
         path = "/api/v1/namespaces/default/services"
         service = {"metadata": {"generateName": "s-", "annotations": {}}, "spec": {"ports": [{"port": 80}]}}
         made = (await client.post(path, json=service, headers=_JANE)).json()
@@ -380,7 +382,7 @@ async def test_objects_are_logged_as_they_are_decoded(tmp_path: Path) -> None:
 
 
 async def test_addresses_and_paths_are_as_they_came(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (client, log):
+    async with _serve(tmp_path) as (client, log):
         proxied = {"x-forwarded-for": "10.0.0.1, x, 127.0.0.1,10.0.0.1", "x-real-ip": "10.0.0.1"}
         await client.get(f"{_MAPS}/a%62?pretty=%74", headers={**_JANE, **proxied})
         event = log.new()[0]

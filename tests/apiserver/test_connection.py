@@ -32,7 +32,7 @@ class Socket(asyncio.Transport):
         self.closed = True
 
 
-async def test_what_is_written_in_one_turn_goes_out_together() -> None:
+async def test_writes_of_one_turn_are_sent_together() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())
     transport.write(b"head")

@@ -60,14 +60,14 @@ def test_versions_without_a_converter_have_the_stored_shape(kind: Kind, version:
     "plural", ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]
 )
 def test_recorded_objects_convert_as_the_real_server_does(plural: str, version: str) -> None:
-    def recorded(name: str) -> Object:
+    def load_recorded(name: str) -> Object:
         found: Object = json.loads(
             reference_path("golden", "e2e", f"65-raw-{name}-{plural}.json").read_text()
         )
         return found
 
     kind = kind_of("resource.k8s.io", plural)
-    stored, expected = recorded("v1")["items"], recorded(version)["items"]
+    stored, expected = load_recorded("v1")["items"], load_recorded(version)["items"]
     for ours, theirs in zip(stored, expected, strict=True):
         made = convert(kind, {"kind": kind.kind, **copy.deepcopy(ours)}, version)
         assert {key: value for key, value in made.items() if key not in ("apiVersion", "kind")} == theirs

@@ -48,11 +48,11 @@ async def _calls(send: Send) -> int:
     return min(found)
 
 
-def _named(obj: dict[str, Any], number: int) -> dict[str, Any]:
+def _with_name(obj: dict[str, Any], number: int) -> dict[str, Any]:
     return {**obj, "metadata": {"name": f"made-{number}"}}
 
 
-def _annotated(number: int) -> dict[str, Any]:
+def _annotate(number: int) -> dict[str, Any]:
     return {"metadata": {"annotations": {"number": str(number)}}}
 
 
@@ -75,12 +75,12 @@ async def test_a_read_costs_few_calls(base: httpx.AsyncClient, path: str, bound:
 async def test_a_create_costs_few_calls(
     base: httpx.AsyncClient, path: str, obj: dict[str, Any], bound: int
 ) -> None:
-    assert await _calls(lambda number: base.post(path, json=_named(obj, number))) <= bound
+    assert await _calls(lambda number: base.post(path, json=_with_name(obj, number))) <= bound
 
 
 @pytest.mark.parametrize(("path", "bound"), [(f"{_CLAIMS}/base", 374), (f"{_PODS}/base", 613)])
 async def test_a_patch_costs_few_calls(base: httpx.AsyncClient, path: str, bound: int) -> None:
-    assert await _calls(lambda number: base.patch(path, json=_annotated(number), headers=_MERGE)) <= bound
+    assert await _calls(lambda number: base.patch(path, json=_annotate(number), headers=_MERGE)) <= bound
 
 
 def _status(number: int) -> dict[str, Any]:

@@ -38,7 +38,7 @@ _MALFORMED = (
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     folder: Path, *, rbac: bool = False, anonymous: bool = True
 ) -> AsyncIterator[httpx.AsyncClient]:
     config = Config(
@@ -79,7 +79,7 @@ def test_the_token_file_has_upstreams_format(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rbac", [False, True])
 async def test_a_known_token_makes_the_caller_its_user(tmp_path: Path, rbac: bool) -> None:
-    async with _served(tmp_path, rbac=rbac) as client:
+    async with _serve(tmp_path, rbac=rbac) as client:
         assert await _name(client, authorization="Bearer s3cret") == "jane"
         assert await _name(client, authorization="bearer s3cret and more") == "jane"
         assert await _name(client) == "system:admin"
@@ -96,7 +96,7 @@ async def test_a_known_token_makes_the_caller_its_user(tmp_path: Path, rbac: boo
 
 
 async def test_roles_hold_for_the_users_of_the_token_file(tmp_path: Path) -> None:
-    async with _served(tmp_path, rbac=True) as client:
+    async with _serve(tmp_path, rbac=True) as client:
         codes = [
             (await client.get("/api/v1/pods", headers={"authorization": f"Bearer {token}"})).status_code
             for token in ("s3cret", "root")
@@ -108,7 +108,7 @@ async def test_roles_hold_for_the_users_of_the_token_file(tmp_path: Path) -> Non
 async def test_credentials_that_are_none_make_no_administrator_where_roles_count(
     tmp_path: Path, header: str
 ) -> None:
-    async with _served(tmp_path, rbac=True) as client:
+    async with _serve(tmp_path, rbac=True) as client:
         assert await _name(client, authorization=header) == "401 Unauthorized"
         impersonating = {"impersonate-user": "system:admin", "impersonate-group": "system:masters"}
         assert await _name(client, authorization=header, **impersonating) == "401 Unauthorized"
@@ -116,7 +116,7 @@ async def test_credentials_that_are_none_make_no_administrator_where_roles_count
 
 @pytest.mark.parametrize("rbac", [False, True])
 async def test_without_anonymous_callers_every_route_needs_a_token(tmp_path: Path, rbac: bool) -> None:
-    async with _served(tmp_path, rbac=rbac, anonymous=False) as client:
+    async with _serve(tmp_path, rbac=rbac, anonymous=False) as client:
         for path in _PATHS:
             for headers in ({}, {"authorization": "Bearer other"}, {"impersonate-user": "system:admin"}):
                 response = await client.get(path, headers=headers)

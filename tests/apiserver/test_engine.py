@@ -20,7 +20,7 @@ ALLOWED = {
     # A field of a policy's rules.
     "audit/policyfile.py": {"namespaces"},
     "conformance.py": {"namespaces"},
-    # What a user may type into the workbench.
+    # Names that a user may type into the workbench.
     "front/claimbench.py": {"ResourceClaim", "ResourceClaimTemplate"},
     # How many nodes a report is about.
     "front/insight.py": {"nodes"},
@@ -31,11 +31,11 @@ ALLOWED = {
     "handlers/snapshots.py": {"CustomResourceDefinition"},
     # The templates of workloads become pods, which are admitted to a namespace.
     "manifests.py": {"Pod", "namespaces"},
-    # What is created in a namespace depends on it, and pods and claims count for the same quotas.
+    # Objects depend on their namespace, and pods and claims count for the same quotas.
     "rest/counted.py": {"namespaces", "pods", "resourceclaims"},
     # Every object is created in a namespace.
     "rest/namespacelifecycle.py": {"namespaces"},
-    # What the token of a service account names, and must be there for as long as it holds.
+    # A token of a service account names these objects. It is valid only while they exist.
     "serviceaccount/tokens.py": {"nodes", "pods", "secrets", "serviceaccounts"},
     # Admin access goes by a namespace's label.
     "verdict.py": {"namespaces"},

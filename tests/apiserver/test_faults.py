@@ -91,12 +91,12 @@ async def test_latency_lasts_no_longer_than_the_fault() -> None:
 
 
 async def test_a_seed_draws_the_same_requests() -> None:
-    async def drawn(seed: int) -> list[int]:
+    async def draw_codes(seed: int) -> list[int]:
         faults, _ = _faults(Fault(fault="error", seconds=1, share=0.5, seed=seed))
         return [await _code(faults, "get", PODS) for _ in range(50)]
 
-    assert await drawn(7) == await drawn(7) != await drawn(8)
-    assert set(await drawn(7)) == {200, 500}
+    assert await draw_codes(7) == await draw_codes(7) != await draw_codes(8)
+    assert set(await draw_codes(7)) == {200, 500}
 
 
 async def test_watches_are_cut_again_and_again() -> None:
@@ -187,7 +187,7 @@ async def test_a_fault_says_what_is_promised_and_afterwards_what_was_kept(client
     assert begun["state"] == "working"
     await until(lambda: _state(client, begun["id"]))
     over = (await client.get(f"/faults/{begun['id']}")).json()
-    # Nothing came by in this time.
+    # No request came in this time.
     assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it met no request"])
     assert (await client.get("/faults")).json() == {"items": []}
     assert (await client.get("/faults/99")).json()["message"] == "there is no fault 99, or it was long ago"
@@ -198,7 +198,7 @@ async def _state(client: httpx.AsyncClient, number: int) -> bool:
     return bool((await client.get(f"/faults/{number}")).json()["state"] == "over")
 
 
-async def test_what_goes_wrong_meanwhile_is_named(client: httpx.AsyncClient) -> None:
+async def test_invariants_broken_during_a_fault_are_named(client: httpx.AsyncClient) -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     made = await client.post(
         "/api/v1/namespaces/default/pods", json={**pod, "apiVersion": "v1", "kind": "Pod"}
@@ -293,7 +293,7 @@ async def test_a_watch_that_is_behind_has_every_event_later(client: httpx.AsyncC
     assert [one["object"]["metadata"]["name"] for one in events] == ["x", "y", "z"]
 
 
-async def test_of_requests_that_the_network_cuts_some_are_done(client: httpx.AsyncClient) -> None:
+async def test_some_requests_that_the_network_cut_are_done(client: httpx.AsyncClient) -> None:
     await client.post("/faults", json={"fault": "reset", "seconds": 600, "seed": 1})
     for number in range(20):
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"cut-{number}"}}

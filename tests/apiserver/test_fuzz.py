@@ -1,12 +1,12 @@
 from pathlib import Path
 
-from tests.apiserver.fuzzing.run import fuzz, serving
+from tests.apiserver.fuzzing.run import fuzz, serve
 
 REQUESTS = 2000
 
 
 async def test_no_request_is_an_internal_error(tmp_path: Path) -> None:
-    async with serving(tmp_path) as server:
+    async with serve(tmp_path) as server:
         outcome = await fuzz(server, seed=11, count=REQUESTS)
         assert outcome.broken == []
         # It is no use if all of them are refused at the door.

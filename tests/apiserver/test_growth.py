@@ -24,26 +24,28 @@ _FIELDS = Growth(catalog.registry("api/all=true")).fields
 Walk = Callable[[list[str]], object]
 
 
-def _found(field: ListField) -> list[str]:
+def _find_wrong(field: ListField) -> list[str]:
     wrong = []
     for like, items in lists(field, 1):
         for number, name in enumerate(steps(field, items), 1):
 
-            def made(length: int, like: str = like, name: str = name, first: int = _APART * number) -> Step:
+            def create_step(
+                length: int, like: str = like, name: str = name, first: int = _APART * number
+            ) -> Step:
                 return steps(field, dict(lists(field, length, first))[like])[name]
 
-            made(1, first=0)()
-            if all(is_quadratic(made, length) for length in _LENGTHS):
+            create_step(1, first=0)()
+            if all(is_quadratic(create_step, length) for length in _LENGTHS):
                 wrong.append(f"{field}, {like} items: {name}")
     return wrong
 
 
-def _walked(walk: Walk) -> Callable[[int], Step]:
-    def made(length: int) -> Step:
+def _create_walk(walk: Walk) -> Callable[[int], Step]:
+    def create_step(length: int) -> Step:
         names = orjson.dumps([f"n{number}" for number in range(length)])
         return lambda: walk(orjson.loads(names))
 
-    return made
+    return create_step
 
 
 def _pairs_in_a_loop(names: list[str]) -> object:
@@ -84,19 +86,19 @@ def _much_before_it(names: list[str]) -> object:
 @pytest.mark.parametrize("shard", sample(range(_SHARDS), 2))
 def test_no_work_grows_with_the_square_of_a_list(shard: int) -> None:
     with counted_strings():
-        assert [wrong for field in _FIELDS[shard::_SHARDS] for wrong in _found(field)] == []
+        assert [wrong for field in _FIELDS[shard::_SHARDS] for wrong in _find_wrong(field)] == []
 
 
 @pytest.mark.parametrize("walk", [_pairs_in_a_loop, _pairs_in_an_expression, _a_list_as_a_set, _positions])
 def test_a_walk_over_all_pairs_is_found(walk: Walk) -> None:
     with counted_strings():
-        assert all(is_quadratic(_walked(walk), length) for length in _LENGTHS)
+        assert all(is_quadratic(_create_walk(walk), length) for length in _LENGTHS)
 
 
 @pytest.mark.parametrize("walk", [sorted, _each_with_its_neighbour, _a_set, _much_before_it])
 def test_one_walk_is_not_taken_for_one_over_all_pairs(walk: Walk) -> None:
     with counted_strings():
-        assert not any(is_quadratic(_walked(walk), length) for length in _LENGTHS)
+        assert not any(is_quadratic(_create_walk(walk), length) for length in _LENGTHS)
 
 
 def test_every_kind_of_list_is_looked_at() -> None:
@@ -113,7 +115,7 @@ def test_every_kind_of_list_is_looked_at() -> None:
 
 
 def test_many_managers_are_folded_in_one_walk() -> None:
-    def made(count: int) -> Step:
+    def create_step(count: int) -> Step:
         def fold() -> None:
             entries = {
                 ManagerKey(f"m{number}", "Update", "v1"): Entry("v1", {"f:data": {f"f:k{number}": {}}})
@@ -127,18 +129,18 @@ def test_many_managers_are_folded_in_one_walk() -> None:
 
         return fold
 
-    assert not is_quadratic(made, 20)
+    assert not is_quadratic(create_step, 20)
 
 
 def test_errors_that_show_a_long_list_each_are_counted_once_they_are_too_many() -> None:
-    def made(count: int) -> list[FieldError]:
+    def create_errors(count: int) -> list[FieldError]:
         shown = [f"name-{number}" for number in range(count)]
         return [invalid("spec.names", shown, f"wrong {number}") for number in range(count)]
 
-    few = invalid_object("", "Pod", "p", made(2))
+    few = invalid_object("", "Pod", "p", create_errors(2))
     assert few.message.endswith("wrong 1]")
     assert len(few.status["details"]["causes"]) == 2
-    many = invalid_object("", "Pod", "p", made(4000))
+    many = invalid_object("", "Pod", "p", create_errors(4000))
     causes = many.status["details"]["causes"]
     assert many.message.endswith(f"and {4000 - len(causes)} more errors]")
     assert len(many.encode()) < 10 << 20

@@ -41,11 +41,11 @@ class _Spy:
         self.apart.append(threading.current_thread() is not threading.main_thread())
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile is not None:
-            asyncio.run_coroutine_threadsafe(_awaited(meanwhile), self._loop).result(30)
+            asyncio.run_coroutine_threadsafe(_await(meanwhile), self._loop).result(30)
         return self._function(*arguments)
 
 
-async def _awaited(work: Callable[[], Awaitable[Any]]) -> Any:
+async def _await(work: Callable[[], Awaitable[Any]]) -> Any:
     return await work()
 
 
@@ -143,15 +143,15 @@ async def test_a_long_create_does_not_exceed_a_quota_that_was_filled_meanwhile(
     assert "exceeded quota: few" in answer.json()["message"]
 
 
-async def test_what_waits_leaves_its_turn_to_others() -> None:
+async def test_waiting_work_does_not_occupy_the_threads() -> None:
     apart = Offload()
     gate = asyncio.Event()
 
-    async def opened() -> str:
+    async def wait_for_gate() -> str:
         await gate.wait()
         return "open"
 
-    waiting = [asyncio.create_task(apart.run(lambda: wait_for(opened()))) for _ in range(5)]
+    waiting = [asyncio.create_task(apart.run(lambda: wait_for(wait_for_gate()))) for _ in range(5)]
     # More wait than may run at once, and still this runs.
     assert await apart.run(lambda: "done") == "done"
     gate.set()
@@ -159,11 +159,11 @@ async def test_what_waits_leaves_its_turn_to_others() -> None:
 
 
 async def test_errors_come_out_of_the_thread() -> None:
-    def broken() -> None:
+    def fail() -> None:
         raise LookupError("gone")
 
     with pytest.raises(LookupError, match="gone"):
-        await Offload().run(broken)
+        await Offload().run(fail)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_every_kind_is_written_as_upstream_writes_it(case: dict[str, Any], expec
     assert protobuf.envelope(obj["apiVersion"], obj["kind"], body) == expected
 
 
-def test_what_is_no_pointer_is_written_also_when_it_is_empty() -> None:
+def test_empty_fields_that_are_not_pointers_are_written() -> None:
     # ObjectMeta with its six texts, generation and creationTimestamp; PodSpec's and PodStatus' plain fields.
     metadata = bytes.fromhex("0a00 1200 1a00 2200 2a00 3200 3800 4200")
     port = protobuf.message("io.k8s.api.core.v1.ContainerPort", {"containerPort": 80})
@@ -45,7 +45,7 @@ def test_a_pointer_is_written_where_it_is_set_even_to_nothing() -> None:
     assert protobuf.message(name, {"appProtocol": ""}).endswith(b"\x22\x00")
 
 
-def test_what_is_inlined_knows_its_pointers() -> None:
+def test_inlined_messages_have_pointers() -> None:
     """Check the configuration of a device, which may get other kinds than opaque in a later version."""
     name = "io.k8s.api.resource.v1.DeviceClaimConfiguration"
     assert protobuf.message(name, {"requests": ["a"]}) == b"\x0a\x01a\x12\x00"
@@ -84,7 +84,7 @@ def test_a_list_has_its_items_messages() -> None:
     assert found["metadata"]["resourceVersion"] == "7"
 
 
-def test_what_is_written_can_be_read() -> None:
+def test_written_messages_can_be_read() -> None:
     pod = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"containers": [{"name": "c"}]}}
     wire = protobuf.envelope("v1", "Pod", protobuf.message(_POD, pod))
     api_version, kind, raw = envelope(wire)
@@ -93,7 +93,7 @@ def test_what_is_written_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["io.k8s.api.example.v1.Foo", "io.k8s.api.core.v1.Foo", "Foo"])
-def test_what_has_no_message_is_not_known(name: str) -> None:
+def test_names_without_a_message_are_unknown(name: str) -> None:
     assert not protobuf.is_known(name)
 
 

@@ -174,7 +174,7 @@ async def test_an_update_of_an_older_version_is_a_conflict_everywhere(pair: Pair
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
-async def test_of_two_updates_of_one_version_one_wins_wherever_they_are(pair: Pair, method: str) -> None:
+async def test_only_one_of_two_updates_of_a_version_succeeds_across_servers(pair: Pair, method: str) -> None:
     # Each server expects the next revision for its own write, which is then that of the other's.
     current = (await pair[0].post(_MAPS, json=_map("m", count="0"))).json()
     for number in range(20):
@@ -300,11 +300,13 @@ async def test_a_kind_that_one_server_gets_is_served_by_the_other(pair: Pair) ->
     assert (await one.post(path, json=definition)).status_code == 201
     thing = {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
     things = "/apis/example.com/v1/namespaces/default/things"
-    created = await until(lambda: _created(other, things, thing))
+    created = await until(lambda: _create_when_served(other, things, thing))
     assert (await one.get(f"{things}/t")).json() == created.json()
 
 
-async def _created(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> httpx.Response | None:
+async def _create_when_served(
+    client: httpx.AsyncClient, path: str, obj: dict[str, Any]
+) -> httpx.Response | None:
     answer = await client.post(path, json=obj)
     assert answer.status_code in (201, 404)
     return answer if answer.status_code == 201 else None

@@ -64,7 +64,7 @@ class _Files:
 
 
 @asynccontextmanager
-async def _served(
+async def _serve(
     folder: Path, *, mode: str = "RBAC", known: dict[str, UserInfo] | None = None
 ) -> AsyncIterator[tuple[str, _Files]]:
     files = _Files(folder)
@@ -92,7 +92,7 @@ async def _whoami(url: str, context: ssl.SSLContext, **headers: str) -> dict[str
 
 async def test_a_certificate_names_its_user_and_goes_before_a_token(tmp_path: Path) -> None:
     known = {"s3cret": UserInfo("by-token", ("system:masters", "system:authenticated"))}
-    async with _served(tmp_path, known=known) as (url, files):
+    async with _serve(tmp_path, known=known) as (url, files):
         subject = [(_ORGANIZATION, "team"), (_ORGANIZATION, "other"), (_UID, "u-1")]
         jane = Party("jane", files.users, more=subject)
         der = ssl.PEM_cert_to_DER_cert(jane.pem.decode())
@@ -115,8 +115,8 @@ async def test_a_certificate_names_its_user_and_goes_before_a_token(tmp_path: Pa
         assert 'User "jane" cannot impersonate' in (await _whoami(url, files.client(jane), **whom))["message"]
 
 
-async def test_who_has_no_certificate_is_anonymous(tmp_path: Path) -> None:
-    async with _served(tmp_path) as (url, files):
+async def test_clients_without_certificate_are_anonymous(tmp_path: Path) -> None:
+    async with _serve(tmp_path) as (url, files):
         async with httpx.AsyncClient(base_url=url, verify=files.client(), trust_env=False) as client:
             assert (await client.get("/readyz")).text == "ok"
             refused = (await client.get("/api/v1/pods")).json()
@@ -131,7 +131,7 @@ async def test_who_has_no_certificate_is_anonymous(tmp_path: Path) -> None:
 
 
 async def test_changed_files_count_from_the_next_connection(tmp_path: Path) -> None:
-    async with _served(tmp_path, mode="AlwaysAllow") as (url, files):
+    async with _serve(tmp_path, mode="AlwaysAllow") as (url, files):
         jane, before = Party("jane", files.users), files.client()
         async with httpx.AsyncClient(base_url=url, verify=before, trust_env=False) as open_already:
             assert (await open_already.get("/version")).status_code == 200
@@ -149,7 +149,7 @@ async def test_changed_files_count_from_the_next_connection(tmp_path: Path) -> N
 
 
 async def test_files_that_are_of_no_use_are_reported_once_until_they_change(tmp_path: Path) -> None:
-    async with _served(tmp_path, mode="AlwaysAllow") as (url, files):
+    async with _serve(tmp_path, mode="AlwaysAllow") as (url, files):
         with capture_logs() as logs:
             for content in (b"garbage", b"other garbage"):
                 files.certificate.write_bytes(content)

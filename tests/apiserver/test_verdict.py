@@ -58,7 +58,7 @@ def test_a_body_that_is_no_object_is_refused() -> None:
     assert "cannot unmarshal" in _judge(V1_36).create(_claim(count="many")).refused[0]
 
 
-def test_what_is_stored_keeps_the_fields_that_are_in_use() -> None:
+def test_stored_objects_keep_fields_in_use_when_their_gate_is_off() -> None:
     claim = _claim(capacity={"requests": {"memory": "1Gi"}})
     claim["metadata"] |= {"uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}
     assert _judge(V1_35).keep(claim).dropped == ()
@@ -80,7 +80,7 @@ def test_admin_access_goes_by_the_label_of_a_namespace_that_is_given() -> None:
         ("resource.k8s.io/v1alpha1", V1_34, "", False, False),
     ],
 )
-def test_where_a_kind_is_served(
+def test_the_place_of_a_kind_depends_on_version_and_configuration(
     api_version: str, version: Version, runtime_config: str, known: bool, served: bool
 ) -> None:
     place = Judge(FeatureGates(version), runtime_config).place(api_version, "ResourceClaim")
@@ -107,7 +107,7 @@ def test_a_kind_behind_a_gate_names_it() -> None:
     assert (place.known, place.served, place.gate) == (True, False, "GenericWorkload")
 
 
-def test_which_stored_versions_can_be_read() -> None:
+def test_only_some_versions_can_read_a_stored_version() -> None:
     rule = ("resource.k8s.io/v1", "DeviceTaintRule")
     stored = _judge(V1_37).storage_version(*rule)
     assert _judge(V1_37).can_read(stored, "DeviceTaintRule")

@@ -17,7 +17,7 @@ def test_restart_delays_double_and_are_forgotten() -> None:
     assert backoff.remaining_delay("c", now + 601, now + 601) == 0
 
 
-def test_what_comes_after_the_last_one_waits() -> None:
+def test_an_attempt_within_the_delay_waits() -> None:
     backoff = Backoff(1, 900)
     assert backoff.remaining_since_update("c", 5) == 0
     backoff.next("c", 5, 5)

@@ -27,7 +27,7 @@ def test_parse_overrides_defaults() -> None:
     assert not gates.enabled("NoSuchGate")
 
 
-def test_every_gate_of_a_stage() -> None:
+def test_all_alpha_sets_every_gate_of_its_stage() -> None:
     alpha = FeatureGates.parse("AllAlpha=true,DRAListTypeAttributes=false", V1_36)
     assert alpha.enabled("DRAResourcePoolStatus")
     assert not alpha.enabled("DRAListTypeAttributes")

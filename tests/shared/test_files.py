@@ -18,14 +18,14 @@ def _mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_what_is_made_is_the_owners(tmp_path: Path) -> None:
+def test_created_files_are_private(tmp_path: Path) -> None:
     private_folder(tmp_path / "a" / "b")
     private_file(tmp_path / "a" / "b" / "file")
     assert [_mode(path) for path in sorted((tmp_path / "a").rglob("*"))] == [0o700, 0o600]
     assert _mode(tmp_path / "a") == 0o700
 
 
-def test_what_was_open_to_others_is_closed_and_keeps_what_it_holds(tmp_path: Path) -> None:
+def test_open_files_become_private_and_keep_their_content(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir(mode=0o777)
     (folder / "file").write_text("kept")

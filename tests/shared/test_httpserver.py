@@ -63,11 +63,11 @@ async def connect() -> AsyncIterator[Connect]:
     clients: list[Client] = []
     async with HealthServer("127.0.0.1", 0, {}, {"POST /echo": _echo}) as server:
 
-        async def connected() -> Client:
+        async def connect_client() -> Client:
             clients.append(Client(*await asyncio.open_connection("127.0.0.1", server.port)))
             return clients[-1]
 
-        yield connected
+        yield connect_client
         for client in clients:
             await client.close()
 
@@ -108,11 +108,11 @@ async def test_a_long_head_in_small_pieces_is_parsed_in_large_ones(
     parts: list[int] = []
     parse = BoundedConnection._parse
 
-    def counted(self: BoundedConnection, data: bytes) -> None:
+    def count_bytes(self: BoundedConnection, data: bytes) -> None:
         parts.append(len(data))
         parse(self, data)
 
-    monkeypatch.setattr(BoundedConnection, "_parse", counted)
+    monkeypatch.setattr(BoundedConnection, "_parse", count_bytes)
     client = await connect()
     await _send_all(client, HEAD + b"long: " + b"x" * (1 << 20), 512)
     await client.send(b"\r\n\r\n")
@@ -150,7 +150,7 @@ async def test_a_body_of_a_service_is_bounded(connect: Connect) -> None:
     assert (await client.rest()).startswith(b"HTTP/1.1 413 Request Entity Too Large\r\n")
 
 
-async def test_what_is_no_request_is_refused_as_go_does(connect: Connect) -> None:
+async def test_malformed_requests_are_refused_as_go_does(connect: Connect) -> None:
     client = await connect()
     await client.send(b"no request\r\n\r\n")
     assert (await client.rest()).startswith(BAD)
@@ -204,12 +204,12 @@ async def test_requests_sent_ahead_wait_in_the_kernel(
     most = 0
     begun = BoundedConnection.on_headers_complete
 
-    def counted(self: BoundedConnection) -> None:
+    def count_pipeline(self: BoundedConnection) -> None:
         nonlocal most
         begun(self)
         most = max(most, len(self.pipeline))
 
-    monkeypatch.setattr(BoundedConnection, "on_headers_complete", counted)
+    monkeypatch.setattr(BoundedConnection, "on_headers_complete", count_pipeline)
     client = await connect()
     one = b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\nx"
     sending = asyncio.create_task(_send_all(client, one * 20_000, 1 << 16))

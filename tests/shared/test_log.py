@@ -77,7 +77,7 @@ def test_every_value_has_some_text(tmp_path: Path) -> None:
     assert line["thing"] == "<Unprintable: ValueError>"
 
 
-def test_who_captures_lines_in_the_same_process_has_all_of_them(tmp_path: Path) -> None:
+def test_captured_lines_include_those_below_the_level(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     log.configure("test", "warning", descriptor, final=False)
     logger = log.logger("test")
@@ -90,7 +90,7 @@ def test_who_captures_lines_in_the_same_process_has_all_of_them(tmp_path: Path) 
     assert [line["event"] for line in captured] == ["captured"]
 
 
-def test_what_libraries_log_are_lines_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_of_libraries_have_the_same_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     log.configure("test", descriptor=descriptor)
     library = logging.getLogger("library")

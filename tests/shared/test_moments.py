@@ -21,13 +21,13 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         ("2026-01-01T01:00:00.250+01:00", datetime(2026, 1, 1, 0, 0, 0, 250000, tzinfo=UTC)),
     ],
 )
-def test_moments(text: str, moment: int | datetime) -> None:
+def test_moments_are_read_in_each_form(text: str, moment: int | datetime) -> None:
     assert parse_moment(text, NOW) == moment
 
 
 @pytest.mark.parametrize(
     "text", ["", "-", "5m", "-5", "-5w", "yesterday", "2026-01-01T00:00:00", "-99999999999d"]
 )
-def test_what_is_no_moment(text: str) -> None:
+def test_texts_that_are_not_moments_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"moment|too long ago"):
         parse_moment(text, NOW)

@@ -14,12 +14,12 @@ from dra_shared.numerals import BEYOND, integer, is_digits
         ("18446744073709551615", (1 << 64) - 1),
     ],
 )
-def test_numbers(text: str, number: int) -> None:
+def test_numbers_are_read(text: str, number: int) -> None:
     assert integer(text) == number
 
 
 @pytest.mark.parametrize("text", ["", "x", "1" * 5000 + "x", "-", "1e" + "0" * 30, "1_0", " 1", "٣", "²"])
-def test_what_is_no_number(text: str) -> None:
+def test_texts_that_are_not_numbers_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="invalid"):
         integer(text)
 

@@ -41,7 +41,7 @@ def _structs(annotation: Any) -> Iterator[type[msgspec.Struct]]:
         yield from _structs(part)
 
 
-def _unknown(
+def _find_unknown(
     struct: type[msgspec.Struct], name: str, schemas: dict[str, Any], path: str, seen: set[type]
 ) -> Iterator[str]:
     seen.add(struct)
@@ -54,12 +54,12 @@ def _unknown(
         for part in _structs(fields[key].type):
             for reference in _references(schema):
                 if part not in seen and reference in schemas:
-                    yield from _unknown(part, reference, schemas, place, seen)
+                    yield from _find_unknown(part, reference, schemas, place, seen)
 
 
 def test_all_of_a_pod_template_is_known() -> None:
     schemas = _schemas()
-    unknown = set(_unknown(PodTemplateSpec, "io.k8s.api.core.v1.PodTemplateSpec", schemas, "", set()))
+    unknown = set(_find_unknown(PodTemplateSpec, "io.k8s.api.core.v1.PodTemplateSpec", schemas, "", set()))
     assert unknown - _LEFT_OUT == set()
 
 

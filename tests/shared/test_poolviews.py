@@ -118,13 +118,15 @@ def test_costs_are_compared_as_quantities_are_written() -> None:
     assert partitions(partition_summary(pool)) == [("half", 2, 2)]
 
 
-def shared(name: str, memory: str) -> Json:
+def shared_device(name: str, memory: str) -> Json:
     return {"name": name, "allowMultipleAllocations": True, "capacity": {"memory": {"value": memory}}}
 
 
 def test_capacity_of_shared_devices_is_summed() -> None:
     pool = use(
-        piece([shared("a", "8Gi"), shared("b", "8Gi"), {"name": "whole"}]), in_use=("a",), memory="3Gi"
+        piece([shared_device("a", "8Gi"), shared_device("b", "8Gi"), {"name": "whole"}]),
+        in_use=("a",),
+        memory="3Gi",
     )
     found = shareable_summary(pool)
     assert found is not None
@@ -135,7 +137,7 @@ def test_capacity_of_shared_devices_is_summed() -> None:
 
 
 def test_no_capacity_is_left_where_more_is_consumed_than_there_is() -> None:
-    found = shareable_summary(use(piece([shared("a", "1Gi")]), memory="2Gi"))
+    found = shareable_summary(use(piece([shared_device("a", "1Gi")]), memory="2Gi"))
     assert found is not None
     assert [entry.available for entry in found.capacity] == ["0"]
 

@@ -46,7 +46,7 @@ from hypothesis import strategies as st
         ("1000E", "1"),
     ],
 )
-def test_canonical_text(text: str, canonical: str) -> None:
+def test_quantities_are_written_canonically(text: str, canonical: str) -> None:
     assert str(Quantity.parse(text)) == canonical
 
 
@@ -64,7 +64,7 @@ def test_canonical_text(text: str, canonical: str) -> None:
         ("M", None),
     ],
 )
-def test_errors(text: str, message: str | None) -> None:
+def test_invalid_quantities_are_rejected(text: str, message: str | None) -> None:
     if message is None:
         # Upstream reads a missing number as zero.
         assert Quantity.parse(text).is_zero()
@@ -100,7 +100,7 @@ def test_sums_keep_the_format_of_the_left() -> None:
     assert str(Quantity.parse("2").mul(3)) == "6"
 
 
-def test_values() -> None:
+def test_values_are_rounded_up() -> None:
     assert Quantity.parse("1.5").value() == 2
     assert Quantity.parse("-1.5").value() == -2
     assert Quantity.parse("1500m").milli_value() == 1500

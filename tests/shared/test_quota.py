@@ -17,12 +17,12 @@ _CLASSES = [
 
 
 def _pod(*containers: Json, init: Json | None = None, claim: str = "", **spec: Any) -> Json:
-    def shown(requests: Json) -> Json:
+    def create_container(requests: Json) -> Json:
         return {"name": "c", "resources": {"requests": requests}}
 
-    spec["containers"] = [shown(requests) for requests in containers]
+    spec["containers"] = [create_container(requests) for requests in containers]
     if init is not None:
-        spec["initContainers"] = [shown(init)]
+        spec["initContainers"] = [create_container(init)]
     status = (
         {"extendedResourceClaimStatus": {"resourceClaimName": claim, "requestMappings": []}} if claim else {}
     )

@@ -18,12 +18,14 @@ from dra_shared.retention import Retention, parse_retention
         ("500Mi,24h", Retention(86400, 500 << 20), 300, True),
     ],
 )
-def test_retentions(text: str, retention: Retention, window: float, lasting: bool) -> None:
+def test_retentions_are_read_in_each_form(
+    text: str, retention: Retention, window: float, lasting: bool
+) -> None:
     found = parse_retention(text)
     assert (found, found.window, found.is_lasting) == (retention, window, lasting)
 
 
 @pytest.mark.parametrize("text", ["", "none", "5", "24h,24h", "1Gi,1Gi", "all,24h", "1Ki", "-5m"])
-def test_what_is_none(text: str) -> None:
+def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a history|too little"):
         parse_retention(text)

@@ -42,7 +42,7 @@ LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
         ("app,!other", True),
     ],
 )
-def test_matching(text: str, selected: bool) -> None:
+def test_selectors_match_these_labels(text: str, selected: bool) -> None:
     assert parse_label_selector(text).matches(LABELS) is selected
 
 

@@ -7,7 +7,7 @@ from dra_shared.semver import Semver, SemverError
 
 
 @pytest.mark.parametrize("text", ["1.2.3", "0.0.0", "1.2.3-beta.1", "1.2.3-x-y.7+build.5", "1.2.3+001"])
-def test_round_trip(text: str) -> None:
+def test_versions_are_written_as_read(text: str) -> None:
     assert str(Semver.parse(text)) == text
 
 
@@ -31,13 +31,13 @@ def test_round_trip(text: str) -> None:
         ("1.2.3+", "Build meta data is empty"),
     ],
 )
-def test_errors(text: str, message: str) -> None:
+def test_invalid_versions_are_rejected(text: str, message: str) -> None:
     with pytest.raises(SemverError) as caught:
         Semver.parse(text)
     assert str(caught.value) == message
 
 
-def test_precedence() -> None:
+def test_versions_sort_by_precedence() -> None:
     ordered = [
         "1.0.0-alpha",
         "1.0.0-alpha.1",
@@ -60,7 +60,7 @@ def test_precedence() -> None:
     ("text", "normalized"),
     [("v1.2", "1.2.0"), ("1", "1.0.0"), ("01.02.03", "1.2.3"), ("v1.2.03-rc.1", "1.2.3-rc.1")],
 )
-def test_normalization(text: str, normalized: str) -> None:
+def test_versions_are_normalized(text: str, normalized: str) -> None:
     assert str(Semver.parse_normalized(text)) == normalized
 
 

@@ -38,7 +38,7 @@ def test_a_service_may_be_older() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(text: str, message: str) -> None:
+def test_versions_that_are_too_far_apart_are_rejected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         Versions.parse(text)
 

@@ -57,7 +57,7 @@ class _World:
         )
         self.tracker.set_slice(_GPUS)
 
-    def tainted(self) -> list[str]:
+    def find_tainted(self) -> list[str]:
         piece = self.tracker.get("slice")
         assert piece is not None
         return [device.name for device in piece.spec.devices if device.taints]
@@ -66,31 +66,31 @@ class _World:
 def test_expressions_select_devices() -> None:
     world = _World()
     world.tracker.set_rule(_rule(selectors=_selectors(f"{_INDEX} > 0", f"{_INDEX} < 2")))
-    assert world.tainted() == ["gpu-1"]
+    assert world.find_tainted() == ["gpu-1"]
     assert world.errors == ["selector #0: runtime error: no such key: index"]
 
 
 def test_a_class_selects_devices_and_its_errors_are_not_reported() -> None:
     world = _World(_class(f"{_INDEX} != 1"))
     world.tracker.set_rule(_rule(deviceClassName="gpu", selectors=_selectors(f"{_INDEX} > 0")))
-    assert world.tainted() == ["gpu-2"]
+    assert world.find_tainted() == ["gpu-2"]
     assert world.errors == []
 
 
-def test_what_else_a_rule_names_counts_too() -> None:
+def test_every_condition_of_a_rule_counts() -> None:
     world = _World(_class())
     world.tracker.set_rule(_rule(deviceClassName="gpu", device="gpu-0"))
-    assert world.tainted() == ["gpu-0"]
+    assert world.find_tainted() == ["gpu-0"]
     world.tracker.set_rule(_rule(deviceClassName="gpu", driver="other.example.com"))
-    assert world.tainted() == []
+    assert world.find_tainted() == []
 
 
 def test_a_class_may_come_later_and_change() -> None:
     world = _World()
     changes: list[list[str]] = []
-    world.tracker.add_listener(lambda old, new: changes.append(world.tainted()))
+    world.tracker.add_listener(lambda old, new: changes.append(world.find_tainted()))
     world.tracker.set_rule(_rule(deviceClassName="gpu"))
-    assert world.tainted() == []
+    assert world.find_tainted() == []
     for expression in (f"{_INDEX} == 0", f"{_INDEX} == 0 || false", f"{_INDEX} == 1"):
         world.classes["gpu"] = _class(expression)
         world.tracker.update_class()
@@ -101,12 +101,12 @@ def test_with_an_expression_that_does_not_compile_a_slice_stays_as_it_was() -> N
     world = _World()
     world.tracker.set_rule(_rule(device="gpu-0"))
     world.tracker.set_rule(_rule(selectors=_selectors("no.such.thing")))
-    assert world.tainted() == ["gpu-0"]
+    assert world.find_tainted() == ["gpu-0"]
     world.tracker.set_slice(_slice({"name": "new"}))
     assert world.tracker.get("slice") is not None
-    assert world.tainted() == ["gpu-0"]
+    assert world.find_tainted() == ["gpu-0"]
     world.tracker.delete_rule("rule")
-    assert world.tainted() == []
+    assert world.find_tainted() == []
 
 
 @pytest.mark.parametrize("old", [False, True])

@@ -32,7 +32,7 @@ from tests.support.yamltexts import bomb, chain
         (b"[1]: x", "line 1: a key must be text"),
     ],
 )
-def test_refuses_with_little_work(text: bytes, problem: str) -> None:
+def test_expansive_documents_are_refused_with_little_work(text: bytes, problem: str) -> None:
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:

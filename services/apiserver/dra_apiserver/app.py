@@ -384,12 +384,12 @@ class Application:
                 # Another request may have waited for the import too.
                 self._pages = self._pages or front.build(self._api, self._health, self)
 
-            async def noted(message: Any) -> None:
+            async def note_status(message: Any) -> None:
                 if message["type"] == "http.response.start":
                     request.code = message["status"]
                 await request.send(message)
 
-            await self._pages(request.scope, report_end(request.receive, request.has_ended), noted)
+            await self._pages(request.scope, report_end(request.receive, request.has_ended), note_status)
         elif (parts[0] == "apis" and len(parts) > 2 and not self._api.registry.is_custom(parts[1])) or (
             parts[0] == "api" and len(parts) > 1
         ):

@@ -52,7 +52,7 @@ class Warnings:
 
 
 class Place(NamedTuple):
-    """Whether a kind is served in a version, and in which other versions."""
+    """A kind's availability in one version, and the other versions that serve it."""
 
     known: bool
     """True if Kubernetes has the kind in that version, served or not."""

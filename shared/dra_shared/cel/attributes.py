@@ -131,7 +131,7 @@ def refund_attribute(run: Run) -> Run:
 def _charge_attribute(run: Run) -> Run:
     """Return code that charges an attribute after its selections, also if one of them fails."""
 
-    def evaluated(frame: Frame) -> Any:
+    def evaluate(frame: Frame) -> Any:
         try:
             value = run(frame)
         except EvaluationError:
@@ -140,7 +140,7 @@ def _charge_attribute(run: Run) -> Run:
         charge(frame, 1)
         return value
 
-    return evaluated
+    return evaluate
 
 
 def resolver(attribute: Attribute, *, tracked: bool) -> Run:

@@ -80,19 +80,19 @@ def _guard(function: str, overload: Overload, run: Implementation) -> Implementa
         return guarded_one
     if len(simple) == 2 and (left := simple[0]) is not None and (right := simple[1]) is not None:
 
-        def guarded_two(first: Any, second: Any) -> Any:
+        def check_two(first: Any, second: Any) -> Any:
             if type(first) not in left or type(second) not in right:
                 raise _no_overload(function, (first, second))
             return run(first, second)
 
-        return guarded_two
+        return check_two
 
-    def guarded(*args: Any) -> Any:
+    def check(*args: Any) -> Any:
         if not all(map(matches_type, wanted, args)):
             raise _no_overload(function, args)
         return run(*args)
 
-    return guarded
+    return check
 
 
 def _dispatch_by_value(function: Function) -> Implementation:

@@ -138,10 +138,10 @@ def maker(name: str) -> Callable[[dict[str, Any]], Any] | None:
         return None
     if name not in MEMBERS or not name.startswith(_PACKAGE):
 
-        def unknown(fields: dict[str, Any]) -> Any:
+        def fail(fields: dict[str, Any]) -> Any:
             raise EvaluationError(f"unknown type '{name}'")
 
-        return unknown
+        return fail
 
     def make(fields: dict[str, Any]) -> Any:
         return _construct(name, {key: _field(name, key, value) for key, value in fields.items()})

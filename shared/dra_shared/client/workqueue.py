@@ -219,7 +219,7 @@ async def run_workers(
     After ``max_retries`` retries, a failing key is dropped until it is added again.
     """
 
-    def failed(key: K) -> None:
+    def requeue(key: K) -> None:
         if max_retries is None or queue.count_requeues(key) < max_retries:
             queue.add_rate_limited(key)
             return
@@ -237,10 +237,10 @@ async def run_workers(
             except (Retry, ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 level = "debug" if isinstance(error, Conflict) else "info"
                 getattr(_log, level)("reconcile failed, trying again", queue=name, key=key, error=str(error))
-                failed(key)
+                requeue(key)
             except Exception:
                 _log.exception("reconcile failed, trying again", queue=name, key=key)
-                failed(key)
+                requeue(key)
             else:
                 queue.forget(key)
             finally:

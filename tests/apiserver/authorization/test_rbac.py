@@ -25,7 +25,7 @@ def rule(verbs: str, resources: str, group: str = "", names: str = "") -> JsonOb
     return made | ({"resourceNames": names.split(",")} if names else {})
 
 
-async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
+async def create(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 201, answer.text
     found: JsonObject = answer.json()
@@ -39,9 +39,9 @@ async def give(
     name = f"given-{subject['name']}-{namespace}"
     place = f"{RBAC}/namespaces/{namespace}/role" if namespace else f"{RBAC}/clusterrole"
     kind = "Role" if namespace else "ClusterRole"
-    await made(client, f"{place}s", {"metadata": {"name": name}, "rules": list(rules)})
+    await create(client, f"{place}s", {"metadata": {"name": name}, "rules": list(rules)})
     reference = {"apiGroup": _ROLE_GROUP, "kind": kind, "name": name}
-    await made(
+    await create(
         client, f"{place}bindings", {"metadata": {"name": name}, "roleRef": reference, "subjects": [subject]}
     )
 
@@ -56,8 +56,8 @@ def under(name: str, *groups: str) -> httpx.Headers:
 
 async def driver_token(client: httpx.AsyncClient) -> httpx.Headers:
     accounts = "/api/v1/namespaces/default/serviceaccounts"
-    await made(client, accounts, {"metadata": {"name": "driver"}})
-    answer = await made(client, f"{accounts}/driver/token", {"spec": {}})
+    await create(client, accounts, {"metadata": {"name": "driver"}})
+    answer = await create(client, f"{accounts}/driver/token", {"spec": {}})
     return httpx.Headers({"Authorization": f"Bearer {answer['status']['token']}"})
 
 
@@ -67,7 +67,7 @@ def message(answer: httpx.Response, code: int = 403) -> str:
     return text
 
 
-async def test_who_does_not_say_who_it_is_may_do_everything(client: httpx.AsyncClient) -> None:
+async def test_requests_without_credentials_may_do_everything(client: httpx.AsyncClient) -> None:
     assert (await client.get("/api/v1/pods")).status_code == 200
     assert (await client.get("/metrics")).status_code == 200
 
@@ -122,7 +122,7 @@ async def test_an_unknown_token_is_refused(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.json()["reason"]) == (401, "Unauthorized")
 
 
-async def test_who_may_be_impersonated(client: httpx.AsyncClient) -> None:
+async def test_impersonation_needs_a_permission_for_the_user(client: httpx.AsyncClient) -> None:
     headers = await driver_token(client)
 
     async def pods(name: str) -> httpx.Response:
@@ -164,7 +164,7 @@ async def test_the_right_to_impersonate_nodes_for_one_thing(client: httpx.AsyncC
 @pytest.mark.parametrize("verb", ["create", "update", "patch"])
 async def test_no_user_grants_more_than_it_has(client: httpx.AsyncClient, verb: str) -> None:
     await give(client, user("bob"), rule("*", "roles", _ROLE_GROUP), rule("get", "pods"), namespace="default")
-    # Whoever may do everything with roles may escalate.
+    # A user with all verbs on roles may escalate.
     await give(client, user("amy"), rule("create,update,patch", "roles", _ROLE_GROUP), rule("get", "pods"))
     roles = f"{RBAC}/namespaces/default/roles"
 
@@ -202,7 +202,7 @@ async def test_a_binding_needs_the_role_or_leave_to_bind_it(client: httpx.AsyncC
     assert (await client.get(PODS, headers=under("bob"))).status_code == 200
 
 
-async def test_what_an_update_creates_needs_leave_to_be_created(client: httpx.AsyncClient) -> None:
+async def test_an_update_that_creates_needs_the_permission_to_create(client: httpx.AsyncClient) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}}
     await give(client, user("bob"), rule("update,patch", "leases", "coordination.k8s.io"))
@@ -218,7 +218,7 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
     headers = await driver_token(client)
     await give(client, DRIVER, rule("update", "resourceclaims/status", "resource.k8s.io"))
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
-    claim = await made(
+    claim = await create(
         client, CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
     )
     device = {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
@@ -235,7 +235,7 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
     await give(client, DRIVER, leave, namespace="default")
     written = await client.put(f"{CLAIMS}/c/status", json=claim, headers=headers)
     assert written.status_code == 200
-    # Whoever may take the allocation back may take back with it what drivers said.
+    # A user who may remove the allocation may also remove the status that drivers wrote.
     await give(
         client,
         user("bob"),
@@ -281,7 +281,7 @@ async def test_reviews_tell_what_would_be_allowed(client: httpx.AsyncClient) -> 
         "reason": 'RBAC: allowed by RoleBinding "given-bob-default/default" of Role "given-bob-default" to User "bob"',
     }
     elsewhere = {"user": "bob", "resourceAttributes": {**wanted, "namespace": "other"}}
-    others = await made(client, f"{reviews}/subjectaccessreviews", {"spec": elsewhere})
+    others = await create(client, f"{reviews}/subjectaccessreviews", {"spec": elsewhere})
     assert others["status"] == {"allowed": False}
     rules = await client.post(
         f"{reviews}/selfsubjectrulesreviews", json={"spec": {"namespace": "default"}}, headers=under("bob")
@@ -294,7 +294,7 @@ async def test_reviews_tell_what_would_be_allowed(client: httpx.AsyncClient) -> 
     )
 
 
-async def test_policies_ask_the_same_authorizer(client: httpx.AsyncClient) -> None:
+async def test_expressions_of_policies_use_the_same_authorizer(client: httpx.AsyncClient) -> None:
     registration = "/apis/admissionregistration.k8s.io/v1"
     expression = "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"
     constraints = {
@@ -303,13 +303,13 @@ async def test_policies_ask_the_same_authorizer(client: httpx.AsyncClient) -> No
         ]
     }
     policy = {"matchConstraints": constraints, "validations": [{"expression": expression}]}
-    await made(
+    await create(
         client,
         f"{registration}/validatingadmissionpolicies",
         {"metadata": {"name": "readers"}, "spec": policy},
     )
     binding = {"policyName": "readers", "validationActions": ["Deny"]}
-    await made(
+    await create(
         client,
         f"{registration}/validatingadmissionpolicybindings",
         {"metadata": {"name": "readers"}, "spec": binding},

@@ -20,7 +20,7 @@ def config(tmp_path: Path) -> Config:
     return Config(port=0, data=tmp_path, relaxed=True, authorization_mode="Node,RBAC")
 
 
-async def _asked(client: httpx.AsyncClient, **more: Any) -> httpx.Response:
+async def _review_access(client: httpx.AsyncClient, **more: Any) -> httpx.Response:
     spec = {**_NODE, "resourceAttributes": {"verb": "list", "resource": "pods", **more}}
     return await client.post(f"{_REVIEWS}/subjectaccessreviews", json={"spec": spec})
 
@@ -41,7 +41,7 @@ def _one(key: str, operator: str, *values: str) -> Json:
 async def test_a_field_selector_counts_as_text_and_as_requirements(
     selector: Json, allowed: bool, client: httpx.AsyncClient
 ) -> None:
-    status = (await _asked(client, fieldSelector=selector)).json()["status"]
+    status = (await _review_access(client, fieldSelector=selector)).json()["status"]
     assert (status["allowed"], "evaluationError" in status) == (allowed, False)
 
 
@@ -65,10 +65,10 @@ async def test_a_field_selector_counts_as_text_and_as_requirements(
         ),
     ],
 )
-async def test_what_is_not_understood_is_passed_over(
+async def test_unknown_attributes_are_reported_as_evaluation_errors(
     attributes: Json, expected: str, client: httpx.AsyncClient
 ) -> None:
-    assert (await _asked(client, **attributes)).json()["status"]["evaluationError"] == expected
+    assert (await _review_access(client, **attributes)).json()["status"]["evaluationError"] == expected
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ async def test_what_is_not_understood_is_passed_over(
     ],
 )
 async def test_selectors_that_are_none(attributes: Json, expected: str, client: httpx.AsyncClient) -> None:
-    refused = await _asked(client, **attributes)
+    refused = await _review_access(client, **attributes)
     assert (refused.status_code, refused.json()["message"]) == (
         422,
         f'.authorization.k8s.io "" is invalid: {_AT}.{expected}',

@@ -91,7 +91,7 @@ def test_a_rule_allows(rule: dict[str, Any], wanted: Attributes, allowed: bool) 
         ([_rule("*", verbs="*", groups="*")], [_paths("/x")], ['{NonResourceURLs:["/x"], Verbs:["get"]}']),
     ],
 )
-def test_what_no_rule_covers(
+def test_rules_that_no_owned_rule_covers_are_found(
     owned: list[dict[str, Any]], given: list[dict[str, Any]], lacking: list[str]
 ) -> None:
     assert sorted(format_rule(rule) for rule in find_uncovered(owned, given)) == lacking

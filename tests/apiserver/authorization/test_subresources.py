@@ -54,7 +54,7 @@ def _cases() -> Iterator[Case]:
 
 
 CASES = list(_cases())
-# So many of the two thousand cases are asked of a server; `make thorough` asks all.
+# The number of requests out of two thousand cases. `make thorough` sends all.
 _ASKED = 400
 
 

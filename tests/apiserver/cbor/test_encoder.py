@@ -39,11 +39,11 @@ _RECORDED = Path(__file__).resolve().parents[2] / "data" / "protobuf.jsonl.gz"
         ({}, b"\xa0"),
     ],
 )
-def test_a_value(value: Any, expected: bytes) -> None:
+def test_values_are_encoded_as_upstream_does(value: Any, expected: bytes) -> None:
     assert cbor.encode(value) == cbor.SELF_DESCRIBED + expected
 
 
-def test_what_json_has_not_is_refused() -> None:
+def test_values_without_a_json_form_are_rejected() -> None:
     with pytest.raises(ValueError, match="nan is no JSON number"):
         cbor.encode(float("nan"))
     with pytest.raises(TypeError, match="set is no JSON value"):

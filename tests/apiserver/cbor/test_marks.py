@@ -25,7 +25,7 @@ _HOOKS = "io.k8s.api.admissionregistration.v1"
         ("", {"data": {"a": "YWJj"}}, {"data": {"a": "YWJj"}}),
     ],
 )  # fmt: skip
-def test_bytes(message: str, obj: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_byte_fields_are_byte_strings(message: str, obj: dict[str, Any], expected: dict[str, Any]) -> None:
     assert cbor.mark(message, obj) == expected
 
 

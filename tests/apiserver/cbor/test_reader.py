@@ -28,7 +28,7 @@ from dra_apiserver import cbor
         (b"\xd8\x20\x61a", "a"),
     ],
 )
-def test_an_item(data: bytes, expected: Any) -> None:
+def test_items_are_decoded_to_json_values(data: bytes, expected: Any) -> None:
     found = cbor.decode(data)
     assert (found, type(found)) == (expected, type(expected))
 
@@ -59,7 +59,7 @@ _PRIMITIVE = _NOT_ACCEPTED.format("primitives")
         (b"\x81" * 20_000 + b"\x01", "cbor: exceeded max nested level 10000"),
     ],
 )
-def test_what_is_no_item(data: bytes, message: str) -> None:
+def test_ill_formed_items_are_rejected(data: bytes, message: str) -> None:
     with pytest.raises(cbor.IllFormed) as refused:
         cbor.decode(data)
     assert str(refused.value) == message
@@ -85,7 +85,7 @@ def test_what_is_no_item(data: bytes, message: str) -> None:
                        'cannot parse "a" as "2006"'),
     ],
 )  # fmt: skip
-def test_what_is_not_accepted(data: bytes, message: str) -> None:
+def test_unsupported_items_are_rejected(data: bytes, message: str) -> None:
     with pytest.raises(cbor.CborError) as refused:
         cbor.decode(data)
     assert (type(refused.value), str(refused.value)) == (cbor.CborError, message)

@@ -46,7 +46,7 @@ def ingress(**path: Any) -> dict[str, Any]:
         (ingress(), []),
     ],
 )
-def test_ingresses(obj: dict[str, Any], found: list[str]) -> None:
+def test_invalid_ingresses_are_rejected(obj: dict[str, Any], found: list[str]) -> None:
     assert texts(NETWORK, "ingresses", obj) == found
 
 
@@ -118,7 +118,7 @@ def test_drivers_attachments_and_runtime_classes() -> None:
     assert texts("node.k8s.io", "runtimeclasses", {}) == ["handler: Required value"]
 
 
-def test_autoscalers() -> None:
+def test_invalid_autoscalers_are_rejected() -> None:
     metric = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization"}}}
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
     spec = {"minReplicas": 3, "maxReplicas": 2, "scaleTargetRef": reference, "metrics": [metric]}

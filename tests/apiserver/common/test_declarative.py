@@ -53,7 +53,7 @@ def test_a_key_that_is_there_twice_shows_the_item_in_the_order_of_its_fields() -
     ]
 
 
-def test_what_did_not_change_is_not_judged_again() -> None:
+def test_unchanged_values_are_not_validated_again() -> None:
     old = request(poolCount=-1)
     new = copy.deepcopy(old)
     new["status"]["pools"][0]["driver"] = "no driver"

@@ -32,7 +32,7 @@ def test_a_bad_value_is_looked_through_each_time() -> None:
     assert look.asked == 2
 
 
-def test_what_only_compares_as_equal_is_another_value() -> None:
+def test_values_of_other_types_are_checked_though_they_compare_equal() -> None:
     known, look = KnownGood(), _Look()
     for value in (1, True, 1.0, "1"):
         known.check({"index": value}, look)

@@ -23,7 +23,7 @@ HIDES = 'hides previous definition of "A", which may be dropped when using apply
 
 
 # Long: one pod with all that is warned of, since the order of warnings counts.
-def test_a_pod_with_everything() -> None:
+def test_each_questionable_field_of_a_pod_has_a_warning() -> None:
     container = {
         "name": "c",
         "env": [
@@ -151,7 +151,7 @@ def test_volumes_that_are_gone_and_files_that_hide_each_other() -> None:
         ("FD00::1", 'IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")'),
     ],
 )
-def test_addresses(value: str, problem: str) -> None:
+def test_odd_addresses_have_warnings(value: str, problem: str) -> None:
     assert list(address_warnings("p", value)) == ([f"p: {problem}"] if problem else [])
 
 
@@ -167,7 +167,7 @@ def test_addresses(value: str, problem: str) -> None:
         ("FD00::/8", 'IPv6 CIDR value "FD00::/8" should be in RFC 5952 canonical format ("fd00::/8")'),
     ],
 )
-def test_ranges(value: str, problem: str) -> None:
+def test_odd_ranges_have_warnings(value: str, problem: str) -> None:
     assert list(range_warnings("p", value)) == ([f"p: {problem}"] if problem else [])
 
 

@@ -14,38 +14,40 @@ from tests.support.reference import reference_path
 DISCOVERY = Discovery(catalog.registry("api/all=true", kubernetes=V1_36))
 
 
-def recorded(name: str) -> Any:
+def load_recorded(name: str) -> Any:
     return json.loads(
         gzip.decompress(reference_path("reference", "discovery", f"{name}.json.gz").read_bytes())
     )
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
-def test_resources_of_a_group(version: str) -> None:
-    assert DISCOVERY.resources("resource.k8s.io", version) == recorded(f"apis__resource.k8s.io__{version}")
+def test_resources_of_a_group_equal_the_recorded_ones(version: str) -> None:
+    assert DISCOVERY.resources("resource.k8s.io", version) == load_recorded(
+        f"apis__resource.k8s.io__{version}"
+    )
 
 
 def test_core_resources() -> None:
     def by_name(document: Any) -> Any:
         return {resource["name"]: resource for resource in document["resources"]}
 
-    expected, made = recorded("api__v1"), DISCOVERY.resources("", "v1")
+    expected, made = load_recorded("api__v1"), DISCOVERY.resources("", "v1")
     assert by_name(made) == by_name(expected)
 
 
-def test_groups() -> None:
-    assert DISCOVERY.groups() == recorded("apis")
-    assert DISCOVERY.group("resource.k8s.io") == recorded("apis__resource.k8s.io")
+def test_groups_equal_the_recorded_ones() -> None:
+    assert DISCOVERY.groups() == load_recorded("apis")
+    assert DISCOVERY.group("resource.k8s.io") == load_recorded("apis__resource.k8s.io")
     assert DISCOVERY.group("nosuch.example.com") is None
 
 
 def test_core_versions() -> None:
-    expected = recorded("api")
+    expected = load_recorded("api")
     assert DISCOVERY.api_versions(expected["serverAddressByClientCIDRs"][0]["serverAddress"]) == expected
 
 
-def test_aggregated_discovery() -> None:
-    assert DISCOVERY.build_aggregated(core=False) == recorded("aggregated_v2")
+def test_aggregated_documents_equal_the_recorded_ones() -> None:
+    assert DISCOVERY.build_aggregated(core=False) == load_recorded("aggregated_v2")
     core = DISCOVERY.build_aggregated(core=True)
     assert core["items"][0]["metadata"] == {}
     assert "pods" in [resource["resource"] for resource in core["items"][0]["versions"][0]["resources"]]

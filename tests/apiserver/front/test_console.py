@@ -11,7 +11,7 @@ from dra_apiserver.front.console import policy
 
 _WEB = Path(console.__file__).with_name("web")
 _IMPORT = re.compile(r"^import .* from \"(.+)\";$", re.MULTILINE)
-# What is loaded when it is first needed.
+# These files are loaded when they are first needed.
 _LATER = re.compile(r"\bimport\(\"(.+?)\"\)")
 
 
@@ -39,7 +39,7 @@ async def test_the_page_and_every_module_that_it_imports_are_served(client: http
     assert set(mapped.values()) <= seen | {"/assets/signals-core.mjs", "/assets/hooks.mjs"}
 
 
-async def test_what_the_browser_has_is_not_sent_again(client: httpx.AsyncClient) -> None:
+async def test_files_that_the_browser_has_are_not_sent_again(client: httpx.AsyncClient) -> None:
     answer = await client.get("/console/fleet.js", headers={"Accept-Encoding": "gzip"})
     assert answer.headers["content-encoding"] == "gzip"
     assert answer.content == (_WEB / "fleet.js").read_bytes()

@@ -7,7 +7,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.front.scheduler import scheduler
 from fastapi import HTTPException
 
-from tests.shared.client.fake_server import reply, serving
+from tests.shared.client.fake_server import reply, serve
 
 
 async def test_names_cannot_lead_to_another_path_of_the_scheduler() -> None:
@@ -17,7 +17,7 @@ async def test_names_cannot_lead_to_another_path_of_the_scheduler() -> None:
         seen.append(request.split(b" ")[1])
         writer.write(reply(b"{}"))
 
-    async with serving(handle) as url:
+    async with serve(handle) as url:
         ask = scheduler(Config(port=0, scheduler_url=url))
         assert await ask("/explain/pod/default/a?b#c d", {"nodes": 2}) == {}
         for name in ("..", "."):

@@ -53,7 +53,7 @@ _STRANDED = """async () => {
 }"""
 
 
-def test_what_is_left_and_fits_no_request_is_stranded(modules: Page) -> None:
+def test_capacity_that_fits_no_request_is_stranded(modules: Page) -> None:
     """Check a GPU whose free counters fit no partition and are less than the smallest share of a device."""
     assert modules.evaluate(_STRANDED) == [[], ["gpu-0", "nic"]]
 
@@ -115,7 +115,7 @@ _PIXELS = """async () => {
 }"""
 
 
-def test_of_the_picture_only_what_changed_is_painted_again(modules: Page) -> None:
+def test_only_changed_boards_are_painted_again(modules: Page) -> None:
     """Check the pixels. A board has three by three: a free one is light, a full one solid, others fill from below."""
     assert modules.evaluate(_PIXELS) == [[9 + 3, 9 + 6], [9, 9], [0], [2]]
 

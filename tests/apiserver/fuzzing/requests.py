@@ -125,7 +125,9 @@ class Requests:
             return dice.choice(["&&&", "%", "%zz=%", "a;b", "=", "\x7f", "limit&limit"])
         return urlencode(options)
 
-    def _sent(self, method: str, path: str, content_type: str, body: bytes, info: Kind, **given: str) -> Sent:
+    def _create_request(
+        self, method: str, path: str, content_type: str, body: bytes, info: Kind, **given: str
+    ) -> Sent:
         if info.group in DRY_GROUPS:
             given["dryRun"] = "All"
         headers = [("accept", self._accept())]
@@ -163,7 +165,7 @@ class Requests:
             else:
                 container[key] = junk(dice)
 
-    def _named(self, obj: Any, name: str) -> Any:
+    def _set_name(self, obj: Any, name: str) -> Any:
         if not isinstance(obj, dict):
             return obj
         meta = obj.get("metadata")
@@ -177,7 +179,7 @@ class Requests:
                 meta.pop(member, None)
         return obj
 
-    def _encoded(self, obj: Any, content_type: str) -> bytes:
+    def _encode(self, obj: Any, content_type: str) -> bytes:
         dice = self._dice
         if content_type == "application/vnd.kubernetes.protobuf":
             return self._protobuf(obj)
@@ -219,21 +221,21 @@ class Requests:
 
     def _create(self, info: Kind, version: str) -> Sent:
         content_type = self._content_type()
-        obj = self._named(self._object(info, version), self._dice.choice(NAMES))
+        obj = self._set_name(self._object(info, version), self._dice.choice(NAMES))
         path = self._path(info, version)
-        return self._sent("POST", path, content_type, self._encoded(obj, content_type), info)
+        return self._create_request("POST", path, content_type, self._encode(obj, content_type), info)
 
     def _put(self, info: Kind, version: str) -> Sent:
         content_type, name = self._content_type(), self._name()
-        obj = self._named(self._object(info, version), name)
+        obj = self._set_name(self._object(info, version), name)
         path = self._path(info, version) + f"/{name}" + self._dice.choice(["", "", "/status"])
-        return self._sent("PUT", path, content_type, self._encoded(obj, content_type), info)
+        return self._create_request("PUT", path, content_type, self._encode(obj, content_type), info)
 
     def _patch(self, info: Kind, version: str) -> Sent:
         dice = self._dice
         way, name = dice.choice(list(PATCHES)), self._name()
         path = self._path(info, version) + f"/{name}" + dice.choice(["", "", "/status"])
-        obj: Any = self._named(self._object(info, version), name)
+        obj: Any = self._set_name(self._object(info, version), name)
         if way == "json":
             obj = [self._operation(obj) for _ in range(dice.choice([0, 1, 1, 2, 3]))]
         elif way == "strategic":
@@ -248,8 +250,8 @@ class Requests:
             obj = dice.choice([junk(dice), deep(dice)])
         given = {"fieldManager": "me"} if way == "apply" and dice.random() < 0.9 else {}
         content_type = PATCHES[way] if dice.random() < 0.97 else self._content_type()
-        body = as_json(obj) if way != "apply" or dice.random() < 0.5 else self._encoded(obj, "yaml")
-        return self._sent("PATCH", path, content_type, body, info, **given)
+        body = as_json(obj) if way != "apply" or dice.random() < 0.5 else self._encode(obj, "yaml")
+        return self._create_request("PATCH", path, content_type, body, info, **given)
 
     def _operation(self, obj: Any) -> Any:
         dice = self._dice
@@ -284,8 +286,8 @@ class Requests:
             options = self._values.make(definition(DELETE_OPTIONS))
             if isinstance(options, dict) and dice.random() < 0.8:
                 options |= {"apiVersion": "v1", "kind": "DeleteOptions"}
-            body = self._encoded(options, content_type)
-        return self._sent("DELETE", path, content_type, body, info)
+            body = self._encode(options, content_type)
+        return self._create_request("DELETE", path, content_type, body, info)
 
     def _read(self, info: Kind, version: str) -> Sent:
         path = self._path(info, version)
@@ -294,7 +296,7 @@ class Requests:
         elif info.namespaced and self._dice.random() < 0.3:
             path = path.partition("/namespaces/")[0] + f"/{info.plural}"
         given = {"watch": "true"} if self._dice.random() < 0.1 else {}
-        return self._sent(self._dice.choice(["GET", "GET", "HEAD"]), path, "", b"", info, **given)
+        return self._create_request(self._dice.choice(["GET", "GET", "HEAD"]), path, "", b"", info, **given)
 
     def _below(self, info: Kind, version: str) -> Sent:
         """Return a request for a subresource of this kind or, rarely, of no kind."""
@@ -317,9 +319,9 @@ class Requests:
                 "apiVersion": made_version if group == "core" else f"{full}/{made_version}",
                 "kind": kind,
             }
-            self._named(made, dice.choice(NAMES))
-        body = b"" if method in ("GET", "DELETE") else self._encoded(made, content_type)
-        return self._sent(method, path, content_type, body, info)
+            self._set_name(made, dice.choice(NAMES))
+        body = b"" if method in ("GET", "DELETE") else self._encode(made, content_type)
+        return self._create_request(method, path, content_type, body, info)
 
 
 def _varint(number: int) -> bytes:

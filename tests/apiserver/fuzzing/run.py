@@ -112,7 +112,7 @@ class Wire:
             reader, writer = self._streams = self._streams or await asyncio.open_connection(
                 "127.0.0.1", self._port
             )
-            writer.write(_encoded(sent))
+            writer.write(_encode(sent))
             try:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = re.search(rb"content-length: (\d+)", head)
@@ -134,7 +134,7 @@ class Wire:
                 await writer.wait_closed()
 
 
-def _encoded(sent: Sent) -> bytes:
+def _encode(sent: Sent) -> bytes:
     target = sent.path.encode() + (b"?" + sent.query.encode() if sent.query else b"")
     lines = [sent.method.encode() + b" " + target.replace(b" ", b"%20") + b" HTTP/1.1", b"host: 127.0.0.1"]
     lines += [name.encode() + b": " + value.encode() for name, value in sent.headers]
@@ -142,7 +142,7 @@ def _encoded(sent: Sent) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving(data: Path) -> AsyncIterator[ApiServer]:
+async def serve(data: Path) -> AsyncIterator[ApiServer]:
     """Run an API server with all kinds and one custom kind."""
     async with (
         ApiServer(Config(port=0, data=data, relaxed=True, runtime_config="api/all=true")) as server,
@@ -195,7 +195,7 @@ def _port(server: ApiServer) -> int:
 
 async def _run(seed: int, count: int) -> bool:
     with tempfile.TemporaryDirectory() as data:
-        async with serving(Path(data)) as server:
+        async with serve(Path(data)) as server:
             outcome = await fuzz(server, seed, count)
     sys.stdout.write(f"seed {seed}: {dict(sorted(outcome.codes.items()))}\n")
     for sent, came in outcome.broken:

@@ -16,7 +16,7 @@ async def test_a_replaced_pod_keeps_the_tolerations_that_every_pod_has(client: h
     }
     made = (await client.post(PODS, json=pod)).json()
     assert len(made["spec"]["tolerations"]) == 2
-    # As a user writes it who takes what the server showed, without the tolerations.
+    # A user may copy the pod that the server showed, and leave out the tolerations.
     changed = {**made, "spec": {key: value for key, value in made["spec"].items() if key != "tolerations"}}
     changed["spec"]["containers"][0]["image"] = "i:2"
     answer = await client.put(f"{PODS}/p", json=changed)

@@ -49,7 +49,7 @@ async def test_kubectl_takes_over_what_it_applied_on_the_client(client: httpx.As
     assert (await apply(client, "other", config_map({"a": "5"}))).status_code == 409
     answer = await apply(client, "kubectl", config_map({"a": "5"}))
     assert (answer.status_code, answer.json()["data"]["a"]) == (200, "5")
-    # What somebody else changed since is no longer kubectl's to take.
+    # kubectl no longer owns fields that somebody else has changed since.
     await client.patch(f"{MAPS}/c", json={"data": {"b": "9"}}, params={"fieldManager": "z"}, headers=MERGE)
     answer = await apply(client, "kubectl", config_map({"a": "5", "b": "3"}))
     assert answer.status_code == 409

@@ -41,7 +41,7 @@ RULE: Json = {
 }
 
 
-def changed(obj: Json, path: str, value: Any) -> Json:
+def change(obj: Json, path: str, value: Any) -> Json:
     """Return the object with another value at a dotted path, in which numbers are indexes."""
     made = copy.deepcopy(obj)
     *parents, last = path.split(".")
@@ -63,21 +63,21 @@ def config(tmp_path: Path) -> Config:
     [
         pytest.param(
             SLICES,
-            changed(SLICE, "spec.devices.0.attributes.model.string", 5),
+            change(SLICE, "spec.devices.0.attributes.model.string", 5),
             "cannot unmarshal number into Go struct field "
             "DeviceAttribute.spec.devices.attributes.string of type string",
             id="below a map",
         ),
         pytest.param(
             SLICES,
-            changed(SLICE, "spec.devices.0.attributes.model", "a"),
+            change(SLICE, "spec.devices.0.attributes.model", "a"),
             "cannot unmarshal string into Go struct field "
             "Device.spec.devices.attributes of type v1.DeviceAttribute",
             id="value of a map",
         ),
         pytest.param(
             CLAIMS,
-            changed(CLAIM, "spec.devices.config", [{"opaque": 5}]),
+            change(CLAIM, "spec.devices.config", [{"opaque": 5}]),
             "cannot unmarshal number into Go struct field "
             "DeviceClaimConfiguration.spec.devices.config.DeviceConfiguration.opaque "
             "of type v1.OpaqueDeviceConfiguration",
@@ -85,7 +85,7 @@ def config(tmp_path: Path) -> Config:
         ),
         pytest.param(
             RULES,
-            changed(RULE, "spec.taint.timeAdded", 5),
+            change(RULE, "spec.taint.timeAdded", 5),
             "cannot unmarshal number into Go struct field DeviceTaint.spec.taint.timeAdded of type string",
             id="time",
         ),
@@ -106,7 +106,7 @@ async def test_wrong_types_are_reported_by_the_path_of_gos_decoder(
 
 
 async def test_an_empty_list_that_must_be_there_is_null_when_stored(client: httpx.AsyncClient) -> None:
-    answer = await client.post(CLAIMS, json=changed(CLAIM, "spec.devices.requests", []))
+    answer = await client.post(CLAIMS, json=change(CLAIM, "spec.devices.requests", []))
     assert answer.status_code == 201
     assert answer.json()["spec"] == {"devices": {"requests": None}}
 
@@ -124,12 +124,12 @@ async def test_warnings_are_cut_where_they_are_too_many(client: httpx.AsyncClien
 @pytest.mark.parametrize("name", ["a b", "x.kubernetes.io/y"])
 async def test_any_native_name_may_be_mapped_to_a_device(client: httpx.AsyncClient, name: str) -> None:
     mappings = {name: {"allocationMultiplier": "1"}}
-    obj = changed(SLICE, "spec.devices.0.nodeAllocatableResourceMappings", mappings)
+    obj = change(SLICE, "spec.devices.0.nodeAllocatableResourceMappings", mappings)
     assert (await client.post(SLICES, json=obj)).status_code == 201
 
 
 async def test_values_of_named_types_are_shown_in_json(client: httpx.AsyncClient) -> None:
-    answer = await client.post(RULES, json=changed(RULE, "spec.taint.effect", "<"))
+    answer = await client.post(RULES, json=change(RULE, "spec.taint.effect", "<"))
     cause = answer.json()["details"]["causes"][0]["message"]
     assert cause == 'Unsupported value: "\\u003c": supported values: "NoExecute", "NoSchedule", "None"'
 
@@ -228,7 +228,7 @@ async def test_an_update_without_a_revision_names_the_resource_where_one_is_need
     assert answer.json()["details"]["kind"] == "resourcepoolstatusrequests"
 
 
-async def test_what_the_strategy_takes_back_is_still_the_clients(client: httpx.AsyncClient) -> None:
+async def test_fields_that_the_strategy_resets_stay_owned_by_their_manager(client: httpx.AsyncClient) -> None:
     made = (await client.post(RULES, json=RULE, params={"fieldManager": "first"})).json()
     taint = {**made["spec"]["taint"], "value": "v"}
     obj = {**made, "spec": {"taint": taint}}
@@ -256,9 +256,9 @@ async def test_true_one_and_one_point_zero_are_three_values(client: httpx.AsyncC
     template = {"metadata": {"name": "t"}, "spec": {"spec": CLAIM["spec"]}}
     config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
     url = f"{RESOURCE}/v1/namespaces/default/resourceclaimtemplates"
-    await client.post(url, json=changed(template, "spec.spec.devices.config", config))
+    await client.post(url, json=change(template, "spec.spec.devices.config", config))
     config[0]["opaque"]["parameters"] = {"a": True}
-    answer = await client.put(f"{url}/t", json=changed(template, "spec.spec.devices.config", config))
+    answer = await client.put(f"{url}/t", json=change(template, "spec.spec.devices.config", config))
     assert answer.status_code == 422
 
 
@@ -267,10 +267,10 @@ async def test_refused_values_show_empty_structs_as_such(client: httpx.AsyncClie
     url = f"{RESOURCE}/v1/namespaces/default/resourceclaimtemplates"
     await client.post(url, json=template)
     answer = await client.put(
-        f"{url}/t", json=changed(template, "spec.spec.devices.requests.0.exactly.capacity", {})
+        f"{url}/t", json=change(template, "spec.spec.devices.requests.0.exactly.capacity", {})
     )
     assert '"Capacity":{"Requests":null}' in answer.json()["details"]["causes"][-1]["message"]
-    obj = changed(SLICE, "spec.nodeSelector", {"nodeSelectorTerms": []})
+    obj = change(SLICE, "spec.nodeSelector", {"nodeSelectorTerms": []})
     del obj["spec"]["nodeName"]
     answer = await client.post(SLICES, json=obj)
     assert "Invalid value: []: must have exactly one node selector term" in answer.json()["message"]

@@ -32,7 +32,7 @@ def _map(name: str, **more: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **more}
 
 
-async def test_a_write_and_a_read(client: httpx.AsyncClient) -> None:
+async def test_objects_are_written_and_read_in_cbor(client: httpx.AsyncClient) -> None:
     body = cbor.encode(_map("a", data={"x": "y"}))
     made = await client.post(MAPS, content=body, headers={**CBOR, **BODY})
     assert (made.status_code, _read(made)["data"]) == (201, {"x": "y"})
@@ -50,7 +50,7 @@ async def test_bytes_travel_as_bytes(client: httpx.AsyncClient) -> None:
     assert b"\x41x\xd6\x43abc" in (await client.get(f"{SECRETS}/s", headers=CBOR)).content
 
 
-async def test_a_list_and_a_table(client: httpx.AsyncClient) -> None:
+async def test_lists_and_tables_are_in_cbor(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json=_map("a"))
     listed = (await client.get(MAPS)).json()
     assert _read(await client.get(MAPS, headers=CBOR)) == listed
@@ -59,12 +59,12 @@ async def test_a_list_and_a_table(client: httpx.AsyncClient) -> None:
     assert (found["kind"], len(found["rows"])) == ("Table", len(listed["items"]))
 
 
-async def test_a_failure(client: httpx.AsyncClient) -> None:
+async def test_failures_are_in_cbor(client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{MAPS}/missing", headers=CBOR)
     assert (missing.status_code, _read(missing)["reason"]) == (404, "NotFound")
 
 
-async def test_an_apply(client: httpx.AsyncClient) -> None:
+async def test_apply_accepts_cbor(client: httpx.AsyncClient) -> None:
     body = cbor.encode(_map("applied", data={"x": "y"}))
     made = await client.patch(f"{MAPS}/applied?fieldManager=me", content=body, headers=APPLY)
     assert (made.status_code, made.json()["metadata"]["managedFields"][0]["operation"]) == (201, "Apply")
@@ -132,7 +132,7 @@ async def test_an_unknown_member_is_named_by_its_place_in_its_map(client: httpx.
     assert warned.headers["warning"] == '299 - "cbor: found unknown field at map element index 2"'
 
 
-async def test_discovery_and_openapi(client: httpx.AsyncClient) -> None:
+async def test_discovery_and_openapi_are_available_in_cbor(client: httpx.AsyncClient) -> None:
     assert _read(await client.get("/api/v1", headers=CBOR)) == (await client.get("/api/v1")).json()
     parameters = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     found = await client.get("/apis", headers={"Accept": f"application/cbor;{parameters}"})
@@ -142,7 +142,7 @@ async def test_discovery_and_openapi(client: httpx.AsyncClient) -> None:
     assert "application/apply-patch+cbor" in patch["requestBody"]["content"]
 
 
-async def test_what_is_offered(client: httpx.AsyncClient) -> None:
+async def test_error_messages_list_cbor_among_the_media_types(client: httpx.AsyncClient) -> None:
     answer = await client.post(MAPS, content=b"x", headers={"Content-Type": "text/plain"})
     assert answer.json()["message"].endswith("application/vnd.kubernetes.protobuf, application/cbor")
     answer = await client.get(MAPS, headers={"Accept": "text/plain"})

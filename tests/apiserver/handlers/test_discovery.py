@@ -40,7 +40,7 @@ def _full(value: Any) -> Any:
         ("/apis/resource.k8s.io/v1", "v1", "APIResourceList"),
     ],
 )
-async def test_discovery_in_protobuf(
+async def test_discovery_documents_are_the_same_in_protobuf(
     client: httpx.AsyncClient, path: str, api_version: str, kind: str, accept: str
 ) -> None:
     """Check documents in protobuf.
@@ -55,7 +55,7 @@ async def test_discovery_in_protobuf(
     assert _full(read_message(f"{META}.{kind}", raw)) == _same(document)
 
 
-async def test_a_resource_byte_for_byte(client: httpx.AsyncClient) -> None:
+async def test_a_resource_is_byte_for_byte_upstreams(client: httpx.AsyncClient) -> None:
     """Check that messages have the empty fields that gogo/protobuf writes: all but lists and pointers."""
     answer = await client.get("/apis/scheduling.k8s.io/v1", headers={"Accept": PROTOBUF})
     (resource,) = (await client.get("/apis/scheduling.k8s.io/v1")).json()["resources"]
@@ -74,7 +74,7 @@ async def test_a_resource_byte_for_byte(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-async def test_aggregated_discovery_in_protobuf(client: httpx.AsyncClient, path: str) -> None:
+async def test_aggregated_documents_are_the_same_in_protobuf(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path, headers={"Accept": f"{PROTOBUF};{ALL},application/json"})
     assert answer.headers["content-type"] == f"{PROTOBUF};{ALL}"
     api_version, kind, raw = envelope(answer.content)
@@ -113,7 +113,9 @@ async def test_the_first_wish_that_can_be_met(
         ("/api/v1", "application/json;as=Table;v=v1;g=meta.k8s.io"),
     ],
 )
-async def test_what_discovery_is_not_shown_as(client: httpx.AsyncClient, path: str, accept: str) -> None:
+async def test_discovery_rejects_media_types_that_it_has_not(
+    client: httpx.AsyncClient, path: str, accept: str
+) -> None:
     answer = await client.get(path, headers={"Accept": accept})
     assert (answer.status_code, answer.json()["message"]) == (406, ONLY)
 
@@ -138,11 +140,11 @@ async def test_clients_keep_the_aggregated_document_while_its_tag_stays(client: 
     made = await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=body)
     assert made.status_code == 201
 
-    async def changed() -> httpx.Response | None:
+    async def get_changed() -> httpx.Response | None:
         answer = await client.get("/apis", headers={**wanted, "If-None-Match": tag})
         return answer if answer.status_code == 200 else None
 
-    assert (await until(changed)).headers["etag"] != tag
+    assert (await until(get_changed)).headers["etag"] != tag
     group = await client.get("/apis/example.com/v1", headers={"Accept": PROTOBUF})
     assert envelope(group.content)[:2] == ("v1", "APIResourceList")
     refused = await client.get("/apis/example.com/v1", headers={"Accept": "text/html"})

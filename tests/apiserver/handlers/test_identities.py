@@ -52,7 +52,7 @@ async def token(client: httpx.AsyncClient, **spec: Any) -> httpx.Response:
     return await client.post(f"{ACCOUNTS}/driver/token", json=body)
 
 
-async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
+async def create(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 201, answer.text
     found: JsonObject = answer.json()
@@ -60,13 +60,13 @@ async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObj
 
 
 async def account(client: httpx.AsyncClient) -> JsonObject:
-    return await made(
+    return await create(
         client, ACCOUNTS, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver"}}
     )
 
 
 async def pod_on_a_node(client: httpx.AsyncClient) -> tuple[JsonObject, JsonObject]:
-    node = await made(
+    node = await create(
         client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
     )
     spec = {
@@ -75,7 +75,7 @@ async def pod_on_a_node(client: httpx.AsyncClient) -> tuple[JsonObject, JsonObje
         "containers": [{"name": "c", "image": "i"}],
     }
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
-    return await made(client, PODS, pod), node
+    return await create(client, PODS, pod), node
 
 
 async def test_a_pods_token_says_which_node_it_is_on(client: httpx.AsyncClient) -> None:
@@ -163,7 +163,7 @@ async def test_a_token_for_another_audience_is_refused(client: httpx.AsyncClient
 
 async def review(client: httpx.AsyncClient, **spec: Any) -> JsonObject:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
-    found = await made(client, "/apis/authentication.k8s.io/v1/tokenreviews", body)
+    found = await create(client, "/apis/authentication.k8s.io/v1/tokenreviews", body)
     status: JsonObject = found["status"]
     return status
 
@@ -212,14 +212,14 @@ async def test_a_token_is_bound_to_a_pod_of_the_account_alone(client: httpx.Asyn
     assert refused.json()["message"] == "cannot bind token to object of type /v1, Kind=ConfigMap"
     containers = [{"name": "c", "image": "i"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": containers}}
-    await made(client, PODS, pod)
+    await create(client, PODS, pod)
     refused = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "x"})
     assert refused.json()["message"] == (
         'cannot bind token for serviceaccount "driver" to pod running with different serviceaccount name.'
     )
 
 
-async def test_impersonation(client: httpx.AsyncClient) -> None:
+async def test_impersonated_users_are_the_users_of_requests(client: httpx.AsyncClient) -> None:
     assert await whoami(client) == {
         "username": "system:admin",
         "groups": ["system:masters", "system:authenticated"],

@@ -11,7 +11,7 @@ NAMESPACE = "/api/v1/namespaces/default"
 Json = dict[str, Any]
 
 
-def _made(kind: str, name: str, version: str = "v1", **more: Any) -> Json:
+def _create_object(kind: str, name: str, version: str = "v1", **more: Any) -> Json:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **more}
 
 
@@ -21,11 +21,11 @@ async def _post(client: httpx.AsyncClient, path: str, obj: Json) -> httpx.Respon
 
 async def test_a_claim_without_requests_in_a_namespace_with_a_quota(client: httpx.AsyncClient) -> None:
     hard = {"gpu.deviceclass.resource.k8s.io/devices": "1"}
-    quota = _made("ResourceQuota", "q", spec={"hard": hard})
+    quota = _create_object("ResourceQuota", "q", spec={"hard": hard})
     assert (await _post(client, f"{NAMESPACE}/resourcequotas", quota)).status_code == 201
     claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     for name in ("a", "b"):
-        claim = _made("ResourceClaim", name, "resource.k8s.io/v1", spec={"devices": {}})
+        claim = _create_object("ResourceClaim", name, "resource.k8s.io/v1", spec={"devices": {}})
         answer = await _post(client, claims, claim)
         assert answer.status_code == 201, answer.text
 
@@ -53,11 +53,11 @@ _ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType
 )
 async def test_odd_managed_fields(client: httpx.AsyncClient, fields: Json) -> None:
     path = f"{NAMESPACE}/configmaps"
-    obj = _made("ConfigMap", "a", data={"a": "b"})
+    obj = _create_object("ConfigMap", "a", data={"a": "b"})
     obj["metadata"]["managedFields"] = [{**_ENTRY, "fieldsV1": fields}]
     answer = await _post(client, path, obj)
     assert answer.status_code == 201, answer.text
-    applied = _made("ConfigMap", "a", data={"a": "c"})
+    applied = _create_object("ConfigMap", "a", data={"a": "c"})
     for query, code in (("fieldManager=n", {200, 409}), ("fieldManager=n&force=true", {200})):
         headers = {"content-type": "application/apply-patch+yaml"}
         answer = await client.patch(f"{path}/a?{query}", content=orjson.dumps(applied), headers=headers)
@@ -116,8 +116,10 @@ async def test_wrong_types_in_reviews(client: httpx.AsyncClient, group: str) -> 
         (599, 422, "may not specify a duration less than 10 minutes"),
     ],
 )
-async def test_how_long_tokens_last(client: httpx.AsyncClient, seconds: int, code: int, problem: str) -> None:
-    await _post(client, f"{NAMESPACE}/serviceaccounts", _made("ServiceAccount", "a"))
+async def test_the_duration_of_tokens_is_limited(
+    client: httpx.AsyncClient, seconds: int, code: int, problem: str
+) -> None:
+    await _post(client, f"{NAMESPACE}/serviceaccounts", _create_object("ServiceAccount", "a"))
     obj = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
@@ -137,8 +139,10 @@ async def test_a_deep_schema_is_taken(client: httpx.AsyncClient, levels: int) ->
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    obj = _made("CustomResourceDefinition", "deeps.example.com", "apiextensions.k8s.io/v1", spec=spec)
-    body = _nested(obj)
+    obj = _create_object(
+        "CustomResourceDefinition", "deeps.example.com", "apiextensions.k8s.io/v1", spec=spec
+    )
+    body = _encode_nested(obj)
     answer = await client.post(path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 201, answer.text[:500]
     answer = await client.get(f"{path}/deeps.example.com")
@@ -161,7 +165,7 @@ async def test_an_object_deeper_than_any_is_refused(client: httpx.AsyncClient) -
     assert answer.json()["message"] == "exceeded max depth"
 
 
-def _nested(value: Any) -> bytes:
+def _encode_nested(value: Any) -> bytes:
     import msgspec
 
     return msgspec.json.encode(value)

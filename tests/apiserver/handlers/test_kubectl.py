@@ -27,7 +27,7 @@ def _warnings(answer: httpx.Response) -> list[str]:
     return [text.split('"', 1)[1][:-1] for text in answer.headers.get_list("warning")]
 
 
-async def test_what_will_not_do_as_hoped_is_warned_of(client: httpx.AsyncClient) -> None:
+async def test_duplicate_pull_secrets_cause_a_warning(client: httpx.AsyncClient) -> None:
     spec = {"containers": [{"name": "c", "image": "x"}], "imagePullSecrets": [{"name": "a"}, {"name": "a"}]}
     answer = await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
     assert answer.status_code == 201

@@ -44,7 +44,7 @@ def config(config: Config) -> Config:
 
 
 @pytest.fixture
-async def failed(client: httpx.AsyncClient, server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+async def errors(client: httpx.AsyncClient, server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the Python errors of requests, on a server with a pod on a node."""
     found: list[str] = []
 
@@ -88,16 +88,16 @@ async def _call_all(client: httpx.AsyncClient, host: str, port: int) -> list[str
     ],
 )
 async def test_a_node_that_cannot_be_reached_is_a_clean_error(
-    client: httpx.AsyncClient, failed: list[str], host: str, port: int, problem: str
+    client: httpx.AsyncClient, errors: list[str], host: str, port: int, problem: str
 ) -> None:
     answers = await _call_all(client, host, port)
-    assert failed == []
+    assert errors == []
     assert [text for text in answers[:7] if problem not in text] == []
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"700 Odd", b"abc"])
 async def test_garbage_of_a_node_is_a_clean_error(
-    client: httpx.AsyncClient, failed: list[str], status: bytes
+    client: httpx.AsyncClient, errors: list[str], status: bytes
 ) -> None:
     for body in _GARBAGE:
 
@@ -111,4 +111,4 @@ async def test_garbage_of_a_node_is_a_clean_error(
 
         async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
             await _call_all(client, "127.0.0.1", listening.sockets[0].getsockname()[1])
-        assert failed == [], body
+        assert errors == [], body

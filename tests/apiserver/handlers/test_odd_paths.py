@@ -66,7 +66,7 @@ _ODD_BODIES = [
 
 
 @pytest.fixture
-async def reached(client: httpx.AsyncClient) -> httpx.AsyncClient:
+async def client_of_objects(client: httpx.AsyncClient) -> httpx.AsyncClient:
     """Return a client of a server with objects that all subresources need."""
     await client.post(f"{_NAMESPACE}/serviceaccounts", json={"metadata": {"name": "default"}})
     node = {
@@ -90,7 +90,7 @@ async def reached(client: httpx.AsyncClient) -> httpx.AsyncClient:
 
 
 async def test_odd_paths_and_queries_are_no_python_errors(
-    server: ApiServer, reached: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, client_of_objects: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed: list[str] = []
 
@@ -107,7 +107,7 @@ async def test_odd_paths_and_queries_are_no_python_errors(
                 if method == "DELETE" and "faults" not in path:
                     continue
                 url = base.copy_with(raw_path=path.encode())
-                answer = await reached.request(method, url)
+                answer = await client_of_objects.request(method, url)
                 if answer.status_code >= 500 and "Internal Server Error" in answer.text:
                     failed.append(f"{method} {path}"[:200])
     assert failed == []

@@ -50,7 +50,7 @@ class _Client:
         event: dict[str, Any] = json.loads(found.payload)
         return event
 
-    async def ended(self) -> bool:
+    async def has_ended(self) -> bool:
         return await self._reader.read() == b""
 
 
@@ -94,7 +94,7 @@ async def test_a_ping_is_answered_and_a_close_ends_the_watch(server: ApiServer) 
         assert len(server.api.streams) == 1
         client.send(CLOSE)
         assert (await client.next()).opcode == CLOSE
-        assert await client.ended()
+        assert await client.has_ended()
     assert not server.api.streams
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 
-from tests.apiserver.handlers.test_as_upstream import CLAIM, RULE, changed
+from tests.apiserver.handlers.test_as_upstream import CLAIM, RULE, change
 
 Json = dict[str, Any]
 
@@ -131,21 +131,21 @@ async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncCli
     ("body", "expected"),
     [
         (
-            changed(CLAIM, "spec.devices.constraints", [2]),
+            change(CLAIM, "spec.devices.constraints", [2]),
             ".spec.devices.constraints[0]: expected map, got &{2}",
         ),
         (
-            changed(CLAIM, "spec.devices.requests.0.exactly.nope", 1),
+            change(CLAIM, "spec.devices.requests.0.exactly.nope", 1),
             ".spec.devices.requests[0].exactly.nope: field not declared in schema",
         ),
         (
-            changed(changed(CLAIM, "spec.devices.requests.0.name", 1.0), "spec.devices.config", "x"),
+            change(change(CLAIM, "spec.devices.requests.0.name", 1.0), "spec.devices.config", "x"),
             "errors:\n"
             "  .spec.devices.requests[0].name: expected string, got &value.valueUnstructured{Value:1}\n"
             "  .spec.devices.config: expected list, got &{x}",
         ),
         (
-            changed(CLAIM, "metadata.labels", {"a": [{"b": None}]}),
+            change(CLAIM, "metadata.labels", {"a": [{"b": None}]}),
             ".metadata.labels.a: expected string, got &value.valueUnstructured"
             '{Value:[]interface {}{map[string]interface {}{"b":interface {}(nil)}}}',
         ),
@@ -160,7 +160,7 @@ async def test_all_that_is_wrong_with_what_is_applied(
 
 async def test_a_bad_quantity_comes_before_conflicts_between_versions(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
-    body = changed(CLAIM, "spec.devices.requests.0.exactly.capacity", {"requests": {"m": "1X"}})
+    body = change(CLAIM, "spec.devices.requests.0.exactly.capacity", {"requests": {"m": "1X"}})
     body["apiVersion"] = "resource.k8s.io/v1beta2"
     answer = await patch(client, "apply", body, f"{CLAIMS}/c".replace("v1", "v1beta2"), fieldManager="m")
     assert answer.json()["message"] == (
@@ -274,10 +274,10 @@ async def test_replicas_are_applied_through_the_scale(client: httpx.AsyncClient)
     assert "f:replicas" not in maker["fieldsV1"]["f:spec"]
 
 
-async def test_what_is_applied_leaves_nothing_in_what_comes_after(client: httpx.AsyncClient) -> None:
+async def test_applying_an_object_does_not_change_the_fields_of_the_next(client: httpx.AsyncClient) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     await patch(client, "apply", DEPLOYMENT, f"{path}/d", fieldManager="m")
-    made = (await client.post(path, json=changed(DEPLOYMENT, "metadata.name", "e"))).json()
+    made = (await client.post(path, json=change(DEPLOYMENT, "metadata.name", "e"))).json()
     owned = made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
     assert owned["f:strategy"]["f:type"] == {}
     assert owned["f:template"]["f:spec"]["f:dnsPolicy"] == {}
@@ -316,7 +316,7 @@ async def test_conflicts_come_level_by_level(client: httpx.AsyncClient) -> None:
         "type": "x",
     }
     await client.post(path, json=secret)
-    other = changed(changed(secret, "metadata.labels.a", "c"), "type", "y")
+    other = change(change(secret, "metadata.labels.a", "c"), "type", "y")
     answer = await patch(client, "apply", other, f"{path}/s", fieldManager="m")
     assert [one["field"] for one in answer.json()["details"]["causes"]] == [".type", ".metadata.labels.a"]
 
@@ -331,7 +331,9 @@ async def test_conflicts_come_level_by_level(client: httpx.AsyncClient) -> None:
         ("AA=A", "illegal base64 data at input byte 2"),
     ],
 )
-async def test_where_base64_goes_wrong(client: httpx.AsyncClient, text: str, expected: str) -> None:
+async def test_errors_of_invalid_base64_name_the_position(
+    client: httpx.AsyncClient, text: str, expected: str
+) -> None:
     path = "/api/v1/namespaces/default/secrets"
     await client.post(path, json={"metadata": {"name": "s"}})
     answer = await patch(client, "merge", {"data": {"a": text}}, f"{path}/s")
@@ -387,7 +389,7 @@ async def test_versions_of_a_custom_resource_are_as_their_own_schema_says(client
         "subresources": {"status": {}},
     }
     second = {**DEFINITION["spec"]["versions"][0], "name": "v2", "storage": False, "subresources": {}}
-    await define(client, changed(DEFINITION, "spec.versions", [first, second]))
+    await define(client, change(DEFINITION, "spec.versions", [first, second]))
     path = "/apis/example.com/v1/namespaces/default/widgets"
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     await client.post(path, json=widget)

@@ -25,13 +25,13 @@ def _read(answer: httpx.Response, name: str) -> tuple[str, str, dict[str, Any]]:
     return api_version, kind, read_message(name, raw)
 
 
-async def _made(client: httpx.AsyncClient, name: str = "a") -> None:
+async def _create_map(client: httpx.AsyncClient, name: str = "a") -> None:
     made = await client.post(MAPS, json={"metadata": {"name": name}, "data": {"x": "y"}})
     assert made.status_code == 201
 
 
-async def test_an_object(client: httpx.AsyncClient) -> None:
-    await _made(client)
+async def test_objects_are_the_same_in_protobuf(client: httpx.AsyncClient) -> None:
+    await _create_map(client)
     api_version, kind, obj = _read(await client.get(f"{MAPS}/a", headers=CLIENT_GO), _MAP)
     assert (api_version, kind, obj["data"]) == ("v1", "ConfigMap", {"x": "y"})
     assert obj["metadata"]["uid"] == (await client.get(f"{MAPS}/a")).json()["metadata"]["uid"]
@@ -45,14 +45,14 @@ async def test_the_answers_to_writes(client: httpx.AsyncClient) -> None:
     assert (api_version, kind, status["status"]) == ("v1", "Status", "Success")
 
 
-async def test_a_list(client: httpx.AsyncClient) -> None:
-    await _made(client)
+async def test_lists_are_the_same_in_protobuf(client: httpx.AsyncClient) -> None:
+    await _create_map(client)
     _, kind, found = _read(await client.get(MAPS, headers=CLIENT_GO), f"{_MAP}List")
     assert (kind, [item["metadata"]["name"] for item in found["items"]]) == ("ConfigMapList", ["a"])
 
 
-async def test_metadata_alone(client: httpx.AsyncClient) -> None:
-    await _made(client)
+async def test_metadata_alone_is_available_in_protobuf(client: httpx.AsyncClient) -> None:
+    await _create_map(client)
     wanted = {"Accept": f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
     answer = await client.get(MAPS, headers=wanted)
     api_version, kind, found = _read(answer, f"{META}.PartialObjectMetadataList")
@@ -60,7 +60,7 @@ async def test_metadata_alone(client: httpx.AsyncClient) -> None:
     assert [item["metadata"]["name"] for item in found["items"]] == ["a"]
 
 
-async def test_a_failure(client: httpx.AsyncClient) -> None:
+async def test_failures_are_in_protobuf(client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{MAPS}/missing", headers=CLIENT_GO)
     _, _, status = _read(missing, f"{META}.Status")
     assert (missing.status_code, status["reason"], status["details"]["name"]) == (404, "NotFound", "missing")
@@ -84,8 +84,8 @@ def _event(body: bytes) -> tuple[str, dict[str, Any]]:
     return kind, read_message(_MAP, raw)
 
 
-async def test_a_watch(client: httpx.AsyncClient) -> None:
-    await _made(client)
+async def test_events_of_a_watch_are_in_protobuf(client: httpx.AsyncClient) -> None:
+    await _create_map(client)
     query = {"watch": "1", "timeoutSeconds": "1", "allowWatchBookmarks": "1", "sendInitialEvents": "true"}
     query["resourceVersionMatch"] = "NotOlderThan"
     answer = await client.get(MAPS, params=query, headers=CLIENT_GO)
@@ -115,11 +115,11 @@ async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> Non
     made = await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
     assert made.status_code == 201
 
-    async def listed() -> httpx.Response | None:
+    async def list_when_served() -> httpx.Response | None:
         found = await client.get("/apis/apps.example.com/v1/deployments", headers=CLIENT_GO)
         return found if found.status_code == 200 else None
 
-    assert (await until(listed)).headers["content-type"] == "application/json"
+    assert (await until(list_when_served)).headers["content-type"] == "application/json"
     path = "/apis/apps.example.com/v1/deployments"
     missing = await client.get(f"{path}/missing", headers=CLIENT_GO)
     assert (missing.status_code, _read(missing, f"{META}.Status")[2]["reason"]) == (404, "NotFound")
@@ -132,7 +132,7 @@ async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> Non
     assert (alone.status_code, _read(alone, f"{META}.Status")[2]["message"]) == (406, message)
 
 
-async def test_a_review(client: httpx.AsyncClient) -> None:
+async def test_reviews_are_in_protobuf(client: httpx.AsyncClient) -> None:
     review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await client.post(path, json=review, headers=CLIENT_GO)

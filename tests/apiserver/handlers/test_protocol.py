@@ -159,7 +159,9 @@ _ALL = f"{_BOTH}, {_PROTOBUF}"
         ("application/json;g=meta.k8s.io", f"{_ONLY}{_ALL}"),
     ],
 )
-async def test_what_cannot_be_shown(client: httpx.AsyncClient, accept: str, message: str) -> None:
+async def test_unsupported_media_types_are_not_acceptable_for_any_method(
+    client: httpx.AsyncClient, accept: str, message: str
+) -> None:
     headers = {"Accept": accept}
     body = {"metadata": {"name": "x"}}
     asked = [
@@ -212,7 +214,7 @@ async def test_bodies_of_other_media_types(client: httpx.AsyncClient, media: str
     assert (patched.status_code, patched.json()["message"]) == (415, "415: Unsupported Media Type")
 
 
-async def test_tables_of_the_older_version(client: httpx.AsyncClient) -> None:
+async def test_tables_are_available_in_the_older_version(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json={"metadata": {"name": "c"}})
     shown = (await client.get(MAPS, headers={"Accept": f"{TABLE}v1beta1"})).json()
     assert shown["apiVersion"] == shown["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
@@ -256,7 +258,7 @@ async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, met
         ("application/yaml;q=0", "application/yaml"),
         ("application/json;q=0, application/yaml;q=0.1", "application/yaml"),
         ("application/json;q=0, */*", "application/json"),
-        # One without a value is none.
+        # A parameter without a value counts as absent.
         ("application/yaml;q=, application/json;q=0.9", "application/yaml"),
         ("application/yaml;q, application/json;q=0.9", "application/yaml"),
         ("application/yaml;q= 1, application/json;q=0.1", "application/json"),

@@ -18,7 +18,7 @@ _NAMESPACE = "/api/v1/namespaces/ns"
 _IP = "10.128.0.7"
 
 
-async def _made(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> None:
+async def _create(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> None:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 201, answer.text
     if "status" in obj:
@@ -30,10 +30,10 @@ async def _made(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> No
 async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
     """Run a pod on a kubelet, on port 8080, and register both with the API server."""
     async with served(WEB_SERVER) as (bench, port):
-        await _made(client, "/api/v1/namespaces", {"metadata": {"name": "ns"}})
+        await _create(client, "/api/v1/namespaces", {"metadata": {"name": "ns"}})
         address = {"type": "InternalIP", "address": "127.0.0.1"}
         status = {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
-        await _made(client, "/api/v1/nodes", {"metadata": {"name": "node"}, "status": status})
+        await _create(client, "/api/v1/nodes", {"metadata": {"name": "node"}, "status": status})
         ports = [{"name": "web", "containerPort": 8080}]
         pod = {
             "metadata": {"name": "pod", "labels": {"app": "x"}},
@@ -45,12 +45,12 @@ async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
                 "conditions": [{"type": "Ready", "status": "True"}],
             },
         }
-        await _made(client, f"{_NAMESPACE}/pods", pod)
+        await _create(client, f"{_NAMESPACE}/pods", pod)
         yield bench
 
 
 @asynccontextmanager
-async def _listening(bench: Bench, port: int, answer: bytes) -> AsyncIterator[list[str]]:
+async def _listen(bench: Bench, port: int, answer: bytes) -> AsyncIterator[list[str]]:
     """Listen in the pod, give one answer to each request, and collect the requests."""
     seen: list[str] = []
 
@@ -86,7 +86,7 @@ async def test_a_pod_answers_on_its_first_port_or_a_given_one(client: httpx.Asyn
         assert refused.json()["message"] == (
             f"error trying to reach service: dial tcp {_IP}:81: connect: connection refused"
         )
-        async with _listening(bench, 82, b""):
+        async with _listen(bench, 82, b""):
             nothing = await client.get(f"{path}/pod:82/proxy/")
         assert nothing.status_code == 503
 
@@ -94,7 +94,7 @@ async def test_a_pod_answers_on_its_first_port_or_a_given_one(client: httpx.Asyn
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
 async def test_every_method_body_and_header_is_passed_on(client: httpx.AsyncClient, method: str) -> None:
     reply = b"HTTP/1.1 418 Teapot\r\nX-Mine: 1\r\nConnection: close\r\nAccess-Control-Allow-Origin: *\r\n\r\nshort"
-    async with _cluster(client) as bench, _listening(bench, 9000, reply) as seen:
+    async with _cluster(client) as bench, _listen(bench, 9000, reply) as seen:
         answer = await client.request(
             method,
             f"{_NAMESPACE}/pods/pod:9000/proxy/a%20b/../c/?x=1&y=%2F",
@@ -118,7 +118,7 @@ async def test_a_body_without_a_length_and_an_answer_in_pieces(client: httpx.Asy
             yield b"x" * 5
 
     reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n"
-    async with _cluster(client) as bench, _listening(bench, 9000, reply) as seen:
+    async with _cluster(client) as bench, _listen(bench, 9000, reply) as seen:
         answer = await client.post(f"{_NAMESPACE}/pods/pod:9000/proxy/", content=body())
     assert answer.text == "abcdefg"
     assert seen[0].endswith("\r\n\r\n" + "x" * 15)
@@ -139,7 +139,7 @@ async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
         )
         async with (
             _cluster(client) if not encoding else _again(client) as bench,
-            _listening(bench, 9000, reply),
+            _listen(bench, 9000, reply),
         ):
             text = (await client.get(f"{base}/")).text
         assert text == (
@@ -172,7 +172,7 @@ async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
         ("http://[bad", "http://[bad"),
     ],
 )
-def test_which_links_lead_back(url: str, expected: str) -> None:
+def test_links_to_the_proxied_server_are_rewritten(url: str, expected: str) -> None:
     assert rewrite_url(url, ("10.0.0.1:80", "me"), "/p") == expected
 
 
@@ -186,7 +186,7 @@ def test_the_rest_of_a_page_stays_as_it_is() -> None:
 
 async def test_redirects_of_the_pod_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
     reply = b"HTTP/1.1 302 Found\r\nLocation: /login?x\r\nContent-Length: 0\r\n\r\n"
-    async with _cluster(client) as bench, _listening(bench, 9000, reply):
+    async with _cluster(client) as bench, _listen(bench, 9000, reply):
         answer = await client.get(f"{_NAMESPACE}/pods/pod:9000/proxy/deep/page")
     assert (answer.status_code, answer.headers["location"]) == (
         302,
@@ -198,7 +198,7 @@ async def test_a_service_leads_to_its_ready_pods(client: httpx.AsyncClient) -> N
     path = f"{_NAMESPACE}/services"
     async with _cluster(client):
         ports = [{"name": "http", "port": 80, "targetPort": "web"}, {"name": "none", "port": 81}]
-        await _made(
+        await _create(
             client, path, {"metadata": {"name": "s"}, "spec": {"selector": {"app": "x"}, "ports": ports}}
         )
         for name in ("s:80", "s:http", "http:s:http"):
@@ -228,7 +228,7 @@ async def test_endpoints_lead_to_pods_of_their_namespace_alone(client: httpx.Asy
         for address, code in addresses:
             subset = {"addresses": [address], "ports": [{"port": 8080}]}
             endpoints = {"metadata": {"name": "s"}, "subsets": [subset]}
-            await _made(client, f"{_NAMESPACE}/endpoints", endpoints)
+            await _create(client, f"{_NAMESPACE}/endpoints", endpoints)
             assert (await client.get(path)).status_code == code, address
             await client.delete(f"{_NAMESPACE}/endpoints/s")
 
@@ -269,7 +269,7 @@ async def test_names_that_are_none(client: httpx.AsyncClient) -> None:
 
 async def test_connections_are_upgraded_at_the_pod(server: ApiServer, client: httpx.AsyncClient) -> None:
     reply = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello"
-    async with _cluster(client) as bench, _listening(bench, 9000, reply) as seen:
+    async with _cluster(client) as bench, _listen(bench, 9000, reply) as seen:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         head = f"GET {_NAMESPACE}/pods/pod:9000/proxy/chat?x HTTP/1.1\r\nHost: 127.0.0.1\r\n"
         writer.write(

@@ -35,7 +35,7 @@ def binding(name: str, node: str) -> JsonObject:
     return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
 
 
-async def created(client: httpx.AsyncClient, base: str, obj: JsonObject) -> JsonObject:
+async def create(client: httpx.AsyncClient, base: str, obj: JsonObject) -> JsonObject:
     answer = await client.post(base, json=obj)
     assert answer.status_code == 201, answer.text
     made: JsonObject = answer.json()
@@ -43,7 +43,7 @@ async def created(client: httpx.AsyncClient, base: str, obj: JsonObject) -> Json
 
 
 async def test_binding_assigns_a_pod_once(client: httpx.AsyncClient) -> None:
-    await created(client, PODS, pod("p"))
+    await create(client, PODS, pod("p"))
     nominated = await client.patch(
         f"{PODS}/p/status",
         json={"status": {"nominatedNodeName": "n1"}},
@@ -70,19 +70,19 @@ async def test_binding_assigns_a_pod_once(client: httpx.AsyncClient) -> None:
 async def test_a_pod_has_the_zone_and_region_of_its_node(client: httpx.AsyncClient) -> None:
     place = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r"}
     meta = {"name": "n1", "labels": {**place, "disk": "ssd"}}
-    await created(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": meta})
-    await created(client, PODS, pod("bound"))
+    await create(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": meta})
+    await create(client, PODS, pod("bound"))
     await client.post(f"{PODS}/bound/binding", json=binding("bound", "n1"))
     placed = pod("placed")
     placed["spec"]["nodeName"] = "n1"
-    await created(client, PODS, placed)
+    await create(client, PODS, placed)
     for name in ("bound", "placed"):
         labels = (await client.get(f"{PODS}/{name}")).json()["metadata"]["labels"]
         assert {key: value for key, value in labels.items() if key in (*place, "disk")} == place
 
 
 async def test_a_running_pod_gets_time_to_stop(client: httpx.AsyncClient) -> None:
-    await created(client, PODS, pod("p"))
+    await create(client, PODS, pod("p"))
     await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
     marked = (await client.delete(f"{PODS}/p")).json()
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -96,14 +96,14 @@ async def test_a_running_pod_gets_time_to_stop(client: httpx.AsyncClient) -> Non
 
 
 async def test_a_pod_without_node_goes_at_once(client: httpx.AsyncClient) -> None:
-    await created(client, PODS, pod("p"))
+    await create(client, PODS, pod("p"))
     assert (await client.delete(f"{PODS}/p")).status_code == 200
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 
 async def test_propagation_sets_the_collectors_finalizers(client: httpx.AsyncClient) -> None:
     for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
-        await created(client, CONFIGMAPS, configmap(policy.lower()))
+        await create(client, CONFIGMAPS, configmap(policy.lower()))
         marked = await client.request(
             "DELETE", f"{CONFIGMAPS}/{policy.lower()}", json={"propagationPolicy": policy}
         )
@@ -114,7 +114,7 @@ async def test_propagation_sets_the_collectors_finalizers(client: httpx.AsyncCli
 
 
 async def test_delete_answers_with_a_status_that_names_what_went(client: httpx.AsyncClient) -> None:
-    made = await created(client, CONFIGMAPS, configmap("a"))
+    made = await create(client, CONFIGMAPS, configmap("a"))
     answer = (await client.delete(f"{CONFIGMAPS}/a")).json()
     assert answer["status"] == "Success"
     assert answer["details"] == {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}
@@ -124,7 +124,7 @@ async def test_delete_collection_takes_what_is_selected(client: httpx.AsyncClien
     for name in ("a", "b", "c"):
         obj = configmap(name)
         obj["metadata"]["labels"] = {"keep": str(name == "b").lower()}
-        await created(client, CONFIGMAPS, obj)
+        await create(client, CONFIGMAPS, obj)
     answer = await client.delete(f"{CONFIGMAPS}?labelSelector=keep%3Dfalse")
     assert sorted(item["metadata"]["name"] for item in answer.json()["items"]) == ["a", "c"]
     left = (await client.get(CONFIGMAPS)).json()["items"]
@@ -133,7 +133,7 @@ async def test_delete_collection_takes_what_is_selected(client: httpx.AsyncClien
 
 async def test_a_namespace_waits_for_its_finalizer(client: httpx.AsyncClient) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}}
-    await created(client, "/api/v1/namespaces", namespace)
+    await create(client, "/api/v1/namespaces", namespace)
     marked = (await client.delete("/api/v1/namespaces/n")).json()
     assert marked["status"]["phase"] == "Terminating"
     refused = await client.post("/api/v1/namespaces/n/configmaps", json=configmap("a"))
@@ -145,7 +145,7 @@ async def test_a_namespace_waits_for_its_finalizer(client: httpx.AsyncClient) ->
 
 
 async def test_unconditional_writers_never_conflict(client: httpx.AsyncClient) -> None:
-    await created(client, CONFIGMAPS, configmap("a"))
+    await create(client, CONFIGMAPS, configmap("a"))
     patches = (
         client.patch(f"{CONFIGMAPS}/a", content=f'{{"data":{{"k{n}":"v"}}}}', headers=MERGE)
         for n in range(30)
@@ -155,7 +155,7 @@ async def test_unconditional_writers_never_conflict(client: httpx.AsyncClient) -
 
 
 async def test_a_write_that_changes_nothing_has_no_revision(client: httpx.AsyncClient) -> None:
-    made = await created(client, CONFIGMAPS, configmap("a", x="y"))
+    made = await create(client, CONFIGMAPS, configmap("a", x="y"))
     same = (await client.put(f"{CONFIGMAPS}/a", json=configmap("a", x="y"))).json()
     assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
@@ -163,13 +163,13 @@ async def test_a_write_that_changes_nothing_has_no_revision(client: httpx.AsyncC
 async def test_generated_names(client: httpx.AsyncClient) -> None:
     obj = configmap("")
     obj["metadata"] = {"generateName": "gen-" + "x" * 80}
-    made = await created(client, CONFIGMAPS, obj)
+    made = await create(client, CONFIGMAPS, obj)
     assert len(made["metadata"]["name"]) == 63
     assert made["metadata"]["name"].startswith("gen-x")
 
 
 async def test_dry_runs_answer_and_store_nothing(client: httpx.AsyncClient) -> None:
-    await created(client, CONFIGMAPS, configmap("a", x="y"))
+    await create(client, CONFIGMAPS, configmap("a", x="y"))
     put = await client.put(f"{CONFIGMAPS}/a?dryRun=All", json=configmap("a", x="z"))
     assert put.json()["data"] == {"x": "z"}
     assert (await client.delete(f"{CONFIGMAPS}/a?dryRun=All")).status_code == 200
@@ -181,7 +181,7 @@ async def test_scale_reads_and_writes_replicas(client: httpx.AsyncClient) -> Non
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     spec = {"replicas": 2, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
-    await created(client, base, deployment)
+    await create(client, base, deployment)
     scale = (await client.get(f"{base}/d/scale")).json()
     assert (scale["kind"], scale["spec"], scale["status"]) == (
         "Scale", {"replicas": 2}, {"replicas": 0, "selector": "a=b"},
@@ -198,12 +198,12 @@ async def test_scale_reads_and_writes_replicas(client: httpx.AsyncClient) -> Non
 
 async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) -> None:
     for name in ("p", "waits"):
-        await created(client, PODS, pod(name))
+        await create(client, PODS, pod(name))
     running = {"status": {"phase": "Running"}}
     assert (await client.patch(f"{PODS}/p/status", json=running, headers=MERGE)).status_code == 200
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "x"}}}
-    await created(
+    await create(
         client,
         budgets,
         {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec},
@@ -211,7 +211,7 @@ async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) 
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     refused = await client.post(f"{PODS}/p/eviction", json=eviction)
     assert (refused.status_code, refused.json()["reason"]) == (429, "TooManyRequests")
-    # Of a pod that doesn't run, nothing is disrupted.
+    # Evicting a pod that does not run disrupts nothing.
     waiting = {**eviction, "metadata": {"name": "waits"}}
     assert (await client.post(f"{PODS}/waits/eviction", json=waiting)).status_code == 201
     allowed = {"status": {"disruptionsAllowed": 1}}
@@ -268,15 +268,15 @@ async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None
         "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
     }
-    await created(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    await create(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
     await client.patch("/api/v1/nodes/n1/status", json={"status": status}, headers=MERGE)
-    await created(client, PODS, pod("p"))
+    await create(client, PODS, pod("p"))
     assert (await client.get(f"{PODS}/p/log")).text == ""
     await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
     answer = await client.get(f"{PODS}/p/log?follow=true&tailLines=5")
     assert answer.text == "one\ntwo\n"
     assert asked == ["/containerLogs/default/p/c?follow=true&tailLines=5"]
-    # As upstream reads and writes them.
+    # This is the form in which upstream reads and writes them.
     odd = "timestamps=yes&previous=0&limitBytes=%2B7&sinceTime=2026-01-02T03:04:05.6%2B01:00"
     await client.get(f"{PODS}/p/log?{odd}")
     assert asked[1].partition("?")[2] == "limitBytes=7&sinceTime=2026-01-02T02%3A04%3A05Z&timestamps=true"
@@ -299,7 +299,7 @@ async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None
         (500, 500, "InternalError", "Internal error occurred: told"),
     ],
 )
-async def test_what_the_kubelet_refuses_is_reported_as_upstream_does(
+async def test_errors_of_the_kubelet_are_reported_as_upstream_does(
     client: httpx.AsyncClient, answered: int, code: int, reason: str, message: str
 ) -> None:
     async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -307,8 +307,8 @@ async def test_what_the_kubelet_refuses_is_reported_as_upstream_does(
         writer.write(b"HTTP/1.1 %d X\r\nContent-Length: 5\r\n\r\ntold\n" % answered)
         writer.close()
 
-    await created(client, PODS, pod("p"))
-    await created(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
+    await create(client, PODS, pod("p"))
+    await create(client, "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
     await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
     homeless = await client.get(f"{PODS}/p/log")
     assert homeless.json()["message"] == "no preferred addresses found; known addresses: []"
@@ -335,7 +335,7 @@ async def test_large_bodies_are_refused(client: httpx.AsyncClient) -> None:
 
 
 async def test_large_answers_are_packed(client: httpx.AsyncClient) -> None:
-    await created(client, CONFIGMAPS, configmap("a", x="y" * 200_000))
+    await create(client, CONFIGMAPS, configmap("a", x="y" * 200_000))
     packed = await client.get(f"{CONFIGMAPS}/a")
     assert packed.headers["content-encoding"] == "gzip"
     assert packed.json()["data"]["x"] == "y" * 200_000
@@ -424,7 +424,9 @@ async def test_reviews_allow_everything(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize(("subresource", "kind"), [("eviction", "Eviction"), ("binding", "Binding")])
-async def test_what_is_done_to_a_pod_names_it(subresource: str, kind: str, client: httpx.AsyncClient) -> None:
+async def test_subresources_of_a_pod_accept_only_its_name(
+    subresource: str, kind: str, client: httpx.AsyncClient
+) -> None:
     await client.post(PODS, json=pod("p"))
     for name in ("", "q"):
         body = {"metadata": {"name": name}, "target": {"name": "n"}}
@@ -500,7 +502,7 @@ async def test_a_slow_client_hears_of_its_watch_at_once(client: httpx.AsyncClien
     async with client.stream("GET", CONFIGMAPS, params={"watch": "1", "timeoutSeconds": "30"}) as answer:
         assert answer.status_code == 200
         lines = answer.aiter_lines()
-        await created(client, CONFIGMAPS, configmap("a"))
+        await create(client, CONFIGMAPS, configmap("a"))
         assert '"type":"ADDED"' in await anext(lines)
 
 

@@ -33,7 +33,7 @@ async def decide(client: httpx.AsyncClient, kind: str) -> httpx.Response:
 
 async def test_an_approval_is_kept(client: httpx.AsyncClient) -> None:
     made = (await client.post(REQUESTS, json=request(username="somebody", groups=["g"]))).json()
-    # Who asks is what the server knows, not what the client says.
+    # The server sets the user of the request, and ignores what the client wrote.
     assert made["spec"]["username"] == "system:admin"
     assert made["spec"]["groups"] == ["system:masters", "system:authenticated"]
     approved = await decide(client, "Approved")
@@ -43,7 +43,7 @@ async def test_an_approval_is_kept(client: httpx.AsyncClient) -> None:
     assert condition["lastTransitionTime"] == condition["lastUpdateTime"]
 
 
-async def test_it_is_decided_once(client: httpx.AsyncClient) -> None:
+async def test_a_decision_cannot_be_changed(client: httpx.AsyncClient) -> None:
     await client.post(REQUESTS, json=request())
     await decide(client, "Approved")
     refused = (await decide(client, "Denied")).json()
@@ -76,7 +76,7 @@ async def test_a_status_update_cannot_approve(client: httpx.AsyncClient) -> None
         ),
     ],
 )
-async def test_what_is_wrong(
+async def test_invalid_requests_are_rejected(
     client: httpx.AsyncClient, spec: dict[str, Any], field: str, message: str
 ) -> None:
     causes = (await client.post(REQUESTS, json=request(**spec))).json()["details"]["causes"]

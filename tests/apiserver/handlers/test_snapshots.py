@@ -200,9 +200,7 @@ async def test_objects_of_a_definition_that_is_gone_come_back_with_it(client: ht
         ),
     ],
 )
-async def test_what_is_no_snapshot_of_this_kubernetes_is_refused(
-    client: httpx.AsyncClient, body: bytes, message: str
-) -> None:
+async def test_invalid_snapshots_are_rejected(client: httpx.AsyncClient, body: bytes, message: str) -> None:
     before = (await client.get("/api/v1/namespaces")).json()["items"]
     answer = await client.put("/snapshot", content=body)
     assert (answer.status_code, message in answer.json()["message"]) == (400, True)

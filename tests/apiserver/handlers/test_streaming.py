@@ -32,7 +32,7 @@ async def _pod_on(client: httpx.AsyncClient, port: int, node: str = "n") -> None
 
 
 @asynccontextmanager
-async def _connected(
+async def _connect(
     server: ApiServer, request: str, headers: str = ""
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
@@ -60,7 +60,7 @@ async def test_the_nodes_answer_and_all_that_follows_is_handed_through(
     async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
         await _pod_on(client, listening.sockets[0].getsockname()[1])
         query = "command=sh&command=-c&command=echo%20%26&stdin=true&stdout=true&tty=false"
-        async with _connected(server, f"GET {_POD}/exec?{query}") as (reader, writer):
+        async with _connect(server, f"GET {_POD}/exec?{query}") as (reader, writer):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
             assert await reader.readexactly(5) == b"hello"
             big = b"x" * (1 << 20)
@@ -87,7 +87,7 @@ async def test_a_node_that_ends_the_connection_ends_the_clients(
 
     async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
         await _pod_on(client, listening.sockets[0].getsockname()[1])
-        async with _connected(server, f"POST {_POD}/attach?stdout=1") as (reader, _):
+        async with _connect(server, f"POST {_POD}/attach?stdout=1") as (reader, _):
             assert (await reader.read()).endswith(b"\r\n\r\nnone")
 
 
@@ -153,7 +153,7 @@ async def test_a_body_and_what_follows_it_reach_the_node(
 
     async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
         await _pod_on(client, listening.sockets[0].getsockname()[1])
-        async with _connected(server, f"POST {_POD}/attach?stdout=1", "Content-Length: 8\r\n") as (
+        async with _connect(server, f"POST {_POD}/attach?stdout=1", "Content-Length: 8\r\n") as (
             reader,
             writer,
         ):
@@ -163,7 +163,7 @@ async def test_a_body_and_what_follows_it_reach_the_node(
             assert await reader.read() == b"the bodylater"
 
 
-async def test_refusals(server: ApiServer, client: httpx.AsyncClient) -> None:
+async def test_refusals_of_the_node_are_passed_on(server: ApiServer, client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{_POD}/exec?command=ls&stdout=1")
     assert (missing.status_code, missing.json()["message"]) == (404, 'pods "p" not found')
     with socket.socket() as held:
@@ -174,7 +174,7 @@ async def test_refusals(server: ApiServer, client: httpx.AsyncClient) -> None:
         assert (plain.status_code, plain.json()["message"]) == (400, "Upgrade request required")
         wrong = await client.get(f"{_POD}/exec?command=ls&stdout=1&container=z")
         assert wrong.json()["message"] == "container z is not valid for pod p"
-        async with _connected(server, f"GET {_POD}/exec?command=ls&stdout=1") as (reader, _):
+        async with _connect(server, f"GET {_POD}/exec?command=ls&stdout=1") as (reader, _):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 500 ")
 
 
@@ -198,7 +198,7 @@ async def test_ports_are_forwarded_without_a_container(server: ApiServer, client
     async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
         await _pod_on(client, listening.sockets[0].getsockname()[1])
         for query in ("", "?ports=80&ports=81"):
-            async with _connected(server, f"POST {_POD}/portforward{query}") as (reader, _):
+            async with _connect(server, f"POST {_POD}/portforward{query}") as (reader, _):
                 assert (await reader.read()).startswith(b"HTTP/1.1 403 ")
     assert heads == [
         b"POST /portForward/default/p HTTP/1.1\r\n",

@@ -64,7 +64,9 @@ async def test_changes_of_a_collection_in_pages(client: httpx.AsyncClient, revis
     assert len(await _items(client, f"/history{MAPS}?from=-9d")) == 3
 
 
-async def test_the_api_of_a_moment(client: httpx.AsyncClient, revision: str) -> None:
+async def test_the_api_at_a_moment_shows_the_objects_of_then(
+    client: httpx.AsyncClient, revision: str
+) -> None:
     at = f"/at/{revision}"
     assert (await client.get(f"{at}{MAPS}/a")).json()["data"] == {"x": "1"}
     listed = (await client.get(f"{at}{MAPS}")).json()
@@ -129,7 +131,9 @@ async def test_the_past_is_read_only(client: httpx.AsyncClient, revision: str) -
         ("/history/api/v1/nothing", 404, "could not find"),
     ],
 )
-async def test_what_cannot_be_answered(client: httpx.AsyncClient, path: str, code: int, text: str) -> None:
+async def test_invalid_requests_for_the_past_are_refused(
+    client: httpx.AsyncClient, path: str, code: int, text: str
+) -> None:
     answer = await client.get(path)
     assert answer.status_code == code
     assert text in answer.json()["message"]
@@ -142,7 +146,9 @@ async def test_the_bounds_of_history(client: httpx.AsyncClient, revision: str) -
     assert bounds["at"]["time"] <= bounds["newest"]["time"]
 
 
-async def test_who_may_read_objects_may_read_their_past(client: httpx.AsyncClient, revision: str) -> None:
+async def test_permission_to_read_objects_includes_their_past(
+    client: httpx.AsyncClient, revision: str
+) -> None:
     rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get"]}
     await client.post(f"{rbac}/roles", json={"metadata": {"name": "r"}, "rules": [rule]})
@@ -177,7 +183,9 @@ async def test_exact_lists_go_back_as_far_as_the_archive(
     assert watched.json()["object"]["reason"] == "Expired"
 
 
-async def test_what_differs_between_two_moments(client: httpx.AsyncClient, revision: str) -> None:
+async def test_net_changes_between_two_moments_are_listed_in_either_direction(
+    client: httpx.AsyncClient, revision: str
+) -> None:
     await client.post(MAPS, json={"metadata": {"name": "b"}})
     query = f"net=true&from={revision}"
     items = await _items(client, f"/history{MAPS}?{query}")

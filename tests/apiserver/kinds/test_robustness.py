@@ -45,7 +45,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(item)
 
 
-def _mutated(obj: Json, changes: list[Change]) -> Json:
+def _mutate(obj: Json, changes: list[Change]) -> Json:
     made = copy.deepcopy(obj)
     for number, remove, junk in changes:
         places = list(_places(made))
@@ -78,7 +78,7 @@ def _case(obj: Json, old: Json, operation: str) -> Json:
 @settings(max_examples=either(300, few=100), deadline=None, derandomize=True)
 @given(base=st.sampled_from(RESOURCE), changes=_CHANGES)
 def test_any_body_gets_an_answer(operation: str, base: Json, changes: list[Change]) -> None:
-    case = _case(_mutated(base, changes), base, operation)
+    case = _case(_mutate(base, changes), base, operation)
     for version in (RECORDED, DEFAULT):
         ours = answer({**copy.deepcopy(case), "kubernetesVersion": str(version)})
         assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
@@ -105,7 +105,7 @@ def test_a_good_object_of_each_kind_is_taken(obj: Json) -> None:
 @settings(max_examples=either(400, few=130), deadline=None, derandomize=True)
 @given(base=st.sampled_from(objects.CORE), changes=_CHANGES)
 def test_any_body_of_a_core_kind_gets_an_answer(operation: str, base: Json, changes: list[Change]) -> None:
-    ours = answer(_case(_mutated(base, changes), base, operation))
+    ours = answer(_case(_mutate(base, changes), base, operation))
     assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
 
 

@@ -41,12 +41,12 @@ class Kind:
         obj["status"] = copy.deepcopy(status)
         return await self._client.put(f"{self._url}/x/status", json=obj)
 
-    async def refused(self, status: Json) -> list[str]:
+    async def put_invalid(self, status: Json) -> list[str]:
         answer = await self.put(status)
         assert answer.status_code == 422, answer.text
         return [f"{one.get('field')}: {one['message']}" for one in answer.json()["details"]["causes"]]
 
-    async def stored(self, status: Json) -> None:
+    async def put_valid(self, status: Json) -> None:
         answer = await self.put(status)
         assert answer.status_code == 200, answer.text
 
@@ -55,12 +55,12 @@ async def test_no_more_replicas_are_ready_than_there_are(client: httpx.AsyncClie
     sets = Kind(client, f"{APPS}/deployments")
     await sets.make(workload())
     above = "cannot be greater than status.replicas"
-    assert await sets.refused({"replicas": 1, "updatedReplicas": 2, "availableReplicas": 1}) == [
+    assert await sets.put_invalid({"replicas": 1, "updatedReplicas": 2, "availableReplicas": 1}) == [
         f"status.updatedReplicas: Invalid value: 2: {above}",
         "status.availableReplicas: Invalid value: 1: cannot be greater than readyReplicas",
     ]
-    await sets.stored({"replicas": 1, "readyReplicas": 1, "availableReplicas": 1, "collisionCount": 2})
-    assert await sets.refused({"collisionCount": 1}) == [
+    await sets.put_valid({"replicas": 1, "readyReplicas": 1, "availableReplicas": 1, "collisionCount": 2})
+    assert await sets.put_invalid({"collisionCount": 1}) == [
         "status.collisionCount: Invalid value: 1: cannot be decremented"
     ]
 
@@ -70,8 +70,8 @@ async def test_counts_are_not_negative(client: httpx.AsyncClient) -> None:
     for plural, field in (("replicasets", "replicas"), ("daemonsets", "numberReady")):
         sets = Kind(client, f"{APPS}/{plural}")
         await sets.make(workload())
-        assert await sets.refused({field: -1, "readyReplicas": -1} | {field: -1}) != []
-        assert f"status.{field}: {text}" in await sets.refused({field: -1})
+        assert await sets.put_invalid({field: -1, "readyReplicas": -1} | {field: -1}) != []
+        assert f"status.{field}: {text}" in await sets.put_invalid({field: -1})
 
 
 async def test_a_job_does_not_leave_its_end(client: httpx.AsyncClient) -> None:
@@ -80,21 +80,21 @@ async def test_a_job_does_not_leave_its_end(client: httpx.AsyncClient) -> None:
     complete = {"type": "Complete", "status": "True"}
     met = {"type": "SuccessCriteriaMet", "status": "True"}
     begun, ended = "2020-01-01T00:00:00Z", "2020-01-02T00:00:00Z"
-    assert await jobs.refused({"completionTime": ended}) == [
+    assert await jobs.put_invalid({"completionTime": ended}) == [
         f'status.completionTime: Invalid value: "{ended}": '
         "cannot set completionTime when there is no Complete=True condition"
     ]
-    assert await jobs.refused({"conditions": [complete], "active": 1}) == [
+    assert await jobs.put_invalid({"conditions": [complete], "active": 1}) == [
         "status.completionTime: Required value: completionTime is required for Complete jobs",
         "status.conditions: Invalid value: "
         "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
         "status.active: Invalid value: 1: active>0 is invalid for finished job",
         "status.startTime: Required value: startTime is required for finished job",
     ]
-    await jobs.stored(
+    await jobs.put_valid(
         {"startTime": begun, "completionTime": ended, "conditions": [met, complete], "succeeded": 1}
     )
-    assert await jobs.refused({}) == [
+    assert await jobs.put_invalid({}) == [
         "status.conditions: Invalid value: cannot disable the terminal Complete=True condition",
         "status.succeeded: Invalid value: 0: cannot decrease the succeeded counter",
         "status.startTime: Invalid value: null: field is immutable for unsuspended job once set",
@@ -102,7 +102,7 @@ async def test_a_job_does_not_leave_its_end(client: httpx.AsyncClient) -> None:
     ]
 
 
-async def test_indexes_of_a_job(client: httpx.AsyncClient) -> None:
+async def test_invalid_indexes_of_a_job_are_rejected(client: httpx.AsyncClient) -> None:
     jobs = Kind(client, JOBS)
     await jobs.make(job(completionMode="Indexed", completions=4, parallelism=4, backoffLimitPerIndex=1))
     path, failed = "status.completedIndexes: Invalid value:", "status.failedIndexes: Invalid value:"
@@ -113,18 +113,18 @@ async def test_indexes_of_a_job(client: httpx.AsyncClient) -> None:
         ("2-1", "non-increasing order, previous: 2, current: 1"),
         ("1,1", "non-increasing order, previous: 1, current: 1"),
     ):
-        found = await jobs.refused({"completedIndexes": text})
+        found = await jobs.put_invalid({"completedIndexes": text})
         assert found == [f'{path} "{text}": error parsing completedIndexes: {problem}']
-    assert await jobs.refused({"completedIndexes": "0-2", "failedIndexes": "2,3"}) == [
+    assert await jobs.put_invalid({"completedIndexes": "0-2", "failedIndexes": "2,3"}) == [
         f'{failed} "2,3": failedIndexes and completedIndexes overlap at index: 2'
     ]
-    await jobs.stored({"completedIndexes": "0-2", "failedIndexes": "3"})
+    await jobs.put_valid({"completedIndexes": "0-2", "failedIndexes": "3"})
 
 
 async def test_namespaces_are_active_until_they_are_deleted(client: httpx.AsyncClient) -> None:
     namespaces = Kind(client, "/api/v1/namespaces")
     await namespaces.make({"metadata": {"name": "x"}})
-    assert await namespaces.refused({"phase": "Terminating"}) == [
+    assert await namespaces.put_invalid({"phase": "Terminating"}) == [
         "status.Phase: Invalid value: \"Terminating\": may only be 'Active' if `deletionTimestamp` is empty"
     ]
 
@@ -132,29 +132,31 @@ async def test_namespaces_are_active_until_they_are_deleted(client: httpx.AsyncC
 async def test_amounts_of_nodes_claims_and_quotas(client: httpx.AsyncClient) -> None:
     nodes = Kind(client, "/api/v1/nodes")
     await nodes.make({"metadata": {"name": "x"}})
-    assert await nodes.refused({"capacity": {"cpu": "-5"}, "allocatable": {"example.com/gpu": "0.5"}}) == [
+    assert await nodes.put_invalid(
+        {"capacity": {"cpu": "-5"}, "allocatable": {"example.com/gpu": "0.5"}}
+    ) == [
         'status.capacity.cpu: Invalid value: "-5": must be greater than or equal to 0',
         'status.allocatable.example.com/gpu: Invalid value: "500m": must be an integer',
     ]
     claims = Kind(client, f"{CORE}/persistentvolumeclaims")
     asked = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     await claims.make({"metadata": {"name": "x"}, "spec": asked})
-    assert await claims.refused({"capacity": {"storage": "-5"}}) == [
+    assert await claims.put_invalid({"capacity": {"storage": "-5"}}) == [
         "status.capacity[storage]: Invalid value: -5: must be a valid resource quantity"
     ]
     quotas = Kind(client, f"{CORE}/resourcequotas")
     await quotas.make({"metadata": {"name": "x"}})
-    assert await quotas.refused({"used": {"new-key": "1"}}) == [
+    assert await quotas.put_invalid({"used": {"new-key": "1"}}) == [
         'status.used[new-key]: Invalid value: "new-key": must be a standard resource type or fully qualified',
         'status.used[new-key]: Invalid value: "new-key": must be a standard resource for quota',
     ]
-    await quotas.stored({"used": {"gpu.example.com.deviceclass.resource.k8s.io/devices": "1"}})
+    await quotas.put_valid({"used": {"gpu.example.com.deviceclass.resource.k8s.io/devices": "1"}})
 
 
-async def test_budgets(client: httpx.AsyncClient) -> None:
+async def test_invalid_statuses_of_budgets_are_rejected(client: httpx.AsyncClient) -> None:
     budgets = Kind(client, "/apis/policy/v1/namespaces/default/poddisruptionbudgets")
     await budgets.make({"metadata": {"name": "x"}, "spec": {"minAvailable": 1}})
     counts = {"disruptionsAllowed": -1, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
-    assert await budgets.refused(counts) == [
+    assert await budgets.put_invalid(counts) == [
         "status.disruptionsAllowed: Invalid value: -1: must be greater than or equal to 0"
     ]

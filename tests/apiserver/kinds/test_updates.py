@@ -277,7 +277,7 @@ async def test_applying_empty_lists_and_maps_twice_changes_nothing(
 ) -> None:
     kind = next(one for one in catalog.registry() if (one.group, one.plural) == (group, plural))
     path, stored = await _create(client, kind, "x", {"spec": _BODIES[plural]})
-    spec = _merged(_BODIES[plural], change["spec"])
+    spec = _merge(_BODIES[plural], change["spec"])
     applied = {"apiVersion": stored["apiVersion"], "kind": kind.kind, "metadata": {"name": "x"}, "spec": spec}
     headers = {"content-type": "application/apply-patch+yaml"}
     url = f"{path}?fieldManager=me&force=true"
@@ -288,7 +288,7 @@ async def test_applying_empty_lists_and_maps_twice_changes_nothing(
     assert first.get("generation") == stored["metadata"].get("generation")
 
 
-def _merged(left: Json, right: Json) -> Json:
+def _merge(left: Json, right: Json) -> Json:
     """Return `left` with the members of `right`, also in the maps that both have."""
-    both = {key: _merged(left[key], value) for key, value in right.items() if isinstance(left.get(key), dict)}
+    both = {key: _merge(left[key], value) for key, value in right.items() if isinstance(left.get(key), dict)}
     return {**left, **right, **both}

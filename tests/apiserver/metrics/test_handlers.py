@@ -134,7 +134,7 @@ async def test_tables_add_the_containers_up(client: httpx.AsyncClient, kubelet: 
         ("namespaces/ns/pods/waiting", 'pods.metrics.k8s.io "ns/waiting" not found'),
     ],
 )
-async def test_what_is_not_known(
+async def test_unknown_nodes_and_pods_are_not_found(
     client: httpx.AsyncClient, kubelet: _Kubelet, path: str, message: str
 ) -> None:
     answer = await client.get(f"{_BASE}/{path}")
@@ -184,7 +184,7 @@ async def test_discovery_and_what_comes_with_an_installation(client: httpx.Async
     assert "io.k8s.metrics.v1beta1.NodeMetrics" in schema["components"]["schemas"]
 
 
-async def test_it_comes_and_goes_with_the_option(tmp_path: Path) -> None:
+async def test_the_option_adds_and_removes_the_api(tmp_path: Path) -> None:
     for served in (True, False):
         config = Config(port=0, data=tmp_path, relaxed=True, metrics_server=served)
         async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
@@ -205,7 +205,7 @@ _PROTOBUF = "application/vnd.kubernetes.protobuf"
         ("namespaces/ns/pods/on-one", "PodMetrics"),
     ],
 )
-async def test_metrics_in_protobuf(
+async def test_metrics_are_the_same_in_protobuf(
     client: httpx.AsyncClient, kubelet: _Kubelet, path: str, kind: str
 ) -> None:
     """Check that the responses have the protobuf form, which clients of metrics-server ask for."""

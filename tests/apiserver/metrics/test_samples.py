@@ -51,7 +51,7 @@ def test_a_constant_rate_is_the_same_over_every_window() -> None:
         assert use.cpu in {1_750_000_000, 1_749_999_999}
 
 
-def test_what_is_not_known_has_no_usage() -> None:
+def test_use_is_unknown_without_two_comparable_samples() -> None:
     assert node_use(_sample(90, 100), _sample(90, 100)) is None
     assert node_use(_sample(100, 3), _sample(90, 100)) is None
     assert node_use(Sample(), Sample()) is None
@@ -68,5 +68,5 @@ def test_values_without_a_time_have_that_of_the_answer() -> None:
     ("seconds", "text"),
     [(0, "0s"), (0.25, "250ms"), (1, "1s"), (15.024, "15.024s"), (60.5, "1m0.5s"), (120, "2m0s")],
 )
-def test_window_text(seconds: float, text: str) -> None:
+def test_windows_are_written_as_durations(seconds: float, text: str) -> None:
     assert window_text(seconds) == text

@@ -36,12 +36,12 @@ async def test_the_first_question_takes_two_samples_and_later_ones_one() -> None
     assert [at for _, at in kubelets.asked] == [0, 1]
     await clock.advance(15)
     assert await _times(scraper, clock) == (1, 20)
-    # What is too old is no measure of now.
+    # Samples that are too old are not used.
     await clock.advance(100)
     assert await _times(scraper, clock) == (121, 122)
 
 
-async def test_questions_at_once_share_an_answer() -> None:
+async def test_simultaneous_requests_share_an_answer() -> None:
     clock = FakeClock()
     kubelets = _Kubelets(clock)
     scraper = Scraper(clock, kubelets.sample)

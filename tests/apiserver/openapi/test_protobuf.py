@@ -43,7 +43,7 @@ def _all(data: bytes, *path: int) -> list[Any]:
     return found
 
 
-def _named(data: bytes, *path: int) -> dict[str, bytes]:
+def _by_name(data: bytes, *path: int) -> dict[str, bytes]:
     return {_all(entry, 1)[0].decode(): _all(entry, 2)[0] for entry in _all(data, *path)}
 
 
@@ -52,14 +52,14 @@ def test_everything_of_the_document_is_in_it() -> None:
     plain, packed = json.loads(api.v2()), api.v2_protobuf()
     assert _all(packed, 1) == [b"2.0"]
     assert [piece.decode() for piece in _all(packed, 2, 2)] == [plain["info"]["version"]]
-    schemas, paths = _named(packed, 9, 1), _named(packed, 8, 2)
+    schemas, paths = _by_name(packed, 9, 1), _by_name(packed, 8, 2)
     assert schemas.keys() == plain["definitions"].keys()
     assert paths.keys() == plain["paths"].keys()
     for name, schema in plain["definitions"].items():
-        assert _named(schemas[name], 25, 1).keys() == schema.get("properties", {}).keys(), name
-    pod = _named(schemas["io.k8s.api.core.v1.Pod"], 25, 1)
+        assert _by_name(schemas[name], 25, 1).keys() == schema.get("properties", {}).keys(), name
+    pod = _by_name(schemas["io.k8s.api.core.v1.Pod"], 25, 1)
     assert _all(pod["spec"], 1) == [b"#/definitions/io.k8s.api.core.v1.PodSpec"]
-    kinds = _named(schemas["io.k8s.api.core.v1.Pod"], 31)["x-kubernetes-group-version-kind"]
+    kinds = _by_name(schemas["io.k8s.api.core.v1.Pod"], 31)["x-kubernetes-group-version-kind"]
     assert json.loads(_all(kinds, 2)[0]) == [{"group": "", "kind": "Pod", "version": "v1"}]
     patch = _all(paths["/api/v1/namespaces/{namespace}/pods/{name}"], 8)[0]
     assert b"fieldValidation" in _all(patch, 8, 1, 2, 3, 4)
@@ -75,12 +75,12 @@ def test_small_things() -> None:
             "a": {"type": "array", "items": {"type": "integer", "format": "int64"}, "enum": [1, "b"]}
         },
     }
-    (made,) = _named(encode({"definitions": {"d": schema}}), 9, 1).values()
+    (made,) = _by_name(encode({"definitions": {"d": schema}}), 9, 1).values()
     assert _all(made, 22, 1) == [b"object"]
     assert _all(made, 19) == [b"a"]
     assert [json.loads(text) for text in _all(made, 5, 2)] == [{"x": 1}]
     assert _all(made, 21, 1, 22, 1) == [b"string"]
-    inner = _named(made, 25, 1)["a"]
+    inner = _by_name(made, 25, 1)["a"]
     assert _all(inner, 23, 1, 2) == [b"int64"]
     assert [json.loads(text) for text in _all(inner, 20, 2)] == [1, "b"]
 
@@ -93,19 +93,19 @@ def test_everything_of_a_document_of_v3_is_in_it() -> None:
     plain = json.loads(document)
     assert _all(packed, 1) == [b"3.0.0"]
     assert [piece.decode() for piece in _all(packed, 2, 6)] == [plain["info"]["version"]]
-    schemas, paths = _named(packed, 5, 1, 1), _named(packed, 4, 1)
+    schemas, paths = _by_name(packed, 5, 1, 1), _by_name(packed, 4, 1)
     assert schemas.keys() == plain["components"]["schemas"].keys()
     assert paths.keys() == plain["paths"].keys()
     for name, schema in plain["components"]["schemas"].items():
-        assert _named(schemas[name], 1, 31, 1).keys() == schema.get("properties", {}).keys(), name
-    item = _all(_named(schemas["io.k8s.api.core.v1.PodList"], 1, 31, 1)["items"], 1, 30, 1)[0]
+        assert _by_name(schemas[name], 1, 31, 1).keys() == schema.get("properties", {}).keys(), name
+    item = _all(_by_name(schemas["io.k8s.api.core.v1.PodList"], 1, 31, 1)["items"], 1, 30, 1)[0]
     (whole,) = _all(item, 2, 1) or _all(item, 1, 26, 2, 1)
     assert whole == b"#/components/schemas/io.k8s.api.core.v1.Pod"
     path = "/api/v1/namespaces/{namespace}/pods"
     post = _all(paths[path], 6)[0]
-    assert _named(post, 8, 2).keys() == plain["paths"][path]["post"]["responses"].keys()
+    assert _by_name(post, 8, 2).keys() == plain["paths"][path]["post"]["responses"].keys()
     wanted = plain["paths"][path]["post"]["requestBody"]["content"]
-    assert _named(post, 7, 1, 2, 1).keys() == wanted.keys()
+    assert _by_name(post, 7, 1, 2, 1).keys() == wanted.keys()
     assert b"fieldValidation" in _all(post, 6, 1, 1)
     assert api.v3_protobuf("apis/none/v1") is None
 
@@ -120,13 +120,13 @@ def test_small_things_of_v3() -> None:
         "not": {"required": ["b"]},
         "properties": {"a": {"default": False}, "b": {"default": 0}, "c": {"default": ""}},
     }
-    (made,) = _named(protobuf3.encode({"components": {"schemas": {"s": schema}}}), 5, 1, 1).values()
+    (made,) = _by_name(protobuf3.encode({"components": {"schemas": {"s": schema}}}), 5, 1, 1).values()
     assert _all(made, 1, 25) == [b"object"]
     assert _all(made, 1, 33) == [b""]
     assert (_all(made, 1, 13), _all(made, 1, 15)) == ([0.5], [300])
     assert _all(made, 1, 32, 2) == [0]
     assert _all(made, 1, 29, 23) == [b"b"]
-    inner = _named(made, 1, 31, 1)
+    inner = _by_name(made, 1, 31, 1)
     assert [_all(inner[name], 1, 33, number) for name, number in (("a", 2), ("b", 1), ("c", 3))] == [
         [0],
         [0.0],

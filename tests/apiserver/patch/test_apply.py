@@ -59,14 +59,14 @@ def write(
     return made
 
 
-def owned(obj: Object, manager: str) -> Any:
+def get_owned(obj: Object, manager: str) -> Any:
     entries = [one for one in obj["metadata"].get("managedFields", ()) if one["manager"] == manager]
     return entries[0]["fieldsV1"] if entries else None
 
 
 def test_applying_owns_what_it_names() -> None:
     made = apply(MAPS, None, {"metadata": {"name": "m", "labels": {"l": "1"}}, "data": {"x": "1"}})
-    assert owned(made, "a") == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {"f:l": {}}}}
+    assert get_owned(made, "a") == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {"f:l": {}}}}
     entry = made["metadata"]["managedFields"][0]
     assert (entry["operation"], entry["apiVersion"], entry["time"]) == ("Apply", "v1", "2026-11-20T15:00:01Z")
 
@@ -77,7 +77,7 @@ def test_fields_no_longer_applied_go() -> None:
     assert second["data"] == {"y": "2"}
     third = apply(MAPS, second, {"metadata": {"name": "m"}})
     assert "data" not in third
-    assert owned(third, "a") is None
+    assert get_owned(third, "a") is None
 
 
 def test_fields_that_others_own_stay() -> None:
@@ -85,7 +85,7 @@ def test_fields_that_others_own_stay() -> None:
     both = apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "1"}}, "b")
     left = apply(MAPS, both, {"metadata": {"name": "m"}})
     assert left["data"] == {"x": "1"}
-    assert owned(left, "b") == {"f:data": {"f:x": {}}}
+    assert get_owned(left, "b") == {"f:data": {"f:x": {}}}
 
 
 def test_another_value_conflicts() -> None:
@@ -113,28 +113,28 @@ def test_force_takes_fields_over() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "2"}}, "b", force=True)
     assert second["data"] == {"x": "2", "y": "1"}
-    assert owned(second, "a") == {"f:data": {"f:y": {}}}
-    assert owned(second, "b") == {"f:data": {"f:x": {}}}
+    assert get_owned(second, "a") == {"f:data": {"f:y": {}}}
+    assert get_owned(second, "b") == {"f:data": {"f:x": {}}}
 
 
 def test_updates_take_fields_without_asking() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = write(MAPS, first, "editor", data={"x": "2", "y": "1"})
-    assert owned(second, "a") == {"f:data": {"f:y": {}}}
-    assert owned(second, "editor") == {"f:data": {"f:x": {}}}
+    assert get_owned(second, "a") == {"f:data": {"f:y": {}}}
+    assert get_owned(second, "editor") == {"f:data": {"f:x": {}}}
 
 
 def test_removed_fields_are_nobodys() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = write(MAPS, first, "editor", data={"y": "1"})
-    assert owned(second, "a") == {"f:data": {"f:y": {}}}
-    assert owned(second, "editor") is None
+    assert get_owned(second, "a") == {"f:data": {"f:y": {}}}
+    assert get_owned(second, "editor") is None
 
 
 def test_an_object_without_managers_gets_one_for_what_was_there() -> None:
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}}
     made = apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"y": "2"}})
-    assert owned(made, "before-first-apply") == {"f:data": {".": {}, "f:x": {}}}
+    assert get_owned(made, "before-first-apply") == {"f:data": {".": {}, "f:x": {}}}
     with pytest.raises(ApplyConflict, match="before-first-apply"):
         apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"x": "2"}})
 
@@ -175,7 +175,7 @@ def test_items_no_longer_applied_go() -> None:
 
 def test_ports_have_two_keys_one_of_them_by_default() -> None:
     made = apply(PODS, None, containers("c", ports=[{"containerPort": 80}]))
-    ports = owned(made, "a")["f:spec"]["f:containers"]['k:{"name":"c"}']["f:ports"]
+    ports = get_owned(made, "a")["f:spec"]["f:containers"]['k:{"name":"c"}']["f:ports"]
     assert ports == {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}}
 
 
@@ -183,7 +183,7 @@ def test_finalizers_are_a_set() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m", "finalizers": ["x/one"]}})
     second = apply(MAPS, first, {"metadata": {"name": "m", "finalizers": ["x/two"]}}, "b")
     assert second["metadata"]["finalizers"] == ["x/one", "x/two"]
-    assert owned(second, "b") == {"f:metadata": {"f:finalizers": {'v:"x/two"': {}}}}
+    assert get_owned(second, "b") == {"f:metadata": {"f:finalizers": {'v:"x/two"': {}}}}
     third = apply(MAPS, second, {"metadata": {"name": "m"}})
     assert third["metadata"]["finalizers"] == ["x/two"]
 
@@ -194,7 +194,7 @@ def test_atomic_lists_have_one_owner() -> None:
         return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
 
     first = apply(CLAIMS, None, claim("one"))
-    assert owned(first, "a") == {"f:spec": {"f:devices": {"f:requests": {}}}}
+    assert get_owned(first, "a") == {"f:spec": {"f:devices": {"f:requests": {}}}}
     with pytest.raises(ApplyConflict) as caught:
         apply(CLAIMS, first, claim("two"), "b")
     assert caught.value.causes[0]["field"] == ".spec.devices.requests"
@@ -216,7 +216,7 @@ def test_status_is_applied_by_drivers_side_by_side() -> None:
     )
     assert [one["device"] for one in second["status"]["devices"]] == ["gpu-0", "gpu-1"]
     key = 'k:{"device":"gpu-1","driver":"d.example.com","pool":"p","shareID":"s"}'
-    assert list(owned(second, "driver-b")["f:status"]["f:devices"]) == [key]
+    assert list(get_owned(second, "driver-b")["f:status"]["f:devices"]) == [key]
     entry = second["metadata"]["managedFields"][-1]
     assert entry["subresource"] == "status"
 
@@ -229,7 +229,7 @@ def test_the_status_endpoint_owns_no_spec() -> None:
         "status": {"devices": [device("x")]},
     }
     made = apply(CLAIMS, live, config, "driver", subresource="status")
-    assert "f:spec" not in owned(made, "driver")
+    assert "f:spec" not in get_owned(made, "driver")
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_many_updaters_are_folded_into_one() -> None:
     managers = [one["manager"] for one in live["metadata"]["managedFields"]]
     assert len(managers) == 10
     assert managers[0] == "ancient-changes"
-    assert owned(live, "ancient-changes")["f:data"].keys() >= {"f:k", "f:k0"}
+    assert get_owned(live, "ancient-changes")["f:data"].keys() >= {"f:k", "f:k0"}
 
 
 def test_apply_bodies_may_be_yaml() -> None:

@@ -36,7 +36,7 @@ def paths_of(fields: FieldSet) -> set[Path]:
 
 
 @given(PATHS)
-def test_what_is_joined_is_a_member(paths: set[Path]) -> None:
+def test_joined_paths_are_members(paths: set[Path]) -> None:
     assert paths_of(tree(paths)) == paths
 
 

@@ -83,7 +83,7 @@ def test_managed_fields_follow_every_write(
     new["metadata"].pop("managedFields", None)
     old = None if request_["method"] == "POST" else before
     if old is None:
-        # What the server itself adds to a pod after fields were tracked is nobody's.
+        # Fields that the server adds to a pod after the tracking have no owner.
         for name in ("priority", "preemptionPolicy", "volumes", "serviceAccount", "serviceAccountName"):
             if kind.kind == "Pod":
                 new["spec"].pop(name, None)
@@ -140,7 +140,7 @@ def test_patches_make_the_recorded_object(
     assert made["metadata"].get("labels") == after["metadata"].get("labels")
 
 
-def failing() -> Iterator[Any]:
+def find_failing() -> Iterator[Any]:
     for index, step in enumerate(json.loads(reference_path("golden", "http", "patch.json").read_text())):
         request, response = step["request"], step["response"]
         media_type = request["headers"].get("Content-Type")
@@ -158,7 +158,7 @@ def failing() -> Iterator[Any]:
             yield pytest.param(media_type, body, response["body"], id=f"patch-{index}")
 
 
-@pytest.mark.parametrize(("media_type", "body", "status"), list(failing()))
+@pytest.mark.parametrize(("media_type", "body", "status"), list(find_failing()))
 def test_bad_patches_fail_as_recorded(media_type: str, body: Any, status: Object) -> None:
     kind = REGISTRY.get("resource.k8s.io", "resourceclaims")
     assert kind is not None

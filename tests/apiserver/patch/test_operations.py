@@ -9,7 +9,7 @@ from dra_apiserver.patch.operations import OperationFailed, apply_operations
 OBJECT = {"a": {"b": [1, 2, 3], "c/d": "x"}, "n": 1}
 
 
-def patched(*operations: dict[str, Any]) -> Any:
+def apply_to_object(*operations: dict[str, Any]) -> Any:
     return apply_operations(copy.deepcopy(OBJECT), list(operations))
 
 
@@ -28,8 +28,8 @@ def patched(*operations: dict[str, Any]) -> Any:
         ({"op": "test", "path": "/a/nothing"}, ("n",), 1),
     ],
 )
-def test_operations(operation: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    found = patched(operation)
+def test_operations_have_these_results(operation: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    found = apply_to_object(operation)
     for step in path:
         found = found[step]
     assert found == value
@@ -71,15 +71,15 @@ def test_operations(operation: dict[str, Any], path: tuple[str, ...], value: Any
         ({"path": "/n"}, "Unexpected kind: unknown"),
     ],
 )
-def test_failures(operation: dict[str, Any], message: str) -> None:
+def test_failing_operations_have_these_errors(operation: dict[str, Any], message: str) -> None:
     with pytest.raises(OperationFailed) as caught:
-        patched(operation)
+        apply_to_object(operation)
     assert str(caught.value).startswith(message)
 
 
 def test_a_value_is_the_patchs_own() -> None:
     value: dict[str, Any] = {"x": 1}
-    patched({"op": "add", "path": "/v", "value": value}, {"op": "add", "path": "/v/x", "value": 2})
+    apply_to_object({"op": "add", "path": "/v", "value": value}, {"op": "add", "path": "/v/x", "value": 2})
     assert value == {"x": 1}
 
 
@@ -88,5 +88,5 @@ def test_copies_of_copies_end_before_they_fill_the_memory() -> None:
     with pytest.raises(
         OperationFailed, match=r"accumulated size increase of copy is [0-9]+, exceeding the limit 3145728"
     ):
-        patched(*doubling)
-    assert patched(*doubling[:3])["a"]["2"]["1"]["0"] == OBJECT["a"]
+        apply_to_object(*doubling)
+    assert apply_to_object(*doubling[:3])["a"]["2"]["1"]["0"] == OBJECT["a"]

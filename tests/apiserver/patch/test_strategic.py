@@ -14,7 +14,7 @@ REGISTRY = catalog.registry("api/all=true")
 Object = dict[str, Any]
 
 
-def patched(obj: Object, patch: Object, group: str = "", plural: str = "pods") -> Object:
+def apply_patch(obj: Object, patch: Object, group: str = "", plural: str = "pods") -> Object:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
     return patch_object(kind, "v1", copy.deepcopy(obj), orjson.dumps(patch), STRATEGIC_MERGE_PATCH)
@@ -34,23 +34,23 @@ POD: Object = {
 
 
 def test_items_merge_by_key_and_others_stay() -> None:
-    made = patched(POD, {"spec": {"containers": [{"name": "b", "image": "b:2"}]}})
+    made = apply_patch(POD, {"spec": {"containers": [{"name": "b", "image": "b:2"}]}})
     assert [one["image"] for one in made["spec"]["containers"]] == ["a:1", "b:2"]
 
 
 def test_new_items_come_first_as_upstream_orders_them() -> None:
-    made = patched(POD, {"spec": {"containers": [{"name": "c", "image": "c:1"}]}})
+    made = apply_patch(POD, {"spec": {"containers": [{"name": "c", "image": "c:1"}]}})
     assert [one["name"] for one in made["spec"]["containers"]] == ["c", "a", "b"]
 
 
 def test_nested_lists_merge_too() -> None:
     env = [{"name": "F", "value": "2"}, {"name": "E", "value": "3"}]
-    made = patched(POD, {"spec": {"containers": [{"name": "a", "env": env}]}})
+    made = apply_patch(POD, {"spec": {"containers": [{"name": "a", "env": env}]}})
     assert made["spec"]["containers"][0]["env"] == env
 
 
 def test_lists_without_a_strategy_are_replaced() -> None:
-    made = patched(
+    made = apply_patch(
         POD, {"spec": {"tolerations": [{"key": "u"}], "containers": [{"name": "a", "command": ["y"]}]}}
     )
     assert made["spec"]["tolerations"] == [{"key": "u"}]
@@ -58,41 +58,43 @@ def test_lists_without_a_strategy_are_replaced() -> None:
 
 
 def test_null_removes() -> None:
-    made = patched(POD, {"metadata": {"labels": {"a": None}}, "spec": {"tolerations": None, "nope": None}})
+    made = apply_patch(
+        POD, {"metadata": {"labels": {"a": None}}, "spec": {"tolerations": None, "nope": None}}
+    )
     assert made["metadata"]["labels"] == {}
     assert "tolerations" not in made["spec"]
     assert "nope" not in made["spec"]
 
 
 def test_items_are_deleted_by_key() -> None:
-    made = patched(POD, {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}})
+    made = apply_patch(POD, {"spec": {"containers": [{"name": "a", "$patch": "delete"}]}})
     assert [one["name"] for one in made["spec"]["containers"]] == ["b"]
 
 
 def test_a_list_is_replaced_on_demand() -> None:
-    made = patched(POD, {"spec": {"containers": [{"$patch": "replace"}, {"name": "z"}]}})
+    made = apply_patch(POD, {"spec": {"containers": [{"$patch": "replace"}, {"name": "z"}]}})
     assert made["spec"]["containers"] == [{"name": "z"}]
 
 
 def test_a_map_is_replaced_on_demand() -> None:
-    made = patched(POD, {"metadata": {"labels": {"$patch": "replace", "b": "2"}}})
+    made = apply_patch(POD, {"metadata": {"labels": {"$patch": "replace", "b": "2"}}})
     assert made["metadata"]["labels"] == {"b": "2"}
 
 
 def test_a_map_is_emptied_on_demand() -> None:
-    assert patched(POD, {"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
+    assert apply_patch(POD, {"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
 
 
 def test_primitive_lists_merge_and_lose_items() -> None:
-    made = patched(POD, {"metadata": {"finalizers": ["z", "x"]}})
+    made = apply_patch(POD, {"metadata": {"finalizers": ["z", "x"]}})
     assert sorted(made["metadata"]["finalizers"]) == ["x", "y", "z"]
-    made = patched(POD, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}})
+    made = apply_patch(POD, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}})
     assert made["metadata"]["finalizers"] == ["y"]
 
 
 def test_kept_keys_drop_the_others() -> None:
     volume = {"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}
-    made = patched(POD, {"spec": {"volumes": [volume]}})
+    made = apply_patch(POD, {"spec": {"volumes": [volume]}})
     assert made["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
 
 
@@ -103,24 +105,24 @@ def test_order_is_set() -> None:
             "containers": [{"name": "b", "image": "b:2"}],
         }
     }
-    made = patched(POD, patch)
+    made = apply_patch(POD, patch)
     assert [(one["name"], one["image"]) for one in made["spec"]["containers"]] == [("b", "b:2"), ("a", "a:1")]
 
 
 def test_order_alone_is_set() -> None:
-    made = patched(POD, {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}})
+    made = apply_patch(POD, {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}})
     assert [one["name"] for one in made["spec"]["containers"]] == ["b", "a"]
 
 
 def test_a_new_item_keeps_its_directives_but_patch_which_leaves_it_out() -> None:
     volumes = [{"name": "v", "$retainKeys": ["name"]}, {"name": "w", "$patch": "replace"}]
-    made = patched({"metadata": {}, "spec": {}}, {"spec": {"volumes": volumes}})
+    made = apply_patch({"metadata": {}, "spec": {}}, {"spec": {"volumes": volumes}})
     assert made["spec"]["volumes"] == [{"name": "v", "$retainKeys": ["name"]}]
 
 
 def test_the_object_itself_stays_as_it_is() -> None:
     before = orjson.dumps(POD)
-    patched(POD, {"spec": {"containers": [{"name": "a", "image": "z"}]}})
+    apply_patch(POD, {"spec": {"containers": [{"name": "a", "image": "z"}]}})
     assert orjson.dumps(POD) == before
 
 
@@ -173,7 +175,7 @@ def test_the_object_itself_stays_as_it_is() -> None:
 )
 def test_bad_patches_are_refused(patch: Object, code: int, message: str) -> None:
     with pytest.raises(PatchError) as caught:
-        patched(POD, patch)
+        apply_patch(POD, patch)
     assert message in str(caught.value)
     assert caught.value.code == code
 

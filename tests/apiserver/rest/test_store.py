@@ -60,7 +60,7 @@ class _Recorder:
 
 
 @pytest.fixture
-def asked(server: ApiServer) -> list[str]:
+def calls(server: ApiServer) -> list[str]:
     recorder = _Recorder()
     server.api.dynamic = recorder
     return recorder.asked
@@ -87,7 +87,7 @@ def _deployment(name: str) -> JsonObject:
     }
 
 
-async def test_every_write_is_admitted(client: httpx.AsyncClient, asked: list[str]) -> None:
+async def test_every_write_is_admitted(client: httpx.AsyncClient, calls: list[str]) -> None:
     url = f"{CONFIG_MAPS}/c"
     await client.post(CONFIG_MAPS, json=_config_map(a="1"))
     await client.put(url, json=_config_map(a="2"))
@@ -96,18 +96,18 @@ async def test_every_write_is_admitted(client: httpx.AsyncClient, asked: list[st
     await client.delete(url)
     await client.patch(url, params=MANAGER, json=_config_map(c="1"), headers=APPLY)
     operations = ["CREATE", "UPDATE", "UPDATE", "UPDATE", "DELETE", "CREATE"]
-    assert asked == [f"{step} {one} ConfigMap" for one in operations for step in ("mutate", "validate")]
+    assert calls == [f"{step} {one} ConfigMap" for one in operations for step in ("mutate", "validate")]
 
 
 async def test_a_scale_is_admitted_in_place_of_its_object(
-    client: httpx.AsyncClient, asked: list[str]
+    client: httpx.AsyncClient, calls: list[str]
 ) -> None:
     assert (await client.post(DEPLOYMENTS, json=_deployment("d"))).status_code == 201
-    asked.clear()
+    calls.clear()
     patch = {"spec": {"replicas": 3}}
     answer = await client.patch(f"{DEPLOYMENTS}/d/scale", json=patch, headers=MERGE)
     assert answer.json()["spec"] == {"replicas": 3}
-    assert asked == ["mutate UPDATE Scale", "validate UPDATE Scale"]
+    assert calls == ["mutate UPDATE Scale", "validate UPDATE Scale"]
 
 
 async def test_an_update_that_creates_is_like_a_create(client: httpx.AsyncClient) -> None:

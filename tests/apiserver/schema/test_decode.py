@@ -214,7 +214,7 @@ def test_deep_schemas_are_refused() -> None:
         schema.decode(REGISTRY, kind, "v1", body)
 
 
-def completed(group: str, plural: str, obj: Object) -> Object:
+def complete(group: str, plural: str, obj: Object) -> Object:
     kind = kind_of(group, plural)
     version = kind.versions[0]
     made = schema.decode(REGISTRY, kind, version, orjson.dumps(obj), field_validation="Strict").obj
@@ -223,7 +223,7 @@ def completed(group: str, plural: str, obj: Object) -> Object:
 
 
 def test_deployment_defaults() -> None:
-    spec = completed(
+    spec = complete(
         "apps", "deployments", {"spec": {"template": {"spec": {"containers": [{"image": "a:1"}]}}}}
     )["spec"]
     assert spec["replicas"] == 1
@@ -240,7 +240,7 @@ def test_deployment_defaults() -> None:
 
 
 def test_job_defaults() -> None:
-    job = completed("batch", "jobs", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}})
+    job = complete("batch", "jobs", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}})
     assert job["metadata"]["labels"] == {"a": "b"}
     assert {key: job["spec"][key] for key in ("completions", "parallelism", "backoffLimit", "suspend")} == {
         "completions": 1,
@@ -262,7 +262,7 @@ def test_job_defaults() -> None:
     ],
 )
 def test_pull_policy_follows_the_tag(image: str, policy: str) -> None:
-    pod = completed("", "pods", {"spec": {"containers": [{"name": "c", "image": image}]}})
+    pod = complete("", "pods", {"spec": {"containers": [{"name": "c", "image": image}]}})
     assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
@@ -271,7 +271,7 @@ def test_claim_defaults_in_each_version() -> None:
     flat: Object = {"spec": {"devices": {"requests": [{"name": "a", "deviceClassName": "c"}]}}}
     schema.default(kind, "v1beta1", flat)
     assert flat["spec"]["devices"]["requests"][0]["count"] == 1
-    nested = completed(
+    nested = complete(
         "resource.k8s.io",
         "resourceclaims",
         {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"tolerations": [{"key": "k"}]}}]}}},
@@ -283,7 +283,7 @@ def test_claim_defaults_in_each_version() -> None:
 
 
 def test_all_devices_have_no_count() -> None:
-    claim = completed(
+    claim = complete(
         "resource.k8s.io",
         "resourceclaims",
         {"spec": {"devices": {"requests": [{"name": "a", "exactly": {"allocationMode": "All"}}]}}},
@@ -292,21 +292,21 @@ def test_all_devices_have_no_count() -> None:
 
 
 def test_taints_are_added_now() -> None:
-    rule = completed(
+    rule = complete(
         "resource.k8s.io", "devicetaintrules", {"spec": {"taint": {"key": "k", "effect": "NoExecute"}}}
     )
     assert rule["spec"]["taint"]["timeAdded"] == "2026-11-20T15:00:00Z"
 
 
 def test_conditions_show_times_that_are_not_set() -> None:
-    pod = completed("", "pods", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
+    pod = complete("", "pods", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
     condition = pod["status"]["conditions"][0]
     assert condition["lastProbeTime"] is None
     assert condition["lastTransitionTime"] is None
 
 
 def test_defaulting_twice_changes_nothing() -> None:
-    pod = completed(
+    pod = complete(
         "", "pods", {"spec": {"containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 1}]}]}}
     )
     again = orjson.loads(orjson.dumps(pod))
@@ -338,7 +338,7 @@ def test_custom_resources_are_pruned_and_defaulted_but_keep_wrong_types() -> Non
     assert decoded.warnings == ['unknown field "spec.junk"', 'unknown field "other"']
 
 
-def test_what_a_patch_made_is_checked_too() -> None:
+def test_results_of_patches_are_checked() -> None:
     broken: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}
     with pytest.raises(schema.DecodeError) as caught:
         schema.sanitize(schema.object_type(PODS, "v1"), broken)

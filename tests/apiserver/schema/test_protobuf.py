@@ -94,7 +94,7 @@ def test_negative_numbers_and_raw_json() -> None:
     assert opaque == {"driver": "d", "parameters": {"a": 1}}
 
 
-def test_options_of_any_kind() -> None:
+def test_options_can_be_in_protobuf() -> None:
     body = request("v1", "DeleteOptions", field(1, 5))
     decoded = schema.decode_as(REGISTRY, "", "v1", "DeleteOptions", None, body, PROTOBUF)
     assert decoded.obj["gracePeriodSeconds"] == 5

@@ -33,7 +33,7 @@ def test_times_are_kept_in_utc(text: str, kept: str) -> None:
     ],
 )
 @pytest.mark.parametrize("scalar", [Scalar.TIME, Scalar.MICRO_TIME])
-def test_what_is_no_time(scalar: Scalar, text: str, problem: str) -> None:
+def test_invalid_times_are_rejected(scalar: Scalar, text: str, problem: str) -> None:
     """Check that the error has Go's words and is not an internal error."""
     with pytest.raises(Malformed) as caught:
         READERS[scalar](text)

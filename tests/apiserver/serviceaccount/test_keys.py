@@ -82,7 +82,7 @@ def test_keys_rotate(tmp_path: Path) -> None:
     assert jwt.get_unverified_header(before.sign(b"{}"))["kid"] in after.by_id
 
 
-def test_what_is_no_key_is_refused_in_upstreams_words(tmp_path: Path) -> None:
+def test_files_without_keys_are_refused_in_upstreams_words(tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     bad.write_text("-----BEGIN PRIVATE KEY-----\nbm8=\n-----END PRIVATE KEY-----\n")
     private = "failed to parse service-account-issuer-key-file: .*valid RSA or ECDSA private key"

@@ -20,7 +20,7 @@ _ISSUER = "https://kubernetes.default.svc"
 
 
 @asynccontextmanager
-async def _served(folder: Path, options: TokenOptions, *verifying: Path) -> AsyncIterator[httpx.AsyncClient]:
+async def _serve(folder: Path, options: TokenOptions, *verifying: Path) -> AsyncIterator[httpx.AsyncClient]:
     config = Config(
         port=0,
         data=folder,
@@ -34,13 +34,13 @@ async def _served(folder: Path, options: TokenOptions, *verifying: Path) -> Asyn
         yield client
 
 
-async def _asked(client: httpx.AsyncClient, **spec: Any) -> httpx.Response:
+async def _request_token(client: httpx.AsyncClient, **spec: Any) -> httpx.Response:
     response = await client.post(f"{_ACCOUNTS}/plugin/token", json={"spec": spec})
     assert response.status_code == 201, response.text
     return response
 
 
-async def _reviewed(client: httpx.AsyncClient, token: str) -> dict[str, Any]:
+async def _review(client: httpx.AsyncClient, token: str) -> dict[str, Any]:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
     response = await client.post("/apis/authentication.k8s.io/v1/tokenreviews", json=body)
     status: dict[str, Any] = response.json()["status"]
@@ -48,8 +48,8 @@ async def _reviewed(client: httpx.AsyncClient, token: str) -> dict[str, Any]:
 
 
 async def test_tokens_are_verified_by_what_the_server_publishes(tmp_path: Path) -> None:
-    async with _served(tmp_path, TokenOptions()) as client:
-        token = (await _asked(client)).json()["status"]["token"]
+    async with _serve(tmp_path, TokenOptions()) as client:
+        token = (await _request_token(client)).json()["status"]["token"]
         found = await client.get("/.well-known/openid-configuration")
         assert found.headers["cache-control"] == "public, max-age=3600"
         configuration = found.json()
@@ -77,13 +77,13 @@ async def test_tokens_are_verified_by_what_the_server_publishes(tmp_path: Path) 
 
 async def test_issuers_audiences_and_bounds_are_those_of_the_flags(tmp_path: Path) -> None:
     options = TokenOptions(("https://new.example", _ISSUER), ("api",), "https://keys.example/jwks", 3600)
-    async with _served(tmp_path, TokenOptions()) as client:
-        old = (await _asked(client, audiences=["api"])).json()["status"]["token"]
-    async with _served(tmp_path, options) as client:
+    async with _serve(tmp_path, TokenOptions()) as client:
+        old = (await _request_token(client, audiences=["api"])).json()["status"]["token"]
+    async with _serve(tmp_path, options) as client:
         configuration = (await client.get("/.well-known/openid-configuration")).json()
         assert configuration["issuer"] == "https://new.example"
         assert configuration["jwks_uri"] == "https://keys.example/jwks"
-        response = await _asked(client, expirationSeconds=7200)
+        response = await _request_token(client, expirationSeconds=7200)
         assert (
             response.headers["warning"]
             == '299 - "requested expiration of 7200 seconds shortened to 3600 seconds"'
@@ -94,30 +94,28 @@ async def test_issuers_audiences_and_bounds_are_those_of_the_flags(tmp_path: Pat
         assert claims["iss"] == "https://new.example"
         assert claims["exp"] - claims["iat"] == 3600
         for token in (old, made["status"]["token"]):
-            assert (await _reviewed(client, token))["audiences"] == ["api"]
-    async with _served(tmp_path, replace(options, issuers=("https://new.example",))) as client:
-        assert (await _reviewed(client, old))["error"] == "invalid bearer token"
+            assert (await _review(client, token))["audiences"] == ["api"]
+    async with _serve(tmp_path, replace(options, issuers=("https://new.example",))) as client:
+        assert (await _review(client, old))["error"] == "invalid bearer token"
 
 
 async def test_another_servers_tokens_count_where_its_key_is_given(tmp_path: Path) -> None:
     theirs = Keys(KeyOptions(tmp_path / "theirs.key"))
     theirs.sign(b"{}")
-    async with _served(tmp_path / "a", TokenOptions()) as client:
-        ours = (await _asked(client)).json()["status"]["token"]
+    async with _serve(tmp_path / "a", TokenOptions()) as client:
+        ours = (await _request_token(client)).json()["status"]["token"]
         claims = jwt.decode(ours, options={"verify_signature": False})
         foreign = theirs.sign(json.dumps(claims).encode())
         unknown = {"user": {}, "error": "[invalid bearer token, invalid signature, no keys found]"}
-        assert await _reviewed(client, foreign) == unknown
+        assert await _review(client, foreign) == unknown
         broken = ours[:-8] + ("A" * 8 if not ours.endswith("A" * 8) else "B" * 8)
-        assert (await _reviewed(client, broken))["error"] == (
+        assert (await _review(client, broken))["error"] == (
             "[invalid bearer token, go-jose/go-jose: error in cryptographic primitive]"
         )
         for headers in ({"authorization": f"Bearer {broken}"}, {"authorization": f"Bearer {foreign}"}):
             assert (await client.get("/api/v1/pods", headers=headers)).status_code == 401
-    async with _served(tmp_path / "a", TokenOptions(), tmp_path / "theirs.key") as client:
-        assert (await _reviewed(client, foreign))["user"][
-            "username"
-        ] == "system:serviceaccount:default:plugin"
+    async with _serve(tmp_path / "a", TokenOptions(), tmp_path / "theirs.key") as client:
+        assert (await _review(client, foreign))["user"]["username"] == "system:serviceaccount:default:plugin"
 
 
 @pytest.mark.parametrize(
@@ -131,8 +129,8 @@ async def test_another_servers_tokens_count_where_its_key_is_given(tmp_path: Pat
 async def test_a_signed_token_of_another_shape_is_refused(tmp_path: Path, claims: bytes) -> None:
     keys = Keys(KeyOptions(tmp_path / "theirs.key"))
     token = keys.sign(claims)
-    async with _served(tmp_path / "a", TokenOptions(), tmp_path / "theirs.key") as client:
-        found = await _reviewed(client, token)
+    async with _serve(tmp_path / "a", TokenOptions(), tmp_path / "theirs.key") as client:
+        found = await _review(client, token)
         assert found["error"] == "[invalid bearer token, service account token has been invalidated]"
 
 

@@ -117,12 +117,12 @@ async def life(open_store: Any, clock: FakeClock) -> AsyncIterator[Life]:
         yield made
 
 
-async def test_what_is_before_a_new_event_stays_though_it_was_to_go(life: Life) -> None:
+async def test_the_state_before_a_new_event_is_kept_though_it_was_sealed(life: Life) -> None:
     """Check that a later event keeps the row. Rows to move are found in another thread while the writer goes on."""
     store = life.store
     archive = Keeper(store.engine, ALL)
     store.compact(store.revision)
-    rows, newest = await asyncio.to_thread(archive._sealed, PODS, store.revision, store.revision)
+    rows, newest = await asyncio.to_thread(archive._find_sealed, PODS, store.revision, store.revision)
     key = next(iter(store.collection(PODS).records))
     before = store.collection(PODS).records[key].revision
     assert before in rows

@@ -22,7 +22,7 @@ def test_by_default_a_file_in_the_servers_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("url", "path"), [("sqlite:///a.sqlite3", "a.sqlite3"), ("sqlite:////var/a.sqlite3", "/var/a.sqlite3")]
 )
-def test_another_file(tmp_path: Path, url: str, path: str) -> None:
+def test_a_url_can_name_another_file(tmp_path: Path, url: str, path: str) -> None:
     assert engine(Database(url, tmp_path)).name == path
 
 

@@ -48,7 +48,7 @@ def test_undo_gives_the_state_before() -> None:
     assert {key: record and record.revision for key, record in undone.items()} == {"a/a": 1, "a/b": 2}
 
 
-def test_what_is_kept_with_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_encodings_kept_with_events_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KEPT_BYTES", 250)
     made = Collection(0)
     events = [event(ADDED, f"a/{revision}", revision) for revision in range(1, 6)]
@@ -67,15 +67,15 @@ def test_objects_are_found_by_a_field_as_they_change() -> None:
         read.append(data)
         return data.decode()
 
-    assert made.having("letter", "x", value_of) == ["a", "c"]
-    assert made.having("letter", "z", value_of) == []
+    assert made.find_having("letter", "x", value_of) == ["a", "c"]
+    assert made.find_having("letter", "z", value_of) == []
     assert len(read) == 3
     made.apply(Event(MODIFIED, Record("a", 4, b"y"), made.records["a"]))
     made.apply(Event(MODIFIED, Record("a", 5, b"z"), made.records["a"]))
     made.apply(Event(DELETED, Record("c", 6, b"x"), made.records["c"]))
     made.apply(Event(ADDED, Record("d", 7, b"x"), None))
-    assert made.having("letter", "x", value_of) == ["d"]
-    assert made.having("letter", "z", value_of) == ["a"]
+    assert made.find_having("letter", "x", value_of) == ["d"]
+    assert made.find_having("letter", "z", value_of) == ["a"]
     assert read[3:] in ([b"z", b"x"], [b"x", b"z"])
     made.reset([Record("e", 8, b"x")], 8)
-    assert made.having("letter", "x", value_of) == ["e"]
+    assert made.find_having("letter", "x", value_of) == ["e"]

@@ -29,7 +29,7 @@ def put(name: str) -> Callable[[Record | None], Put]:
     return lambda current: Put({"metadata": {"name": name}})
 
 
-async def _written(store: SharedStore, name: str) -> Record:
+async def _write_eventually(store: SharedStore, name: str) -> Record:
     """Write as soon as the database accepts it."""
     written: list[Record] = []
 
@@ -58,23 +58,23 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield made
 
 
-async def test_what_a_promoted_standby_lacks_is_gone_for_all_servers(
+async def test_writes_that_a_promoted_standby_lacks_are_gone_on_all_servers(
     primary: Postgres, stack: AsyncExitStack
 ) -> None:
     url = primary.database()
     pair = [await stack.enter_async_context(_store(url)) for _ in range(2)]
-    kept = await _written(pair[0], "kept")
+    kept = await _write_eventually(pair[0], "kept")
     standby = await asyncio.to_thread(primary.copy)
-    lost = await _written(pair[0], "lost")
+    lost = await _write_eventually(pair[0], "lost")
     for store in pair:
         await store.fresh()
     positions = [store.collection(PODS).end for store in pair]
 
     await asyncio.to_thread(primary.fail_over, standby)
-    # One that starts afterwards has seen nothing of it, and may be the first to write.
+    # A server that starts afterwards has not seen the lost writes, and may be the first to write.
     newer = await stack.enter_async_context(_store(url))
-    new = [await _written(newer, f"new{number}") for number in range(3)]
-    own = [await _written(store, f"own{number}") for number, store in enumerate(pair)]
+    new = [await _write_eventually(newer, f"new{number}") for number in range(3)]
+    own = [await _write_eventually(store, f"own{number}") for number, store in enumerate(pair)]
 
     survivor = newer.get(PODS, "ns/kept")
     assert survivor is not None
@@ -98,16 +98,16 @@ async def test_a_database_that_has_lost_writes_is_noticed_by_who_has_seen_them(
 ) -> None:
     url = postgres()
     pair = [await stack.enter_async_context(_store(url)) for _ in range(2)]
-    kept, lost = await _written(pair[0], "kept"), await _written(pair[0], "lost")
+    kept, lost = await _write_eventually(pair[0], "kept"), await _write_eventually(pair[0], "lost")
     for store in pair:
         await store.fresh()
     with psycopg.connect(url) as connection:
-        # As a snapshot of the disk that is put back.
+        # A restored snapshot of the disk has the same effect.
         connection.execute("DELETE FROM objects WHERE revision = %s", (lost.revision,))
         connection.execute("DELETE FROM history WHERE revision = %s", (lost.revision,))
         connection.execute("UPDATE counters SET value = %s WHERE name = 'newest'", (kept.revision,))
     for number, store in enumerate(pair):
-        assert (await _written(store, f"new{number}")).revision > lost.revision + 1_000_000_000
+        assert (await _write_eventually(store, f"new{number}")).revision > lost.revision + 1_000_000_000
         assert store.get(PODS, "ns/lost") is None
     assert await pair[0].check() == []
 
@@ -115,7 +115,7 @@ async def test_a_database_that_has_lost_writes_is_noticed_by_who_has_seen_them(
 async def test_a_dump_that_was_restored_goes_on_with_other_revisions(postgres: Callable[[], str]) -> None:
     url = postgres()
     async with _store(url) as store:
-        before = await _written(store, "a")
+        before = await _write_eventually(store, "a")
     with psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE restored (LIKE counters INCLUDING ALL)")
         connection.execute("INSERT INTO restored SELECT * FROM counters")
@@ -127,7 +127,7 @@ async def test_a_dump_that_was_restored_goes_on_with_other_revisions(postgres: C
         assert found.data == before.data
         newest = store.revision
         assert newest > before.revision + 1_000_000_000
-        assert (await _written(store, "b")).revision == newest + 1
+        assert (await _write_eventually(store, "b")).revision == newest + 1
     async with _store(url) as store:
         assert store.revision == newest + 1
 
@@ -138,8 +138,8 @@ async def test_a_primary_that_was_replaced_is_not_gone_back_to(
     async with _store(postgres()) as store:
         engine = store.engine
         assert isinstance(engine, PostgresqlEngine)
-        await _written(store, "a")
-        # What it knows once it has seen a standby that was promoted.
+        await _write_eventually(store, "a")
+        # The server has the same state once it has seen a promoted standby.
         monkeypatch.setattr(engine._succession, "_timeline", 7)
         with pytest.raises(StatusError, match="a promoted standby has replaced this database"):
             await store.write(PODS, "ns/b", put("b"))
@@ -147,7 +147,7 @@ async def test_a_primary_that_was_replaced_is_not_gone_back_to(
             await store.fresh()
         assert store.failure is not None
         monkeypatch.setattr(engine._succession, "_timeline", 1)
-        assert await _written(store, "b")
+        assert await _write_eventually(store, "b")
 
 
 def test_a_database_that_does_not_say_which_one_it_is_will_do(

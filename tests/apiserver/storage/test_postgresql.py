@@ -46,7 +46,7 @@ def test_migrations_make_the_tables_of_a_new_database(postgres: Callable[[], str
 def test_a_database_of_an_older_version_is_migrated_at_the_start(postgres: Callable[[], str]) -> None:
     url = postgres()
     with _connect(url) as connection:
-        # As Alembic leaves a database that has run none of the migrations.
+        # This is the state in which Alembic leaves a database before the first migration.
         connection.execute(
             text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
         )
@@ -144,7 +144,7 @@ def test_names_of_databases_have_no_password(url: str, name: str) -> None:
 def test_any_url_of_libpq_will_do(postgres: Callable[[], str], tmp_path: Path) -> None:
     parsed = make_url(postgres())
     folder, options = (quote(str(parsed.query[name]), safe="") for name in ("host", "options"))
-    # Of two hosts the one that can be written, as after a failover.
+    # The URL has two hosts, of which only one accepts writes, as after a failover.
     url = (
         f"postgres://dralab@%2Fnowhere:5432,{folder}:5432/postgres"
         f"?target_session_attrs=read-write&options={options}"
@@ -219,7 +219,7 @@ async def test_a_write_whose_connection_was_lost_before_is_made(postgres: Callab
     async with store:
         await store.write(("", "pods"), "ns/a", lambda _: Put({"metadata": {"name": "a"}}))
         with _connect(url) as connection:
-            # As a restart of the database, or a firewall that forgets.
+            # A restart of the database, or a firewall that drops connections, has the same effect.
             connection.execute(text(_END_ALL))
         written = await store.write(("", "pods"), "ns/b", lambda _: Put({"metadata": {"name": "b"}}))
         assert written is not None

@@ -74,7 +74,7 @@ def _fifth(store: SharedStore, made: Callable[[], str]) -> Callable[[Record | No
     return change
 
 
-async def test_what_a_write_counts_holds_for_all_servers(pair: tuple[SharedStore, SharedStore]) -> None:
+async def test_counts_of_a_write_hold_across_servers(pair: tuple[SharedStore, SharedStore]) -> None:
     for store in pair:
         await store.write(NODES, f"other/{id(store)}", put("x"))
     writes = [
@@ -90,7 +90,7 @@ async def test_what_a_write_counts_holds_for_all_servers(pair: tuple[SharedStore
     assert await pair[0].check() == []
 
 
-async def test_what_builds_on_a_write_that_comes_too_late_comes_too_late_as_well(
+async def test_a_write_that_builds_on_a_late_write_is_late_as_well(
     pair: tuple[SharedStore, SharedStore],
 ) -> None:
     one, other = pair
@@ -98,12 +98,12 @@ async def test_what_builds_on_a_write_that_comes_too_late_comes_too_late_as_well
     await one.write(PODS, "ns/first", put("first"))
     asked: list[int] = []
 
-    def counting(current: Record | None) -> Put:
+    def count_and_put(current: Record | None) -> Put:
         asked.append(len(other.newest_in(PODS, "ns/")))
         return Put({"metadata": {"name": "c"}, "count": 0}, [Counted(PODS, "ns/")])
 
     created, changed = await asyncio.gather(
-        other.write(PODS, "ns/second", counting), other.write(PODS, "ns/second", increment)
+        other.write(PODS, "ns/second", count_and_put), other.write(PODS, "ns/second", increment)
     )
     assert created is not None
     assert changed is not None
@@ -138,7 +138,7 @@ async def test_all_servers_see_one_order_without_holes(pair: tuple[SharedStore, 
     assert seen[0] == seen[1]
 
 
-async def test_of_two_that_create_one_object_one_succeeds(pair: tuple[SharedStore, SharedStore]) -> None:
+async def test_only_one_of_two_servers_creates_an_object(pair: tuple[SharedStore, SharedStore]) -> None:
     def create(current: Record | None) -> Put:
         if current is not None:
             raise ValueError("there is one already")
@@ -168,7 +168,7 @@ async def test_writes_that_build_on_a_refused_one_are_made_again(
     assert record.object()["count"] == 8
 
 
-async def test_what_is_seen_to_be_refused_is_judged_again_when_it_was_not_so(
+async def test_a_write_that_was_refused_for_a_stale_state_is_decided_again(
     pair: tuple[SharedStore, SharedStore],
 ) -> None:
     one, other = pair
@@ -199,7 +199,9 @@ async def test_a_watcher_is_woken_by_the_other_servers_write(pair: tuple[SharedS
         assert (found.revision, found.data) == (record.revision, record.data)
 
 
-async def test_what_another_server_compacts_is_refused(pair: tuple[SharedStore, SharedStore]) -> None:
+async def test_revisions_that_another_server_compacted_are_gone(
+    pair: tuple[SharedStore, SharedStore],
+) -> None:
     one, other = pair
     for spec in range(4):
         await one.write(PODS, "ns/a", put("a", spec=spec))
@@ -312,7 +314,7 @@ async def test_a_database_that_is_silent_is_noticed_and_requests_end(
         finally:
             may.set()
         await until(lambda: store.failure is None)
-        # What was not answered may have happened.
+        # A write without an answer may have happened.
         await until(lambda: store.get(PODS, "ns/b"))
 
 
@@ -369,7 +371,7 @@ async def test_a_database_that_can_only_be_read_is_none_to_work_with(postgres: C
     async with _store(url) as store:
         await store.write(PODS, "ns/a", put("a"))
         with psycopg.connect(url, autocommit=True) as connection:
-            # As a primary that became a standby.
+            # This is what a primary that became a standby does.
             connection.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'dralab'"

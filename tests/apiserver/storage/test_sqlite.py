@@ -130,7 +130,7 @@ def test_a_second_engine_does_not_open_the_directory(tmp_path: Path) -> None:
     again.close()
 
 
-def filled(path: Path) -> None:
+def create_filled(path: Path) -> None:
     engine = SqliteEngine(path)
     engine.open()
     for revision in range(2, 200):
@@ -144,25 +144,25 @@ def text_file(path: Path) -> None:
 
 
 def cut_short(path: Path) -> None:
-    filled(path)
+    create_filled(path)
     os.truncate(path, path.stat().st_size // 2)
 
 
-def overwritten(path: Path) -> None:
-    filled(path)
+def create_corrupted(path: Path) -> None:
+    create_filled(path)
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2)
         file.write(b"\xff" * 8192)
 
 
 def of_the_future(path: Path) -> None:
-    filled(path)
+    create_filled(path)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
 
 
 def without_a_table(path: Path) -> None:
-    filled(path)
+    create_filled(path)
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("DROP TABLE history")
 
@@ -181,7 +181,7 @@ def directory(path: Path) -> None:
     [
         (text_file, "file is not a database"),
         (cut_short, "database disk image is malformed"),
-        (overwritten, "malformed|it is damaged: .*"),
+        (create_corrupted, "malformed|it is damaged: .*"),
         (of_the_future, "it has version 9999, which this API server does not know"),
         (without_a_table, "no such table: history"),
         (of_another_program, "it has a table songs, so it is another program's"),

@@ -201,7 +201,7 @@ async def test_an_older_state_is_read_from_memory_and_from_history(
         ]
 
 
-async def test_what_was_there_before_the_window_is_known_when_it_changes(
+async def test_events_have_previous_objects_from_before_the_window(
     open_store: Callable[[], Store],
 ) -> None:
     async with open_store() as store:

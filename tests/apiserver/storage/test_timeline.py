@@ -47,7 +47,7 @@ async def write(store: Store, key: str, change: Callable[[Record | None], Any]) 
     return record.revision
 
 
-async def test_who_wrote_what_and_when(open_store: Callable[[], Store], clock: FakeClock) -> None:
+async def test_entries_have_author_and_time(open_store: Callable[[], Store], clock: FakeClock) -> None:
     async with open_store() as store:
         start = int(clock.now().timestamp() * 1000)
         added = await write(store, "ns/a", put("a", x=1))
@@ -77,18 +77,20 @@ async def test_pages_of_changes(open_store: Callable[[], Store]) -> None:
         ]
         timeline = Timeline(store)
 
-        async def found(**members: Any) -> list[int]:
+        async def find_revisions(**members: Any) -> list[int]:
             wanted = Range(PODS, **{"until": store.revision, **members})
             return [one.event.revision for one in await timeline.entries(wanted)]
 
-        assert await found() == revisions
-        assert await found(prefix="b%/") == revisions[3:6]
-        assert await found(limit=2) == revisions[-2:]
-        assert await found(limit=2, newest=False) == revisions[:2]
-        assert await found(after=revisions[1], until=revisions[4]) == revisions[2:5]
+        assert await find_revisions() == revisions
+        assert await find_revisions(prefix="b%/") == revisions[3:6]
+        assert await find_revisions(limit=2) == revisions[-2:]
+        assert await find_revisions(limit=2, newest=False) == revisions[:2]
+        assert await find_revisions(after=revisions[1], until=revisions[4]) == revisions[2:5]
 
 
-async def test_the_moment_of_a_time(open_store: Callable[[], Store], clock: FakeClock) -> None:
+async def test_a_time_has_the_last_moment_before_it(
+    open_store: Callable[[], Store], clock: FakeClock
+) -> None:
     async with open_store() as store:
         revisions = []
         start = clock.now()

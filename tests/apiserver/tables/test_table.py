@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from dra_apiserver.common.cells import selector_text, shortened
+from dra_apiserver.common.cells import selector_text, shorten_list
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.custom.columns import json_path
@@ -212,7 +212,7 @@ def test_events_show_the_same_in_both_groups() -> None:
     assert cells("events.k8s.io", "events", grouped) == expected
 
 
-def test_what_rows_carry() -> None:
+def test_rows_have_the_requested_object() -> None:
     item = {"metadata": {"name": "x"}, "data": {"a": "b"}}
     assert show("", "configmaps", item, include_object="None")["rows"][0]["object"] is None
     assert show("", "configmaps", item, include_object="Object")["rows"][0]["object"] is item
@@ -251,8 +251,8 @@ def test_ages_have_two_units_at_most(duration: timedelta, text: str) -> None:
 
 
 def test_long_lists_are_cut() -> None:
-    assert shortened(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
-    assert shortened([]) == "<unset>"
+    assert shorten_list(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
+    assert shorten_list([]) == "<unset>"
 
 
 def test_selectors_read_as_typed() -> None:

@@ -12,7 +12,7 @@ from dra_lab.console.proxy import router
 from dra_shared.client.rest import Client
 from fastapi import FastAPI
 
-from tests.shared.client.fake_server import reply, serving
+from tests.shared.client.fake_server import reply, serve
 
 _ODD = [
     "/api/../metrics",
@@ -105,7 +105,7 @@ async def test_the_cluster_sees_the_path_that_was_judged() -> None:
         seen.append(request.split(b" ")[1])
         writer.write(reply(b"{}"))
 
-    async with serving(handle) as url, Client(f"{url}/base") as client:
+    async with serve(handle) as url, Client(f"{url}/base") as client:
         app = FastAPI()
         app.include_router(router(client, Reader(url)))
         raw = "/api/v1/namespaces/a/pods/system%3Ab"

@@ -80,7 +80,7 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
          '"invalid UTF-8 in bytes, cannot convert to string" to string'),
     ],
 )  # fmt: skip
-def test_errors(expression: str, error: str | None) -> None:
+def test_errors_equal_cel_gos(expression: str, error: str | None) -> None:
     program = compile_expression(expression, features=FEATURES)
     outcome = program.evaluate(DEVICE)
     assert outcome.error == error
@@ -127,7 +127,7 @@ def test_errors(expression: str, error: str | None) -> None:
         'string([3.0, double("NaN"), 1.0, 2.0].sort()[2]) == "1" && [2, 1].sortBy(x, double("NaN")) == [2, 1]',
     ],
 )
-def test_true(expression: str) -> None:
+def test_expressions_are_true_as_in_cel_go(expression: str) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.matches(DEVICE)
     assert program.evaluate(DEVICE).matches is True
@@ -213,7 +213,7 @@ def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
         ('(true ? has(device.attributes["d"].s) : false)', 3, 3),
     ],
 )
-def test_costs(expression: str, estimated: int, actual: int | None) -> None:
+def test_costs_equal_cel_gos(expression: str, estimated: int, actual: int | None) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.estimated_cost == estimated
     assert actual is None or program.cost(DEVICE) == actual

@@ -46,14 +46,14 @@ def _model(name: str) -> DeviceSelector:
     return _selector(f"device.attributes['{_DRIVER}'].model == '{name}'")
 
 
-def _examined(*requests: DeviceRequest, constraints: tuple[DeviceConstraint, ...] = ()) -> ClaimReport:
+def _examine(*requests: DeviceRequest, constraints: tuple[DeviceConstraint, ...] = ()) -> ClaimReport:
     claim = DeviceClaim(requests=requests, constraints=constraints)
     return examine(claim, _CLASSES, _DEVICES, FeatureGates(), most=2)
 
 
 def test_a_request_needs_its_class_and_its_own_selectors() -> None:
     exactly = ExactDeviceRequest(device_class_name="gpu", count=2, selectors=(_model("A100"),))
-    (request,) = _examined(DeviceRequest(name="gpu", exactly=exactly)).requests
+    (request,) = _examine(DeviceRequest(name="gpu", exactly=exactly)).requests
     assert (request.name, request.mode, request.count) == ("gpu", "ExactCount", 2)
     assert (request.matches, request.devices) == (2, 4)
     assert [(one.of_class, one.matches) for one in request.selectors] == [(True, 3), (False, 2)]
@@ -67,18 +67,18 @@ def test_a_request_needs_its_class_and_its_own_selectors() -> None:
 def test_each_alternative_is_a_request_and_a_class_that_is_missing_is_named() -> None:
     big = DeviceSubRequest(name="big", device_class_name="gpu", selectors=(_model("H100"),))
     every = DeviceSubRequest(name="all", device_class_name="none", allocation_mode="All")
-    first, second = _examined(DeviceRequest(name="gpu", first_available=(big, every))).requests
+    first, second = _examine(DeviceRequest(name="gpu", first_available=(big, every))).requests
     assert (first.name, first.matches, first.count) == ("gpu/big", 0, 1)
-    # What comes nearest is shown first.
+    # The closest match is shown first.
     assert {one.device for one in first.findings} < {"a", "b", "c"}
     assert (second.name, second.mode, second.count) == ("gpu/all", "All", 0)
     assert second.problem == 'device class "none" does not exist'
 
 
-def test_what_does_not_compile_or_evaluate_matches_nothing() -> None:
+def test_selectors_that_fail_match_nothing() -> None:
     selectors = (_selector("device.drivr"), _selector("device.attributes['gpu.example.com'].speed > 1"))
     exactly = ExactDeviceRequest(device_class_name="gpu", selectors=selectors)
-    (request,) = _examined(DeviceRequest(name="gpu", exactly=exactly)).requests
+    (request,) = _examine(DeviceRequest(name="gpu", exactly=exactly)).requests
     assert request.matches == 0
     assert [one.message for one in request.selectors[1].problems] == ["undefined field 'drivr'"]
     assert request.findings[0].selectors == (True, False, "no such key: speed")
@@ -90,7 +90,7 @@ def test_a_constraint_chooses_among_the_values_of_the_devices_that_match() -> No
     other = DeviceRequest(name="other", first_available=(cards,))
     same = DeviceConstraint(match_attribute="example.com/root", requests=("gpu",))
     different = DeviceConstraint(distinct_attribute=_MODEL, requests=("other",))
-    report = _examined(gpus, other, constraints=(same, different))
+    report = _examine(gpus, other, constraints=(same, different))
     first, second = report.constraints
     assert (first.attribute, first.distinct, first.values) == (
         "example.com/root",

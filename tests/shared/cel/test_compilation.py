@@ -52,7 +52,7 @@ def compile_error(expression: str, features: frozenset[str] = LISTS, stored: boo
         ),
     ],
 )
-def test_issue(expression: str, text: str) -> None:
+def test_invalid_expressions_have_these_issues(expression: str, text: str) -> None:
     found = compile_error(expression)
     assert found.startswith("compilation failed: ERROR: <input>:")
     assert text in found
@@ -157,7 +157,9 @@ def test_includes_is_unknown_before_1_36() -> None:
         ('device.capacity["a"].b.isInteger()', set(), {("a", "b")}),
     ],
 )
-def test_reads(expression: str, attributes: set[tuple[str, str]], capacity: set[tuple[str, str]]) -> None:
+def test_reads_of_attributes_are_known(
+    expression: str, attributes: set[tuple[str, str]], capacity: set[tuple[str, str]]
+) -> None:
     program = compile_expression(expression, features=LISTS)
     assert program.attributes_read == frozenset(attributes)
     assert program.capacity_read == frozenset(capacity)

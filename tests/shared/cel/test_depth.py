@@ -24,7 +24,7 @@ VISITOR = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded
         "!" * 400 + "true",
     ],
 )
-def test_as_deep_as_it_may_be(expression: str) -> None:
+def test_expressions_of_the_greatest_depth_compile(expression: str) -> None:
     limit = sys.getrecursionlimit()
     assert compile_expression(expression, features=FEATURES).matches(DEVICE) is True
     assert sys.getrecursionlimit() == limit
@@ -44,7 +44,7 @@ def test_as_deep_as_it_may_be(expression: str) -> None:
         ("[1]" + "[0]" * 250 + " == 1", VISITOR),
     ],
 )
-def test_too_deep(expression: str, text: str) -> None:
+def test_deeper_expressions_are_rejected(expression: str, text: str) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)
     assert caught.value.text == text

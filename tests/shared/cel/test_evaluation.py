@@ -138,7 +138,7 @@ TRUE = [
 
 
 @pytest.mark.parametrize("expression", TRUE)
-def test_true(expression: str) -> None:
+def test_expressions_are_true(expression: str) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.matches(DEVICE)
     outcome = program.evaluate(DEVICE)
@@ -184,7 +184,7 @@ def test_true(expression: str) -> None:
         ("lists.range(1000000).size() == 1", "operation cancelled: actual cost limit exceeded"),
     ],
 )
-def test_errors(expression: str, message: str) -> None:
+def test_failing_expressions_have_these_errors(expression: str, message: str) -> None:
     program = compile_expression(expression, features=FEATURES)
     with pytest.raises(EvaluationError) as caught:
         program.matches(DEVICE)
@@ -218,7 +218,7 @@ def test_includes_searches_long_lists_since_1_37() -> None:
         program.matches(DEVICE)
     program = compile_expression(expression, features=FEATURES)
     assert program.matches(DEVICE)
-    # One for each of the elements; the list is a constant.
+    # The cost is one for each element. The list is a constant.
     assert program.cost(DEVICE) == 59
 
 

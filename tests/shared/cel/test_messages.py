@@ -33,7 +33,7 @@ FIELD = "field type conversion error for google.protobuf.{} value type: "
         (f"{PB}NullValue.NULL_VALUE == 0", 2, 1),
     ],
 )  # fmt: skip
-def test_true(expression: str, estimated: int, cost: int) -> None:
+def test_expressions_with_messages_are_true(expression: str, estimated: int, cost: int) -> None:
     program = compile_expression(expression, features=FEATURES)
     outcome = program.evaluate(DEVICE)
     assert (outcome.matches, program.estimated_cost, outcome.cost) == (True, estimated, cost)
@@ -57,7 +57,7 @@ def test_true(expression: str, estimated: int, cost: int) -> None:
         ("timestamp{} == timestamp(0)", "unknown type 'timestamp'"),
     ],
 )  # fmt: skip
-def test_errors(expression: str, error: str) -> None:
+def test_invalid_messages_have_these_errors(expression: str, error: str) -> None:
     assert compile_expression(expression, features=FEATURES).evaluate(DEVICE).error == error
 
 

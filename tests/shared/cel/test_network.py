@@ -50,7 +50,7 @@ def test_no_address(text: str, reason: str) -> None:
         ("0.0.0.0", "0.0.0.0"),
     ],
 )
-def test_address(text: str, shown: str) -> None:
+def test_addresses_are_written_as_go_does(text: str, shown: str) -> None:
     assert str(Ip.parse(text)) == shown
 
 
@@ -67,7 +67,7 @@ def test_address(text: str, shown: str) -> None:
         ("fe80::%a/64", "IPv6 zones cannot be present in a prefix"),
     ],
 )
-def test_no_network(text: str, reason: str) -> None:
+def test_invalid_networks_have_gos_errors(text: str, reason: str) -> None:
     with pytest.raises(AddressError) as caught:
         Cidr.parse(text)
     start = "network address parse error during conversion from string: netip.ParsePrefix"

@@ -22,7 +22,7 @@ from dra_shared.cel.library.patterns import RegexError, compile_regex
         (r"(?u)\C", "invalid or unsupported Perl syntax: `(?u`"),
     ],
 )
-def test_refused(pattern: str, text: str) -> None:
+def test_patterns_that_go_rejects_are_rejected(pattern: str, text: str) -> None:
     with pytest.raises(RegexError) as caught:
         compile_regex(pattern)
     assert str(caught.value) == f"error parsing regexp: {text}"
@@ -41,5 +41,5 @@ def test_refused(pattern: str, text: str) -> None:
         (r"\p{g-r_e ek}\pl[\Pl]", "aλμ1", "λμ1"),
     ],
 )
-def test_accepted(pattern: str, text: str, found: str) -> None:
+def test_patterns_that_go_accepts_match(pattern: str, text: str, found: str) -> None:
     assert compile_regex(pattern).search(text).group() == found

@@ -27,7 +27,7 @@ from dra_shared.cel.url import Url, UrlError
         ("http://u%zz@h/", 'invalid URL escape "%zz"'),
     ],
 )  # fmt: skip
-def test_no_url(text: str, reason: str) -> None:
+def test_invalid_urls_have_gos_errors(text: str, reason: str) -> None:
     with pytest.raises(UrlError) as caught:
         Url.parse(text)
     assert str(caught.value) == f'parse "{text}": {reason}'
@@ -46,12 +46,12 @@ def test_no_url(text: str, reason: str) -> None:
         ("a:b/c", "", "", "", ""),
     ],
 )
-def test_parts(text: str, host: str, hostname: str, port: str, path: str) -> None:
+def test_parts_of_urls_equal_gos(text: str, host: str, hostname: str, port: str, path: str) -> None:
     url = Url.parse(text)
     assert (url.host, url.hostname, url.port, url.path) == (host, hostname, port, path)
 
 
-def test_query() -> None:
+def test_queries_are_read_as_in_go() -> None:
     assert Url.parse("/p?x=1&y=%41+b&x=3&;a=1&z=%zz&q").query_values() == {
         "x": ["1", "3"],
         "y": ["A b"],
@@ -59,7 +59,7 @@ def test_query() -> None:
     }
 
 
-def test_equal_when_written_the_same_way() -> None:
+def test_urls_are_equal_if_written_the_same_way() -> None:
     assert Url.parse("http://a.b/c#f") == Url.parse("HTTP://a.b/c#f")
     assert Url.parse("http://a.b/c") != Url.parse("http://a.b/c?")
     assert str(Url.parse("http:///p")) == "http:///p"

@@ -33,7 +33,7 @@ def _slice(pool: str, generation: int, *devices: Device) -> ResourceSlice:
     return ResourceSlice(spec=spec)
 
 
-def _tried(expression: str, most: int = 1000) -> Report:
+def _try(expression: str, most: int = 1000) -> Report:
     slices = [
         _slice("b", 2, _device("gpu-0", "A100", "80Gi"), _device("gpu-1", "T4", "16Gi")),
         _slice("a", 1, _device("gpu-0", "H100", "80Gi"), _device("gpu-1", None, "80Gi")),
@@ -43,7 +43,7 @@ def _tried(expression: str, most: int = 1000) -> Report:
 
 
 def test_says_of_each_device_which_clause_turned_it_away() -> None:
-    report = _tried(f"{_A100} && {_LARGE}")
+    report = _try(f"{_A100} && {_LARGE}")
     assert (report.devices, report.matches) == (4, 1)
     assert [(clause.expression, clause.matches) for clause in report.clauses] == [(_A100, 1), (_LARGE, 3)]
     first = report.findings[0]
@@ -59,13 +59,13 @@ def test_says_of_each_device_which_clause_turned_it_away() -> None:
 
 
 def test_costs_are_those_that_the_scheduler_counts() -> None:
-    report = _tried(_A100)
+    report = _try(_A100)
     assert report.cost_limit == MAX_COST
     assert 0 < report.highest_cost <= report.estimated_cost < MAX_COST
 
 
 def test_a_limit_keeps_the_devices_that_match() -> None:
-    report = _tried(_LARGE, most=3)
+    report = _try(_LARGE, most=3)
     assert (report.devices, report.matches, len(report.findings)) == (4, 3, 3)
     assert all(one.matches for one in report.findings)
 
@@ -79,7 +79,7 @@ def test_a_limit_keeps_the_devices_that_match() -> None:
     ],
 )
 def test_points_at_what_does_not_compile(expression: str, offset: int, message: str) -> None:
-    report = _tried(expression)
+    report = _try(expression)
     assert report.problems[0].offset == offset
     assert message in report.problems[0].message
     assert report.findings == ()

@@ -33,7 +33,7 @@ def _load(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all((DATA / name).read_text()))
 
 
-def _converted(name: str, **options: Any) -> Conversion:
+def _convert(name: str, **options: Any) -> Conversion:
     return convert(_load(name), **options)
 
 
@@ -49,7 +49,7 @@ def _requests(claim: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_claim_gets_what_its_parameters_and_its_class_say() -> None:
-    conversion = _converted("training.yaml")
+    conversion = _convert("training.yaml")
     [request] = _requests(_one(conversion, "ResourceClaim", "training-gpus"))
     assert request == {
         "name": "mig",
@@ -78,7 +78,7 @@ def test_a_claim_gets_what_its_parameters_and_its_class_say() -> None:
 
 
 def test_every_field_has_a_line() -> None:
-    noted = {(note.subject, note.path) for note in _converted("training.yaml").notes}
+    noted = {(note.subject, note.path) for note in _convert("training.yaml").notes}
     assert noted == {
         ("ResourceClass gpu.nvidia.com", "spec.driverName"),
         ("ResourceClass gpu.nvidia.com", "spec.structuredParameters"),
@@ -95,7 +95,7 @@ def test_every_field_has_a_line() -> None:
 
 
 def test_nvidias_old_sharing_is_an_opaque_config_of_today() -> None:
-    conversion = _converted("nvidia.yaml")
+    conversion = _convert("nvidia.yaml")
     devices = _one(conversion, "ResourceClaimTemplate", "a100")["spec"]["spec"]["devices"]
     assert devices["requests"][0]["exactly"]["count"] == 2
     assert devices["config"] == [
@@ -117,7 +117,7 @@ def test_nvidias_old_sharing_is_an_opaque_config_of_today() -> None:
 
 
 def test_a_source_below_a_template_is_lifted() -> None:
-    _, spec = pod_spec(_one(_converted("nvidia.yaml"), "Deployment", "trainers")) or ("", {})
+    _, spec = pod_spec(_one(_convert("nvidia.yaml"), "Deployment", "trainers")) or ("", {})
     assert spec["resourceClaims"] == [
         {"name": "gpus", "resourceClaimTemplateName": "a100"},
         {"name": "slice", "resourceClaimName": "small"},
@@ -125,7 +125,7 @@ def test_a_source_below_a_template_is_lifted() -> None:
 
 
 def test_a_claim_without_parameters_gets_those_of_its_class() -> None:
-    conversion = _converted("named-resources.yaml")
+    conversion = _convert("named-resources.yaml")
     [request] = _requests(_one(conversion, "ResourceClaim", "default-card"))
     selectors = [one["cel"]["expression"] for one in request["exactly"]["selectors"]]
     assert selectors == [
@@ -140,7 +140,7 @@ def test_a_claim_without_parameters_gets_those_of_its_class() -> None:
 
 
 def test_a_slice_of_named_resources_has_devices() -> None:
-    slice_ = _one(_converted("named-resources.yaml"), "ResourceSlice", "node-9-cards")
+    slice_ = _one(_convert("named-resources.yaml"), "ResourceSlice", "node-9-cards")
     assert slice_["spec"]["devices"] == [
         {
             "name": "card-0",
@@ -155,8 +155,8 @@ def test_a_slice_of_named_resources_has_devices() -> None:
     ]
 
 
-def test_what_went_before_v1_is_lost_with_a_reason() -> None:
-    conversion = _converted("versions.yaml")
+def test_fields_from_before_v1_are_lost_with_a_reason() -> None:
+    conversion = _convert("versions.yaml")
     assert [(note.subject, note.path) for note in find_lost(conversion.notes)] == [
         ("DeviceClass nodes-chosen", "spec.suitableNodes"),
         ("ResourceClaim default/early", "spec.controller"),
@@ -212,7 +212,9 @@ _REFERENCE = {"apiGroup": "gpu.nvidia.com", "kind": "GpuClaimParameters", "name"
         ),
     ],
 )
-def test_what_has_no_successor_says_why(objects: list[dict[str, Any]], path: str, reason: str) -> None:
+def test_objects_without_successor_have_a_reason(
+    objects: list[dict[str, Any]], path: str, reason: str
+) -> None:
     [note] = find_lost(convert(objects).notes)
     assert note.path == path
     assert reason in note.text
@@ -317,7 +319,7 @@ def test_objects_of_today_stay_as_they_are() -> None:
 
 
 def test_notes_are_lines_with_an_outcome() -> None:
-    [note] = [note for note in _converted("training.yaml").notes if note.path == "spec.allocationMode"]
+    [note] = [note for note in _convert("training.yaml").notes if note.path == "spec.allocationMode"]
     assert note.outcome is Outcome.IMPLIED
     assert str(note) == (
         "ResourceClaim training-gpus: spec.allocationMode: implied: v1 always waits for the first pod"

@@ -30,7 +30,7 @@ _SLICE = _gpu("4864Mi", profile="1g.5gb")
 _T4 = _gpu("15Gi", architecture="Turing", productName="Tesla T4")
 
 
-def _matching(selector: dict[str, Any], driver: Driver = NVIDIA) -> list[CelDevice]:
+def _find_matching(selector: dict[str, Any], driver: Driver = NVIDIA) -> list[CelDevice]:
     notes = Notes("x")
     expressions = conditions(Fields(selector, notes), driver, "here")
     assert not find_lost(notes.entries)
@@ -67,7 +67,7 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     ],
 )
 def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[CelDevice]) -> None:
-    assert _matching(selector) == devices
+    assert _find_matching(selector) == devices
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[Cel
         ({"andExpression": []}, "matches nothing"),
     ],
 )
-def test_what_v1_cannot_say_is_lost(selector: dict[str, Any], reason: str) -> None:
+def test_conditions_without_equivalent_in_v1_are_lost(selector: dict[str, Any], reason: str) -> None:
     notes = Notes("x")
     assert conditions(Fields(selector, notes), NVIDIA, "here") == []
     [note] = find_lost(notes.entries)
@@ -105,7 +105,7 @@ def test_what_v1_cannot_say_is_lost(selector: dict[str, Any], reason: str) -> No
         ),
     ],
 )
-def test_of_other_drivers_the_value_says_what_an_attribute_is(values: list[str], expression: str) -> None:
+def test_other_drivers_attributes_have_the_type_of_the_value(values: list[str], expression: str) -> None:
     selector = Fields(_expression("speed", "Gt", *values), Notes("x"))
     assert conditions(selector, Driver("nic.acme.com"), "here") == [expression]
 
@@ -117,12 +117,12 @@ def test_versions_become_semantic(text: str, semantic: str) -> None:
     assert version(text) == semantic
 
 
-def test_what_is_no_version_is_refused() -> None:
+def test_texts_that_are_not_versions_are_rejected() -> None:
     with pytest.raises(Inexpressible, match="is no version"):
         version("new")
 
 
-def test_what_v1_cannot_say_leaves_the_other_conditions() -> None:
+def test_a_lost_condition_leaves_the_others() -> None:
     notes = Notes("x")
     either = {"orExpression": [{"index": 0}, {"index": 2}]}
     selector = {"andExpression": [{"productName": "*a100*"}, either]}

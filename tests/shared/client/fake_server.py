@@ -9,10 +9,10 @@ Handler = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def serving(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def serve(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """Serve ``handle(request, writer)`` for each request, and return the URL."""
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -27,7 +27,7 @@ async def serving(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIt
         finally:
             writer.close()
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0, ssl=tls)
+    server = await asyncio.start_server(handle_connection, "127.0.0.1", 0, ssl=tls)
     try:
         yield f"http{'s' if tls else ''}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     finally:

@@ -181,7 +181,7 @@ async def test_messages_that_come_seldom_are_not_combined() -> None:
     assert [body["message"] for _, body in calls] == [f"no {number}" for number in range(12)]
 
 
-async def test_of_many_repetitions_few_are_written() -> None:
+async def test_only_some_of_many_repetitions_are_written() -> None:
     calls = await _speak(*["no"] * 400)
     # 25 at once, and one each five minutes; the count tells of those in between.
     assert [body["count"] for _, body in calls] == [*range(1, 26), 301]

@@ -9,7 +9,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
 from structlog.testing import capture_logs
 
-from tests.shared.client.fake_server import CHUNKED, chunk, reply, serving
+from tests.shared.client.fake_server import CHUNKED, chunk, reply, serve
 
 
 def _object(name: str, version: int, uid: str = "") -> dict[str, Any]:
@@ -52,7 +52,7 @@ class _Hurried(FakeClock):
 
 async def _notifications(script: _Script) -> list[str]:
     notified: list[str] = []
-    async with serving(script) as url, Client(url) as client:
+    async with serve(script) as url, Client(url) as client:
         informer = Informer(client, CONFIG_MAPS, clock=_Hurried(), rng=random.Random(1))
         informer.add_handler(
             lambda obj: notified.append(f"add {obj.metadata.name}@{obj.metadata.resource_version}"),
@@ -132,7 +132,7 @@ async def test_a_handler_that_raises_stops_no_other() -> None:
     def fails(obj: Any) -> None:
         raise RuntimeError("handler bug")
 
-    async with serving(script) as url, Client(url) as client:
+    async with serve(script) as url, Client(url) as client:
         informer = Informer(client, CONFIG_MAPS, clock=FakeClock())
         informer.add_handler(fails)
         informer.add_handler(lambda obj: seen.append(obj.key))

@@ -12,7 +12,7 @@ import yaml
 from dra_shared.client.kubeconfig import KubeconfigError, load, users
 from dra_shared.client.transport import HttpTransport
 
-from tests.shared.client.fake_server import reply, serving
+from tests.shared.client.fake_server import reply, serve
 from tests.support.certificates import Party
 
 
@@ -40,14 +40,14 @@ def _data(pem: bytes) -> str:
     return base64.b64encode(pem).decode()
 
 
-def test_the_current_context_or_another(tmp_path: Path) -> None:
+def test_the_current_context_or_a_named_one_is_used(tmp_path: Path) -> None:
     file = _write(tmp_path, {"server": "http://127.0.0.1:8080"}, {"token": "secret"})
     access = load(file)
     assert (access.server, access.token, access.ssl_context) == ("http://127.0.0.1:8080", "secret", None)
     assert load(file, "there").server == "http://other.test"
 
 
-def test_a_token_from_a_file_next_to_the_kubeconfig(tmp_path: Path) -> None:
+def test_token_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     assert load(_write(tmp_path, {"server": "http://a.test"}, {"tokenFile": "token"})).token == "from-file"
 
@@ -62,7 +62,7 @@ def test_a_token_from_a_file_next_to_the_kubeconfig(tmp_path: Path) -> None:
         ({"server": "https://a.test", "certificate-authority-data": "AAAA"}, {}, "kubeconfig: "),
     ],
 )
-def test_what_is_of_no_use_is_named(
+def test_unusable_entries_are_named(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(KubeconfigError, match=message):
@@ -102,7 +102,7 @@ async def test_the_server_and_the_client_prove_who_they_are(tmp_path: Path) -> N
         writer.write(reply(str(subject[0][0][1]).encode()))
 
     own = {"client-certificate-data": _data(client.pem), "client-key-data": _data(client.key_pem)}
-    async with serving(handle, context) as url:
+    async with serve(handle, context) as url:
         trusting = {"server": url, "certificate-authority-data": _data(authority.pem)}
         assert await _ask(_write(tmp_path, trusting, own)) == (200, b"admin")
         named = {"server": url, "certificate-authority": "ca.pem", "tls-server-name": "api.test"}

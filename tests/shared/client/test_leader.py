@@ -37,9 +37,7 @@ class _World:
         return spec
 
     @contextlib.asynccontextmanager
-    async def electing(
-        self, transport: httpx.AsyncBaseTransport | None = None
-    ) -> AsyncIterator["_Candidate"]:
+    async def elect(self, transport: httpx.AsyncBaseTransport | None = None) -> AsyncIterator["_Candidate"]:
         client = self.api.client()
         if transport is not None:
             client._transport = transport
@@ -69,7 +67,7 @@ class _Candidate:
 
 async def test_a_new_lease_is_written_as_upstream_writes_it() -> None:
     world = _World()
-    async with world.electing() as us:
+    async with world.elect() as us:
         await world.clock.advance(0)
         assert us.leads()
         start = rfc3339_micro(world.clock.now())
@@ -89,7 +87,7 @@ async def test_a_new_lease_is_written_as_upstream_writes_it() -> None:
 
 async def test_a_dead_holder_is_replaced_after_the_duration_that_it_wrote() -> None:
     world = _World(holderIdentity="them", leaseDurationSeconds=60)
-    async with world.electing() as us:
+    async with world.elect() as us:
         await world.clock.advance(58)
         assert not us.leads()
         await world.clock.advance(4)
@@ -100,7 +98,7 @@ async def test_a_dead_holder_is_replaced_after_the_duration_that_it_wrote() -> N
 
 async def test_only_a_renewal_keeps_the_holder() -> None:
     world = _World(holderIdentity="them", leaseDurationSeconds=15)
-    async with world.electing() as us:
+    async with world.elect() as us:
         renewed = world.lease["renewTime"]
         for second in range(9):
             world.renew(
@@ -109,7 +107,7 @@ async def test_only_a_renewal_keeps_the_holder() -> None:
             await world.clock.advance(2)
         assert us.leads()
     world = _World(holderIdentity="them", leaseDurationSeconds=15)
-    async with world.electing() as us:
+    async with world.elect() as us:
         for _ in range(9):
             world.renew(holderIdentity="them", leaseDurationSeconds=15)
             await world.clock.advance(2)
@@ -132,7 +130,7 @@ class _Stalling(httpx.AsyncBaseTransport):
 async def test_a_server_that_does_not_answer_ends_the_term_in_time() -> None:
     world = _World()
     network = _Stalling(world.api)
-    async with world.electing(network) as us:
+    async with world.elect(network) as us:
         await world.clock.advance(2)
         assert us.leads()
         network.stalled = True

@@ -12,7 +12,7 @@ from dra_shared.client.errors import TooManyRequests
 from dra_shared.client.rest import Client
 from dra_shared.client.retry import MAX_RETRIES, retry_after
 
-from tests.shared.client.fake_server import reply, serving
+from tests.shared.client.fake_server import reply, serve
 
 _LATER = reply(
     b'{"kind":"Status","status":"Failure","code":429}', "429 Too Many Requests", "Retry-After: 3\r\n"
@@ -21,7 +21,7 @@ _OBJECT = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namesp
 
 
 @pytest.fixture
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def sleeps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Record waits instead of waiting."""
     waits: list[float] = []
 
@@ -62,30 +62,30 @@ _REQUESTS: dict[str, Callable[[Client], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("verb", _REQUESTS)
-async def test_a_refused_request_is_sent_again_unchanged(verb: str, slept: list[float]) -> None:
+async def test_a_refused_request_is_sent_again_unchanged(verb: str, sleeps: list[float]) -> None:
     server = _Server(2)
-    async with serving(server.handle) as url, Client(url, retries=MAX_RETRIES) as client:
+    async with serve(server.handle) as url, Client(url, retries=MAX_RETRIES) as client:
         await _REQUESTS[verb](client)
-    assert slept == [3, 3]
+    assert sleeps == [3, 3]
     assert len(server.requests) == 3
     assert len(set(server.requests)) == 1
 
 
-async def test_a_request_is_sent_again_ten_times(slept: list[float]) -> None:
+async def test_a_request_is_sent_again_ten_times(sleeps: list[float]) -> None:
     server = _Server(100)
-    async with serving(server.handle) as url, Client(url, retries=MAX_RETRIES) as client:
+    async with serve(server.handle) as url, Client(url, retries=MAX_RETRIES) as client:
         with pytest.raises(TooManyRequests):
             await client.get(CONFIG_MAPS, "a", "b")
     assert len(server.requests) == 11
-    assert len(slept) == 10
+    assert len(sleeps) == 10
 
 
-async def test_services_see_refusals_at_once(slept: list[float]) -> None:
+async def test_services_see_refusals_at_once(sleeps: list[float]) -> None:
     server = _Server(1)
-    async with serving(server.handle) as url, Client(url) as client:
+    async with serve(server.handle) as url, Client(url) as client:
         with pytest.raises(TooManyRequests):
             await client.get(CONFIG_MAPS, "a", "b")
-    assert not slept
+    assert not sleeps
 
 
 @pytest.mark.parametrize(

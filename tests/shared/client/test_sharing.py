@@ -32,7 +32,7 @@ def test_devices_share_what_is_equal_and_stay_as_they_were() -> None:
     assert len({id(device.attributes["uuid"]) for device in devices}) == 100
 
 
-def test_what_differs_everywhere_is_not_remembered() -> None:
+def test_values_that_always_differ_are_not_remembered() -> None:
     share = create_sharing(ResourceSlice)
     assert share is not None
     for number in range(100):

@@ -11,7 +11,7 @@ from dra_shared.api.resources import NODES
 from dra_shared.client.rest import Client
 from dra_shared.client.transport import HttpTransport, _watch_peer
 
-from tests.shared.client.fake_server import CHUNKED, Handler, chunk, reply, serving
+from tests.shared.client.fake_server import CHUNKED, Handler, chunk, reply, serve
 
 Send = Callable[[HttpTransport, str, str], Awaitable[bytes]]
 
@@ -42,7 +42,7 @@ async def test_keeps_connections_alive(send: Send) -> None:
         connections.add(id(writer))
         writer.write(reply(request.split(b" ")[1]))
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         answers = [await send(transport, f"{url}/{i}", "GET") for i in range(3)]
     assert answers == [b"/0", b"/1", b"/2"]
     assert len(connections) == 1
@@ -56,7 +56,7 @@ async def test_a_connection_whose_server_failed_is_not_used_again(send: Send) ->
         connections.append(writer.get_extra_info("peername"))
         writer.write(reply(b"", "500 Failed" if len(connections) == 1 else "200 OK"))
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         with suppress(AssertionError):
             await send(transport, url, "GET")
         for _ in range(2):
@@ -73,7 +73,7 @@ async def test_streams_chunks_as_they_come() -> None:
         await go_on.wait()
         writer.write(chunk(b"two") + b"0\r\n\r\n")
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         response = await transport.handle_async_request(httpx.Request("GET", url))
         pieces = response.aiter_raw()
         assert await anext(pieces) == b"one"
@@ -91,7 +91,7 @@ async def test_a_stale_idle_connection_is_replaced(send: Send) -> None:
         await writer.drain()
         writer.close()
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         for _ in range(3):
             assert await send(transport, url, "GET") == b"ok"
 
@@ -107,7 +107,7 @@ async def test_a_write_that_may_have_happened_is_not_sent_again(send: Send) -> N
         else:
             writer.close()
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         await send(transport, url, "GET")
         with pytest.raises(httpx.RemoteProtocolError):
             await send(transport, url, "POST")
@@ -121,7 +121,7 @@ async def test_a_body_cut_short_is_an_error(send: Send) -> None:
         await writer.drain()
         writer.close()
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         with pytest.raises(httpx.RemoteProtocolError):
             await send(transport, url, "GET")
 
@@ -133,7 +133,7 @@ async def test_the_end_of_the_connection_ends_a_body_of_unknown_length(send: Sen
         await writer.drain()
         writer.close()
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         for _ in range(2):
             assert await send(transport, url, "GET") == b"all"
 
@@ -143,7 +143,7 @@ async def test_an_interim_response_is_not_the_answer(send: Send) -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + reply(b"answer"))
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         for _ in range(2):
             assert await send(transport, url, "GET") == b"answer"
 
@@ -156,7 +156,7 @@ async def test_both_ways_share_connections(send: Send) -> None:
         connections.add(id(writer))
         writer.write(CHUNKED + chunk(b"a") + chunk(b"b") + b"0\r\n\r\n")
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         for way in (send, _in_pieces, _whole, send):
             assert await way(transport, url, "GET") == b"ab"
     assert len(connections) == 1
@@ -170,7 +170,7 @@ async def test_a_response_that_takes_too_long() -> None:
         if released.is_set():
             writer.write(b"lf")
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         with pytest.raises(TimeoutError):
             await _whole(transport, url, "GET", seconds=0.01)
         released.set()
@@ -180,7 +180,7 @@ async def test_a_response_that_takes_too_long() -> None:
 
 @both_ways
 async def test_no_server_listens(send: Send) -> None:
-    async with serving(lambda *_: asyncio.sleep(0)) as url:
+    async with serve(lambda *_: asyncio.sleep(0)) as url:
         pass
     async with HttpTransport() as transport:
         with pytest.raises(httpx.ConnectError):
@@ -197,15 +197,15 @@ async def test_a_reader_gets_lists_and_watches_and_what_it_misses_goes_to_the_se
 
         return answer
 
-    async with serving(server("server")) as url, AsyncExitStack() as stack:
-        reader = await stack.enter_async_context(serving(server("reader")))
+    async with serve(server("server")) as url, AsyncExitStack() as stack:
+        reader = await stack.enter_async_context(serve(server("reader")))
         async with Client(url, read_url=reader) as client:
             await client.list(NODES)
             await client.with_token("t").list(NODES)
             assert [event async for event in client.watch(NODES, timeout_seconds=400)] == []
             await client.get(NODES, "n")
             assert [name for name, _ in asked] == ["reader", "reader", "reader", "server"]
-        # One that has ended: what is asked again at the server finds the way back within half a minute.
+        # The reader has ended. A client that asks the server again returns to a reader within half a minute.
         await stack.aclose()
         async with Client(url, read_url=reader) as client:
             await client.list(NODES)
@@ -226,7 +226,7 @@ async def test_a_burst_of_requests_opens_no_connection_for_each() -> None:
         writer.write(reply(b"ok"))
         at_once -= 1
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         answers = await asyncio.gather(*(_whole(transport, url, "GET") for _ in range(400)))
     assert answers == [b"ok"] * 400
     assert most <= len(connections) <= 128
@@ -243,7 +243,7 @@ async def test_a_client_apart_waits_for_no_other(monkeypatch: pytest.MonkeyPatch
         body = b'{"metadata": {"name": "%b"}}' % request.split(b" ")[1].rpartition(b"/")[2]
         writer.write(reply(body))
 
-    async with serving(handle) as url, Client(url, token="secret") as client, client.separate() as heartbeats:
+    async with serve(handle) as url, Client(url, token="secret") as client, client.separate() as heartbeats:
         slow = asyncio.create_task(client.get(NODES, "slow"))
         await waiting.wait()
         assert (await heartbeats.get(NODES, "quick")).metadata.name == "quick"
@@ -256,7 +256,7 @@ async def test_a_server_that_is_gone_without_a_word_is_noticed() -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(b""))
 
-    async with serving(handle) as url, HttpTransport() as transport:
+    async with serve(handle) as url, HttpTransport() as transport:
         target = httpx.URL(url)
         assert target.port is not None
         connection = await transport._connect((target.scheme, target.host, target.port), None)

@@ -43,7 +43,7 @@ async def _verdict(
     return task.result()
 
 
-async def test_what_was_kept_is_named_when_all_is_at_rest() -> None:
+async def test_kept_promises_are_named_when_the_cluster_is_at_rest() -> None:
     clock = FakeClock()
     verdict = await _verdict(clock, _Cluster(clock, RUNS), Story("stop", 5))
     assert not verdict.broken
@@ -57,11 +57,11 @@ async def test_a_breach_meanwhile_is_named_though_all_is_well_in_the_end() -> No
     verdict = await _verdict(clock, cluster, Story("kubelet-stop", 5))
     assert verdict.broken == ["containers of pod a/p were restarted"]
     assert "containers went on" not in verdict.kept
-    # Nothing is waited for that does not come.
+    # There is no wait for something that does not come.
     assert clock.monotonic() < 20
 
 
-async def test_what_was_broken_before_is_not_the_faults_doing() -> None:
+async def test_problems_from_before_the_fault_do_not_count() -> None:
     clock = FakeClock()
     assert not (await _verdict(clock, _Cluster(clock, WAITS), Story("disk-full", 1))).broken
     clock = FakeClock()
@@ -81,6 +81,6 @@ async def test_a_server_that_stands_still_is_asked_again() -> None:
 async def test_a_fault_that_is_cleared_is_judged_by_the_time_that_it_had() -> None:
     clock, over, story = FakeClock(), asyncio.Event(), Story("xid", 600, "node-0")
     over.set()
-    # Of ten minutes without a taint it would say that there was none.
+    # After ten minutes without a taint the verdict would be that there was none.
     assert not (await _verdict(clock, _Cluster(clock, RUNS), story, over)).broken
     assert story.seconds < 1

@@ -9,7 +9,9 @@ from dra_shared.faults.story import Sample, Story
 from tests.shared.faults.samples import claim, node, pod, sample, slices_of
 
 
-def _broken(fault: str, before: Sample, during: list[Sample], after: Sample, seconds: float = 5) -> list[str]:
+def _find_broken(
+    fault: str, before: Sample, during: list[Sample], after: Sample, seconds: float = 5
+) -> list[str]:
     return judge(Story(fault, seconds, "node-0", before, during, after)).broken
 
 
@@ -18,7 +20,7 @@ def test_each_fault_has_a_promise_of_its_own() -> None:
     assert all(PROMISES.values())
 
 
-def test_what_was_kept_is_named() -> None:
+def test_kept_promises_are_named() -> None:
     calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
     verdict = judge(Story("clock-ahead", 5, "node-0", calm, [calm], calm))
     assert verdict.kept == [
@@ -85,8 +87,8 @@ def test_only_bound_pods_use_a_device_of_two_claims() -> None:
     late = msgspec.structs.replace(pod("q"), spec=msgspec.structs.replace(pod("q").spec, node_name=""))
     claims = claim("c", "gpu-0"), claim("d", "gpu-0", "q")
     before = sample(pod())
-    assert _broken("two-schedulers", before, [sample(pod(), late, *claims)], before) == []
-    assert _broken("two-schedulers", before, [sample(pod(), pod("q"), *claims)], before) == [
+    assert _find_broken("two-schedulers", before, [sample(pod(), late, *claims)], before) == []
+    assert _find_broken("two-schedulers", before, [sample(pod(), pod("q"), *claims)], before) == [
         "device d/node-0/gpu-0 belongs to a/c and a/d"
     ]
 
@@ -95,7 +97,7 @@ def test_containers_that_do_not_go_on() -> None:
     before = sample(pod("p"), pod("q"), pod("r"))
     evicted = pod("q", deletionTimestamp="2026-01-01T00:00:00Z")
     gone = sample(pod("p", restarts=1), evicted)
-    assert _broken("ecc", before, [gone], sample(pod("p", restarts=1))) == [
+    assert _find_broken("ecc", before, [gone], sample(pod("p", restarts=1))) == [
         "containers of pod a/p were restarted",
         "pod a/r is gone",
     ]
@@ -104,14 +106,14 @@ def test_containers_that_do_not_go_on() -> None:
 def test_claims_that_changed_or_were_made_twice() -> None:
     before = sample(claim("c", "gpu-0"))
     after = sample(claim("c", "gpu-1"), claim("d", "gpu-1"))
-    assert _broken("driver-reset", before, [], after) == [
+    assert _find_broken("driver-reset", before, [], after) == [
         "claim a/c has other devices than before",
         "device d/node-0/gpu-1 belongs to a/c and a/d",
     ]
 
 
 def test_a_write_that_was_lost() -> None:
-    assert _broken("kill", sample(pod(revision="7")), [], sample(pod(revision="6"))) == [
+    assert _find_broken("kill", sample(pod(revision="7")), [], sample(pod(revision="6"))) == [
         "p is as it was before its revision 7"
     ]
 
@@ -119,37 +121,37 @@ def test_a_write_that_was_lost() -> None:
 def test_a_device_that_fails_is_tainted_and_avoided_until_it_works_again() -> None:
     good, bad = slices_of("gpu-0", "gpu-1"), slices_of("gpu-0", "gpu-1", tainted="gpu-0")
     before, tainted = sample(good), sample(bad)
-    assert _broken("xid", before, [tainted], before) == []
-    assert _broken("xid", before, [before], before) == ["no device of node-0 was tainted"]
-    assert _broken("xid", before, [tainted], tainted) == ["device d/node-0/gpu-0 is still tainted"]
+    assert _find_broken("xid", before, [tainted], before) == []
+    assert _find_broken("xid", before, [before], before) == ["no device of node-0 was tainted"]
+    assert _find_broken("xid", before, [tainted], tainted) == ["device d/node-0/gpu-0 is still tainted"]
     given = sample(bad, claim("new", "gpu-0"))
-    assert _broken("xid", before, [tainted, given], before) == [
+    assert _find_broken("xid", before, [tainted, given], before) == [
         "claim a/new was given the tainted device gpu-0"
     ]
-    # What runs on it already need not go on.
+    # Containers that run on it need not go on.
     held = sample(good, pod(), claim("c", "gpu-0"))
     failed = sample(bad, pod(phase="Failed"), claim("c", "gpu-0"))
-    assert _broken("xid", held, [failed], sample(good, pod(phase="Failed"), claim("c", "gpu-0"))) == []
+    assert _find_broken("xid", held, [failed], sample(good, pod(phase="Failed"), claim("c", "gpu-0"))) == []
 
 
 def test_slices_that_do_not_come_back() -> None:
     before = sample(slices_of("gpu-0", "gpu-1"))
-    assert _broken("driver-crash", before, [], sample(slices_of("gpu-0"))) == [
+    assert _find_broken("driver-crash", before, [], sample(slices_of("gpu-0"))) == [
         "1 device of node-0 is not published again, such as gpu-1"
     ]
 
 
 def test_nodes_that_are_silent_or_gone() -> None:
     ready, late = sample(node()), sample(node(ready="Unknown"), at=42)
-    assert _broken("node-silent", ready, [ready, late], ready, 60) == []
-    assert _broken("node-silent", ready, [ready], ready, 60) == ["node node-0 stayed Ready"]
+    assert _find_broken("node-silent", ready, [ready, late], ready, 60) == []
+    assert _find_broken("node-silent", ready, [ready], ready, 60) == ["node node-0 stayed Ready"]
     hasty = sample(node(ready="Unknown"), at=3)
-    assert _broken("node-silent", ready, [hasty], ready, 5) == [
+    assert _find_broken("node-silent", ready, [hasty], ready, 5) == [
         "node node-0 was NotReady after 3.0 s already"
     ]
-    assert _broken("node-gone", ready, [sample()], sample(node("again"))) == []
-    assert _broken("node-gone", ready, [ready], sample()) == [
+    assert _find_broken("node-gone", ready, [sample()], sample(node("again"))) == []
+    assert _find_broken("node-gone", ready, [ready], sample()) == [
         "node node-0 is not registered again",
         "node node-0 was never gone",
     ]
-    assert _broken("clock-ahead", ready, [late], ready) == ["node node-0 was NotReady after 42.0 s"]
+    assert _find_broken("clock-ahead", ready, [late], ready) == ["node node-0 was NotReady after 42.0 s"]

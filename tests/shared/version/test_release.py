@@ -22,7 +22,7 @@ def test_gates_come_change_and_go() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_a_gate_needs_is_there(version: Version) -> None:
+def test_gates_that_a_gate_needs_exist(version: Version) -> None:
     gates = release(version).gates
     assert {needed for gate in gates.values() for needed in gate.needs} <= gates.keys()
     assert all(gates[needed].default for gate in gates.values() if gate.default for needed in gate.needs)

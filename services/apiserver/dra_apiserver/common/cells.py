@@ -33,7 +33,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
     return ",".join(sorted(parts)) or NONE
 
 
-def shortened(items: Iterable[str], empty: str = UNSET) -> str:
+def shorten_list(items: Iterable[str], empty: str = UNSET) -> str:
     """Format the first three items of a list, and the number of the others."""
     every = list(items)
     shown = ",".join(every[:_MOST_LISTED])

@@ -32,10 +32,10 @@ def name_of(obj: JsonObject) -> str:
 def default_class(found: list[JsonObject], annotations: tuple[str, ...]) -> JsonObject | None:
     """Return the default class. Of several, the newest, and then the first by name."""
 
-    def marked(one: JsonObject) -> bool:
+    def is_marked(one: JsonObject) -> bool:
         marks = one["metadata"].get("annotations") or {}
         return any(marks.get(annotation) == "true" for annotation in annotations)
 
-    defaults = sorted((one for one in found if marked(one)), key=name_of)
+    defaults = sorted((one for one in found if is_marked(one)), key=name_of)
     defaults.sort(key=lambda one: str(one["metadata"].get("creationTimestamp", "")), reverse=True)
     return defaults[0] if defaults else None

@@ -108,10 +108,10 @@ class GenericStrategy:
 
 def _warnings(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[str]:
     warn = ctx.kind.warnings.get(ctx.subresource)
-    return [] if warn is None else _shown(warn(obj, old))
+    return [] if warn is None else _limit(warn(obj, old))
 
 
-def _shown(warnings: Iterable[str]) -> list[str]:
+def _limit(warnings: Iterable[str]) -> list[str]:
     """Return the first distinct warnings, up to somewhat more than the limit of a response's headers."""
     shown: dict[str, None] = {}
     written = 0

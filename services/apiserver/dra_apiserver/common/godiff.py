@@ -118,9 +118,9 @@ def _value(value: Any, field: _Field) -> Any:
 
 @functools.cache
 def _fields(package: str, kind: str) -> tuple[_Field, ...]:
-    types = dict(_numbered(package, kind))
+    types = dict(_sort_by_number(package, kind))
     if kind == "PodSecurityContext":
-        types |= {name: type_ for name, type_ in _numbered(package, "PodSpec") if name in _OF_SECURITY}
+        types |= {name: type_ for name, type_ in _sort_by_number(package, "PodSpec") if name in _OF_SECURITY}
     pointers = _pointers(package, kind)
     if kind == "PodSecurityContext":
         pointers |= {
@@ -139,7 +139,7 @@ def _fields(package: str, kind: str) -> tuple[_Field, ...]:
     )
 
 
-def _numbered(package: str, kind: str) -> list[tuple[str, Any]]:
+def _sort_by_number(package: str, kind: str) -> list[tuple[str, Any]]:
     """Return names and types sorted by number, with the fields of embedded structs in their place."""
     found: list[tuple[str, Any]] = []
     for _, (name, type_) in sorted(_messages()[package].get(kind, {}).items(), key=lambda one: int(one[0])):
@@ -147,7 +147,7 @@ def _numbered(package: str, kind: str) -> list[tuple[str, Any]]:
             found.append((name, type_))
         else:
             inner, _, embedded = type_.rpartition(".")
-            found += _numbered(inner, embedded)
+            found += _sort_by_number(inner, embedded)
     return found
 
 

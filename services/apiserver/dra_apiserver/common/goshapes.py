@@ -32,17 +32,17 @@ NODE_SELECTOR_TERM: Shape = [
 
 def show(value: Any, shape: Any = None) -> Verbatim:
     """Return `value` for an error message: a struct of `shape`, or a list of them for `[shape]`."""
-    text = json.dumps(_shaped(value, shape), separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(_apply_shape(value, shape), separators=(",", ":"), ensure_ascii=False)
     return Verbatim(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 
 
-def _shaped(value: Any, shape: Any) -> Any:
+def _apply_shape(value: Any, shape: Any) -> Any:
     if shape is MAP and isinstance(value, dict):
         return dict(sorted(value.items()))
     if shape is None or shape is MAP or value is None:
         return value
     if isinstance(value, list):
-        return [_shaped(item, shape[0]) for item in value]
+        return [_apply_shape(item, shape[0]) for item in value]
     fields: dict[str, Any] = {}
     for go_name, name, inner, zero in shape:
         if zero == "inline":
@@ -50,13 +50,13 @@ def _shaped(value: Any, shape: Any) -> Any:
             continue
         found = value.get(name)
         if found == {} and zero == "null" and isinstance(inner, list) and isinstance(inner[0], tuple):
-            fields[go_name] = _shaped({}, inner)
+            fields[go_name] = _apply_shape({}, inner)
         elif found == {} and zero == "null" and (inner is None or inner is MAP):
             fields[go_name] = {}
         elif found is None or found == {} or (found == "" and zero == "null"):
-            fields[go_name] = _shaped({}, inner) if zero == "struct" else _ZERO[zero]
+            fields[go_name] = _apply_shape({}, inner) if zero == "struct" else _ZERO[zero]
         else:
-            fields[go_name] = _shaped(found, inner)
+            fields[go_name] = _apply_shape(found, inner)
     return fields
 
 
@@ -78,4 +78,4 @@ _META_ORDER = (
 
 
 def _object_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    return {name: _shaped(meta[name], MAP) for name in _META_ORDER if meta.get(name)}
+    return {name: _apply_shape(meta[name], MAP) for name in _META_ORDER if meta.get(name)}

@@ -42,7 +42,7 @@ def check_requirement(requirement: JsonObject, path: str, *, any_operator: bool 
     return errors
 
 
-def shown_selector(selector: JsonObject | None) -> Any:
+def format_selector(selector: JsonObject | None) -> Any:
     """Return a selector for a message: in Go's order, without empty parts."""
     if selector is None:
         return Verbatim("null")

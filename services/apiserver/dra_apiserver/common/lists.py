@@ -13,7 +13,7 @@ T = TypeVar("T")
 Check = Callable[[T, str], Iterable[FieldError]]
 
 
-def repeated(items: Iterable[Any]) -> set[int]:
+def find_repeated(items: Iterable[Any]) -> set[int]:
     """Return the positions of those items that are equal to an earlier one."""
     seen, places = set(), set()
     for index, item in enumerate(items):
@@ -95,13 +95,13 @@ def check_map(
         if not thorough:
             return errors
     for key, value in entries.items():
-        at = f"{path}[{_shortened(key, shown_length)}]"
+        at = f"{path}[{_shorten(key, shown_length)}]"
         errors.extend(check_key(key, at if keyed else path))
         errors.extend(check(value, at))
     return errors
 
 
-def _shortened(text: str, limit: int) -> str:
+def _shorten(text: str, limit: int) -> str:
     limit = max(limit, 16)
     if len(text) <= limit:
         return text

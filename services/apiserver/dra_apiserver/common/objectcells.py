@@ -36,6 +36,6 @@ def quantity_text(value: Any) -> str:
         return str(value)
 
 
-def named(obj: Object, now: datetime) -> list[Any]:
+def name_and_age(obj: Object, now: datetime) -> list[Any]:
     """Return the cells for name and age only."""
     return [name(obj), age(obj, now)]

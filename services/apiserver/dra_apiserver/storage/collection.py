@@ -36,7 +36,7 @@ class Pending:
         self.miscounted = False
         self._others: list[asyncio.Future[bool]] = []
 
-    async def settled(self) -> bool:
+    async def wait_settled(self) -> bool:
         """Wait for the result of `done`, for requests other than the writing one. They may be cancelled.
 
         The writing request awaits `done` itself: a shield would delay its answer by a turn of the loop, after
@@ -118,7 +118,7 @@ class Collection:
                 insort(self._keys, key)
             self.records[key] = event.record
         for index in self._indexes.values():
-            index.changed(key)
+            index.note_change(key)
         self._events.append(event)
         self._bytes += len(event.record.data)
         self.revision = event.revision
@@ -177,7 +177,7 @@ class Collection:
             low = max(low, bisect_right(self._keys, after))
         return self._keys[low:high] if (low, high) != (0, len(self._keys)) else self._keys
 
-    def having(self, field: str, value: str, value_of: ValueOf) -> list[str]:
+    def find_having(self, field: str, value: str, value_of: ValueOf) -> list[str]:
         """Return the keys of the objects with the value in the field, in order. `value_of` reads the field."""
         index = self._indexes.get(field)
         if index is None:

@@ -104,7 +104,7 @@ class Engine(Protocol):
         """
         ...
 
-    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+    def changed_keys(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed with `after` < revision <= `until`, each with its revision before, or 0."""
         ...
 

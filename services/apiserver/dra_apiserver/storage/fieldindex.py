@@ -19,7 +19,7 @@ class FieldIndex:
         self._keys: dict[str, set[str]] = {}
         self._changed = set(keys)
 
-    def changed(self, key: str) -> None:
+    def note_change(self, key: str) -> None:
         """Note that the object with the key is new, changed or deleted."""
         self._changed.add(key)
 

@@ -43,7 +43,7 @@ def check(directory: Path, kubernetes: Version, database: Path | None = None) ->
             f"{database} is {'empty' if database.exists() else 'missing'}, and {file} says that it had the objects "
             f"of a cluster: bring it back, or remove {file} to begin with an empty cluster"
         )
-    written = _parsed(text)
+    written = _parse(text)
     if written is None or written > kubernetes:
         raise CannotRun(
             f"the data in {directory} is of Kubernetes {text}, and {kubernetes} is older: start it with "
@@ -100,7 +100,7 @@ def _is_empty(database: Path) -> bool:
         return False
 
 
-def _parsed(text: str) -> Version | None:
+def _parse(text: str) -> Version | None:
     """Return the version, or None if this program does not know it."""
     try:
         return Version.parse(text)

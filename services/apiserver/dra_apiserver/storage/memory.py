@@ -66,7 +66,7 @@ class MemoryEngine:
             events, whole = rows.events(self._database.past.rows(resource, after, until), size)
         return History(events, until if whole else events[-1].revision)
 
-    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+    def changed_keys(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed, each with its revision before."""
         found: dict[str, int] = {}
         with self._lock:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dra_apiserver.storage.records import Change, Event, Record, by_resource, with_revision
 
 
-def numbered(changes: Iterable[Change], newest: int, before: Sequence[Change]) -> list[Change | None]:
+def give_revisions(changes: Iterable[Change], newest: int, before: Sequence[Change]) -> list[Change | None]:
     """Return the changes with the revisions after `newest`, in order, and None for those that are too late.
 
     A change is too late if `before` changed its object or objects that it counted, or if it builds on a

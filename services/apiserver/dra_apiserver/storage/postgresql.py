@@ -34,7 +34,7 @@ from dra_apiserver.storage.engine import (
     Revisions,
     reason,
 )
-from dra_apiserver.storage.numbering import numbered
+from dra_apiserver.storage.numbering import give_revisions
 from dra_apiserver.storage.records import Change, Event, Record, Resource
 from dra_apiserver.storage.rows import Row
 from dra_apiserver.storage.sqlsessions import SqlReading, SqlWriting
@@ -64,7 +64,7 @@ def _again(read: Read) -> Read:
     """Repeat a read once if its connection was lost. The pool then opens new connections."""
 
     @functools.wraps(read)
-    def tried(*arguments: Any, **named: Any) -> Any:
+    def read_again(*arguments: Any, **named: Any) -> Any:
         try:
             return read(*arguments, **named)
         except DBAPIError as error:
@@ -72,7 +72,7 @@ def _again(read: Read) -> Read:
                 raise
         return read(*arguments, **named)
 
-    return cast(Read, tried)
+    return cast(Read, read_again)
 
 
 class PostgresqlEngine:
@@ -96,9 +96,9 @@ class PostgresqlEngine:
         # Threads may connect while another one hangs up.
         self._drivers = weakref.WeakSet[Any]()
         self._connected = threading.Lock()
-        event.listen(self._engine, "do_connect", self._connecting)
-        event.listen(self._engine, "connect", self._made)
-        event.listen(self._engine, "checkout", self._taken)
+        event.listen(self._engine, "do_connect", self._check_open)
+        event.listen(self._engine, "connect", self._set_up_connection)
+        event.listen(self._engine, "checkout", self._check_generation)
         self._writer: Connection | None = None
         self._loading: Connection | None = None
         self._listener: Connection | None = None
@@ -246,7 +246,7 @@ class PostgresqlEngine:
                 if newest - applied > _MOST_BEHIND or compacted > applied:
                     raise FarBehind
                 before = _read_log(execute, applied, _MOST_BEHIND)
-            written = numbered(changes, newest, before)
+            written = give_revisions(changes, newest, before)
             if any(written):
                 self._store(execute, [change for change in written if change is not None], compacted)
         self.compacted = max(self.compacted, compacted)
@@ -275,11 +275,11 @@ class PostgresqlEngine:
                 self._renew()
             raise
 
-    def _connecting(self, *_: Any) -> None:
+    def _check_open(self, *_: Any) -> None:
         if self._hung_up:
             raise psycopg.OperationalError("the server is stopping")
 
-    def _made(self, driver: Any, record: ConnectionPoolEntry) -> None:
+    def _set_up_connection(self, driver: Any, record: ConnectionPoolEntry) -> None:
         record.info["generation"] = self._generation
         with self._connected:
             self._drivers.add(driver)
@@ -289,7 +289,7 @@ class PostgresqlEngine:
         record.info["pid"] = driver.execute(*self._settings).fetchone()[0]
         driver.autocommit = False
 
-    def _taken(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
+    def _check_generation(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
         if record.info["generation"] != self._generation:
             # The pool then opens a new connection.
             raise DisconnectionError
@@ -301,7 +301,7 @@ class PostgresqlEngine:
         self._generation += 1
 
     @contextmanager
-    def _begun(self) -> Iterator[Connection]:
+    def _begin_transaction(self) -> Iterator[Connection]:
         """Begin a transaction of the writer through SQLAlchemy."""
         assert self._writer is not None
         try:
@@ -392,7 +392,7 @@ class PostgresqlEngine:
         return History(events, until if whole and len(found) < _HISTORY_ROWS else events[-1].revision)
 
     @_again
-    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+    def changed_keys(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed with their revisions before.
 
         This is one pass over the index and reads no object.
@@ -439,7 +439,7 @@ class PostgresqlEngine:
     @contextmanager
     def begin_writing(self) -> Iterator[SqlWriting]:
         """Begin a transaction during which no server writes or compacts."""
-        with self._usable(), self._begun() as writer:
+        with self._usable(), self._begin_transaction() as writer:
             _lock(writer.exec_driver_sql, _COMPACTING)
             _lock(writer.exec_driver_sql, _WRITING)
             yield SqlWriting(writer)
@@ -450,7 +450,7 @@ class PostgresqlEngine:
         The lock is needed because a writer that adds a change must find the version before, which is being
         deleted.
         """
-        with self._begun() as writer:
+        with self._begin_transaction() as writer:
             mine = writer.exec_driver_sql("SELECT pg_try_advisory_xact_lock(%s)", (_COMPACTING,)).scalar()
             if not mine:
                 return False

@@ -251,7 +251,7 @@ class SharedStore(Store):
         assert isinstance(batch, _Batch)
         batch.commit = self._shared.commit([write.change for write in batch], batch.applied)
 
-    def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
+    def _finish_batch(self, batch: Sequence[Pending], failure: Exception | None) -> None:
         assert isinstance(batch, _Batch)
         if isinstance(failure, FarBehind):
             # Nothing of the batch was stored. It goes back to the front, so that the order of writes stays, and is
@@ -263,7 +263,7 @@ class SharedStore(Store):
             return
         if failure is not None:
             self._unwritable = True
-            super()._written(batch, failure)
+            super()._finish_batch(batch, failure)
             return
         assert batch.commit is not None
         self._writing = 0

@@ -114,7 +114,7 @@ class SqliteEngine:
         with self._usable():
             # SQLite gives its other files the permissions of this one.
             private_file(self._path)
-            logged = self._logged()
+            logged = self._read_logged()
             self._writer = self._engine.connect()
             self._reader = self._engine.connect()
             self._report_lost(self._reader, logged)
@@ -143,7 +143,7 @@ class SqliteEngine:
         except (SQLAlchemyError, OSError) as error:
             raise DatabaseUnusable(self.name, reason(error)) from error
 
-    def _logged(self) -> list[int]:
+    def _read_logged(self) -> list[int]:
         try:
             return commits(self._log_path)
         except DamagedLog:
@@ -212,7 +212,7 @@ class SqliteEngine:
             events, whole = rows.events(found, size)
         return History(events, until if whole else events[-1].revision)
 
-    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
+    def changed_keys(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed with their revisions before.
 
         This is one pass over the index and reads no object.

@@ -294,11 +294,11 @@ class Store:
                 if self.identity is not None and isinstance(outcome, Put):
                     self.identity.check(resource, key, outcome.obj, current)
             except Exception:
-                if inflight is not None and not await inflight.settled():
+                if inflight is not None and not await inflight.wait_settled():
                     continue
                 raise
             if outcome is None or dry_run:
-                if inflight is not None and not await inflight.settled():
+                if inflight is not None and not await inflight.wait_settled():
                     continue
                 if inflight is not None:
                     current = inflight.change.event.stored
@@ -362,12 +362,12 @@ class Store:
                 self._commit(job)
             except Exception as error:
                 failure = error
-            self._loop.call_soon_threadsafe(self._written, job, failure)
+            self._loop.call_soon_threadsafe(self._finish_batch, job, failure)
 
     def _commit(self, batch: Sequence[Pending]) -> None:
         self._engine.write([write.change for write in batch])
 
-    def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
+    def _finish_batch(self, batch: Sequence[Pending], failure: Exception | None) -> None:
         self._writing = 0
         if failure is None:
             self._judge(None)
@@ -425,8 +425,8 @@ class Store:
         while (undone := collection.undo(reached)) is None:
             self.check_revision(revision)
             until = self._revision
-            touched: dict[str, int] = await self._ask("touched", resource, reached, until)
-            for key, previous in touched.items():
+            changed: dict[str, int] = await self._ask("changed_keys", resource, reached, until)
+            for key, previous in changed.items():
                 before.setdefault(key, previous or None)
             reached = until
         self.check_revision(revision)

@@ -64,7 +64,7 @@ class Timeline:
             return Moment(min(found.revision, self._store.revision), found.time)
         if oldest.time and time >= oldest.time:
             return oldest
-        raise expired_error(f"the history that is kept begins after {_shown(time)}")
+        raise expired_error(f"the history that is kept begins after {_format_time(time)}")
 
     async def entries(self, wanted: Range) -> list[Entry]:
         """Return changes, oldest first. `Event.previous` is None also if the version before is not kept."""
@@ -77,7 +77,7 @@ class Timeline:
             StatusError: 410, the revision is not kept.
         """
         if revision < self._store.compacted:
-            return await self._archived(
+            return await self._read_archived(
                 revision, lambda session: reading.version(session, resource, key, revision)
             )
         snapshot = await self._store.snapshot(resource, revision)
@@ -95,19 +95,19 @@ class Timeline:
         if revision >= self._store.compacted:
             snapshot = await self._store.snapshot(resource, revision, prefix)
             return {one.key: one async for records in snapshot.records(snapshot.keys) for one in records}
-        return await self._archived(
+        return await self._read_archived(
             revision, lambda session: reading.objects(session, resource, revision, prefix)
         )
 
-    async def _archived(self, revision: int, read: Callable[[Reading], T]) -> T:
-        def checked(session: Reading) -> T:
+    async def _read_archived(self, revision: int, read: Callable[[Reading], T]) -> T:
+        def read_checked(session: Reading) -> T:
             found = read(session)
             # This is checked afterwards, because objects may have been deleted during the read.
             if (oldest := self._oldest(session).revision) > revision:
                 raise expired_error(f"too old resource version: {revision} ({oldest})")
             return found
 
-        return await self._read(checked)
+        return await self._read(read_checked)
 
     async def _read(self, work: Callable[[Reading], T]) -> T:
         def read() -> T:
@@ -117,5 +117,5 @@ class Timeline:
         return await asyncio.to_thread(read)
 
 
-def _shown(time: int) -> str:
+def _format_time(time: int) -> str:
     return datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

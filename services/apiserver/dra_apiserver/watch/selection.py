@@ -42,7 +42,7 @@ class Selection:
         """Return the sorted keys after `after` of the objects that may be selected."""
         if self._indexed is None:
             return collection.range(self.prefix, after)
-        found = collection.having(self._kind.field_selection.indexed, self._indexed, self._value)
+        found = collection.find_having(self._kind.field_selection.indexed, self._indexed, self._value)
         return [key for key in found if key > after and key.startswith(self.prefix)]
 
     def _value(self, data: bytes) -> str:

@@ -140,7 +140,7 @@ async def test_a_selector_never_changes(client: httpx.AsyncClient, kind: str) ->
     assert causes(await client.put(f"{path}/w", json=other)) == [("spec.selector", message)]
 
 
-async def test_of_a_stateful_set_only_some_fields_change(client: httpx.AsyncClient) -> None:
+async def test_only_some_fields_of_a_stateful_set_can_change(client: httpx.AsyncClient) -> None:
     path = f"{APPS}/statefulsets"
     assert (await client.post(path, json=workload("StatefulSet"))).status_code == 201
     assert (
@@ -174,7 +174,7 @@ async def test_the_labels_of_a_jobs_pods_are_its_own(client: httpx.AsyncClient) 
     ) in [(field, text[-11:]) for field, text in causes(await client.put(f"{JOBS}/j", json=made))]
 
 
-async def test_what_never_changes_of_a_set_is_not_judged_again(client: httpx.AsyncClient) -> None:
+async def test_immutable_fields_of_a_set_are_not_validated_again(client: httpx.AsyncClient) -> None:
     path = f"{APPS}/statefulsets"
     await client.post(path, json=workload("StatefulSet", serviceName="s"))
     answer = await client.put(f"{path}/w", json=workload("StatefulSet", serviceName="S"))

@@ -16,34 +16,34 @@ POD: Json = {
 INDEXED: Json = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
 
 
-def found(**spec: Any) -> list[str]:
+def find_errors(**spec: Any) -> list[str]:
     return [str(error) for error in check_job_spec({"template": {"spec": POD}, **spec}, "spec")]
 
 
 def failure(*rules: Json) -> list[str]:
     path = "spec.podFailurePolicy."
-    return [text.removeprefix(path) for text in found(podFailurePolicy={"rules": list(rules)})]
+    return [text.removeprefix(path) for text in find_errors(podFailurePolicy={"rules": list(rules)})]
 
 
 def success(*rules: Json) -> list[str]:
     path = "spec.successPolicy."
-    return [text.removeprefix(path) for text in found(**INDEXED, successPolicy={"rules": list(rules)})]
+    return [text.removeprefix(path) for text in find_errors(**INDEXED, successPolicy={"rules": list(rules)})]
 
 
-def test_a_plain_job() -> None:
-    assert found() == []
-    assert found(**INDEXED, backoffLimitPerIndex=1, maxFailedIndexes=1) == []
+def test_a_plain_job_is_valid() -> None:
+    assert find_errors() == []
+    assert find_errors(**INDEXED, backoffLimitPerIndex=1, maxFailedIndexes=1) == []
 
 
 def test_failures_are_counted_for_each_index_of_an_indexed_job() -> None:
-    assert found(maxFailedIndexes=1) == [
+    assert find_errors(maxFailedIndexes=1) == [
         "spec.backoffLimitPerIndex: Required value: when maxFailedIndexes is specified",
         "spec.maxFailedIndexes: Invalid value: 1: requires indexed completion mode",
     ]
-    assert found(**INDEXED, backoffLimitPerIndex=1, maxFailedIndexes=4) == [
+    assert find_errors(**INDEXED, backoffLimitPerIndex=1, maxFailedIndexes=4) == [
         "spec.maxFailedIndexes: Invalid value: 4: must be less than or equal to completions"
     ]
-    assert found(completionMode="Indexed") == [
+    assert find_errors(completionMode="Indexed") == [
         "spec.completions: Required value: when completion mode is Indexed"
     ]
 
@@ -85,13 +85,13 @@ def test_enough_indexes() -> None:
 
 def test_pods_are_replaced_once_they_failed_where_failures_matter() -> None:
     policy = {"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [1]}}]}
-    assert found(podFailurePolicy=policy, podReplacementPolicy="TerminatingOrFailed") == [
+    assert find_errors(podFailurePolicy=policy, podReplacementPolicy="TerminatingOrFailed") == [
         'spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed"'
     ]
 
 
-def test_the_controller_of_a_job() -> None:
-    assert found(managedBy="me") == [
+def test_the_controller_of_a_job_needs_a_domain() -> None:
+    assert find_errors(managedBy="me") == [
         'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")'
     ]
-    assert found(managedBy="kueue.x-k8s.io/multikueue") == []
+    assert find_errors(managedBy="kueue.x-k8s.io/multikueue") == []

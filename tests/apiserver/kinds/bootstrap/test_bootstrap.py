@@ -107,7 +107,7 @@ _FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
 @pytest.fixture
-async def restoring(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeClock]]:
+async def server_and_clock(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeClock]]:
     """Start a server whose clock stands still, and return a client of it."""
     clock = FakeClock()
     config = Config(port=0, data=tmp_path, relaxed=True)
@@ -119,9 +119,9 @@ async def restoring(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, Fa
 
 
 async def test_the_servers_own_service_and_endpoints_are_back_in_ten_seconds(
-    restoring: tuple[httpx.AsyncClient, FakeClock],
+    server_and_clock: tuple[httpx.AsyncClient, FakeClock],
 ) -> None:
-    client, clock = restoring
+    client, clock = server_and_clock
     port = client.base_url.port
     before = {path: (await client.get(path)).json() for path in (_OWN, _ENDPOINTS, _SLICE)}
     assert before[_OWN]["spec"]["ports"][0]["targetPort"] == port
@@ -149,9 +149,9 @@ async def test_the_servers_own_service_and_endpoints_are_back_in_ten_seconds(
 
 
 async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_not(
-    restoring: tuple[httpx.AsyncClient, FakeClock],
+    server_and_clock: tuple[httpx.AsyncClient, FakeClock],
 ) -> None:
-    client, clock = restoring
+    client, clock = server_and_clock
     level, mine = f"{_FLOW}/prioritylevelconfigurations/workload-low", f"{_FLOW}/flowschemas/probes"
     gone = [
         f"{_FLOW}/flowschemas/service-accounts",
@@ -170,11 +170,11 @@ async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_
     await clock.advance(60)
     await until_there(client, gone[0], clock)
 
-    async def repaired() -> dict[str, Any] | None:
+    async def get_repaired() -> dict[str, Any] | None:
         found: dict[str, Any] = (await client.get(level)).json()
         return found if found["spec"]["limited"]["nominalConcurrencyShares"] == 100 else None
 
-    found = await until(repaired, PATIENCE, clock, every=0.01)
+    found = await until(get_repaired, PATIENCE, clock, every=0.01)
     assert found["metadata"]["generation"] == 3
     assert (await client.get(mine)).json()["spec"]["matchingPrecedence"] == 7
     assert [(await client.get(path)).status_code for path in gone[1:]] == [404, 404]

@@ -49,14 +49,14 @@ async def _places(client: httpx.AsyncClient) -> tuple[set[str], set[str]]:
     )
 
 
-async def _shown(client: httpx.AsyncClient) -> tuple[list[str], list[str]]:
+async def _sorted_hosts(client: httpx.AsyncClient) -> tuple[list[str], list[str]]:
     """Return the addresses without ports, in order."""
     one, other = [sorted(place.rpartition(":")[0] for place in places) for places in await _places(client)]
     return one, other
 
 
 async def _addresses(client: httpx.AsyncClient) -> list[str]:
-    found, sliced = await _shown(client)
+    found, sliced = await _sorted_hosts(client)
     assert found == sliced
     return found
 
@@ -66,7 +66,7 @@ async def test_endpoints_lead_to_all_servers_of_a_database(
 ) -> None:
     clock, config = FakeClock(), _configs(tmp_path, postgres())
 
-    async def renewed(client: httpx.AsyncClient, after: str) -> bool:
+    async def all_renewed_after(client: httpx.AsyncClient, after: str) -> bool:
         await clock.advance(10)
         leases = (await client.get(LEASES)).json()["items"]
         return all(lease["spec"]["renewTime"] > after for lease in leases)
@@ -79,7 +79,7 @@ async def test_endpoints_lead_to_all_servers_of_a_database(
             assert await _addresses(client) == ["127.0.0.1", "127.0.0.2"]
             before = (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"]
             later = rfc3339_micro(clock.now() + timedelta(seconds=30))
-            await until(lambda: renewed(client, later), every=0.01)
+            await until(lambda: all_renewed_after(client, later), every=0.01)
             # The two agree: neither writes over what the other has written.
             assert (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"] == before
             leases = (await client.get(LEASES)).json()["items"]
@@ -103,11 +103,11 @@ async def test_a_server_that_died_is_taken_off_after_its_lease(
     ):
         assert await _addresses(client) == ["127.0.0.1", "127.0.0.2"]
 
-        async def gone() -> bool:
+        async def other_server_is_removed() -> bool:
             await clock.advance(10)
-            return await _shown(client) == (["127.0.0.1"], ["127.0.0.1"])
+            return await _sorted_hosts(client) == (["127.0.0.1"], ["127.0.0.1"])
 
-        await until(gone, every=0.05)
+        await until(other_server_is_removed, every=0.05)
 
 
 async def test_servers_at_one_address_have_endpoints_of_their_own(
@@ -150,11 +150,11 @@ async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Pa
         assert first["spec"]["holderIdentity"].startswith(first["metadata"]["name"])
         assert first["spec"]["leaseDurationSeconds"] == 3600
 
-        async def renewed() -> bool:
+        async def is_renewed() -> bool:
             await clock.advance(10)
             return bool((await lease(client))["spec"]["renewTime"] > first["spec"]["renewTime"])
 
-        await until(renewed, every=0.01)
+        await until(is_renewed, every=0.01)
     async with (
         ApiServer(config, clock) as server,
         httpx.AsyncClient(base_url=server.url, timeout=30) as client,
@@ -185,7 +185,7 @@ async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Call
         for body in (endless, *others):
             assert (await client.post(LEASES, json=body)).status_code == 201
 
-        async def renewed(step: float = 10) -> set[str]:
+        async def names_after_renewal(step: float = 10) -> set[str]:
             # Its clock is hours behind, but it is there.
             late = lease("late", 9999)
             answer = await client.patch(f"{LEASES}/late", json=late, headers=MERGE)
@@ -193,12 +193,12 @@ async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Call
             await clock.advance(step)
             return {item["metadata"]["name"] for item in (await client.get(LEASES)).json()["items"]}
 
-        async def collected() -> bool:
-            return await renewed() == {own, "new", "other", "late"}
+        async def expired_lease_is_removed() -> bool:
+            return await names_after_renewal() == {own, "new", "other", "late"}
 
-        await until(collected, every=0.05)
+        await until(expired_lease_is_removed, every=0.05)
 
         async def later() -> bool:
-            return await renewed(25) == {own, "other", "late"}
+            return await names_after_renewal(25) == {own, "other", "late"}
 
         await until(later, every=0.02)

@@ -72,7 +72,7 @@ async def test_documents_are_served_as_they_stand(client: httpx.AsyncClient) -> 
     assert stored["spec"] == _documents()["training-gpus"]["spec"]
     pod = (await client.get(f"{_PODS}/training")).json()
     assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimName": "training-gpus"}]
-    # What a controller makes of it is another object.
+    # A controller creates another object for it.
     today = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     assert (await client.get(today)).json()["items"] == []
 

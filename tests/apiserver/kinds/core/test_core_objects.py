@@ -14,7 +14,7 @@ FROZEN = "Forbidden: field is immutable when `immutable` is set"
 NEGATIVE = "must be greater than or equal to 0"
 
 
-def answered(kind: str, operation: str, changes: Json) -> Json:
+def get_answer(kind: str, operation: str, changes: Json) -> Json:
     old = copy.deepcopy(KINDS[kind])
     if operation == "create":
         del old["metadata"]["resourceVersion"]
@@ -191,12 +191,14 @@ CASES: list[tuple[str, str, Json, list[tuple[str, str]]]] = [
     ("kind", "operation", "changes", "expected"),
     [pytest.param(*case, id=f"{case[0]}-{case[1]}-{next(iter(case[2]))}") for case in CASES],
 )
-def test_refused(kind: str, operation: str, changes: Json, expected: list[tuple[str, str]]) -> None:
-    found = [(error["field"], error["body"]) for error in answered(kind, operation, changes)["errors"]]
+def test_invalid_objects_are_rejected(
+    kind: str, operation: str, changes: Json, expected: list[tuple[str, str]]
+) -> None:
+    found = [(error["field"], error["body"]) for error in get_answer(kind, operation, changes)["errors"]]
     assert found == expected
 
 
 def test_plain_text_of_a_secret_is_kept_as_data() -> None:
-    stored = answered("Secret", "create", {})["object"]
+    stored = get_answer("Secret", "create", {})["object"]
     assert stored["data"] == {"a": "Yg==", "c": "ZA=="}
     assert "stringData" not in stored

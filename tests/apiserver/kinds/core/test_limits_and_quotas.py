@@ -64,11 +64,11 @@ def test_devices_must_not_be_overcommitted() -> None:
         "pods",
     ],
 )
-def test_what_quotas_count(name: str) -> None:
+def test_quotas_accept_these_resources(name: str) -> None:
     assert quota(hard={name: "1"}) == []
 
 
-def test_scopes() -> None:
+def test_invalid_scopes_are_rejected() -> None:
     assert quota(hard={"services": "1"}, scopes=["BestEffort", "NotBestEffort"]) == [
         'spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: unsupported scope applied to resource',
         'spec.scopes: Invalid value: ["BestEffort","NotBestEffort"]: unsupported scope applied to resource',

@@ -44,7 +44,7 @@ def problems(obj: Object, old: Object | None = None) -> list[str]:
     return [str(error) for error in check_definition(obj, old)]
 
 
-def ruled(**rule: Any) -> Object:
+def with_rule(**rule: Any) -> Object:
     return with_a({"type": "string", "maxLength": 10, "x-kubernetes-validations": [rule]})
 
 
@@ -105,9 +105,9 @@ def ruled(**rule: Any) -> Object:
             with_a({"type": "object", "default": {"b": 1}}),
             [f'{A}.default: Invalid value: {{"b":1}}: must not have unknown fields'],
         ),
-        (ruled(rule="self == 'a'"), []),
+        (with_rule(rule="self == 'a'"), []),
         (
-            ruled(rule="foo"),
+            with_rule(rule="foo"),
             [
                 f'{A}.x-kubernetes-validations[0].rule: Invalid value: {{"Rule":"foo","Message":"",'
                 '"MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: '
@@ -115,7 +115,7 @@ def ruled(**rule: Any) -> Object:
             ],
         ),
         (
-            ruled(rule="self"),
+            with_rule(rule="self"),
             [
                 f'{A}.x-kubernetes-validations[0].rule: Invalid value: {{"Rule":"self","Message":"",'
                 '"MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: cel expression must '
@@ -123,7 +123,7 @@ def ruled(**rule: Any) -> Object:
             ],
         ),
         (
-            ruled(rule="true", messageExpression="1"),
+            with_rule(rule="true", messageExpression="1"),
             [
                 f'{A}.x-kubernetes-validations[0].messageExpression: Invalid value: {{"Rule":"true","Message":"",'
                 '"MessageExpression":"1","Reason":null,"FieldPath":"","OptionalOldSelf":null}: messageExpression must '
@@ -131,7 +131,7 @@ def ruled(**rule: Any) -> Object:
             ],
         ),
         (
-            ruled(rule="true", reason="Other", fieldPath=".x"),
+            with_rule(rule="true", reason="Other", fieldPath=".x"),
             [
                 f'{A}.x-kubernetes-validations[0].reason: Unsupported value: "Other": supported values: '
                 '"FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"',
@@ -152,7 +152,7 @@ def ruled(**rule: Any) -> Object:
         ),
     ],
 )
-def test_schemas(schema: Object, expected: list[str]) -> None:
+def test_invalid_schemas_are_rejected(schema: Object, expected: list[str]) -> None:
     assert problems(definition(schema)) == expected
 
 
@@ -219,11 +219,11 @@ def test_schemas(schema: Object, expected: list[str]) -> None:
         ),
     ],
 )
-def test_definitions(obj: Object, expected: list[str]) -> None:
+def test_invalid_definitions_are_rejected(obj: Object, expected: list[str]) -> None:
     assert problems(obj) == expected
 
 
-def test_names() -> None:
+def test_invalid_names_are_rejected() -> None:
     assert definition_name(definition()) == []
     wrong = definition() | {"metadata": {"name": "other.example.com"}}
     assert definition_name(wrong) == ['must be spec.names.plural+"."+spec.group']
@@ -236,7 +236,7 @@ def test_names() -> None:
     ]
 
 
-def test_what_objects_are_stored_under_stays() -> None:
+def test_scope_and_storage_versions_of_stored_objects_cannot_change() -> None:
     old = definition()
     old["status"]["conditions"] = [{"type": "Established", "status": "True"}]
     assert problems(definition(scope="Cluster"), old) == [
@@ -250,5 +250,5 @@ def test_what_objects_are_stored_under_stays() -> None:
 
 
 def test_rules_have_no_function_of_device_selectors() -> None:
-    (expected,) = problems(definition(ruled(rule="self.includes('a')")))
+    (expected,) = problems(definition(with_rule(rule="self.includes('a')")))
     assert "undeclared reference to 'includes' (in container '')" in expected

@@ -166,7 +166,7 @@ def test_errors_read_as_upstreams() -> None:
     assert str(error) == 'spec.color: Unsupported value: "blue": supported values: "red", "green"'
 
 
-def _listed(kind: str, *keys: str) -> Object:
+def _list_schema(kind: str, *keys: str) -> Object:
     listed = {
         "type": "array",
         "x-kubernetes-list-type": kind,
@@ -179,23 +179,23 @@ def _listed(kind: str, *keys: str) -> Object:
 @pytest.mark.parametrize(
     ("schema", "items", "errors"),
     [
-        (_listed("set"), ["a", "b", "a", "a", "b"], [("[2]", "a"), ("[4]", "b")]),
+        (_list_schema("set"), ["a", "b", "a", "a", "b"], [("[2]", "a"), ("[4]", "b")]),
         # Go's values are of the same type where they are equal.
-        (_listed("set"), [1, 1.0, True, "1", None, 0, False], []),
-        (_listed("set"), [1, None, 1, None], [("[2]", 1), ("[3]", None)]),
-        (_listed("set"), [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [("[1]", {"a": 1, "b": [2]})]),
-        (_listed("set"), [[1], [2], [1]], [("[2]", [1])]),
-        (_listed("map", "k"), [{"k": "a", "v": 1}, {"k": "b"}, {"k": "a"}], [("[2]", {"k": "a"})]),
-        (_listed("map", "k"), [{"k": 1}, {"k": "1"}, {"k": True}], []),
-        (_listed("map", "k"), [{"v": 1}, None, {"k": None}, {}], [("[1]", {})]),
-        (_listed("map", "k"), [{"k": ""}, 5, {"k": ""}], [("[1]", 5)]),
+        (_list_schema("set"), [1, 1.0, True, "1", None, 0, False], []),
+        (_list_schema("set"), [1, None, 1, None], [("[2]", 1), ("[3]", None)]),
+        (_list_schema("set"), [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [("[1]", {"a": 1, "b": [2]})]),
+        (_list_schema("set"), [[1], [2], [1]], [("[2]", [1])]),
+        (_list_schema("map", "k"), [{"k": "a", "v": 1}, {"k": "b"}, {"k": "a"}], [("[2]", {"k": "a"})]),
+        (_list_schema("map", "k"), [{"k": 1}, {"k": "1"}, {"k": True}], []),
+        (_list_schema("map", "k"), [{"v": 1}, None, {"k": None}, {}], [("[1]", {})]),
+        (_list_schema("map", "k"), [{"k": ""}, 5, {"k": ""}], [("[1]", 5)]),
         (
-            _listed("map", "k", "p"),
+            _list_schema("map", "k", "p"),
             [{"k": 1, "p": 2}, {"p": 2, "k": 1}, {"k": 1}],
             [("[1]", {"k": 1, "p": 2})],
         ),
-        (_listed("map", "k", "p"), [{"k": 1}, {"k": 1, "v": 2}], [("[1]", {"k": 1})]),
-        (_listed("atomic"), ["a", "a"], []),
+        (_list_schema("map", "k", "p"), [{"k": 1}, {"k": 1, "v": 2}], [("[1]", {"k": 1})]),
+        (_list_schema("atomic"), ["a", "a"], []),
     ],
     ids=str,
 )
@@ -209,7 +209,7 @@ def test_duplicates_in_sets_and_maps_are_errors(schema: Object, items: list[Any]
 
 
 def test_an_object_that_had_duplicates_may_have_others() -> None:
-    schema = _listed("set")
+    schema = _list_schema("set")
     new = {"spec": {"one": ["b", "b"]}}
     assert validate_custom(schema, new, {"spec": {"one": ["a", "a"]}}) == []
     assert len(validate_custom(schema, new, {"spec": {"one": ["a"]}})) == 1
@@ -217,9 +217,9 @@ def test_an_object_that_had_duplicates_may_have_others() -> None:
 
 @pytest.mark.parametrize("kind", ["set", "map"])
 def test_the_work_for_a_set_or_map_grows_with_its_length(kind: str) -> None:
-    schema = _listed(kind, *(["k"] if kind == "map" else []))
+    schema = _list_schema(kind, *(["k"] if kind == "map" else []))
 
-    def made(count: int) -> Step:
+    def create_step(count: int) -> Step:
         names = [f"n{number}" for number in range(count)]
         text = orjson.dumps({"spec": {"one": [{"k": one} for one in names] if kind == "map" else names}})
 
@@ -231,4 +231,4 @@ def test_the_work_for_a_set_or_map_grows_with_its_length(kind: str) -> None:
         return check
 
     with counted_strings():
-        assert not any(is_quadratic(made, length) for length in (8, 24, 64))
+        assert not any(is_quadratic(create_step, length) for length in (8, 24, 64))

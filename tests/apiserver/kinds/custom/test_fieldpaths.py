@@ -32,7 +32,7 @@ SORTS = (
         (".spec.m['it\\'s']", ["spec", "m", "it's"]),
     ],
 )
-def test_paths_lead_somewhere(path: str, names: list[str]) -> None:
+def test_paths_select_these_values(path: str, names: list[str]) -> None:
     assert follow(path, SCHEMA)[0] == names
 
 
@@ -79,6 +79,6 @@ def test_paths_that_do_not(path: str, expected: str) -> None:
         ([f".spec.m.f{i}" for i in range(9)], ["f: Too many: 9: must have at most 8 items"]),
     ],
 )
-def test_what_may_be_selected_by(paths: list[str], expected: list[str]) -> None:
+def test_selectable_fields_need_a_path_to_a_scalar(paths: list[str], expected: list[str]) -> None:
     errors = check_selectable([{"jsonPath": path} for path in paths], SCHEMA, "f")
     assert [str(error) for error in errors] == expected

@@ -147,7 +147,7 @@ async def test_defined_kinds_are_served_after_a_restart(tmp_path: Path) -> None:
         assert (await client.get(f"{WIDGETS}/w")).json()["spec"]["size"] == 1
 
 
-def stored(server: ApiServer) -> Object:
+def get_stored(server: ApiServer) -> Object:
     record = server.store.get(RESOURCE, "widgets.example.com")
     assert record is not None
     return record.object()
@@ -163,12 +163,12 @@ async def make_again(server: ApiServer, client: httpx.AsyncClient) -> None:
     assert (await client.post(WIDGETS, json=widget)).status_code == 201
 
 
-async def test_what_another_server_has_established_is_served_at_once(
+async def test_a_definition_that_another_server_established_is_served_at_once(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)
-    definition = stored(server)
+    definition = get_stored(server)
     assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
     await until_gone(client, f"{CRDS}/widgets.example.com")
     await until_gone(client, WIDGETS)
@@ -214,7 +214,7 @@ async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(
     await until_established(client)
     widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     assert (await client.post(WIDGETS, json=widget)).status_code == 201
-    old = stored(server)
+    old = get_stored(server)
     old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     late = Definitions(server.api)
     write = server.store.write
@@ -227,10 +227,10 @@ async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(
 
     monkeypatch.setattr(server.store, "write", write_late)
     await late._finish(old)
-    # And one that begins only then.
+    # This watch begins only then.
     await late._finish(old)
     assert (await client.get(f"{WIDGETS}/w")).status_code == 200
-    assert stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
+    assert get_stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
 
 
 async def test_a_server_that_still_served_a_definition_leaves_its_successors_objects(
@@ -342,7 +342,9 @@ async def test_a_definition_that_waits_goes_on_to_wait_after_a_restart(tmp_path:
         await let_go(client)
 
 
-async def test_what_was_never_established_says_so_in_the_end(client: httpx.AsyncClient) -> None:
+async def test_a_definition_that_was_never_established_is_marked_at_deletion(
+    client: httpx.AsyncClient,
+) -> None:
     other = {**DEFINITION, "metadata": {"name": "gadgets.example.com"}}
     other["spec"] = {**DEFINITION["spec"], "names": {"plural": "gadgets", "kind": "Widget"}}
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
@@ -351,18 +353,18 @@ async def test_what_was_never_established_says_so_in_the_end(client: httpx.Async
     assert (await client.post(CRDS, json=other)).status_code == 201
     path = f"{CRDS}/gadgets.example.com"
 
-    async def refused() -> bool:
+    async def names_are_refused() -> bool:
         found = (await client.get(path)).json()
         return any(one["status"] == "False" for one in found.get("status", {}).get("conditions") or ())
 
-    await until(refused, every=0.01)
+    await until(names_are_refused, every=0.01)
     assert (await client.delete(path)).status_code == 200
 
-    async def ended() -> Object | None:
+    async def get_finalized() -> Object | None:
         found: Object = (await client.get(path)).json()
         return found if found["metadata"]["finalizers"] == ["example.com/mine"] else None
 
-    found = await until(ended, every=0.01)
+    found = await until(get_finalized, every=0.01)
     assert condition(found) == ("False", "NeverEstablished", "resource was never established")
 
 
@@ -388,7 +390,7 @@ async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, fiel
             'Gadget.example.com "w" is invalid: kind: Invalid value: "Gadget": must be Widget',
         ),
     ]
-    assert (await client.post(WIDGETS, json=_typed(named))).status_code == 201
+    assert (await client.post(WIDGETS, json=_add_type(named))).status_code == 201
     for body, code, message in bodies:
         for method, path in (("POST", WIDGETS), ("PUT", f"{WIDGETS}/w"), ("PUT", f"{WIDGETS}/w/status")):
             content = json.dumps(body, separators=(",", ":"))
@@ -402,7 +404,7 @@ async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, fiel
             assert (answer.status_code, answer.json()["message"]) == (code, message), (method, body)
 
 
-def _typed(obj: Object) -> Object:
+def _add_type(obj: Object) -> Object:
     return {"kind": "Widget", "apiVersion": "example.com/v1"} | obj
 
 
@@ -415,7 +417,7 @@ async def test_methods_and_paths_of_custom_resources(client: httpx.AsyncClient) 
     """Check unknown methods and paths. Upstream looks for a definition and a verb instead of a route."""
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)
-    assert (await client.post(WIDGETS, json=_typed({"metadata": {"name": "w"}}))).status_code == 201
+    assert (await client.post(WIDGETS, json=_add_type({"metadata": {"name": "w"}}))).status_code == 201
     one, kind = f"{WIDGETS}/w", '"widgets.example.com"'
     for method, path, code, message in (
         ("PUT", WIDGETS, 400, "name must be provided"),
@@ -445,6 +447,6 @@ async def test_methods_and_paths_of_custom_resources(client: httpx.AsyncClient) 
         assert (answer.status_code, answer.content) == (200, b"")
     assert len((await client.get("/apis/example.com/v1/widgets")).json()["items"]) == 1
     # The name in the path of a POST is passed over.
-    made = await client.post(one, json=_typed({"metadata": {"name": "other"}}))
+    made = await client.post(one, json=_add_type({"metadata": {"name": "other"}}))
     assert (made.status_code, made.json()["metadata"]["name"]) == (201, "other")
     assert (await client.delete(WIDGETS)).json()["kind"] == "WidgetList"

@@ -155,7 +155,7 @@ async def test_nulls_give_way_to_defaults(client: httpx.AsyncClient) -> None:
     assert made["spec"] == {"size": 1, "mode": "small"}
 
 
-async def test_replicas_that_a_scale_could_not_show(client: httpx.AsyncClient) -> None:
+async def test_replicas_that_a_scale_cannot_have_are_rejected(client: httpx.AsyncClient) -> None:
     assert await errors(client, {"size": 1, "replicas": -1}) == [
         (".spec.replicas", "Invalid value: -1: should be a non-negative integer")
     ]
@@ -167,7 +167,7 @@ async def test_kind_and_version_have_no_owner(client: httpx.AsyncClient) -> None
     assert fields == {"f:spec": {".": {}, "f:mode": {}, "f:size": {}}}
 
 
-def test_what_is_older_than_a_rule_may_stay() -> None:
+def test_unchanged_values_may_break_a_newer_rule() -> None:
     schema = {
         "type": "object",
         "properties": {

@@ -24,18 +24,18 @@ def _pod(name: str, node: str, secret: str) -> Record:
     return Record(f"default/{name}", 1, orjson.dumps(pod))
 
 
-def test_what_was_forgotten_is_read_again() -> None:
+def test_the_graph_is_read_again_after_a_reset() -> None:
     store = _Store()
     pods = store.collection(("", "pods"))
     pods.load([_pod("a", "n1", "one"), _pod("b", "n1", "one"), _pod("c", "n2", "two")])
     graph = Graph(cast(Store, store))
 
-    def related() -> list[tuple[str, str]]:
+    def list_related() -> list[tuple[str, str]]:
         known = [(node, name) for node in ("n1", "n2") for name in ("one", "two", "three")]
         return [(node, name) for node, name in known if graph.is_related(node, SECRET, "default", name)]
 
-    assert related() == [("n1", "one"), ("n2", "two")]
+    assert list_related() == [("n1", "one"), ("n2", "two")]
     pods.reset([_pod("b", "n1", "one"), _pod("c", "n1", "three")], 5)
-    assert related() == [("n1", "one"), ("n1", "three")]
+    assert list_related() == [("n1", "one"), ("n1", "three")]
     pods.reset([_pod("c", "n1", "three")], 6)
-    assert related() == [("n1", "three")]
+    assert list_related() == [("n1", "three")]

@@ -145,7 +145,9 @@ _SLICES = f"{_DRA}/resourceslices"
         ("GET", "/apis/apps/v1/deployments", 'cannot list resource "deployments"'),
     ],
 )
-async def test_the_authorizer(client: httpx.AsyncClient, method: str, path: str, reason: str | None) -> None:
+async def test_nodes_may_read_only_objects_of_their_pods(
+    client: httpx.AsyncClient, method: str, path: str, reason: str | None
+) -> None:
     answer = await client.request(method, path, headers=_NODE)
     if reason is None:
         assert answer.status_code in (200, 404), answer.text
@@ -173,7 +175,7 @@ async def test_a_mirror_pod_makes_no_way_to_secrets(client: httpx.AsyncClient) -
     assert (await client.get(f"{_SECRETS}/wanted", headers=_NODE)).status_code == 403
 
 
-def _owned(uid: str, **changes: Any) -> Json:
+def _mirror_metadata(uid: str, **changes: Any) -> Json:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": True, **changes}
     return {"annotations": _MIRROR, "ownerReferences": [owner]}
 
@@ -187,21 +189,41 @@ async def test_a_node_makes_its_own_mirror_pods_alone(client: httpx.AsyncClient)
             {},
             'pod does not have "kubernetes.io/config.mirror" annotation, node "n1" can only create',
         ),
-        ("n2", _owned(uid), {}, 'node "n1" can only create pods with spec.nodeName set to itself'),
+        ("n2", _mirror_metadata(uid), {}, 'node "n1" can only create pods with spec.nodeName set to itself'),
         ("n1", {"annotations": _MIRROR}, {}, "can only create pods with an owner reference set to itself"),
-        ("n1", _owned(uid, name="n2"), {}, "can only create pods with an owner reference set to itself"),
-        ("n1", _owned(uid, controller=False), {}, "with a controller owner reference set to itself"),
-        ("n1", _owned(uid, blockOwnerDeletion=True), {}, "must not set blockOwnerDeletion"),
-        ("n1", _owned("other"), {}, f"node n1 UID mismatch: expected other got {uid}"),
         (
             "n1",
-            _owned(uid),
+            _mirror_metadata(uid, name="n2"),
+            {},
+            "can only create pods with an owner reference set to itself",
+        ),
+        (
+            "n1",
+            _mirror_metadata(uid, controller=False),
+            {},
+            "with a controller owner reference set to itself",
+        ),
+        ("n1", _mirror_metadata(uid, blockOwnerDeletion=True), {}, "must not set blockOwnerDeletion"),
+        ("n1", _mirror_metadata("other"), {}, f"node n1 UID mismatch: expected other got {uid}"),
+        (
+            "n1",
+            _mirror_metadata(uid),
             {"serviceAccountName": "default"},
             "can not create pods that reference serviceaccounts",
         ),
-        ("n1", _owned(uid), {"volumes": [_volume("v", csi={"driver": "d"})]}, "csidrivers (via CSI volumes)"),
-        ("n1", _owned(uid), {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}, "resourceclaims"),
-        ("n1", _owned(uid), {}, None),
+        (
+            "n1",
+            _mirror_metadata(uid),
+            {"volumes": [_volume("v", csi={"driver": "d"})]},
+            "csidrivers (via CSI volumes)",
+        ),
+        (
+            "n1",
+            _mirror_metadata(uid),
+            {"resourceClaims": [{"name": "c", "resourceClaimName": "c"}]},
+            "resourceclaims",
+        ),
+        ("n1", _mirror_metadata(uid), {}, None),
     )
     for node, meta, spec, reason in cases:
         pod = _pod("static", node, **spec)
@@ -247,7 +269,9 @@ _MERGE = {**_NODE, "content-type": "application/merge-patch+json"}
         ),
     ],
 )
-async def test_changes(client: httpx.AsyncClient, path: str, change: Json, reason: str | None) -> None:
+async def test_nodes_may_change_only_these_fields(
+    client: httpx.AsyncClient, path: str, change: Json, reason: str | None
+) -> None:
     answer = await client.patch(path, json=change, headers=_MERGE)
     assert answer.status_code == (200 if reason is None else 403), answer.text
     assert reason is None or reason in answer.json()["message"]

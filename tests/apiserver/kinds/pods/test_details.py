@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.common.labelselectors import shown_selector
+from dra_apiserver.common.labelselectors import format_selector
 from dra_apiserver.kinds.apps.rollouts import check_strategy
 from dra_apiserver.kinds.apps.strategy import ReplicationControllerStrategy
 from dra_apiserver.kinds.pods.spec import check_pod_spec
@@ -55,13 +55,13 @@ def volume(**source: Any) -> dict[str, Any]:
         ({"secretKeyRef": {"name": "s"}}, "secretKeyRef.key: Required value"),
     ],
 )
-def test_where_variables_come_from(source: dict[str, Any], text: str) -> None:
+def test_sources_of_variables_are_checked(source: dict[str, Any], text: str) -> None:
     assert texts(pod({"env": [{"name": "A", "valueFrom": source}]})) == [
         f"spec.containers[0].env[0].valueFrom.{text}"
     ]
 
 
-def test_a_variable_from_nowhere() -> None:
+def test_variables_need_a_source() -> None:
     assert texts(pod({"env": [{"name": "A", "valueFrom": {}}]})) == [
         'spec.containers[0].env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, '
         "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -106,7 +106,7 @@ def test_a_variable_from_nowhere() -> None:
         ]),
     ],
 )  # fmt: skip
-def test_volumes(source: dict[str, Any], found: list[str]) -> None:
+def test_invalid_volumes_are_rejected(source: dict[str, Any], found: list[str]) -> None:
     assert texts(volume(**source)) == [f"spec.volumes[0].{text}" for text in found]
 
 
@@ -133,7 +133,7 @@ def test_volumes(source: dict[str, Any], found: list[str]) -> None:
         ),
     ],
 )
-def test_settings_of_the_whole_pod(spec: dict[str, Any], text: str) -> None:
+def test_invalid_settings_of_the_whole_pod_are_rejected(spec: dict[str, Any], text: str) -> None:
     assert texts(pod(**spec)) == [f"spec.{text}"]
 
 
@@ -195,12 +195,12 @@ def test_equal_spreading_is_reported_once_where_it_begins() -> None:
         ),
     ],
 )
-def test_rollouts(word: str, spec: dict[str, Any], found: list[str]) -> None:
+def test_invalid_rollouts_are_rejected(word: str, spec: dict[str, Any], found: list[str]) -> None:
     assert [str(error) for error in check_strategy(word, spec)] == found
 
 
 def test_a_selector_is_shown_as_go_orders_it() -> None:
-    assert shown_selector({"matchExpressions": [], "matchLabels": {"b": "1", "a": "2"}}) == {
+    assert format_selector({"matchExpressions": [], "matchLabels": {"b": "1", "a": "2"}}) == {
         "matchLabels": {"a": "2", "b": "1"}
     }
 

@@ -48,7 +48,7 @@ def test_the_group_of_a_pod_goes_with_its_gate(version: Version, field: str, val
     assert Judge(FeatureGates(version)).create(pod).dropped == (f"spec.{field}",)
     on = Judge(FeatureGates(version, GenericWorkload=True))
     assert on.create(pod).dropped == ()
-    # What a pod has already it keeps.
+    # A pod keeps a field that it has already.
     pod["metadata"]["uid"] = "1"
     assert Judge(FeatureGates(version)).keep(pod).dropped == ()
 
@@ -95,7 +95,7 @@ def test_the_group_of_a_template_goes_with_its_gate(
     assert Judge(FeatureGates(V1_37)).keep(obj).dropped == ()
 
 
-async def test_what_is_dropped_from_a_template_is_no_change(tmp_path: Path) -> None:
+async def test_fields_dropped_from_a_template_do_not_change_the_generation(tmp_path: Path) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     plain = {**_TEMPLATE, "spec": {"containers": _TEMPLATE["spec"]["containers"]}}
     obj = {"metadata": {"name": "a"}, "spec": {"selector": _SELECTOR, "template": plain}}

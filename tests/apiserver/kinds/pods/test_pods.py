@@ -151,11 +151,11 @@ CREATE: list[tuple[str, Json, list[Error]]] = [
 @pytest.mark.parametrize(
     ("spec", "expected"), [pytest.param(spec, expected, id=name) for name, spec, expected in CREATE]
 )
-def test_create(spec: Json, expected: list[Error]) -> None:
+def test_invalid_pods_are_rejected(spec: Json, expected: list[Error]) -> None:
     assert errors(new_pod(**spec)) == expected
 
 
-def changed(**spec: Any) -> Json:
+def change(**spec: Any) -> Json:
     obj: Json = copy.deepcopy(POD)
     obj["spec"] |= spec
     return obj
@@ -165,20 +165,18 @@ def test_an_image_and_tolerations_may_change() -> None:
     containers = copy.deepcopy(POD["spec"]["containers"])
     containers[0]["image"] = "other"
     tolerations = [*POD["spec"]["tolerations"], {"key": "b", "operator": "Exists"}]
-    obj = changed(
-        containers=containers, tolerations=tolerations, activeDeadlineSeconds=30, schedulingGates=[]
-    )
+    obj = change(containers=containers, tolerations=tolerations, activeDeadlineSeconds=30, schedulingGates=[])
     assert errors(obj, POD, "update") == []
 
 
 def test_little_else_may_change() -> None:
-    found = errors(changed(hostname="other"), POD, "update")
+    found = errors(change(hostname="other"), POD, "update")
     assert [field for field, _ in found] == ["spec"]
     assert found[0][1].startswith("Forbidden: pod updates may not change fields other than ")
 
 
 def test_a_toleration_does_not_go() -> None:
-    found = errors(changed(tolerations=[]), POD, "update")
+    found = errors(change(tolerations=[]), POD, "update")
     text = "Forbidden: existing toleration can not be modified except its tolerationSeconds"
     assert found == [("spec.tolerations", text)]
 
@@ -186,12 +184,12 @@ def test_a_toleration_does_not_go() -> None:
 def test_a_gate_does_not_come() -> None:
     gates = [*POD["spec"]["schedulingGates"], {"name": "example.com/more"}]
     text = "Forbidden: only deletion is allowed, but found new scheduling gate 'example.com/more'"
-    assert errors(changed(schedulingGates=gates), POD, "update") == [("spec.schedulingGates[1].name", text)]
+    assert errors(change(schedulingGates=gates), POD, "update") == [("spec.schedulingGates[1].name", text)]
 
 
 def test_a_gated_pod_may_get_a_node_selector() -> None:
-    assert errors(changed(nodeSelector={"zone": "a", "rack": "b"}), POD, "update") == []
-    found = errors(changed(nodeSelector={"zone": "b"}), POD, "update")
+    assert errors(change(nodeSelector={"zone": "a", "rack": "b"}), POD, "update") == []
+    found = errors(change(nodeSelector={"zone": "b"}), POD, "update")
     assert [field for field, _ in found] == ["spec.nodeSelector"]
 
 
@@ -201,9 +199,7 @@ def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
             return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in values]}
 
         selector = {"nodeSelectorTerms": [one(values) for values in terms]}
-        return changed(
-            affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}}
-        )
+        return change(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": selector}})
 
     old = affine(["zone"])
     assert errors(affine(["zone", "rack"]), old, "update") == []
@@ -215,7 +211,7 @@ def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
     )
     ((field, message),) = errors(affine(["zone"], ["rack"]), old, "update")
     assert (field, message[-30:]) == (path, "NodeSelectorTerms list are allowed"[-30:])
-    assert errors(affine(["rack"]), changed(affinity={}), "update") == []
+    assert errors(affine(["rack"]), change(affinity={}), "update") == []
 
 
 def test_preferred_nodes_are_looked_at_too() -> None:
@@ -230,13 +226,13 @@ def test_preferred_nodes_are_looked_at_too() -> None:
 
 def test_the_deadline_only_comes_nearer() -> None:
     text = "Invalid value: 90: must be less than or equal to previous value"
-    assert errors(changed(activeDeadlineSeconds=90), POD, "update") == [("spec.activeDeadlineSeconds", text)]
+    assert errors(change(activeDeadlineSeconds=90), POD, "update") == [("spec.activeDeadlineSeconds", text)]
 
 
-def test_what_ended_stays_ended() -> None:
-    old = changed(restartPolicy="Never")
+def test_terminated_containers_cannot_run_again() -> None:
+    old = change(restartPolicy="Never")
     old["status"]["containerStatuses"][0]["state"] = {"terminated": {"exitCode": 1}}
-    obj = changed(restartPolicy="Never")
+    obj = change(restartPolicy="Never")
     text = "Forbidden: may not be transitioned to non-terminated state"
     assert errors(obj, old, "statusUpdate") == [("status.containerStatuses[0].state", text)]
 

@@ -99,17 +99,17 @@ async def test_a_resize_stays_within_the_quota(client: httpx.AsyncClient) -> Non
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "3"}}}
     assert (await client.post("/api/v1/namespaces/default/resourcequotas", json=quota)).status_code == 201
 
-    def wanted(cpu: str) -> Json:
+    def request_cpu(cpu: str) -> Json:
         return {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
 
-    refused = await put(client, "resize", wanted("4"))
+    refused = await put(client, "resize", request_cpu("4"))
     assert refused.status_code == 403
     assert refused.json()["message"] == (
         'pods "p" is forbidden: exceeded quota: q, requested: requests.cpu=3, used: requests.cpu=1, '
         "limited: requests.cpu=3"
     )
-    assert (await put(client, "resize", wanted("3"))).status_code == 200
-    assert (await put(client, "resize", wanted("2"))).status_code == 200
+    assert (await put(client, "resize", request_cpu("3"))).status_code == 200
+    assert (await put(client, "resize", request_cpu("2"))).status_code == 200
 
 
 async def test_a_pod_pulls_with_its_accounts_secrets(client: httpx.AsyncClient) -> None:

@@ -28,7 +28,7 @@ def slice_of(*devices: Json, **spec: Any) -> Json:
     }
 
 
-def answered(
+def get_answer(
     obj: Json,
     *gates: str,
     version: Version = V1_37,
@@ -52,10 +52,10 @@ def answered(
 
 
 def errors(obj: Json, *gates: str, **how: Any) -> Errors:
-    server = answered(obj, *gates, **how)["server"]
+    server = get_answer(obj, *gates, **how)["server"]
     return [(error["type"], error["field"], error["body"]) for error in server["errors"]]
 
 
-def stored(obj: Json, *gates: str, **how: Any) -> Json:
-    found: Json = answered(obj, *gates, **how)["server"]["object"]
+def get_stored(obj: Json, *gates: str, **how: Any) -> Json:
+    found: Json = get_answer(obj, *gates, **how)["server"]["object"]
     return found

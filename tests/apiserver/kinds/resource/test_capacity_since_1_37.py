@@ -96,7 +96,7 @@ def allocatable(entry: Json, name: str = "cpu") -> Errors:
         ),
     ],
 )
-def test_what_a_device_takes_of_its_node(entry: Json, wanted: Errors) -> None:
+def test_node_allocatable_resources_are_checked(entry: Json, wanted: Errors) -> None:
     assert allocatable(entry) == wanted
 
 
@@ -177,7 +177,9 @@ STEP = "must be greater than zero"
         ({"min": "500m", "step": "500m"}, "1200m", {}, []),
     ],
 )
-def test_ranges_of_capacity(valid_range: Json, default: str, how: Json, wanted: Errors) -> None:
+def test_invalid_ranges_of_capacity_are_rejected(
+    valid_range: Json, default: str, how: Json, wanted: Errors
+) -> None:
     assert ranges(valid_range, default, **dict(how)) == wanted
 
 

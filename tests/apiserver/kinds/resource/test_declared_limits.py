@@ -12,7 +12,7 @@ def test_limits_and_values_are_those_of_the_tags() -> None:
     assert values("DeviceToleration", "operator") == ("Equal", "Exists")
 
 
-def test_what_is_not_declared_is_refused() -> None:
+def test_fields_without_declared_limits_are_refused() -> None:
     with pytest.raises(LookupError, match=r"Device\.name declares no limit"):
         limit("Device", "name")
     with pytest.raises(LookupError, match=r"Device\.name declares no values"):

@@ -25,7 +25,7 @@ def test_another_string_is_as_good_as_one_before_if_it_is_no_longer() -> None:
     assert _errors(_device(uuid={})) == ["d.attributes[uuid]"]
 
 
-def test_what_is_no_string_is_compared_as_it_is() -> None:
+def test_attributes_that_are_not_strings_are_compared_as_values() -> None:
     assert _errors(_device(driver={"version": "1.0.0"})) == []
     assert _errors(_device(driver={"version": "1.0"})) == ["d.attributes[driver].version"]
     assert _errors({**_device(), "name": "Gpu"}) == ["d.name"]
@@ -38,7 +38,7 @@ def test_a_device_that_chooses_its_node_is_another() -> None:
     assert _errors(device) == ["d"]
 
 
-def test_what_an_update_leaves_as_it_was_says_nothing_of_new_devices() -> None:
+def test_devices_that_an_update_did_not_change_are_not_checked() -> None:
     bad = {**_device(), "taints": [{"key": "a b", "effect": "NoSchedule"}]}
     assert _errors(bad, old=bad) == []
     assert _errors(bad) == ["d.taints[0].key"]

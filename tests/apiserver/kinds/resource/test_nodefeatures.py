@@ -23,7 +23,7 @@ def node(name: str, *features: str, pool: str = "with") -> Json:
 NODES = {one["metadata"]["name"]: one for one in (node("able", GATE), node("unable", pool="without"))}
 
 
-def selected(pool: str) -> Json:
+def select_pool(pool: str) -> Json:
     wanted = {"key": "pool", "operator": "In", "values": [pool]}
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
 
@@ -73,13 +73,13 @@ NOWHERE = 'device "d" in ResourceSlice has NodeAllocatableResources but does not
         ({"nodeName": "unable"}, {}, UNABLE),
         ({"nodeName": "gone"}, {}, 'node "gone" not found for device "d"'),
         ({}, {}, NOWHERE),
-        (selected("with"), {}, ""),
-        (selected("without"), {}, UNABLE),
+        (select_pool("with"), {}, ""),
+        (select_pool("without"), {}, UNABLE),
         ({"allNodes": True}, {}, UNABLE),
         (EACH, {"nodeName": "able"}, ""),
         (EACH, {"nodeName": "unable"}, UNABLE),
-        (EACH, selected("with"), ""),
-        (EACH, selected("without"), UNABLE),
+        (EACH, select_pool("with"), ""),
+        (EACH, select_pool("without"), UNABLE),
         (EACH, {"allNodes": True}, UNABLE),
         (EACH, {}, NOWHERE),
     ],

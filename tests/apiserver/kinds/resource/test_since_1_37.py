@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from dra_shared.version import V1_36, V1_37, Version
 
-from tests.apiserver.kinds.resource.answers import Errors, Json, answered, errors, slice_of, stored
+from tests.apiserver.kinds.resource.answers import Errors, Json, errors, get_answer, get_stored, slice_of
 
 DERIVED = {"name": "example.com/half", "expression": "device.attributes['gpu.example.com'].numa / 2"}
 GROUPS = {
@@ -35,15 +35,15 @@ REQUEST = "spec.devices.requests[0].exactly.derivedAttributes[0]"
 
 def test_derived_attributes_are_kept_while_their_gate_is_on() -> None:
     obj = claim(DERIVED, constraint=MATCH)
-    kept = stored(obj, "DRADerivedAttributes")["spec"]["devices"]["requests"][0]["exactly"]
+    kept = get_stored(obj, "DRADerivedAttributes")["spec"]["devices"]["requests"][0]["exactly"]
     assert kept["derivedAttributes"] == [DERIVED]
-    dropped = stored(obj)["spec"]["devices"]["requests"][0]["exactly"]
+    dropped = get_stored(obj)["spec"]["devices"]["requests"][0]["exactly"]
     assert "derivedAttributes" not in dropped
 
 
 def test_before_1_37_the_field_is_unknown() -> None:
     assert 'unknown field "spec.devices.requests[0].exactly.derivedAttributes"' in str(
-        answered(claim(DERIVED, constraint=MATCH), version=V1_36)["oracleError"]
+        get_answer(claim(DERIVED, constraint=MATCH), version=V1_36)["oracleError"]
     )
 
 
@@ -53,7 +53,7 @@ def test_v1beta1_has_them_in_the_request_itself() -> None:
     obj["spec"]["devices"]["requests"] = [
         {"name": "gpu", "deviceClassName": "gpu", "derivedAttributes": [DERIVED]}
     ]
-    assert stored(obj, "DRADerivedAttributes")["spec"]["devices"]["requests"][0]["derivedAttributes"] == [
+    assert get_stored(obj, "DRADerivedAttributes")["spec"]["devices"]["requests"][0]["derivedAttributes"] == [
         DERIVED
     ]
 
@@ -186,9 +186,9 @@ TYPE = "gpu.example.com/profile"
 
 def test_compatibility_groups_are_two_names_at_most() -> None:
     gate = "DRADeviceCompatibilityGroups"
-    kept = stored(slice_of(PARTITION), gate, "DRAPartitionableDevices")["spec"]["devices"][0]
+    kept = get_stored(slice_of(PARTITION), gate, "DRAPartitionableDevices")["spec"]["devices"][0]
     assert kept["consumesCounters"] == [GROUPS]
-    dropped = stored(slice_of(PARTITION), "DRAPartitionableDevices")["spec"]["devices"][0]
+    dropped = get_stored(slice_of(PARTITION), "DRAPartitionableDevices")["spec"]["devices"][0]
     assert "compatibilityGroups" not in dropped["consumesCounters"][0]
     at = "spec.devices[0].consumesCounters[0].compatibilityGroups"
     many = {**PARTITION, "consumesCounters": [{**GROUPS, "compatibilityGroups": ["a", "b", "c"]}]}
@@ -230,7 +230,7 @@ def test_node_operations_that_can_be_skipped(operations: list[str], wanted: Erro
     obj = slice_of({"name": "d"}, skipNodeOperations=operations)
     at = "spec.skipNodeOperations"
     assert errors(obj, "DRAOptionalNodeOperations") == [(t, at + field, body) for t, field, body in wanted]
-    assert "skipNodeOperations" not in stored(obj)["spec"]
+    assert "skipNodeOperations" not in get_stored(obj)["spec"]
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_a_partition_type_stays_when_its_gate_is_switched_off() -> None:
     old["metadata"]["resourceVersion"] = "1"
     assert (
         "partitionTypeAttribute"
-        not in stored(slice_of(PARTITION, partitionTypeAttribute=TYPE), *gates)["spec"]
+        not in get_stored(slice_of(PARTITION, partitionTypeAttribute=TYPE), *gates)["spec"]
     )
-    assert stored(old, *gates, old=old)["spec"]["partitionTypeAttribute"] == TYPE
+    assert get_stored(old, *gates, old=old)["spec"]["partitionTypeAttribute"] == TYPE
     other = copy.deepcopy(old)
     other["spec"]["partitionTypeAttribute"] = "other.example.com/profile"
     assert ("FieldValueForbidden", "spec.partitionTypeAttribute", "Forbidden") in errors(
@@ -288,8 +288,8 @@ def pools_asked(**spec: Any) -> Json:
 def test_a_default_partition_type_is_dropped_while_its_gate_is_off() -> None:
     asked = pools_asked(defaultPartitionTypeAttribute=TYPE)
     gates = ("DRAResourcePoolStatus", "DRAPartitionableDevicesType")
-    assert stored(asked, *gates)["spec"]["defaultPartitionTypeAttribute"] == TYPE
-    assert "defaultPartitionTypeAttribute" not in stored(asked, gates[0])["spec"]
+    assert get_stored(asked, *gates)["spec"]["defaultPartitionTypeAttribute"] == TYPE
+    assert "defaultPartitionTypeAttribute" not in get_stored(asked, gates[0])["spec"]
     found = errors(pools_asked(defaultPartitionTypeAttribute="example.com/a b"), *gates)
     assert [field for _, field, _ in found] == ["spec.defaultPartitionTypeAttribute"]
 

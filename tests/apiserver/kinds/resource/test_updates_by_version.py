@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Version
 
-from tests.apiserver.kinds.resource.answers import Json, errors, stored
+from tests.apiserver.kinds.resource.answers import Json, errors, get_stored
 
 _LONG_AGO = "2026-01-01T00:00:00Z"
 _TOO_LONG = "a" * 64
@@ -34,14 +34,14 @@ def _claim(name: str, kind: str = "ResourceClaim") -> Json:
 )
 def test_a_rule_with_another_effect_is_added_now_since_1_36(version: Version, taint: Json) -> None:
     on = "DRADeviceTaintRules" if version >= V1_35 else "DRADeviceTaints"
-    rule = stored(_rule("v1alpha3", **taint), on, version=version, old=_rule("v1alpha3"))
+    rule = get_stored(_rule("v1alpha3", **taint), on, version=version, old=_rule("v1alpha3"))
     now = rule["spec"]["taint"]["timeAdded"] != _LONG_AGO
     assert now == ("effect" in taint and version >= V1_36)
 
 
 def test_a_client_says_when_a_changed_rule_was_added() -> None:
     later = "2026-02-01T00:00:00Z"
-    rule = stored(_rule("v1", effect="NoExecute", timeAdded=later), old=_rule("v1"))
+    rule = get_stored(_rule("v1", effect="NoExecute", timeAdded=later), old=_rule("v1"))
     assert rule["spec"]["taint"]["timeAdded"] == later
 
 

@@ -96,7 +96,7 @@ def test_entries_of_lists_that_are_too_long_are_not_checked_since_1_35(version: 
 
 
 @pytest.mark.parametrize(("version", "kind"), [("1.34", "Required value"), ("1.35", 'Invalid value: ""')])
-def test_an_attribute_without_a_value(version: str, kind: str) -> None:
+def test_an_attribute_needs_a_value(version: str, kind: str) -> None:
     device = {"name": "a", "attributes": {"model": {}}}
     assert errors(version, slice_of(device)) == [("spec.devices[0].attributes[model]", f"{kind}: {NO_VALUE}")]
 

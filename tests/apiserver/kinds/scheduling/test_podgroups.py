@@ -109,7 +109,7 @@ async def test_a_group_needs_its_workload(
         ),
     ],
 )
-async def test_what_is_refused(
+async def test_invalid_groups_and_workloads_are_rejected(
     client: httpx.AsyncClient, path: str, obj: Json, causes: dict[str, str]
 ) -> None:
     answer = await client.post(path, json=obj)

@@ -14,7 +14,7 @@ GANG = {"gang": {"minCount": 2}}
 BASIC: Json = {"basic": {}}
 
 
-def made(kind: str, version: str = "v1beta1", **spec: Any) -> Json:
+def create_object(kind: str, version: str = "v1beta1", **spec: Any) -> Json:
     return {
         "apiVersion": f"scheduling.k8s.io/{version}",
         "kind": kind,
@@ -23,7 +23,7 @@ def made(kind: str, version: str = "v1beta1", **spec: Any) -> Json:
     }
 
 
-def answered(obj: Json, *gates: str, old: Json | None = None) -> Json:
+def get_answer(obj: Json, *gates: str, old: Json | None = None) -> Json:
     on = dict.fromkeys((*FeatureGates(V1_37), "GenericWorkload", *gates), True)
     case: Json = {"object": copy.deepcopy(obj), "kubernetesVersion": "1.37", "featureGates": on}
     if old is not None:
@@ -34,13 +34,15 @@ def answered(obj: Json, *gates: str, old: Json | None = None) -> Json:
 
 
 def errors(obj: Json, *gates: str, old: Json | None = None) -> list[tuple[str, str]]:
-    return [(error["field"], error["body"]) for error in answered(obj, *gates, old=old)["errors"]]
+    return [(error["field"], error["body"]) for error in get_answer(obj, *gates, old=old)["errors"]]
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
 def test_a_group_names_its_workload_and_is_disrupted_pod_by_pod(version: str) -> None:
     reference = {"workloadName": "w", "templateName": "t"}
-    spec = answered(made("PodGroup", version, schedulingPolicy=GANG, workloadRef=reference))["object"]["spec"]
+    spec = get_answer(create_object("PodGroup", version, schedulingPolicy=GANG, workloadRef=reference))[
+        "object"
+    ]["spec"]
     assert spec == {
         "schedulingPolicy": GANG,
         "workloadRef": reference,
@@ -50,9 +52,9 @@ def test_a_group_names_its_workload_and_is_disrupted_pod_by_pod(version: str) ->
 
 
 def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
-    old = made("PodGroup", schedulingPolicy=GANG)
-    assert errors(made("PodGroup", schedulingPolicy={"gang": {"minCount": 3}}), old=old) == []
-    assert errors(made("PodGroup", schedulingPolicy=BASIC), old=old) == [
+    old = create_object("PodGroup", schedulingPolicy=GANG)
+    assert errors(create_object("PodGroup", schedulingPolicy={"gang": {"minCount": 3}}), old=old) == []
+    assert errors(create_object("PodGroup", schedulingPolicy=BASIC), old=old) == [
         ("spec.schedulingPolicy.basic", "Invalid value: null: field is immutable"),
         ("spec.schedulingPolicy.gang", "Invalid value: null: field cannot be cleared once set"),
     ]
@@ -76,7 +78,7 @@ def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
     ],
 )  # fmt: skip
 def test_groups_that_are_refused(spec: Json, gates: tuple[str, ...], wanted: list[tuple[str, str]]) -> None:
-    found = errors(made("PodGroup", **spec), *gates)
+    found = errors(create_object("PodGroup", **spec), *gates)
     assert [field for field, _ in found] == [field for field, _ in wanted]
     assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))
 
@@ -111,14 +113,14 @@ ONE = template("one")
     ],
 )  # fmt: skip
 def test_templates_of_workloads(spec: Json, wanted: list[tuple[str, str]]) -> None:
-    found = errors(made("Workload", **spec), "CompositePodGroup")
+    found = errors(create_object("Workload", **spec), "CompositePodGroup")
     assert [field for field, _ in found] == [field for field, _ in wanted]
     assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))
 
 
 def test_templates_stay_those_that_they_were() -> None:
-    old = made("Workload", podGroupTemplates=[template("a"), template("b")])
-    new = made("Workload", podGroupTemplates=[template("a"), template("c")])
+    old = create_object("Workload", podGroupTemplates=[template("a"), template("b")])
+    new = create_object("Workload", podGroupTemplates=[template("a"), template("c")])
     assert errors(new, old=old) == [
         ("spec.podGroupTemplates[1]", "Forbidden: item may not be added"),
         ("spec.podGroupTemplates", "Forbidden: item may not be removed"),
@@ -127,16 +129,16 @@ def test_templates_stay_those_that_they_were() -> None:
 
 def test_a_composite_group_belongs_to_a_workload() -> None:
     gate = "CompositePodGroup"
-    assert errors(made("CompositePodGroup", "v1alpha3", schedulingPolicy=BASIC), gate) == [
+    assert errors(create_object("CompositePodGroup", "v1alpha3", schedulingPolicy=BASIC), gate) == [
         ("spec.workloadRef", "Required value")
     ]
 
 
 def test_versions_are_those_of_the_release() -> None:
-    def served(version: str) -> set[str]:
+    def find_served(version: str) -> set[str]:
         registry = catalog.registry("api/all=true", kubernetes=V1_37 if version != "v1alpha2" else V1_36)
         return {kind.plural for kind in registry.kinds_in("scheduling.k8s.io", version)}
 
-    assert served("v1beta1") == served("v1alpha2") == {"podgroups", "workloads"}
-    assert served("v1alpha3") == {"compositepodgroups", "podgroups", "workloads"}
+    assert find_served("v1beta1") == find_served("v1alpha2") == {"podgroups", "workloads"}
+    assert find_served("v1alpha3") == {"compositepodgroups", "podgroups", "workloads"}
     assert not catalog.registry("api/all=true", kubernetes=V1_37).kinds_in("scheduling.k8s.io", "v1alpha2")

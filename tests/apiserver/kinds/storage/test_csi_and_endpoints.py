@@ -80,7 +80,7 @@ def test_endpoints_that_did_not_change_are_not_looked_at() -> None:
     ]
 
 
-def test_ports_of_a_slice() -> None:
+def test_invalid_ports_of_a_slice_are_rejected() -> None:
     ports = [{"name": "a", "protocol": "TCP"}, {"name": "a", "protocol": "X"}]
     assert texts(check_endpoint_slice({**slice_of(), "ports": ports}, None)) == [
         'ports[1].name: Duplicate value: "a"',

@@ -38,7 +38,7 @@ Check = Callable[[Any, Any, Site], list[FieldError]]
 _NULL = Verbatim("null")
 
 
-def _required(rule: Rule, field: Field) -> Check:
+def _check_required(rule: Rule, field: Field) -> Check:
     return lambda value, _, site: [] if field.has(value) else [missing_field(site.path)]
 
 
@@ -47,12 +47,12 @@ def _max_items(rule: Rule, field: Field) -> Check:
     return lambda value, _, site: [too_many(site.path, len(value), limit)] if len(value) > limit else []
 
 
-def _immutable(rule: Rule, field: Field) -> Check:
+def _check_immutable(rule: Rule, field: Field) -> Check:
     """Return a check that rejects changes. It is only called if the value changed."""
     return lambda _, __, site: [invalid(site.path, _NULL, IMMUTABLE)] if site.update else []
 
 
-def _update(rule: Rule, field: Field) -> Check:
+def _check_update(rule: Rule, field: Field) -> Check:
     """Return a check of an update constraint. It is only called if the value changed."""
     refused = _UPDATES.get(rule.value)
     if refused is None:
@@ -64,7 +64,7 @@ def _update(rule: Rule, field: Field) -> Check:
     return check
 
 
-def _modified(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+def _reject_modify(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
     both = field.has(value) and field.has(old)
     return [invalid(path, _NULL, "field cannot be modified once set")] if both else []
 
@@ -74,12 +74,12 @@ def _set(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
     return [invalid(path, _NULL, "field cannot be set once created")] if new else []
 
 
-def _cleared(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+def _reject_clear(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
     gone = field.has(old) and not field.has(value)
     return [invalid(path, _NULL, "field cannot be cleared once set")] if gone else []
 
 
-def _added(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+def _reject_add(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
     """Reject new items, of a list whose items have names."""
     known = {item.get("name") for item in old or ()}
     return [
@@ -89,26 +89,26 @@ def _added(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
     ]
 
 
-def _removed(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+def _reject_remove(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
     left = {item.get("name") for item in value or ()}
     gone = [item for item in old or () if item.get("name") not in left]
     return [forbidden_field(path, "item may not be removed") for _ in gone]
 
 
 _UPDATES: dict[str, Callable[[Field, Any, Any, str], list[FieldError]]] = {
-    "NoAddItem": _added,
-    "NoModify": _modified,
-    "NoRemoveItem": _removed,
+    "NoAddItem": _reject_add,
+    "NoModify": _reject_modify,
+    "NoRemoveItem": _reject_remove,
     "NoSet": _set,
-    "NoUnset": _cleared,
+    "NoUnset": _reject_clear,
 }
 
 
-def _forbidden(rule: Rule, field: Field) -> Check:
+def _check_forbidden(rule: Rule, field: Field) -> Check:
     return lambda value, _, site: [forbidden_field(site.path, "")] if field.has(value) else []
 
 
-def _bound(low: bool) -> Callable[[Rule, Field], Check]:
+def _create_limit(low: bool) -> Callable[[Rule, Field], Check]:
     word = "greater" if low else "less"
 
     def make(rule: Rule, field: Field) -> Check:
@@ -151,17 +151,17 @@ def _enum(rule: Rule, field: Field) -> Check:
 
 
 SHORT_CIRCUIT: dict[str, Callable[[Rule, Field], Check]] = {
-    "forbidden": _forbidden,
-    "immutable": _immutable,
+    "forbidden": _check_forbidden,
+    "immutable": _check_immutable,
     "maxItems": _max_items,
-    "required": _required,
-    "update": _update,
+    "required": _check_required,
+    "update": _check_update,
 }
 PLAIN: dict[str, Callable[[Rule, Field], Check]] = {
     "enum": _enum,
     "format": _format,
     "maxBytes": _max_bytes,
     "maxLength": _max_length,
-    "maximum": _bound(low=False),
-    "minimum": _bound(low=True),
+    "maximum": _create_limit(low=False),
+    "minimum": _create_limit(low=True),
 }

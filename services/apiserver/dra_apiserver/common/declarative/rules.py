@@ -15,7 +15,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
-from dra_apiserver.common.declarative.structs import Field, Rule, Shape, Stage, encoded, fields
+from dra_apiserver.common.declarative.structs import Field, Rule, Shape, Stage, encode, fields
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.schema import equal, equal_fields, struct_fields
@@ -74,11 +74,14 @@ class _Compiler:
 
     def _struct(self, name: str) -> Check | None:
         known, typed = fields(name), struct_fields(name)
-        members = [field for field in known if any(rule.name == "unionMember" for rule in self._asked(field))]
+        members = [
+            field for field in known if any(rule.name == "unionMember" for rule in self._active_rules(field))
+        ]
         checks = [
             (field.name, field.zero, _is_idle(field, asked), check)
             for field in known
-            if (check := self._field(field, typed[field.name], asked := self._asked(field))) is not None
+            if (check := self._field(field, typed[field.name], asked := self._active_rules(field)))
+            is not None
         ]
         if not members and not checks:
             return None
@@ -103,7 +106,7 @@ class _Compiler:
 
         return validate
 
-    def _asked(self, field: Field) -> list[Rule]:
+    def _active_rules(self, field: Field) -> list[Rule]:
         """Return the rules of a field that apply with the gates."""
         found = []
         for rule in field.rules:
@@ -264,7 +267,7 @@ def _unique(field: Field, key: _Key) -> Check:
         for index, item in enumerate(value):
             mark = key(item)
             if mark in seen:
-                shown = show(encoded(item, field.inner)) if isinstance(item, dict) else item
+                shown = show(encode(item, field.inner)) if isinstance(item, dict) else item
                 errors.append(duplicate(f"{site.path}[{index}]", shown))
             seen.add(mark)
         return errors

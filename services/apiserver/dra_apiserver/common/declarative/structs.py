@@ -168,7 +168,7 @@ def _reference(spec: Mapping[str, Any]) -> str:
     return name if _schema(name).get("properties") else ""
 
 
-def encoded(value: Any, struct: str) -> Any:
+def encode(value: Any, struct: str) -> Any:
     """Return `value` with its fields in Go's order, as encoding/json encodes the struct of that name."""
     if not struct or not isinstance(value, dict):
         return value
@@ -184,7 +184,7 @@ def encoded(value: Any, struct: str) -> Any:
 
 def _encoded_field(value: Any, field: Field) -> Any:
     if field.shape is Shape.LIST:
-        return [encoded(item, field.inner) for item in value]
+        return [encode(item, field.inner) for item in value]
     if field.shape is Shape.MAP:
-        return {key: encoded(value[key], field.inner) for key in sorted(value)}
-    return encoded(value, field.inner)
+        return {key: encode(value[key], field.inner) for key in sorted(value)}
+    return encode(value, field.inner)

@@ -11,7 +11,7 @@ from dra_shared.names import dns_1035_label, dns_subdomain, path_segment_name
 
 from dra_apiserver.common import names
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import duplicate, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import OBJECT, PATCHES, Environment
 from dra_apiserver.kinds.admissionregistration.rules import (
@@ -258,7 +258,7 @@ def check_validating_binding(obj: JsonObject, old: JsonObject | None) -> Errors:
     spec = obj.get("spec") or {}
     actions, path = spec.get("validationActions") or [], "spec.validationActions"
     errors = _check_binding(spec)
-    again = repeated(actions)
+    again = find_repeated(actions)
     for index, action in enumerate(actions):
         errors += among(action, _ACTIONS, f"{path}[{index}]")
         if index in again:

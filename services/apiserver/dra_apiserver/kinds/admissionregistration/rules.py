@@ -10,7 +10,7 @@ from dra_shared.names import path_segment_name
 
 from dra_apiserver.common import names
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -104,7 +104,7 @@ def check_match(match: JsonObject | None, path: str) -> Errors:
 
 def _check_names(given: Sequence[str], path: str) -> Errors:
     errors: Errors = []
-    again = repeated(given)
+    again = find_repeated(given)
     for index, name in enumerate(given):
         errors += [invalid(f"{path}[{index}]", name, text) for text in path_segment_name(name, False)]
         if index in again:

@@ -8,7 +8,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_1035_label, dns_subdomain
 
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import duplicate, invalid, missing_field
 from dra_apiserver.kinds.admissionregistration.rules import (
     FAILURE_POLICIES,
@@ -81,7 +81,7 @@ def check_reviews(versions: list[str], path: str) -> Errors:
     if not versions:
         return [missing_field(path, f"must specify one of {accepted}")]
     errors: Errors = []
-    again = repeated(versions)
+    again = find_repeated(versions)
     for index, version in enumerate(versions):
         if index in again:
             errors.append(invalid(f"{path}[{index}]", version, "duplicate version"))

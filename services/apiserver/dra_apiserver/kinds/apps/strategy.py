@@ -8,7 +8,7 @@ from dra_shared.numerals import integer
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.common.generic import GenericStrategy
-from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.common.labelselectors import check_label_selector, format_selector
 from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kindkit.strategy import Context
@@ -64,7 +64,7 @@ class WorkloadStrategy(GenericStrategy):
             return errors
         fixed = []
         if not same_members("io.k8s.api.apps.v1.DeploymentSpec", spec, before, "selector"):
-            fixed.append(invalid("spec.selector", shown_selector(spec.get("selector")), IMMUTABLE))
+            fixed.append(invalid("spec.selector", format_selector(spec.get("selector")), IMMUTABLE))
         found = self._validate_spec(spec)
         return errors + (fixed + found if self._word == "daemonset" else found + fixed)
 
@@ -236,7 +236,7 @@ def selector_mismatch(
         try:
             matches = label_selector(selector).matches(labels)
         except SelectorError:
-            return [invalid("spec.selector", shown_selector(selector), text)]
+            return [invalid("spec.selector", format_selector(selector), text)]
     if matches:
         return []
     text = "`selector` does not match template `labels`"

@@ -9,7 +9,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import Shape
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import (
     OMIT_VALUE,
     FieldError,
@@ -102,7 +102,7 @@ def _check_exit_codes(codes: JsonObject, containers: set[Any], path: str) -> lis
         errors.append(invalid(f"{path}.values", shown, "at least one value is required"))
     elif len(values) > _MOST_CODES:
         errors.append(too_many(f"{path}.values", len(values), _MOST_CODES))
-    again = repeated(values)
+    again = find_repeated(values)
     for index, value in enumerate(values):
         at = f"{path}.values[{index}]"
         if operator == "In" and value == 0:

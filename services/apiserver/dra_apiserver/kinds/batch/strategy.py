@@ -9,7 +9,7 @@ from dra_shared.names import dns_label
 
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.common.labelselectors import check_label_selector, format_selector
 from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field
 from dra_apiserver.kindkit.strategy import Context
@@ -115,7 +115,7 @@ class JobStrategy(GenericStrategy):
 
 def _shown_member(spec: JsonObject, name: str) -> Any:
     if name == "selector":
-        return shown_selector(spec.get(name))
+        return format_selector(spec.get(name))
     if spec.get(name) is None:
         return Verbatim("null")
     return show(spec[name], JOB_POLICIES[name]) if name in JOB_POLICIES else spec[name]

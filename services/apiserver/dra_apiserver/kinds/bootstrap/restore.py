@@ -200,7 +200,7 @@ def _is_out_of_date(current: Object, wanted: Object) -> bool:
     # The exempt part may be tuned by users.
     left_out = {"exempt"} if mandatory else set()
 
-    def compared(obj: Object) -> Object:
+    def select_fields(obj: Object) -> Object:
         return {name: value for name, value in (obj.get("spec") or {}).items() if name not in left_out}
 
-    return compared(current) != compared(wanted)
+    return select_fields(current) != select_fields(wanted)

@@ -10,7 +10,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.common.generic import GenericStrategy
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.common.objectmeta import validate_metadata, validate_metadata_update
 from dra_apiserver.errors import (
     FieldError,
@@ -146,7 +146,7 @@ def _check(obj: JsonObject) -> list[FieldError]:
     for index, usage in enumerate(usages):
         if usage not in _USAGES:
             errors.append(not_supported(f"spec.usages[{index}]", usage, _USAGES))
-    errors += [duplicate(f"spec.usages[{index}]", usages[index]) for index in sorted(repeated(usages))]
+    errors += [duplicate(f"spec.usages[{index}]", usages[index]) for index in sorted(find_repeated(usages))]
     errors += _check_signer(spec.get("signerName") or "")
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < _SHORTEST:

@@ -14,7 +14,7 @@ from typing import Any
 
 from dra_shared.classic.pods import POD_MAKERS
 
-from dra_apiserver.common.objectcells import named
+from dra_apiserver.common.objectcells import name_and_age
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.kind import Kind, api_version
 from dra_apiserver.kindkit.serving import Printer
@@ -31,7 +31,7 @@ from dra_apiserver.kinds.custom.definitions import kind_of_definition
 _GROUP = "resource.k8s.io"
 _VERSIONS = ("v1alpha3", "v1alpha2")
 _STRATEGY = ClassicStrategy()
-_NAMED = printer("Name|Age", named)
+_NAMED = printer("Name|Age", name_and_age)
 
 
 @dataclass(frozen=True, slots=True)

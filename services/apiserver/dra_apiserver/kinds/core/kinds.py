@@ -128,7 +128,7 @@ KINDS = (
     builtin(
         "",
         "serviceaccounts",
-        printer=printer("Name|Age", objectcells.named),
+        printer=printer("Name|Age", objectcells.name_and_age),
         warnings={"": warnings.service_account},
         deletion=Deletion(return_deleted_object=True),
     ),

@@ -7,7 +7,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_apiserver.common import names
 from dra_apiserver.common.addresses import check_legacy_range
 from dra_apiserver.common.goshapes import Shape, show
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import (
     ErrorType,
     FieldError,
@@ -75,7 +75,7 @@ def check_node_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
         for name, amount in amounts(status.get(field)).items():
             errors += check_amount(name, amount, f"status.{field}.{name}")
     addresses = status.get("addresses") or ()
-    for index in sorted(repeated(addresses)):
+    for index in sorted(find_repeated(addresses)):
         errors.append(duplicate(f"status.addresses[{index}]", show(addresses[index], _ADDRESS)))
     return errors
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.custom.fieldpaths import PathError, follow
 from dra_apiserver.kinds.custom.rules import compile_own
@@ -187,7 +187,7 @@ def _map_items(keys: Sequence[str], form: str, items: Schema, path: str) -> Iter
         text = "must be object if parent array's x-kubernetes-list-type is map"
         yield invalid(f"{path}.items.type", kind, text)
     elif form == "map":
-        again = repeated(keys)
+        again = find_repeated(keys)
         for index, key in enumerate(keys):
             if key not in properties:
                 yield invalid(at, keys, "entries must all be names of item properties")

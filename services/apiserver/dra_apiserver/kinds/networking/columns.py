@@ -11,7 +11,7 @@ from dra_apiserver.common.cells import (
     UNKNOWN,
     labels_text,
     selector_text,
-    shortened,
+    shorten_list,
 )
 from dra_apiserver.common.objectcells import age, name, part
 
@@ -57,7 +57,7 @@ def endpoints(obj: Object, now: datetime) -> list[Any]:
             listed += addresses
         for port in ports:
             listed += [f"[{ip}]:{port['port']}" if ":" in ip else f"{ip}:{port['port']}" for ip in addresses]
-    return [name(obj), shortened(listed, NONE), age(obj, now)]
+    return [name(obj), shorten_list(listed, NONE), age(obj, now)]
 
 
 def ingress(obj: Object, now: datetime) -> list[Any]:
@@ -69,7 +69,7 @@ def ingress(obj: Object, now: datetime) -> list[Any]:
     return [
         name(obj),
         spec.get("ingressClassName") or NONE,
-        shortened(hosts, "*"),
+        shorten_list(hosts, "*"),
         address,
         ports,
         age(obj, now),
@@ -93,7 +93,13 @@ def network_policy(obj: Object, now: datetime) -> list[Any]:
 def endpoint_slice(obj: Object, now: datetime) -> list[Any]:
     ports = [str(one.get("port") or one.get("name") or "*") for one in obj.get("ports") or ()]
     addresses = [text for one in obj.get("endpoints") or () for text in one.get("addresses") or ()]
-    return [name(obj), obj.get("addressType", ""), shortened(ports), shortened(addresses), age(obj, now)]
+    return [
+        name(obj),
+        obj.get("addressType", ""),
+        shorten_list(ports),
+        shorten_list(addresses),
+        age(obj, now),
+    ]
 
 
 def service_cidr(obj: Object, now: datetime) -> list[Any]:

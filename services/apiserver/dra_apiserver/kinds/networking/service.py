@@ -14,7 +14,7 @@ from dra_apiserver.common.addresses import (
     check_legacy_range,
     parse_address,
 )
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.common.objectmeta import validate_labels
 from dra_apiserver.errors import (
     FieldError,
@@ -239,7 +239,7 @@ def check_cluster_ips(spec: JsonObject, known: Set[str]) -> list[FieldError]:
 
 def _check_families(families: list[str], policy: str | None) -> list[FieldError]:
     errors: list[FieldError] = []
-    again = repeated(families)
+    again = find_repeated(families)
     for index, family in enumerate(families):
         if family not in _FAMILIES:
             errors.append(not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES))

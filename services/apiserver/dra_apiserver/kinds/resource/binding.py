@@ -7,7 +7,7 @@ from dra_shared.version import Version
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
@@ -24,9 +24,9 @@ def check_binding(device: JsonObject, path: str, kubernetes: Version) -> list[Fi
     errors = lists.check_list(conditions, _CONDITIONS, names.label_name, f"{path}.bindingConditions")
     errors += lists.check_list(failures, _FAILURES, names.label_name, f"{path}.bindingFailureConditions")
     known = set(conditions)
-    for index in sorted(repeated(conditions)):
+    for index in sorted(find_repeated(conditions)):
         errors.append(duplicate(f"{path}.bindingConditions[{index}]", conditions[index]))
-    again = repeated(failures)
+    again = find_repeated(failures)
     for index, name in enumerate(failures):
         at = f"{path}.bindingFailureConditions[{index}]"
         if index in again:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported
 
 _PREPARE, _UNPREPARE, _ALL = "NodePrepareResources", "NodeUnprepareResources", "*"
@@ -17,7 +17,9 @@ def check_skips(operations: list[str] | None, path: str) -> list[FieldError]:
     if _PREPARE in operations and _UNPREPARE not in operations and _ALL not in operations:
         text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
         errors.append(invalid(path, show(operations), text))
-    errors += [duplicate(f"{path}[{index}]", operations[index]) for index in sorted(repeated(operations))]
+    errors += [
+        duplicate(f"{path}[{index}]", operations[index]) for index in sorted(find_repeated(operations))
+    ]
     return errors + [
         not_supported(f"{path}[{index}]", operation, _KNOWN)
         for index, operation in enumerate(operations)

@@ -54,7 +54,7 @@ KINDS = (
         "scheduling.k8s.io",
         "workloads",
         strategy=SchedulingWorkloadStrategy(),
-        printer=printer("Name|Age", objectcells.named),
+        printer=printer("Name|Age", objectcells.name_and_age),
         feature_gate="GenericWorkload",
     ),
 )

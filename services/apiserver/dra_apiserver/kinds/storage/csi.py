@@ -9,8 +9,8 @@ from dra_shared.quantity import Quantity
 from dra_apiserver.common import names
 from dra_apiserver.common.counts import check_counts
 from dra_apiserver.common.goshapes import Shape, show
-from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.labelselectors import check_label_selector, format_selector
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     FieldError,
@@ -37,7 +37,7 @@ def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """Validate the drivers of a node: each once, and only the number of volumes of an existing one may change."""
     drivers = (obj.get("spec") or {}).get("drivers") or []
     errors: list[FieldError] = []
-    again = repeated(driver.get("name", "") for driver in drivers)
+    again = find_repeated(driver.get("name", "") for driver in drivers)
     by_name: dict[str, list[JsonObject]] = {}
     for index, driver in enumerate(drivers):
         errors += _check_driver(driver, index in again, f"spec.drivers[{index}]")
@@ -61,7 +61,7 @@ def _check_driver(driver: JsonObject, again: bool, path: str) -> list[FieldError
     if again:
         errors.append(duplicate(f"{path}.name", name))
     keys = driver.get("topologyKeys") or []
-    repeats = repeated(keys)
+    repeats = find_repeated(keys)
     for index, key in enumerate(keys):
         if not key:
             errors.append(missing_field(path))
@@ -81,7 +81,7 @@ def check_storage_capacity(obj: JsonObject, old: JsonObject | None) -> list[Fiel
         errors.append(invalid("capacity", str(capacity), "must be greater than or equal to 0"))
     if old is not None:
         if not same_members("io.k8s.api.storage.v1.CSIStorageCapacity", obj, old, "nodeTopology"):
-            errors.append(invalid("nodeTopology", shown_selector(topology), IMMUTABLE))
+            errors.append(invalid("nodeTopology", format_selector(topology), IMMUTABLE))
         if name != old.get("storageClassName", ""):
             errors.append(invalid("storageClassName", name, IMMUTABLE))
     return errors

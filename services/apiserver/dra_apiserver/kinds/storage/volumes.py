@@ -9,7 +9,7 @@ from dra_shared.names import dns_subdomain, label_key
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.common.godiff import godiff
-from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     ErrorType,
@@ -222,7 +222,9 @@ def _check_topology(term: JsonObject, path: str) -> list[FieldError]:
         )
         if not values:
             errors.append(missing_field(f"{at}.values"))
-        errors += [duplicate(f"{at}.values[{number}]", values[number]) for number in sorted(repeated(values))]
+        errors += [
+            duplicate(f"{at}.values[{number}]", values[number]) for number in sorted(find_repeated(values))
+        ]
         errors += [invalid(f"{at}.key", key, text) for text in label_key(key)]
         if key in keys:
             errors.append(duplicate(f"{at}.key", key))

@@ -44,7 +44,7 @@ class Keeper:
         """
         with engine.begin_writing() as session:
             if retention is None:
-                retention = _remembered(session)
+                retention = _read_retention(session)
                 if retention is None:
                     return None
             else:
@@ -67,7 +67,7 @@ class Keeper:
         if segment is not None:
             resource = segment.resource
             if await write(lambda: self._store(segment)):
-                revisions, newest = await off(lambda: self._sealed(resource, segment.last, compacted))
+                revisions, newest = await off(lambda: self._find_sealed(resource, segment.last, compacted))
                 for first in range(0, len(revisions), _FORGET_STEP):
                     await write(partial(self._forget, revisions[first : first + _FORGET_STEP], newest))
             frame = await off(lambda: self._due(resource, _FRAME_AFTER))
@@ -84,7 +84,7 @@ class Keeper:
                 if count < _LEAST:
                     continue
                 done = session.sealed_revision(resource)
-                items = _unsealed(session, resource, done, compacted)
+                items = _read_unsealed(session, resource, done, compacted)
                 if len(items) >= _LEAST or sum(len(item.data) for item in items) >= _RAW:
                     return _segment(resource, done, items)
         return None
@@ -97,7 +97,7 @@ class Keeper:
             session.add_segment(segment)
         return True
 
-    def _sealed(self, resource: Resource, last: int, compacted: int) -> tuple[list[int], int]:
+    def _find_sealed(self, resource: Resource, last: int, compacted: int) -> tuple[list[int], int]:
         """Return the events that are sealed now and can be deleted, and the newest revision.
 
         The version before an event that watchers may read stays. To look through those events takes longer than to
@@ -181,7 +181,7 @@ class Keeper:
             session.cut(floor.revision)
 
 
-def _unsealed(session: Reading, resource: Resource, after: int, until: int) -> list[Item]:
+def _read_unsealed(session: Reading, resource: Resource, after: int, until: int) -> list[Item]:
     found: list[Item] = []
     size = 0
     for item in session.events(resource, after, until, _MOST):
@@ -204,7 +204,7 @@ def _frame(resource: Resource, moment: Moment, records: Iterable[Record]) -> Fra
     return Frame(resource, moment, pack(items))
 
 
-def _remembered(session: Reading) -> Retention | None:
+def _read_retention(session: Reading) -> Retention | None:
     found = session.counters((_AGE, _SIZE))
     if _AGE not in found:
         return None

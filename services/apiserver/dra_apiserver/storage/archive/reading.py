@@ -119,7 +119,7 @@ class _Archived:
         """Return changes, oldest first."""
         found: list[_Found] = []
         for segment in self._segments(wanted.key, wanted.after, wanted.until, wanted.newest):
-            found += ((head, segment) for head in _selected(segment, wanted))
+            found += ((head, segment) for head in _select_heads(segment, wanted))
             if len(found) >= wanted.limit:
                 break
         found.sort(key=lambda one: one[0].revision)
@@ -136,7 +136,7 @@ class _Archived:
         return Entry(event, head.time, head.author)
 
 
-def _selected(segment: _Unpacked, wanted: Range) -> Iterator[Head]:
+def _select_heads(segment: _Unpacked, wanted: Range) -> Iterator[Head]:
     keys = segment.heads if wanted.key is None else [wanted.key]
     for key in keys:
         if key.startswith(wanted.prefix):

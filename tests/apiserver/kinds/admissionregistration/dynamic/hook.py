@@ -36,7 +36,7 @@ I8VICSEdJPpn+PJxF4jXE5a2h7NhiaaLY+T+t+CCi0I3BKqfeJZR69FJ
 BUNDLE = base64.b64encode(CERTIFICATE.encode()).decode()
 
 
-def patching(*operations: JsonObject) -> Behaviour:
+def patch_with(*operations: JsonObject) -> Behaviour:
     """Return a behaviour that answers with a JSON patch."""
 
     def answer(_request: JsonObject, response: JsonObject) -> None:

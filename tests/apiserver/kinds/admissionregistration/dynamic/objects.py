@@ -33,7 +33,7 @@ def slice_on(name: str, node: str) -> JsonObject:
     }
 
 
-def registered(kind: str, name: str, spec: JsonObject) -> JsonObject:
+def registration(kind: str, name: str, spec: JsonObject) -> JsonObject:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
@@ -42,23 +42,25 @@ def registered(kind: str, name: str, spec: JsonObject) -> JsonObject:
     }
 
 
-async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
+async def create(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 201, answer.text
     found: JsonObject = answer.json()
     return found
 
 
-async def validating(client: httpx.AsyncClient, name: str, spec: JsonObject, **binding: Any) -> None:
+async def create_policy(client: httpx.AsyncClient, name: str, spec: JsonObject, **binding: Any) -> None:
     """Create a policy and its binding. By default they apply to config maps, and deny."""
     constraints = {"resourceRules": [CONFIGMAP_RULE]}
     policy = {"matchConstraints": constraints, **spec}
-    await made(
-        client, f"{GROUP}/validatingadmissionpolicies", registered("ValidatingAdmissionPolicy", name, policy)
+    await create(
+        client,
+        f"{GROUP}/validatingadmissionpolicies",
+        registration("ValidatingAdmissionPolicy", name, policy),
     )
     bound = {"policyName": name, "validationActions": ["Deny"], **binding}
-    await made(
+    await create(
         client,
         f"{GROUP}/validatingadmissionpolicybindings",
-        registered("ValidatingAdmissionPolicyBinding", name, bound),
+        registration("ValidatingAdmissionPolicyBinding", name, bound),
     )

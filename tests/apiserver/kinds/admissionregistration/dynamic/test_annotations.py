@@ -10,15 +10,15 @@ import pytest
 from dra_apiserver.config import AuditOptions, Config
 from dra_shared.jsontypes import JsonObject
 
-from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patching
+from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patch_with
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     CONFIGMAP_RULE,
     CONFIGMAPS,
     GROUP,
     configmap,
-    made,
-    registered,
-    validating,
+    create,
+    create_policy,
+    registration,
 )
 
 Annotations = Callable[[str], dict[str, str]]
@@ -70,7 +70,7 @@ async def _register(client: httpx.AsyncClient, mutating: bool, *webhooks: JsonOb
         "metadata": {"name": "hooks"},
         "webhooks": list(webhooks),
     }
-    await made(client, f"{GROUP}/{side.lower()}webhookconfigurations", configuration)
+    await create(client, f"{GROUP}/{side.lower()}webhookconfigurations", configuration)
 
 
 def _webhook(name: str, config: JsonObject, **more: Any) -> JsonObject:
@@ -85,7 +85,7 @@ def _webhook(name: str, config: JsonObject, **more: Any) -> JsonObject:
     }
 
 
-def _annotating(**annotations: str) -> Callable[[JsonObject, JsonObject], None]:
+def _annotate(**annotations: str) -> Callable[[JsonObject, JsonObject], None]:
     def answer(_request: JsonObject, response: JsonObject) -> None:
         response["auditAnnotations"] = annotations
 
@@ -100,7 +100,7 @@ async def test_audited_failures_are_recorded_and_admitted(
         {"expression": "false", "message": "a < b & c"},
         {"expression": "false", "message": "not recorded: the first value of a key stays"},
     ]
-    await validating(client, "p", {"validations": validations}, validationActions=["Audit", "Warn"])
+    await create_policy(client, "p", {"validations": validations}, validationActions=["Audit", "Warn"])
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
     assert answer.status_code == 201
     assert "a < b & c" in answer.headers["warning"]
@@ -114,7 +114,7 @@ async def test_audited_failures_are_recorded_and_admitted(
 
 async def test_errors_count_as_audited_failures(client: httpx.AsyncClient, annotations: Annotations) -> None:
     validations = [{"expression": "object.data.missing == 'x'"}]
-    await validating(client, "p", {"validations": validations}, validationActions=["Audit"])
+    await create_policy(client, "p", {"validations": validations}, validationActions=["Audit"])
     assert (await client.post(CONFIGMAPS, json=configmap("c", a="b"))).status_code == 201
     (failure,) = orjson.loads(annotations("c")[_FAILURE])
     assert (
@@ -127,7 +127,7 @@ async def test_audit_annotations_of_all_bindings_are_joined(
     client: httpx.AsyncClient, annotations: Annotations
 ) -> None:
     for name in ("one", "two"):
-        await made(client, CONFIGMAPS, configmap(name, {"param": "yes"}, text=f" {name} "))
+        await create(client, CONFIGMAPS, configmap(name, {"param": "yes"}, text=f" {name} "))
     spec = {
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "auditAnnotations": [
@@ -139,8 +139,8 @@ async def test_audit_annotations_of_all_bindings_are_joined(
         ],
     }
     reference = {"selector": {"matchLabels": {"param": "yes"}}, "parameterNotFoundAction": "Deny"}
-    await validating(client, "p.example.com", spec, paramRef={**reference, "namespace": "default"})
-    await made(client, CONFIGMAPS, configmap("c", long="x" * 11_000))
+    await create_policy(client, "p.example.com", spec, paramRef={**reference, "namespace": "default"})
+    await create(client, CONFIGMAPS, configmap("c", long="x" * 11_000))
     assert annotations("c") == {
         "p.example.com/texts": "one, two",
         "p.example.com/same": "x",
@@ -155,7 +155,7 @@ async def test_annotations_of_denied_requests_are_recorded(
         "validations": [{"expression": "false"}],
         "auditAnnotations": [{"key": "who", "valueExpression": "request.userInfo.username"}],
     }
-    await validating(client, "p", spec)
+    await create_policy(client, "p", spec)
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 422
     assert annotations("c") == {"p/who": "system:admin"}
 
@@ -163,15 +163,15 @@ async def test_annotations_of_denied_requests_are_recorded(
 async def test_mutating_webhooks_are_recorded(
     client: httpx.AsyncClient, hook: Hook, annotations: Annotations
 ) -> None:
-    hook.behaviours["/patch"] = patching({"op": "add", "path": "/data/a", "value": "<"})
-    hook.behaviours["/note"] = _annotating(seen="yes", **{"not/a name": "dropped"})
+    hook.behaviours["/patch"] = patch_with({"op": "add", "path": "/data/a", "value": "<"})
+    hook.behaviours["/note"] = _annotate(seen="yes", **{"not/a name": "dropped"})
     await _register(
         client,
         True,
         _webhook("note", hook.url("/note"), reinvocationPolicy="IfNeeded"),
         _webhook("patch", hook.url("/patch")),
     )
-    await made(client, CONFIGMAPS, configmap("c", x="1"))
+    await create(client, CONFIGMAPS, configmap("c", x="1"))
     note = '{"configuration":"hooks","webhook":"note.example.com","mutated":false}'
     assert annotations("c") == {
         "note.example.com/seen": "yes",
@@ -190,7 +190,7 @@ async def test_mutating_webhooks_are_recorded(
 async def test_patches_with_empty_values_mutate_nothing(
     client: httpx.AsyncClient, hook: Hook, annotations: Annotations
 ) -> None:
-    hook.behaviours["/empty"] = patching(
+    hook.behaviours["/empty"] = patch_with(
         {"op": "add", "path": "/binaryData", "value": {}},
         {"op": "add", "path": "/metadata/labels", "value": {}},
     )
@@ -199,7 +199,7 @@ async def test_patches_with_empty_values_mutate_nothing(
         True,
         _webhook("empty", hook.url("/empty"), reinvocationPolicy="IfNeeded", failurePolicy="Fail"),
     )
-    await made(client, CONFIGMAPS, configmap("c", x="1"))
+    await create(client, CONFIGMAPS, configmap("c", x="1"))
     assert [key for key in annotations("c") if key.startswith(_MUTATION)] == [f"{_MUTATION}round_0_index_0"]
     assert '"mutated":false' in annotations("c")[f"{_MUTATION}round_0_index_0"]
 
@@ -207,11 +207,11 @@ async def test_patches_with_empty_values_mutate_nothing(
 async def test_patches_are_not_recorded_at_level_metadata(
     client: httpx.AsyncClient, hook: Hook, annotations: Annotations
 ) -> None:
-    hook.behaviours["/patch"] = patching({"op": "add", "path": "/data/a", "value": "b"})
+    hook.behaviours["/patch"] = patch_with({"op": "add", "path": "/data/a", "value": "b"})
     await _register(client, True, _webhook("patch", hook.url("/patch")))
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "quiet"}}
-    await made(client, "/api/v1/namespaces", namespace)
-    await made(client, CONFIGMAPS.replace("default", "quiet"), configmap("c", x="1"))
+    await create(client, "/api/v1/namespaces", namespace)
+    await create(client, CONFIGMAPS.replace("default", "quiet"), configmap("c", x="1"))
     assert list(annotations("c")) == [f"{_MUTATION}round_0_index_0"]
 
 
@@ -251,7 +251,7 @@ async def test_webhooks_that_fail_open_are_recorded(
 ) -> None:
     away = {"url": "https://127.0.0.1:1/"}
     await _register(client, mutating, _webhook("away", away, failurePolicy="Ignore"))
-    await made(client, CONFIGMAPS, configmap("c"))
+    await create(client, CONFIGMAPS, configmap("c"))
     assert annotations("c") == expected
 
 
@@ -265,9 +265,11 @@ async def test_mutating_policies_record_nothing(client: httpx.AsyncClient, annot
         "mutations": [mutation],
         "reinvocationPolicy": "Never",
     }
-    await made(client, f"{GROUP}/mutatingadmissionpolicies", registered("MutatingAdmissionPolicy", "m", spec))
-    binding = registered("MutatingAdmissionPolicyBinding", "m", {"policyName": "m"})
-    await made(client, f"{GROUP}/mutatingadmissionpolicybindings", binding)
-    stored = await made(client, CONFIGMAPS, configmap("c", x="1"))
+    await create(
+        client, f"{GROUP}/mutatingadmissionpolicies", registration("MutatingAdmissionPolicy", "m", spec)
+    )
+    binding = registration("MutatingAdmissionPolicyBinding", "m", {"policyName": "m"})
+    await create(client, f"{GROUP}/mutatingadmissionpolicybindings", binding)
+    stored = await create(client, CONFIGMAPS, configmap("c", x="1"))
     assert stored["data"] == {"a": "b", "x": "1"}
     assert annotations("c") == {}

@@ -11,9 +11,9 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Put
 from dra_shared.jsontypes import JsonObject
 
-from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patching
-from tests.apiserver.kinds.admissionregistration.dynamic.objects import CONFIGMAPS, MERGE, configmap, made
-from tests.apiserver.kinds.admissionregistration.dynamic.test_mutating import mutating, patch
+from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patch_with
+from tests.apiserver.kinds.admissionregistration.dynamic.objects import CONFIGMAPS, MERGE, configmap, create
+from tests.apiserver.kinds.admissionregistration.dynamic.test_mutating import create_mutating_policy, patch
 from tests.apiserver.kinds.admissionregistration.dynamic.test_webhooks import MUTATING, register, webhook
 from tests.support.waiting import until
 
@@ -74,8 +74,8 @@ async def test_an_object_cannot_be_made_another_one(
 ) -> None:
     body = configmap("c", a="b")
     if method in ("PUT", "PATCH"):
-        await made(client, CONFIGMAPS, body)
-    hook.behaviours["/"] = patching(operation)
+        await create(client, CONFIGMAPS, body)
+    hook.behaviours["/"] = patch_with(operation)
     if method == "POST":
         answer = await client.post(CONFIGMAPS, json=body)
     elif method == "PUT":
@@ -98,28 +98,28 @@ async def test_an_object_cannot_be_made_another_one(
 async def test_a_type_that_is_left_out_is_completed(
     client: httpx.AsyncClient, hook: Hook, operation: JsonObject
 ) -> None:
-    hook.behaviours["/"] = patching(operation)
-    stored = await made(client, CONFIGMAPS, configmap("c"))
+    hook.behaviours["/"] = patch_with(operation)
+    stored = await create(client, CONFIGMAPS, configmap("c"))
     assert (stored["kind"], stored["apiVersion"]) == ("ConfigMap", "v1")
 
 
 async def test_a_created_object_is_stored_under_the_name_that_a_webhook_gives(
     client: httpx.AsyncClient, hook: Hook
 ) -> None:
-    hook.behaviours["/"] = patching(replace("/metadata/name", "other"))
-    assert (await made(client, CONFIGMAPS, configmap("c")))["metadata"]["name"] == "other"
+    hook.behaviours["/"] = patch_with(replace("/metadata/name", "other"))
+    assert (await create(client, CONFIGMAPS, configmap("c")))["metadata"]["name"] == "other"
     assert (await client.get(f"{CONFIGMAPS}/other")).status_code == 200
     generated = configmap("") | {"metadata": {"generateName": "other"}}
     taken = await client.post(CONFIGMAPS, json=generated)
     assert (taken.status_code, taken.json()["reason"]) == (409, "AlreadyExists")
-    hook.behaviours["/"] = patching(replace("/metadata/generateName", "made-"))
-    named = await made(client, CONFIGMAPS, configmap("") | {"metadata": {"generateName": "other-"}})
+    hook.behaviours["/"] = patch_with(replace("/metadata/generateName", "made-"))
+    named = await create(client, CONFIGMAPS, configmap("") | {"metadata": {"generateName": "other-"}})
     assert named["metadata"]["name"].startswith("made-")
 
 
 async def test_an_object_that_the_path_names_keeps_its_name(client: httpx.AsyncClient, hook: Hook) -> None:
-    await made(client, CONFIGMAPS, configmap("there"))
-    hook.behaviours["/"] = patching(replace("/metadata/name", "other"))
+    await create(client, CONFIGMAPS, configmap("there"))
+    hook.behaviours["/"] = patch_with(replace("/metadata/name", "other"))
     headers = {"content-type": "application/apply-patch+yaml"}
     created = await client.patch(f"{CONFIGMAPS}/c?fieldManager=m", json=configmap("c"), headers=headers)
     assert created.status_code == 400
@@ -138,12 +138,12 @@ async def test_a_webhook_may_answer_in_another_version(client: httpx.AsyncClient
     rule = EVERYTHING | {"resources": ["resourceslices"]}
     await client.delete(f"{MUTATING}/hooks")
     await register(client, MUTATING, webhook("m", hook.url("/"), rules=[rule]))
-    hook.behaviours["/"] = patching(
+    hook.behaviours["/"] = patch_with(
         replace("/apiVersion", "resource.k8s.io/v1beta1"), replace("/spec", old["spec"])
     )
     sent = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
     new = spec | {"nodeName": "n", "devices": [{"name": "b"}]}
-    stored = await made(client, "/apis/resource.k8s.io/v1/resourceslices", sent | {"spec": new})
+    stored = await create(client, "/apis/resource.k8s.io/v1/resourceslices", sent | {"spec": new})
     assert stored["apiVersion"] == "resource.k8s.io/v1"
     assert stored["spec"]["devices"] == [{"name": "a", "attributes": {"x": {"int": 1}}}]
 
@@ -181,7 +181,7 @@ async def test_a_custom_resource_cannot_be_made_another_one(
     client: httpx.AsyncClient, hook: Hook, path: str, value: Any, code: int, message: str
 ) -> None:
     await _define_things(client)
-    hook.behaviours["/"] = patching(replace(path, value))
+    hook.behaviours["/"] = patch_with(replace(path, value))
     thing = {"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": {"name": "t"}}
     answer = await client.post(THINGS, json=thing)
     assert (answer.status_code, message in answer.json()["message"]) == (code, True), answer.text
@@ -207,12 +207,12 @@ async def _define_things(client: httpx.AsyncClient) -> None:
         "metadata": {"name": "things.x.example.com"},
         "spec": spec,
     }
-    await made(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+    await create(client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 
-    async def served() -> bool:
+    async def is_served() -> bool:
         return (await client.get(THINGS)).status_code == 200
 
-    await until(served)
+    await until(is_served)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ async def _define_things(client: httpx.AsyncClient) -> None:
 async def test_a_policy_cannot_make_an_object_another_one(
     client: httpx.AsyncClient, operation: str, message: str
 ) -> None:
-    await mutating(client, "p", patch(f"[JSONPatch{{op: '{operation}'}}]"))
+    await create_mutating_policy(client, "p", patch(f"[JSONPatch{{op: '{operation}'}}]"))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
     assert answer.status_code in (400, 500)
     assert message in answer.json()["message"]
@@ -246,12 +246,12 @@ async def test_a_policy_cannot_make_an_object_another_one(
 async def test_parts_of_objects_keep_their_types(
     client: httpx.AsyncClient, hook: Hook, path: str, value: Any
 ) -> None:
-    await made(client, "/api/v1/namespaces/default/serviceaccounts", _account())
+    await create(client, "/api/v1/namespaces/default/serviceaccounts", _account())
     containers = [{"name": "c", "image": "i"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
-    await made(client, PODS, pod)
-    await made(client, "/apis/apps/v1/namespaces/default/deployments", _deployment(containers))
-    hook.behaviours["/"] = patching(replace(path, value))
+    await create(client, PODS, pod)
+    await create(client, "/apis/apps/v1/namespaces/default/deployments", _deployment(containers))
+    hook.behaviours["/"] = patch_with(replace(path, value))
     meta = {"metadata": {"name": "p"}}
     scale = {
         "apiVersion": "autoscaling/v1",
@@ -292,9 +292,9 @@ async def test_parts_for_another_object_are_refused(client: httpx.AsyncClient, h
             "metadata": {"name": name},
             "spec": {"containers": containers},
         }
-        await made(client, PODS, pod)
+        await create(client, PODS, pod)
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"name": "n"}}
-    hook.behaviours["/"] = patching(replace("/metadata/name", "q"))
+    hook.behaviours["/"] = patch_with(replace("/metadata/name", "q"))
     bound = await client.post(f"{PODS}/p/binding", json=binding)
     assert (bound.status_code, bound.json()["message"]) == (
         400,
@@ -302,10 +302,10 @@ async def test_parts_for_another_object_are_refused(client: httpx.AsyncClient, h
     )
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
     assert (await client.post(f"{PODS}/p/eviction", json=eviction)).status_code == 400
-    hook.behaviours["/"] = patching({"op": "remove", "path": "/target"})
+    hook.behaviours["/"] = patch_with({"op": "remove", "path": "/target"})
     unbound = await client.post(f"{PODS}/p/binding", json=binding)
     assert (unbound.status_code, "target.name: Required value" in unbound.text) == (422, True)
-    hook.behaviours["/"] = patching(replace("/metadata/namespace", "kube-system"))
+    hook.behaviours["/"] = patch_with(replace("/metadata/namespace", "kube-system"))
     moved = await client.post(f"{PODS}/p/binding", json=binding)
     assert (moved.status_code, moved.json()["message"]) == (400, MISMATCH)
 

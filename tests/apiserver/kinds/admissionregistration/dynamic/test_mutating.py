@@ -11,8 +11,8 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     GROUP,
     MERGE,
     configmap,
-    made,
-    registered,
+    create,
+    registration,
 )
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -32,18 +32,20 @@ def patch(expression: str) -> JsonObject:
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
 
 
-async def mutating(client: httpx.AsyncClient, name: str, *mutations: JsonObject, **spec: Any) -> None:
+async def create_mutating_policy(
+    client: httpx.AsyncClient, name: str, *mutations: JsonObject, **spec: Any
+) -> None:
     policy = {
         "matchConstraints": {"resourceRules": [RULE]},
         "reinvocationPolicy": "Never",
         "mutations": list(mutations),
         **spec,
     }
-    await made(
-        client, f"{GROUP}/mutatingadmissionpolicies", registered("MutatingAdmissionPolicy", name, policy)
+    await create(
+        client, f"{GROUP}/mutatingadmissionpolicies", registration("MutatingAdmissionPolicy", name, policy)
     )
-    binding = registered("MutatingAdmissionPolicyBinding", name, {"policyName": name})
-    await made(client, f"{GROUP}/mutatingadmissionpolicybindings", binding)
+    binding = registration("MutatingAdmissionPolicyBinding", name, {"policyName": name})
+    await create(client, f"{GROUP}/mutatingadmissionpolicybindings", binding)
 
 
 def deployment() -> JsonObject:
@@ -80,21 +82,21 @@ def deployment() -> JsonObject:
 async def test_objects_are_changed(
     client: httpx.AsyncClient, mutations: list[JsonObject], data: dict[str, str]
 ) -> None:
-    await mutating(client, "m", *mutations)
-    stored = await made(client, CONFIGMAPS, configmap("c", a="1"))
+    await create_mutating_policy(client, "m", *mutations)
+    stored = await create(client, CONFIGMAPS, configmap("c", a="1"))
     assert stored["data"] == data
 
 
 async def test_keys_are_escaped(client: httpx.AsyncClient) -> None:
     path = "'/metadata/annotations/' + jsonpatch.escapeKey('a/b')"
-    await mutating(client, "m", patch(f"[JSONPatch{{op: 'add', path: {path}, value: 'x'}}]"))
+    await create_mutating_policy(client, "m", patch(f"[JSONPatch{{op: 'add', path: {path}, value: 'x'}}]"))
     noted = configmap("c") | {"metadata": {"name": "c", "annotations": {"y": "z"}}}
-    assert (await made(client, CONFIGMAPS, noted))["metadata"]["annotations"] == {"a/b": "x", "y": "z"}
+    assert (await create(client, CONFIGMAPS, noted))["metadata"]["annotations"] == {"a/b": "x", "y": "z"}
 
 
 async def test_lists_are_merged_by_their_keys(client: httpx.AsyncClient) -> None:
     spec = "Object.spec.template.spec"
-    await mutating(
+    await create_mutating_policy(
         client,
         "m",
         apply(
@@ -103,7 +105,7 @@ async def test_lists_are_merged_by_their_keys(client: httpx.AsyncClient) -> None
             f"{spec}.containers{{name: 'new', image: 'n'}}]}}}}}}}}"
         ),
     )
-    stored = await made(client, DEPLOYMENTS, deployment())
+    stored = await create(client, DEPLOYMENTS, deployment())
     first, second = stored["spec"]["template"]["spec"]["containers"]
     assert (first["name"], first["image"], first["args"]) == ("c", "i", ["x"])
     assert first["imagePullPolicy"] == "Never"
@@ -132,10 +134,10 @@ async def test_lists_are_merged_by_their_keys(client: httpx.AsyncClient) -> None
         ),
     ],
 )
-async def test_what_can_not_be_done_denies(
+async def test_mutations_that_fail_deny_the_request(
     client: httpx.AsyncClient, mutation: JsonObject, expected: str
 ) -> None:
-    await mutating(client, "m", mutation)
+    await create_mutating_policy(client, "m", mutation)
     answer = await client.post(CONFIGMAPS, json=configmap("c", a="1"))
     message = f"policy 'm' with binding 'm' denied request: {expected}"
     assert answer.json() == {
@@ -150,9 +152,9 @@ async def test_what_can_not_be_done_denies(
     }
 
 
-async def test_what_is_one_value_is_not_set_in_part(client: httpx.AsyncClient) -> None:
+async def test_atomic_values_cannot_be_set_in_part(client: httpx.AsyncClient) -> None:
     spec = "Object.spec.template.spec"
-    await mutating(
+    await create_mutating_policy(
         client,
         "m",
         apply(
@@ -168,31 +170,33 @@ async def test_what_is_one_value_is_not_set_in_part(client: httpx.AsyncClient) -
 
 
 async def test_ignored_failures_let_requests_pass(client: httpx.AsyncClient) -> None:
-    await mutating(client, "m", apply("Object{data: {'b': object.data.none}}"), failurePolicy="Ignore")
-    assert (await made(client, CONFIGMAPS, configmap("c", a="1")))["data"] == {"a": "1"}
+    await create_mutating_policy(
+        client, "m", apply("Object{data: {'b': object.data.none}}"), failurePolicy="Ignore"
+    )
+    assert (await create(client, CONFIGMAPS, configmap("c", a="1")))["data"] == {"a": "1"}
 
 
-async def test_who_changes_first_may_look_again(client: httpx.AsyncClient) -> None:
+async def test_a_policy_is_invoked_again_after_later_changes(client: httpx.AsyncClient) -> None:
     def count(key: str) -> JsonObject:
         number = f"string(int(object.?data.{key}.orValue('0')) + 1)"
         return patch(f"[JSONPatch{{op: 'add', path: '/data/{key}', value: {number}}}]")
 
-    await mutating(client, "a", count("n"), reinvocationPolicy="IfNeeded")
-    await mutating(client, "b", count("m"))
-    stored = await made(client, CONFIGMAPS, configmap("c", a="1"))
+    await create_mutating_policy(client, "a", count("n"), reinvocationPolicy="IfNeeded")
+    await create_mutating_policy(client, "b", count("m"))
+    stored = await create(client, CONFIGMAPS, configmap("c", a="1"))
     assert stored["data"] == {"a": "1", "n": "2", "m": "1"}
 
 
 async def test_conditions_and_deletions(client: httpx.AsyncClient) -> None:
     condition = {"name": "marked", "expression": "'mark' in object.data"}
-    await mutating(
+    await create_mutating_policy(
         client,
         "m",
         apply("Object{data: {'b': variables.word}}"),
         variables=[{"name": "word", "expression": "request.operation.lowerAscii()"}],
         matchConditions=[condition],
     )
-    assert (await made(client, CONFIGMAPS, configmap("c", a="1")))["data"] == {"a": "1"}
+    assert (await create(client, CONFIGMAPS, configmap("c", a="1")))["data"] == {"a": "1"}
     changed = await client.patch(f"{CONFIGMAPS}/c", json={"data": {"mark": "x"}}, headers=MERGE)
     assert changed.json()["data"] == {"a": "1", "mark": "x", "b": "update"}
     assert (await client.delete(f"{CONFIGMAPS}/c")).status_code == 200

@@ -8,8 +8,8 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     CONFIGMAP_RULE,
     GROUP,
     MERGE,
-    made,
-    registered,
+    create,
+    registration,
 )
 
 CHANGING = {**CONFIGMAP_RULE, "operations": ["CREATE"]}
@@ -106,7 +106,7 @@ async def test_validating_policies(client: httpx.AsyncClient, spec: JsonObject, 
         "validations": [{"expression": "true"}],
         **spec,
     }
-    policy = registered("ValidatingAdmissionPolicy", "p", whole)
+    policy = registration("ValidatingAdmissionPolicy", "p", whole)
     assert await problems(client, "validatingadmissionpolicies", policy) == expected
 
 
@@ -135,9 +135,11 @@ async def test_validating_policies(client: httpx.AsyncClient, spec: JsonObject, 
         ),
     ],
 )
-async def test_bindings(client: httpx.AsyncClient, spec: JsonObject, expected: list[str]) -> None:
+async def test_invalid_bindings_are_rejected(
+    client: httpx.AsyncClient, spec: JsonObject, expected: list[str]
+) -> None:
     whole = {"policyName": "p", "validationActions": ["Deny"], **spec}
-    binding = registered("ValidatingAdmissionPolicyBinding", "b", whole)
+    binding = registration("ValidatingAdmissionPolicyBinding", "b", whole)
     assert await problems(client, "validatingadmissionpolicybindings", binding) == expected
 
 
@@ -171,7 +173,9 @@ async def test_bindings(client: httpx.AsyncClient, spec: JsonObject, expected: l
         ),
     ],
 )
-async def test_webhooks(client: httpx.AsyncClient, webhook: JsonObject, expected: list[str]) -> None:
+async def test_invalid_webhooks_are_rejected(
+    client: httpx.AsyncClient, webhook: JsonObject, expected: list[str]
+) -> None:
     whole = {
         "name": "a.b.c",
         "clientConfig": {"url": "https://a.b/c"},
@@ -222,13 +226,13 @@ async def test_mutating_policies(
         "reinvocationPolicy": "Never",
         "mutations": [mutation],
     }
-    policy = registered("MutatingAdmissionPolicy", "m", spec)
+    policy = registration("MutatingAdmissionPolicy", "m", spec)
     assert await problems(client, "mutatingadmissionpolicies", policy) == expected
 
 
-async def test_what_is_deleted_can_not_be_mutated(client: httpx.AsyncClient) -> None:
+async def test_mutating_bindings_reject_the_operation_delete(client: httpx.AsyncClient) -> None:
     spec = {"policyName": "p", "matchResources": {"resourceRules": [CONFIGMAP_RULE]}}
-    binding = registered("MutatingAdmissionPolicyBinding", "b", spec)
+    binding = registration("MutatingAdmissionPolicyBinding", "b", spec)
     assert await problems(client, "mutatingadmissionpolicybindings", binding) == [
         'spec.matchResources.resourceRules.operations: Unsupported value: "DELETE": supported values: "*", '
         '"CONNECT", "CREATE", "UPDATE"'
@@ -240,8 +244,8 @@ async def test_a_change_says_which_version_it_changes(client: httpx.AsyncClient)
         "matchConstraints": {"resourceRules": [CONFIGMAP_RULE]},
         "validations": [{"expression": "true"}],
     }
-    policy = registered("ValidatingAdmissionPolicy", "p", spec)
-    await made(client, f"{GROUP}/validatingadmissionpolicies", policy)
+    policy = registration("ValidatingAdmissionPolicy", "p", spec)
+    await create(client, f"{GROUP}/validatingadmissionpolicies", policy)
     blind = await client.put(f"{GROUP}/validatingadmissionpolicies/p", json=policy)
     assert blind.json()["details"]["causes"][0]["field"] == "metadata.resourceVersion"
     broken = await client.patch(

@@ -4,7 +4,7 @@ import httpx
 import pytest
 from dra_shared.jsontypes import JsonObject
 
-from tests.apiserver.kinds.admissionregistration.dynamic.objects import MERGE, made, validating
+from tests.apiserver.kinds.admissionregistration.dynamic.objects import MERGE, create, create_policy
 
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
@@ -22,20 +22,24 @@ CONTAINERS = [{"name": "c", "image": "i"}]
 
 
 @pytest.fixture
-async def judged(client: httpx.AsyncClient) -> httpx.AsyncClient:
+async def client_with_policies(client: httpx.AsyncClient) -> httpx.AsyncClient:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": CONTAINERS}}
     spec = {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
-    await made(client, "/api/v1/nodes", node)
+    await create(client, "/api/v1/nodes", node)
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "driver"}}
-    await made(client, "/api/v1/namespaces/default/serviceaccounts", account)
+    await create(client, "/api/v1/namespaces/default/serviceaccounts", account)
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
-    await made(client, DEPLOYMENTS, deployment)
+    await create(client, DEPLOYMENTS, deployment)
     for name, more in (("a", {}), ("b", {"nodeName": "n"})):
         pod = {"containers": CONTAINERS, **more}
-        await made(client, PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod})
+        await create(
+            client, PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": pod}
+        )
     telling = {"expression": "request.userInfo.username != 'bob'", "messageExpression": TELLING}
-    await validating(client, "p", {"matchConstraints": {"resourceRules": [RULE]}, "validations": [telling]})
+    await create_policy(
+        client, "p", {"matchConstraints": {"resourceRules": [RULE]}, "validations": [telling]}
+    )
     return client
 
 
@@ -80,18 +84,20 @@ async def judged(client: httpx.AsyncClient) -> httpx.AsyncClient:
     ],
 )
 async def test_parts_are_judged(
-    judged: httpx.AsyncClient, method: str, path: str, body: JsonObject, expected: str
+    client_with_policies: httpx.AsyncClient, method: str, path: str, body: JsonObject, expected: str
 ) -> None:
     headers = MERGE if method == "PATCH" else {}
-    refused = await judged.request(method, path, json=body, headers=headers | {"Impersonate-User": "bob"})
+    refused = await client_with_policies.request(
+        method, path, json=body, headers=headers | {"Impersonate-User": "bob"}
+    )
     assert refused.status_code == 422
     assert refused.json()["message"].endswith(f"denied request: {expected}")
-    allowed = await judged.request(method, path, json=body, headers=headers)
+    allowed = await client_with_policies.request(method, path, json=body, headers=headers)
     assert allowed.status_code in (200, 201)
 
 
-async def test_running_in_a_pod_is_judged(judged: httpx.AsyncClient) -> None:
-    answer = await judged.post(
+async def test_policies_see_commands_in_a_pod(client_with_policies: httpx.AsyncClient) -> None:
+    answer = await client_with_policies.post(
         f"{PODS}/b/exec", params={"command": "ls", "stdout": "1"}, headers={"Impersonate-User": "bob"}
     )
     assert answer.json()["message"].endswith("denied request: CONNECT exec /PodExecOptions b")

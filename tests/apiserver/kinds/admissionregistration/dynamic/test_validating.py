@@ -12,13 +12,13 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     MERGE,
     SLICES,
     configmap,
-    made,
+    create,
+    create_policy,
     slice_on,
-    validating,
 )
 
 ACCOUNT = "system:serviceaccount:dra:dra-sa"
-# What the DRA example driver's chart ships, and in the same form NVIDIA's.
+# The policy in the chart of the DRA example driver. NVIDIA's has the same form.
 CHART: dict[str, Any] = {
     "failurePolicy": "Fail",
     "matchConstraints": {
@@ -64,7 +64,7 @@ def on(node: str) -> dict[str, str]:
 
 
 async def test_a_drivers_chart_keeps_its_plugins_to_their_own_nodes(client: httpx.AsyncClient) -> None:
-    await validating(client, "slices", CHART)
+    await create_policy(client, "slices", CHART)
     assert (await client.post(SLICES, json=slice_on("admin", "n2"))).status_code == 201
     assert (await client.post(SLICES, json=slice_on("mine", "n1"), headers=on("n1"))).status_code == 201
 
@@ -100,7 +100,7 @@ async def test_a_drivers_chart_keeps_its_plugins_to_their_own_nodes(client: http
 
 
 async def test_a_user_without_extra_has_none_in_expressions(client: httpx.AsyncClient) -> None:
-    await validating(client, "slices", CHART)
+    await create_policy(client, "slices", CHART)
     refused = await client.post(SLICES, json=slice_on("s", "n1"), headers={"Impersonate-User": ACCOUNT})
     assert refused.json()["details"]["causes"] == [
         {
@@ -146,7 +146,7 @@ async def denial(client: httpx.AsyncClient, obj: dict[str, Any], path: str = CON
     ],
 )
 async def test_expressions_see_the_request(client: httpx.AsyncClient, expression: str, expected: str) -> None:
-    await validating(client, "p", {"validations": [{"expression": expression}]})
+    await create_policy(client, "p", {"validations": [{"expression": expression}]})
     assert await denial(client, configmap("c", x="1")) == expected
 
 
@@ -161,7 +161,7 @@ async def test_messages_and_reasons(client: httpx.AsyncClient) -> None:
         },
         {"expression": "object.data.d == '1'", "messageExpression": "'two\\nlines'"},
     ]
-    await validating(client, "p", {"validations": validations})
+    await create_policy(client, "p", {"validations": validations})
     fine = {"a": "1", "b": "1", "c": "1", "d": "1"}
     answer = await client.post(CONFIGMAPS, json=configmap("c", **fine | {"a": "2"}))
     assert (answer.status_code, answer.json()["reason"]) == (403, "Forbidden")
@@ -175,7 +175,7 @@ async def test_messages_and_reasons(client: httpx.AsyncClient) -> None:
 
 
 async def test_warnings_and_audits_let_requests_pass(client: httpx.AsyncClient) -> None:
-    await validating(
+    await create_policy(
         client,
         "p",
         {"validations": [{"expression": "false", "message": "never"}]},
@@ -190,13 +190,13 @@ async def test_warnings_and_audits_let_requests_pass(client: httpx.AsyncClient) 
 
 async def test_ignored_failures_are_no_denials(client: httpx.AsyncClient) -> None:
     validations = [{"expression": "object.data.none == '1'"}, {"expression": "object.data.x == '1'"}]
-    await validating(client, "p", {"failurePolicy": "Ignore", "validations": validations})
+    await create_policy(client, "p", {"failurePolicy": "Ignore", "validations": validations})
     assert await denial(client, configmap("c", x="1")) == ""
     assert await denial(client, configmap("c", x="2")) == "failed expression: object.data.x == '1'"
 
 
 async def test_bindings_and_policies_choose(client: httpx.AsyncClient) -> None:
-    await validating(
+    await create_policy(
         client,
         "p",
         {
@@ -220,7 +220,7 @@ async def test_bindings_and_policies_choose(client: httpx.AsyncClient) -> None:
     assert await denial(client, configmap("c"), "/api/v1/namespaces/kube-system/configmaps") == ""
 
 
-async def test_parameters(client: httpx.AsyncClient) -> None:
+async def test_expressions_read_the_parameters_of_the_binding(client: httpx.AsyncClient) -> None:
     spec = {
         "paramKind": {"apiVersion": "v1", "kind": "ConfigMap"},
         "matchConditions": [{"name": "judged", "expression": "object.metadata.name == 'c'"}],
@@ -231,31 +231,31 @@ async def test_parameters(client: httpx.AsyncClient) -> None:
             }
         ],
     }
-    await made(client, CONFIGMAPS, configmap("limit", {"use": "a"}, x="1"))
-    await made(client, CONFIGMAPS, configmap("other", {"use": "b"}, x="2"))
-    await validating(client, "named", spec, paramRef={"name": "limit", "parameterNotFoundAction": "Deny"})
+    await create(client, CONFIGMAPS, configmap("limit", {"use": "a"}, x="1"))
+    await create(client, CONFIGMAPS, configmap("other", {"use": "b"}, x="2"))
+    await create_policy(client, "named", spec, paramRef={"name": "limit", "parameterNotFoundAction": "Deny"})
     assert await denial(client, configmap("c", x="2")) == "must be 1"
     await client.delete(f"{GROUP}/validatingadmissionpolicybindings/named")
 
     selector = {"matchExpressions": [{"key": "use", "operator": "Exists"}]}
-    await validating(
+    await create_policy(
         client, "chosen", spec, paramRef={"selector": selector, "parameterNotFoundAction": "Deny"}
     )
     assert await denial(client, configmap("c", x="1")) == "must be 2"
     await client.delete(f"{GROUP}/validatingadmissionpolicybindings/chosen")
 
     missing = {"name": "missing", "namespace": "default"}
-    await validating(client, "missing", spec, paramRef={**missing, "parameterNotFoundAction": "Deny"})
+    await create_policy(client, "missing", spec, paramRef={**missing, "parameterNotFoundAction": "Deny"})
     assert await denial(client, configmap("c", x="1")) == (
         "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction"
     )
     await client.delete(f"{GROUP}/validatingadmissionpolicybindings/missing")
-    await validating(client, "allowed", spec, paramRef={**missing, "parameterNotFoundAction": "Allow"})
+    await create_policy(client, "allowed", spec, paramRef={**missing, "parameterNotFoundAction": "Allow"})
     assert await denial(client, configmap("c", x="1")) == ""
 
 
 async def test_a_policy_without_a_binding_does_nothing(client: httpx.AsyncClient) -> None:
-    await validating(client, "p", {"validations": [{"expression": "false"}]})
+    await create_policy(client, "p", {"validations": [{"expression": "false"}]})
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 422
     await client.delete(f"{GROUP}/validatingadmissionpolicybindings/p")
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201

@@ -9,14 +9,14 @@ import httpx
 import pytest
 from dra_shared.jsontypes import JsonObject
 
-from tests.apiserver.kinds.admissionregistration.dynamic.hook import BUNDLE, Hook, patching
+from tests.apiserver.kinds.admissionregistration.dynamic.hook import BUNDLE, Hook, patch_with
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     CONFIGMAP_RULE,
     CONFIGMAPS,
     GROUP,
     MERGE,
     configmap,
-    made,
+    create,
 )
 
 VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
@@ -49,12 +49,12 @@ async def register(client: httpx.AsyncClient, path: str, *webhooks: JsonObject) 
         "metadata": {"name": "hooks"},
         "webhooks": list(webhooks),
     }
-    await made(client, path, configuration)
+    await create(client, path, configuration)
 
 
 async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncClient, hook: Hook) -> None:
     await register(client, VALIDATING, webhook("v", hook.url("/check")))
-    stored = await made(client, f"{CONFIGMAPS}?fieldManager=me", configmap("c", x="1"))
+    stored = await create(client, f"{CONFIGMAPS}?fieldManager=me", configmap("c", x="1"))
     assert hook.paths == ["/check?timeout=5s"]
     (review,) = hook.reviews
     assert (review["kind"], review["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
@@ -125,9 +125,9 @@ async def test_warnings_come_with_the_answer(client: httpx.AsyncClient, hook: Ho
 
 
 async def test_a_webhook_changes_objects(client: httpx.AsyncClient, hook: Hook) -> None:
-    hook.behaviours["/"] = patching({"op": "add", "path": "/data/by", "value": "hook"})
+    hook.behaviours["/"] = patch_with({"op": "add", "path": "/data/by", "value": "hook"})
     await register(client, MUTATING, webhook("m", hook.url("/")))
-    stored = await made(client, CONFIGMAPS, configmap("c", x="1"))
+    stored = await create(client, CONFIGMAPS, configmap("c", x="1"))
     assert stored["data"] == {"x": "1", "by": "hook"}
     seen = hook.reviews[0]["request"]["object"]["metadata"]
     assert "uid" not in seen
@@ -137,7 +137,7 @@ async def test_a_webhook_changes_objects(client: httpx.AsyncClient, hook: Hook) 
     put = await client.put(f"{CONFIGMAPS}/c", json=configmap("c", y="2"))
     assert (put.status_code, put.json()["data"]) == (200, {"y": "2", "by": "hook"})
     assert put.json()["metadata"]["uid"] == stored["metadata"]["uid"]
-    named = await made(client, CONFIGMAPS, configmap("", z="3") | {"metadata": {"generateName": "g-"}})
+    named = await create(client, CONFIGMAPS, configmap("", z="3") | {"metadata": {"generateName": "g-"}})
     assert "name" not in hook.reviews[-1]["request"]["object"]["metadata"]
     assert named["data"] == {"z": "3", "by": "hook"}
 
@@ -155,29 +155,29 @@ async def test_a_webhook_changes_objects(client: httpx.AsyncClient, hook: Hook) 
         ),
     ],
 )
-async def test_a_bad_patch(
+async def test_a_bad_patch_is_an_internal_error(
     client: httpx.AsyncClient, hook: Hook, operation: JsonObject, message: str
 ) -> None:
-    hook.behaviours["/"] = patching(operation)
+    hook.behaviours["/"] = patch_with(operation)
     await register(client, MUTATING, webhook("m", hook.url("/")))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
     assert (answer.status_code, answer.json()["message"]) == (500, f"Internal error occurred: {message}")
 
 
-async def test_who_was_asked_before_a_change_is_asked_again(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_webhook_is_called_again_after_later_changes(client: httpx.AsyncClient, hook: Hook) -> None:
     def count(request: JsonObject, response: JsonObject) -> None:
         number = int(request["object"]["data"].get("count", "0")) + 1
-        patching({"op": "add", "path": "/data/count", "value": str(number)})(request, response)
+        patch_with({"op": "add", "path": "/data/count", "value": str(number)})(request, response)
 
     hook.behaviours["/count"] = count
-    hook.behaviours["/other"] = patching({"op": "add", "path": "/data/other", "value": "yes"})
+    hook.behaviours["/other"] = patch_with({"op": "add", "path": "/data/other", "value": "yes"})
     await register(
         client,
         MUTATING,
         webhook("first", hook.url("/count"), reinvocationPolicy="IfNeeded"),
         webhook("second", hook.url("/other")),
     )
-    stored = await made(client, CONFIGMAPS, configmap("c", x="1"))
+    stored = await create(client, CONFIGMAPS, configmap("c", x="1"))
     assert stored["data"] == {"x": "1", "count": "2", "other": "yes"}
 
 
@@ -246,7 +246,7 @@ def service(port: int, **spec: Any) -> JsonObject:
 
 
 async def test_a_service_is_where_its_external_name_says(client: httpx.AsyncClient, hook: Hook) -> None:
-    await made(
+    await create(
         client,
         "/api/v1/namespaces/default/services",
         service(443, type="ExternalName", externalName="localhost"),
@@ -269,9 +269,9 @@ async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncCli
         return found.rpartition('"https://hook.default.svc:443/check?timeout=5s": ')[2]
 
     assert await message() == 'service "hook" not found'
-    await made(client, "/api/v1/namespaces/default/services", service(443))
+    await create(client, "/api/v1/namespaces/default/services", service(443))
     assert await message() == 'no endpoints available for service "hook"'
-    await made(
+    await create(
         client,
         "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
         {
@@ -287,10 +287,10 @@ async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncCli
     assert hook.paths == ["/check?timeout=5s"]
 
 
-async def test_what_changed_while_a_webhook_was_asked_is_asked_about_again(
+async def test_webhooks_are_called_again_if_the_object_changed_meanwhile(
     client: httpx.AsyncClient, hook: Hook
 ) -> None:
-    await made(client, CONFIGMAPS, configmap("c", x="1"))
+    await create(client, CONFIGMAPS, configmap("c", x="1"))
     await register(client, MUTATING, webhook("m", hook.url("/")))
     patches = [
         client.patch(f"{CONFIGMAPS}/c", json={"data": {f"k{number}": "v"}}, headers=MERGE)
@@ -302,7 +302,7 @@ async def test_what_changed_while_a_webhook_was_asked_is_asked_about_again(
     assert stored["data"] == {"x": "1", **{f"k{number}": "v" for number in range(5)}}
 
 
-async def test_what_registers_is_never_asked_about(client: httpx.AsyncClient) -> None:
+async def test_webhooks_are_not_called_about_webhook_configurations(client: httpx.AsyncClient) -> None:
     everything = {
         "apiGroups": ["*"],
         "apiVersions": ["*"],
