@@ -64,6 +64,8 @@ async def test_a_new_cluster_is_no_work_for_the_collector_and_an_ended_one_is_go
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(services, "_COLLECT_AFTER", 1)
+    # Python 3.12 itself has frozen some objects when it starts.
+    frozen = gc.get_freeze_count()
     async with AsyncCluster() as cluster:
         # A cluster is some 100,000 objects.
         young = sum(len(gc.get_objects(generation)) for generation in (0, 1))
@@ -72,7 +74,7 @@ async def test_a_new_cluster_is_no_work_for_the_collector_and_an_ended_one_is_go
         before = gc.get_stats()[2]["collections"]
     assert young < 20_000
     assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
+    assert gc.get_freeze_count() <= frozen
     assert gc.get_stats()[2]["collections"] > before
     del cluster
     gc.collect()
