@@ -1,8 +1,9 @@
 """Events: messages to users about an object.
 
 A repeated event (same object, reason and message) increments the count of its Event. Similar events are
-combined and limited by client-go's correlator. Events that cannot be written are logged and dropped, because
-nothing may wait for an event.
+combined and limited by client-go's correlator. As in client-go's tools/record/event.go, an event is dropped if
+the API server refuses it, and written again for two minutes if the server cannot be reached. Nothing waits for
+an event.
 """
 
 import asyncio
@@ -27,6 +28,10 @@ from dra_shared.clock import Clock, SystemClock, rfc3339, rfc3339_micro
 from dra_shared.log import logger
 
 _CACHE_SIZE = 4096
+# As maxTriesPerEvent and defaultSleepDuration in client-go, and maxQueuedEvents, beyond which events are dropped.
+_MAX_TRIES = 12
+_RETRY_SECONDS = 10.0
+_MAX_PENDING = 1000
 _MESSAGE_LIMIT = 1024
 
 _log = logger(__name__)
@@ -126,7 +131,8 @@ class Recorder:
         lane = key if self._series else ()
         pending = self._pending.get(lane)
         if pending is not None:
-            pending.append(record)
+            if len(pending) < _MAX_PENDING:
+                pending.append(record)
             return
         pending = self._pending[lane] = deque((record,))
         writer = asyncio.get_running_loop().create_task(self._write_pending(lane, pending))
@@ -146,21 +152,33 @@ class Recorder:
             del self._pending[lane]
 
     async def _write_or_drop(self, record: _Record) -> None:
-        try:
-            await self._write(record)
-        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # A namespace that is deleted with its last pods cannot store their events. This is expected.
-            tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
-            tell("event dropped", object=record.involved.name, reason=record.reason, error=str(error))
-
-    async def _write(self, record: _Record) -> None:
-        namespace = record.involved.namespace or "default"
-        seen = self._seen.get(record.key)
         # The key without the reason, the message and the details of the object.
         if self._correlator is not None and not self._correlator.allows((*record.key[:4], record.type)):
-            if seen is not None:
+            if (seen := self._seen.get(record.key)) is not None:
                 self._remember(record.key, seen[0], seen[1] + 1)
             return
+        # The name stays the same, so that an event whose answer was lost is not created twice.
+        name = self._name(record)
+        for attempt in range(1, _MAX_TRIES + 1):
+            try:
+                await self._write(record, name)
+                return
+            except ApiError as error:
+                # A namespace that is deleted with its last pods cannot store their events. This is expected.
+                tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
+                tell("event dropped", object=record.involved.name, reason=record.reason, error=str(error))
+                return
+            except (httpx.HTTPError, OSError, TimeoutError) as error:
+                problem = str(error)
+            if attempt < _MAX_TRIES:
+                # The first delay is random, so that not all clients come back at once.
+                share = self._rng.random() if attempt == 1 else 1.0
+                await self._clock.sleep(_RETRY_SECONDS * share)
+        _log.info("event dropped", object=record.involved.name, reason=record.reason, error=problem)
+
+    async def _write(self, record: _Record, new_name: str) -> None:
+        namespace = record.involved.namespace or "default"
+        seen = self._seen.get(record.key)
         if seen is not None:
             name, count = seen
             try:
@@ -177,7 +195,7 @@ class Recorder:
             else:
                 self._remember(record.key, name, count + 1)
                 return
-        meta = ObjectMeta(name=self._name(record), namespace=namespace)
+        meta = ObjectMeta(name=new_name, namespace=namespace)
         if self._series:
             await self._client.create(SERIES_EVENTS, self._one_of_a_series(meta, record))
         else:

@@ -151,6 +151,60 @@ async def test_events_of_a_namespace_that_goes_are_dropped_quietly(
     assert [(entry["event"], entry["log_level"]) for entry in logs] == [("event dropped", level)]
 
 
+class _Unreachable(_Sink):
+    """Fails so many times before it answers. The request arrives all the same if ``lost`` is set."""
+
+    def __init__(self, failures: int, *, lost: bool = False) -> None:
+        super().__init__()
+        self.failures = failures
+        self._lost = lost
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.failures:
+            self.failures -= 1
+            if self._lost:
+                await super().handle_async_request(request)
+            raise httpx.ConnectError("nobody is there")
+        return await super().handle_async_request(request)
+
+
+@pytest.mark.parametrize("series", [False, True])
+async def test_event_is_written_again_if_the_server_cannot_be_reached(series: bool) -> None:
+    sink, clock = _Unreachable(2), FakeClock()
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", clock=clock, rng=random.Random(1), series=series)
+        recorder.event(_POD, "Normal", "Pulled", "it", "Pull")
+        await clock.advance(9)
+        assert sink.calls == []
+        await clock.advance(11)
+        await recorder.flush()
+    assert [method for method, _, _ in sink.calls] == ["POST"]
+
+
+async def test_event_whose_answer_was_lost_keeps_its_name() -> None:
+    sink, clock = _Unreachable(1, lost=True), FakeClock()
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", clock=clock)
+        recorder.event(_POD, "Normal", "Pulled", "it")
+        await clock.advance(10)
+        await recorder.flush()
+    bodies: list[Any] = [body for _, _, body in sink.calls]
+    first, second = (body["metadata"]["name"] for body in bodies)
+    assert first == second
+
+
+async def test_event_is_dropped_after_twelve_tries() -> None:
+    sink, clock = _Unreachable(12), FakeClock()
+    with capture_logs() as logs:
+        async with Client("http://test", transport=sink) as client:
+            recorder = Recorder(client, "c", clock=clock)
+            recorder.event(_POD, "Normal", "Pulled", "it")
+            await clock.advance(120)
+            await recorder.flush()
+    assert (sink.failures, sink.calls) == (0, [])
+    assert [entry["event"] for entry in logs] == ["event dropped"]
+
+
 async def _speak(*messages: str, gap: float = 1.0) -> list[tuple[str, dict[str, object]]]:
     """Return what a recorder writes for these messages of one reason, ``gap`` seconds apart."""
     sink, clock = _Sink(), FakeClock()
