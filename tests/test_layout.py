@@ -18,7 +18,6 @@ _ACTORS = {
     "endurance/servers.py": "writers and watchers that try again",
     "integration/apiserver/test_watch_guarantees.py": "a slow watcher, and lists while others write",
     "integration/node_agent/test_kill.py": "kills at given moments",
-    "integration/test_readers.py": "a writer and a watcher that try again",
     "support/waiting.py": "the one place that polls",
 }
 
