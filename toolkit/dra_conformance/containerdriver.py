@@ -58,6 +58,7 @@ class ContainerDriver(ProcessDriver):
     async def stop(self, within: float, instance: str = "0") -> Ended:
         """SIGTERM for the container's program, as the kubelet sends it."""
         process = self._running.pop(instance)
+        await self._dismiss(instance)
         loop = asyncio.get_running_loop()
         began = loop.time()
         await self._ask("kill", "--signal", "TERM", self._names[instance])
@@ -72,6 +73,7 @@ class ContainerDriver(ProcessDriver):
     async def kill(self, instance: str = "0") -> None:
         """SIGKILL for the container: without its tool alone it would run on."""
         process = self._running.pop(instance, None)
+        await self._dismiss(instance)
         if process is not None:
             await self._remove(process, instance)
 

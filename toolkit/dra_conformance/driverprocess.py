@@ -95,6 +95,8 @@ class ProcessDriver:
 
     async def start(self, instance: str = "0") -> None:
         """Start it; raises UserError where there is no such program."""
+        # That of an instance that ended by itself.
+        await self._dismiss(instance)
         words = self._words(instance)
         environment = {**os.environ, **self._environment}
         if self.instances:
