@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs lock gates schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -106,8 +106,11 @@ assets: install-dev ## Fetch the scripts of /docs again that tools/assets.toml p
 lock: ## Resolve the locks again (needs uv)
 	@tools/lock
 
-schemas: install-dev ## Make the API schemas again from the Go types that tools/schemas/sources.toml pins
-	@$(BIN)/python -m tools.schemas $(SOURCES)
+gates: install-dev ## Write the feature gates of the released Kubernetes sources to tests/data/gates again (needs Go)
+	@$(BIN)/python -m tools.gates
+
+schemas: install-dev ## Make the API schemas again from the Go types that tools/schemas/sources.toml pins (needs Go)
+	@$(BIN)/python -m tools.schemas
 
 tables: install-dev ## Compute the tables of CEL's parser again, as for another version of lark
 	@PYTHONHASHSEED=0 $(BIN)/python -c "from dra_shared.cel import grammar as g; g.TABLES.write_bytes(g.tables())"

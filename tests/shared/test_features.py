@@ -64,7 +64,8 @@ def test_all_alpha_sets_every_gate_of_its_stage() -> None:
         ),
         (
             "CompositePodGroup=true",
-            "CompositePodGroup is enabled, but depends on features that are disabled: [GenericWorkload]",
+            "CompositePodGroup is enabled, but depends on features that are disabled: "
+            "[GenericWorkload TopologyAwareWorkloadScheduling]",
         ),
         (
             "DRADeviceTaintRules=true,DRADeviceTaints=false",

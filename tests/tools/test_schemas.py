@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from tools.schemas.__main__ import TARGET
 from tools.schemas.gotypes import parse
 from tools.schemas.layout import dump_kinds, dump_messages, dump_types
 from tools.schemas.openapi import definitions
-from tools.schemas.sources import Pin, Release, Source, clone
+from tools.schemas.sources import Release, Source, download
 
 GO = """
 package v1
@@ -50,20 +50,6 @@ type Widget struct {
 PREFIX = "io.k8s.api.example.v1"
 
 
-def commit(folder: Path, files: dict[str, str]) -> str:
-    """A repository with these files at the tag v1; the commit."""
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    git = ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.com"]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "add", "."], check=True)
-    subprocess.run([*git, "commit", "-qm", "types"], check=True)
-    subprocess.run([*git, "tag", "v1"], check=True)
-    found = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    return found.stdout.strip()
-
-
 @pytest.fixture
 def schemas(tmp_path: Path) -> dict[str, Any]:
     meta = "\n".join(
@@ -79,12 +65,11 @@ def schemas(tmp_path: Path) -> dict[str, Any]:
             f"{folder}/watch.go": "package v1\n",
         },
     }
-    pins = {}
-    for name, files in texts.items():
-        pin = Pin(name, str(tmp_path / "upstream" / name), "v1", commit(tmp_path / "upstream" / name, files))
-        clone(pin, tmp_path / "clones")
-        pins[name] = pin
-    source = Source(tmp_path / "clones", Release("1.36.2", pins))
+    for module, files in texts.items():
+        for name, text in files.items():
+            (tmp_path / module / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / module / name).write_text(text)
+    source = Source({module: tmp_path / module for module in texts})
     kind = {"group": "example", "kind": "Widget", "versions": ["v1"], "storageVersion": "v1"}
     return definitions(source, [kind])
 
@@ -141,11 +126,28 @@ type Widget struct {
     assert types["Widget"].fields[0].rules == ["required", "alpha(1.36): eachKey: format=k8s-short-name"]
 
 
-def test_a_tag_that_moved_is_refused(tmp_path: Path) -> None:
-    commit(tmp_path / "upstream", {"a.go": "package a\n"})
-    pin = Pin("upstream-copy", str(tmp_path / "upstream"), "v1", "0" * 40)
-    with pytest.raises(SystemExit, match=r"sources\.toml pins 0000"):
-        clone(pin, tmp_path / "clones")
+def test_quotes_and_comments_of_a_tag_are_left_out() -> None:
+    text = """
+type Widget struct {
+	// +k8s:ifDisabled("Wide")=+k8s:forbidden
+	// +k8s:maximum=10 # MaxWidth
+	Width int32 `json:"width" protobuf:"varint,1,opt,name=width"`
+}
+"""
+    rules = parse("k8s.io/api/example/v1", text).types["Widget"].fields[0].rules
+    assert rules == ["ifDisabled(Wide): forbidden", "maximum=10"]
+
+
+def test_a_module_with_another_sum_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = tmp_path / "go"
+    go.write_text(
+        f'#!/bin/sh\ntest "$4" = k8s.io/api@v0.37.0 && echo \'{{"Dir": "{tmp_path}", "Sum": "h1:a"}}\'\n'
+    )
+    go.chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    assert download("api", Release("1.37.0", {"api": "h1:a"})) == tmp_path
+    with pytest.raises(SystemExit, match=r"the sum is h1:a, and sources\.toml pins h1:b"):
+        download("api", Release("1.37.0", {"api": "h1:b"}))
 
 
 @pytest.mark.parametrize("file", sorted(TARGET.glob("*.json")), ids=lambda file: file.name)

@@ -1,16 +1,15 @@
 """Writes the schema files of shared/dra_shared/api/schema.
 
-    python -m tools.schemas [FOLDER]
+    python -m tools.schemas
 
-FOLDER keeps bare clones of the repositories that sources.toml pins; those that are missing are cloned. The kinds, their
-versions and verbs are those of kinds.json, which is written by hand but for its deprecations. What only other versions
-of Kubernetes have stays as it is.
+The types are those of the Go modules that sources.toml pins, which `go` downloads. The kinds, their versions and verbs
+are those of kinds.json, which is written by hand but for its deprecations. What only other versions of Kubernetes have
+stays as it is.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,16 @@ from tools.schemas.layout import dump_kinds, dump_messages, dump_types
 from tools.schemas.lifecycles import deprecations
 from tools.schemas.openapi import definitions, go_package
 from tools.schemas.protobuf import layouts
-from tools.schemas.sources import Release, Source, clone
+from tools.schemas.sources import Release, Source, download
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "shared/dra_shared/api/schema"
 
 
-def main(folder: Path) -> None:
+def main() -> None:
     """Make all files."""
     release = Release.read()
-    folder.mkdir(parents=True, exist_ok=True)
-    for pin in release.pins.values():
-        clone(pin, folder)
-    source = Source(folder, release)
+    source = Source({name: download(name, release) for name in release.sums})
     kinds = json.loads((TARGET / "kinds.json").read_text())
     version = Version.parse(release.version)
     own = kinds_of(kinds["kinds"], version)
@@ -82,4 +78,4 @@ def _take_over(kinds: list[dict[str, Any]], own: list[dict[str, Any]]) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / ".schemas")
+    main()

@@ -15,8 +15,9 @@ _CONSTANT = re.compile(r'^\s*(?:const )?\w+(?:\s+|\s*=\s*)(\w+)(?:\s*=\s*|\()"([
 _RENAMED = re.compile(r"^\s*\w+\s*=\s*(\w+)\((\w+)\.(\w+)\)")
 _NAMED = re.compile(r'^\s*(?:const )?(\w+)\s+\w+\s*=\s*"([^"]*)"')
 _MARKER = re.compile(r"^\s*//\s*\+([\w:]+)(?:=(.*?))?\s*$")
-_RULE = re.compile(r"^\s*//\s*\+k8s:(.+?)\s*$")
+_RULE = re.compile(r"^\s*//\s*\+k8s:(.+?)\s*(?:# .*)?$")
 _STAGE = re.compile(r'^(alpha|beta)\(since: "([\d.]+)"\)$')
+_QUOTED = re.compile(r'\("([^"]*)"\)')
 # Tags with the same prefix that other generators read.
 _NO_RULES = re.compile(r"^([\w-]+-gen|supportsSubresource|isSubresource)\b")
 
@@ -80,7 +81,8 @@ def _rules(comments: list[str]) -> list[str]:
     for line in comments:
         match = _RULE.match(line)
         if match and not _NO_RULES.match(match.group(1)):
-            found.append(": ".join(_STAGE.sub(r"\1(\2)", part) for part in match.group(1).split("=+k8s:")))
+            parts = [_STAGE.sub(r"\1(\2)", part) for part in match.group(1).split("=+k8s:")]
+            found.append(": ".join(_QUOTED.sub(r"(\1)", part) for part in parts))
     return found
 
 

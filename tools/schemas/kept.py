@@ -77,6 +77,8 @@ def full_name(package: str) -> str:
     """The package that the pages call by its last two names, such as ``resource/v1``."""
     if package.startswith("meta/"):
         return f"io.k8s.apimachinery.pkg.apis.{package.replace('/', '.')}"
+    if package.startswith("apiextensions/"):
+        return f"io.k8s.apiextensions-apiserver.pkg.apis.{package.replace('/', '.')}"
     return f"io.k8s.api.{package.replace('/', '.')}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import subprocess
 from typing import Any
 
 from tools.schemas.sources import Source, api_folder
@@ -29,7 +28,7 @@ def deprecations(source: Source, document: dict[str, Any], minor: int) -> None:
             text = ""
             # The written ones come last: they have the last word.
             for file in ("zz_generated.prerelease-lifecycle.go", "lifecycle.go"):
-                with contextlib.suppress(subprocess.CalledProcessError):
+                with contextlib.suppress(FileNotFoundError):
                     text += source.read("api", f"{folder}/{version}/{file}")
             events = _lifecycle(text).get(entry["kind"], {})
             since = events.get("Deprecated")

@@ -65,7 +65,12 @@ _META_NAME = "io.k8s.apimachinery.pkg.apis.meta.v1"
 # Types that every document has, whatever its kinds.
 _ALWAYS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
 # Whose declared rules are run: a group, and what else is a list's item in it.
-_DECLARED = ("io.k8s.api.resource.", f"{_META_NAME}.Condition")
+_DECLARED = (
+    "io.k8s.api.resource.",
+    "io.k8s.api.scheduling.v1alpha3.",
+    "io.k8s.api.scheduling.v1beta1.",
+    f"{_META_NAME}.Condition",
+)
 _REFERENCE = re.compile(r"#/components/schemas/([\w.-]+)")
 
 

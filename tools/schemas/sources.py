@@ -1,7 +1,8 @@
-"""The pinned Go repositories that the schemas are made from, and the packages in them."""
+"""The pinned Go modules that the schemas are made from, and the packages in them."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import tomllib
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from tools.schemas.gotypes import GoPackage, parse
 
 _PINS = Path(__file__).with_name("sources.toml")
 META = "k8s.io/apimachinery/pkg/apis/meta/v1"
-# Go package -> (repository, folder in it, files). k8s.io/api packages are found by their name.
+# Go package -> (module, folder in it, files). k8s.io/api packages are found by their name.
 OTHER_PACKAGES = {
     META: ("apimachinery", "pkg/apis/meta/v1", ["types.go", "group_version.go", "watch.go"]),
     "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1": (
@@ -48,81 +49,53 @@ def package_path(group: str, version: str) -> str:
 
 
 @dataclass(frozen=True)
-class Pin:
-    """One repository at one commit."""
-
-    name: str
-    url: str
-    tag: str
-    commit: str
-
-
-@dataclass(frozen=True)
 class Release:
-    """A Kubernetes release, such as ``1.36.2``, and the repositories that have its types."""
+    """A Kubernetes release, such as ``1.37.0``, and the sums of the modules that have its types, as in a go.sum."""
 
     version: str
-    pins: dict[str, Pin]
+    sums: dict[str, str]
 
     @classmethod
     def read(cls) -> Release:
-        """The release that sources.toml names."""
+        """Read the release that sources.toml names."""
         document = tomllib.loads(_PINS.read_text())
-        pins = {name: Pin(name, **values) for name, values in document["repositories"].items()}
-        return cls(document["version"], pins)
+        return cls(document["version"], document["modules"])
 
     @property
     def minor(self) -> int:
-        """36 of 1.36.2."""
+        """37 of 1.37.0."""
         return int(self.version.split(".")[1])
 
 
-def clone(pin: Pin, folder: Path) -> None:
-    """Bring a repository at its tag into ``folder``, where it is not there yet.
+def download(name: str, release: Release) -> Path:
+    """Return the folder of a module of k8s.io in Go's module cache, to which it is downloaded if needed.
 
     Raises:
-        SystemExit: the tag is another commit by now.
+        SystemExit: the module has another sum than the pinned one.
+        subprocess.CalledProcessError: it cannot be downloaded.
     """
-    target = folder / pin.name
-    if not target.exists():
-        command = [
-            "git",
-            "clone",
-            "--quiet",
-            "--bare",
-            "--depth",
-            "1",
-            "--branch",
-            pin.tag,
-            pin.url,
-            str(target),
-        ]
-        subprocess.run(command, check=True)
-    found = _git(target, "rev-parse", f"{pin.tag}^{{commit}}").strip()
-    if found != pin.commit:
-        raise SystemExit(f"{pin.name}: {pin.tag} is {found}, and sources.toml pins {pin.commit}")
-
-
-def _git(repository: Path, *arguments: str) -> str:
-    command = ["git", "--git-dir", str(repository), *arguments]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    module = f"k8s.io/{name}@v0.{release.version.removeprefix('1.')}"
+    command = ["go", "mod", "download", "-json", module]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    if found["Sum"] != release.sums[name]:
+        raise SystemExit(f"{module}: the sum is {found['Sum']}, and sources.toml pins {release.sums[name]}")
+    return Path(found["Dir"])
 
 
 class Source:
-    """The Go packages of a release below a folder of bare repositories, parsed when first needed."""
+    """The Go packages of a release's modules, parsed when first needed."""
 
-    def __init__(self, folder: Path, release: Release) -> None:
-        self._folder = folder
-        self._release = release
+    def __init__(self, folders: dict[str, Path]) -> None:
+        self._folders = folders
         self._packages: dict[str, GoPackage] = {}
 
-    def read(self, repository: str, path: str) -> str:
-        """The text of a file.
+    def read(self, module: str, path: str) -> str:
+        """Return the text of a file.
 
         Raises:
-            subprocess.CalledProcessError: there is no such file.
+            FileNotFoundError: there is no such file.
         """
-        return _git(self._folder / repository, "show", f"{self._release.pins[repository].commit}:{path}")
+        return (self._folders[module] / path).read_text()
 
     def package(self, path: str) -> GoPackage:
         """The package with this import path."""
@@ -132,10 +105,10 @@ class Source:
 
     def _parse(self, path: str) -> GoPackage:
         own = ("api", path.removeprefix("k8s.io/api/"), ["types.go"])
-        repository, folder, files = OTHER_PACKAGES.get(path, own)
+        module, folder, files = OTHER_PACKAGES.get(path, own)
         merged = GoPackage(path)
         for name in files:
-            one = parse(path, self.read(repository, f"{folder}/{name}"))
+            one = parse(path, self.read(module, f"{folder}/{name}"))
             merged.types |= one.types
             merged.imports |= one.imports
             merged.named |= one.named

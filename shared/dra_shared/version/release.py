@@ -16,7 +16,7 @@ lifecycles of ``k8s.io/api`` and ``pkg/kubeapiserver/default_storage_factory_bui
 """
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import NamedTuple
@@ -62,6 +62,8 @@ class Release:
     _absent_fields: frozenset[Name]
     _absent_selectors: frozenset[Name]
     _optional_fields: frozenset[Name]
+    _required_fields: Sequence[Name]
+    _atomic_fields: frozenset[Name]
 
     @property
     def git_version(self) -> str:
@@ -80,9 +82,16 @@ class Release:
         """True if field selectors may name the field of a ``GROUP/RESOURCE``."""
         return (resource, path) not in self._absent_selectors
 
-    def is_optional(self, package: str, type_name: str, name: str) -> bool:
-        """True if a field that older versions require is optional."""
-        return (package, f"{type_name}.{name}") in self._optional_fields
+    def required(self, package: str, type_name: str, newest: Iterable[str]) -> list[str]:
+        """Return the required fields of a type, from those of the newest version."""
+        names = [name for name in newest if (package, f"{type_name}.{name}") not in self._optional_fields]
+        prefix = f"{type_name}."
+        own = [name for place, name in self._required_fields if place == package and name.startswith(prefix)]
+        return list(dict.fromkeys([*names, *(name.removeprefix(prefix) for name in own)]))
+
+    def is_atomic(self, package: str, type_name: str, name: str) -> bool:
+        """True if the field is an atomic list, and in later versions a list with keys."""
+        return (package, f"{type_name}.{name}") in self._atomic_fields
 
 
 def page(version: Version) -> Iterator[tuple[str, str]]:
@@ -127,7 +136,9 @@ def release(version: Version) -> Release:
         _absent("serve", version),
         _absent("field", version),
         _absent("select", version),
-        frozenset(name for name, history in changes("optional").items() if history[0].version <= version),
+        changes("optional").keys() - _absent("optional", version),
+        [name for name in changes("optional") if name in _absent("optional", version)],
+        changes("atomic").keys() - _absent("atomic", version),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dra_apiserver.common.declarative import structs
-from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.common.declarative.rules import DeclaredRules
 from dra_apiserver.common.declarative.structs import Rule, Stage
 from dra_shared.api.schema import schema_document
 
@@ -47,10 +47,12 @@ def test_a_number_that_is_required_is_not_zero() -> None:
 
 
 def test_a_key_that_is_there_twice_shows_the_item_in_the_order_of_its_fields() -> None:
-    assert texts(POOLS, request(conditions=[CONDITION, CONDITION])) == [
-        'status.conditions[1]: Duplicate value: {"type":"Complete","status":"True",'
-        '"lastTransitionTime":"2026-01-01T00:00:00Z","reason":"Done","message":""}'
+    reference = {"uid": "1", "name": "pod", "resource": "pods"}
+    assert texts(DeclaredRules(CLAIM), {"status": {"reservedFor": [reference, reference]}}) == [
+        'status.reservedFor[1]: Duplicate value: {"resource":"pods","name":"pod","uid":"1"}'
     ]
+    # For conditions, the rule only shadows hand-written code.
+    assert texts(POOLS, request(conditions=[CONDITION, CONDITION])) == []
 
 
 def test_unchanged_values_are_not_validated_again() -> None:
@@ -70,15 +72,29 @@ def test_an_immutable_field_hides_the_errors_inside() -> None:
 
 
 def test_rules_that_shadow_others_are_not_answered_with() -> None:
-    claim = {"metadata": {}, "spec": {"devices": {"requests": [{"name": "a"}] * 33}}}
-    assert texts(DeclaredRules(CLAIM), claim) == []
-    assert texts(DeclaredRules(CLAIM, ALL), claim) == [
+    claim = {"metadata": {}, "spec": {"devices": {"requests": [{"name": str(n)} for n in range(33)]}}}
+    assert texts(DeclaredRules(CLAIM, frozenset({Stage.STANDARD})), claim) == []
+    assert texts(DeclaredRules(CLAIM), claim) == [
         "spec.devices.requests: Too many: 33: must have at most 32 items"
     ]
+    condition = {
+        "metadata": {},
+        "status": {"devices": [{"driver": "a", "pool": "b", "device": "c", "conditions": [{}]}]},
+    }
+    assert texts(DeclaredRules(CLAIM), condition) == []
+
+
+def test_items_of_a_set_are_checked_when_they_are_new() -> None:
+    rules = DeclaredRules(f"{V1}.DeviceCounterConsumption")
+    both = {"counterSet": "c", "counters": {"n": {"value": "1"}}, "compatibilityGroups": ["Wide", "N"]}
+    found = [error.field for error in rules.validate(both)]
+    assert found == ["compatibilityGroups[0]", "compatibilityGroups[1]"]
+    found = [error.field for error in rules.validate(both, {**both, "compatibilityGroups": ["N"]})]
+    assert found == ["compatibilityGroups[0]"]
 
 
 def test_an_item_with_a_key_is_compared_with_the_old_one_of_that_key() -> None:
-    rules = DeclaredRules(CLAIM, ALL)
+    rules = DeclaredRules(CLAIM)
     one = {"driver": "a", "pool": "b", "device": "c", "shareID": "no-id"}
     two = {**one, "device": "d"}
     old = {"status": {"devices": [one]}}
@@ -87,7 +103,7 @@ def test_an_item_with_a_key_is_compared_with_the_old_one_of_that_key() -> None:
 
 
 def test_a_union_is_judged_where_other_members_are_set() -> None:
-    rules = DeclaredRules(f"{V1}.DeviceAttribute", ALL)
+    rules = DeclaredRules(f"{V1}.DeviceAttribute")
     assert len(rules.validate({"int": 1, "bool": True})) == 1
     assert rules.validate({"int": 2, "bool": True}, {"int": 1, "bool": True}) == []
     assert len(rules.validate({"int": 2, "bool": True}, {"int": 1})) == 1
@@ -126,4 +142,4 @@ def test_every_rule_of_the_schema_data_is_known(version: str) -> None:
     document = structs._package(package)
     assert schema_document(package) is not None
     for name in document:
-        DeclaredRules(f"{package}.{name}", ALL)
+        DeclaredRules(f"{package}.{name}")

@@ -1,10 +1,13 @@
 import json
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from dra_shared.api.schema import kinds_document, schema_document
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Gate, Version, release
 from dra_shared.version.release import changes, page
+
+from tools.schemas.kept import full_name
 
 _UNTIL_1_37 = (V1_34, V1_35, V1_36, V1_37)
 
@@ -21,6 +24,17 @@ def test_gates_come_change_and_go() -> None:
     assert "GangScheduling" not in release(V1_37).gates
 
 
+@pytest.mark.parametrize("version", _UNTIL_1_37)
+def test_gates_equal_those_of_the_released_sources(version: Version) -> None:
+    """Compare with the files that `make gates` writes."""
+    released = (Path(__file__).parents[2] / "data/gates" / f"{version}.txt").read_text().splitlines()
+    known = []
+    for name, gate in release(version).gates.items():
+        words = [name, gate.stage, "on" if gate.default else "off", *(["locked"] if gate.locked else [])]
+        known.append(" ".join([*words, *(["<", *sorted(gate.needs)] if gate.needs else [])]))
+    assert known == released
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_gates_that_a_gate_needs_exist(version: Version) -> None:
     gates = release(version).gates
@@ -35,7 +49,7 @@ def test_a_page_says_each_thing_once(version: Version) -> None:
         for kind, fact in page(version)
     )
     assert not [entry for entry, times in about.items() if times > 1]
-    known = {"release", "gate", "serve", "store", "field", "select", "optional"}
+    known = {"release", "gate", "serve", "store", "field", "select", "optional", "atomic"}
     assert {kind for kind, _ in page(version)} <= known
     assert release(version).patch.startswith(f"{version}.")
 
@@ -50,12 +64,11 @@ def test_resources_and_fields_come_and_go() -> None:
     assert had == [False, False, True, True]
 
 
-def test_a_field_may_be_required_no_longer() -> None:
-    optional = [
-        release(version).is_optional("resource/v1", "ResourceClaim", "spec") for version in _UNTIL_1_37
-    ]
-    assert optional == [False, False, False, True]
-    assert not release(V1_37).is_optional("resource/v1", "ResourceSlice", "spec")
+def test_required_fields_are_those_of_the_version() -> None:
+    spec = [release(version).required("resource/v1", "ResourceClaim", []) for version in _UNTIL_1_37]
+    assert spec == [["spec"], ["spec"], ["spec"], []]
+    data = [release(version).required("apps/v1", "ControllerRevision", ["data"]) for version in _UNTIL_1_37]
+    assert data == [["revision"], ["revision"], ["revision"], ["data"]]
 
 
 def test_selectors_come_with_a_version() -> None:
@@ -79,8 +92,7 @@ def test_pages_name_only_what_the_schema_data_has() -> None:
     named = {(place, resource.partition("/")[0]) for place, resource in changes("serve")}
     assert named <= known
     for package, name in changes("field"):
-        prefix = "apimachinery.pkg.apis" if package == "meta/v1" else "api"
-        document = schema_document(f"io.k8s.{prefix}.{package.replace('/', '.')}")
+        document = schema_document(full_name(package))
         type_name, field = name.split(".")
         assert document is not None
         assert field in json.loads(document)[type_name]["properties"]

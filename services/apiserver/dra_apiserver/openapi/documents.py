@@ -171,9 +171,8 @@ def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[
     has = filter_present(name, properties, kubernetes)
     made = {**raw, "properties": has}
     *_, group, version, short = name.split(".")
-    is_optional, package = release(kubernetes).is_optional, f"{group}/{version}"
-    required = made.pop("required", ())
-    if still := [field for field in required if field in has and not is_optional(package, short, field)]:
+    required = release(kubernetes).required(f"{group}/{version}", short, made.pop("required", ()))
+    if still := [field for field in required if field in has]:
         made["required"] = still
     return made
 

@@ -19,6 +19,11 @@ _OTHER_PACKAGES = {
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
     "metrics.k8s.io": "io.k8s.metrics.pkg.apis.metrics",
 }
+_LIST_KEYS = (
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-patch-merge-key",
+    "x-kubernetes-patch-strategy",
+)
 
 
 def package_name(group: str, version: str) -> str:
@@ -44,5 +49,15 @@ def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
 def filter_present(name: str, properties: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
     """Return the ``properties`` of the type ``name`` that a version of Kubernetes has."""
     *_, group, version, short = name.split(".")
-    has, package = release(kubernetes).has_field, f"{group}/{version}"
-    return {field: spec for field, spec in properties.items() if has(package, short, field)}
+    known, package = release(kubernetes), f"{group}/{version}"
+    return {
+        field: _atomic(spec) if known.is_atomic(package, short, field) else spec
+        for field, spec in properties.items()
+        if known.has_field(package, short, field)
+    }
+
+
+def _atomic(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a list with keys as one of an atomic list."""
+    kept = {key: value for key, value in spec.items() if key not in _LIST_KEYS}
+    return {**kept, "x-kubernetes-list-type": "atomic"}

@@ -23,7 +23,6 @@ from dra_apiserver.schema import types as schema
 
 ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
 """The stages of rules whose errors upstream's server returns. Rules of other stages shadow hand-written ones."""
-ALL = frozenset(Stage)
 
 # Rules that define how a list is compared, and not what it may contain.
 _LIST_RULES = ("listType", "listMapKey", "unique")
@@ -118,7 +117,8 @@ class _Compiler:
         return found
 
     def _field(self, field: Field, member: schema.Field, asked: list[Rule]) -> Check | None:
-        inner = self.struct(field.inner) if field.inner else None
+        opaque = any(rule.name == "opaqueType" for rule in asked)
+        inner = self.struct(field.inner) if field.inner and not opaque else None
         return _field(field, member, asked, inner)
 
 
@@ -186,9 +186,12 @@ def _others(field: Field, rules: list[Rule]) -> Iterable[Check]:
             yield PLAIN[rule.name](rule, field)
         elif rule.name == "eachKey" and rule.inner is not None:
             yield _each_key(PLAIN[rule.inner.name](rule.inner, field))
+        elif rule.name == "eachVal" and rule.inner is not None and field.shape is Shape.LIST:
+            is_set = any(one.value == "set" for one in rules if one.name in _LIST_RULES)
+            yield _each_scalar(PLAIN[rule.inner.name](rule.inner, field), is_set)
         elif rule.name == "subfield" and rule.inner is not None:
             subfields.setdefault(rule.argument, []).append(rule.inner)
-        elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, "optional", "unionMember"):
+        elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, "opaqueType", "optional", "unionMember"):
             raise ValueError(f"{field.name} declares a rule that is not known: {rule.name}")
     for name, inner in subfields.items():
         found = _field(Field(name, _SUBFIELD), schema.Field(name, schema.Scalar.STRING, ""), inner, None)
@@ -216,6 +219,18 @@ def _each_key(check: Check) -> Check:
     return validate
 
 
+def _each_scalar(check: Check, is_set: bool) -> Check:
+    """Check every item of a list of scalars; of a set, only those that are new."""
+
+    def validate(value: list[Any], old: list[Any] | None, site: Site) -> list[FieldError]:
+        before = old if is_set and site.update and old else ()
+        places = (f"{site.path}[{index}]" for index in range(len(value)))
+        new = ((item, at) for item, at in zip(value, places, strict=True) if item not in before)
+        return [error for item, at in new for error in check(item, None, Site(at, site.update, False))]
+
+    return validate
+
+
 def _each_value(member: schema.Field, check: Check) -> Check:
     assert isinstance(member.node, schema.MapNode)
     node = member.node.value
@@ -237,14 +252,15 @@ _Key = Callable[[Any], Any]
 def _list_checks(
     field: Field, member: schema.Field, rules: list[Rule], inner: Check | None
 ) -> Iterable[Check]:
-    kinds = {rule.value for rule in rules if rule.name in ("listType", "unique")}
-    names = [rule.value for rule in rules if rule.name == "listMapKey"]
+    # Items are compared by their keys even if the rule about duplicates is of a stage that is not enforced.
+    kinds = {rule.value for rule in field.rules if rule.name in ("listType", "unique")}
+    names = [rule.value for rule in field.rules if rule.name == "listMapKey"]
     key: _Key | None = None
     if "map" in kinds:
         key = _map_key([one for one in fields(field.inner) if one.name in names])
     elif "set" in kinds:
         key = _item_itself
-    if key is not None:
+    if key is not None and any(rule.name in _LIST_RULES and rule.value in ("map", "set") for rule in rules):
         yield _unique(field, key)
     if inner is not None:
         yield _each_item(member, inner, key)

@@ -16,7 +16,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
-from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
 from dra_apiserver.common.declarative.structs import Field, Stage, fields
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
@@ -37,9 +37,9 @@ def with_declared(
     """Append the errors of declared rules to the hand-written ones, and drop hand-written ones that are also
     declared.
 
-    Rules that were alpha in 1.36 are beta since 1.37: they are enforced while ``DeclarativeValidationBeta``
-    is on. Those of new fields are always enforced. Mirrors ValidateDeclarativelyWithMigrationChecks of
-    ``k8s.io/apiserver/pkg/registry/rest``.
+    Beta rules are enforced while ``DeclarativeValidationBeta`` is on. Alpha rules never are: upstream only
+    compares them with the hand-written ones. Rules without a stage are always enforced. Mirrors
+    ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
     """
     if ctx.features.version < V1_37:
         return errors
@@ -80,7 +80,7 @@ def _in_v1(field: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _rules(type_name: str, features: FeatureGates) -> DeclaredRules:
-    stages = ALL if features.enabled("DeclarativeValidationBeta") else frozenset({Stage.STANDARD})
+    stages = ENFORCED if features.enabled("DeclarativeValidationBeta") else frozenset({Stage.STANDARD})
     return DeclaredRules(type_name, stages, features)
 
 

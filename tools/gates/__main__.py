@@ -1,0 +1,81 @@
+"""Writes the feature gates of the real Kubernetes releases to tests/data/gates.
+
+    python -m tools.gates
+
+Builds ``main.go`` with each release's k8s.io/kubernetes and runs it. Needs Go. Afterwards ``tests/shared/version`` says
+where the pages of dra_shared/version differ.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dra_shared.version import VERSIONS, release
+
+ROOT = Path(__file__).resolve().parents[2]
+TARGET = ROOT / "tests/data/gates"
+_STAGES = {"ALPHA": "Alpha", "BETA": "Beta", "": "GA", "DEPRECATED": "Deprecated"}
+# They set all gates of a stage and are no gates themselves.
+_NOT_GATES = ("AllAlpha", "AllBeta")
+_STAGING = re.compile(r"^\s+(k8s\.io/[\w-]+) v0\.0\.0$", re.MULTILINE)
+
+
+def main() -> None:
+    """Write a file for each version."""
+    TARGET.mkdir(parents=True, exist_ok=True)
+    for version in VERSIONS:
+        gates = _read(release(version).patch)
+        (TARGET / f"{version}.txt").write_text("".join(f"{line}\n" for line in format_gates(gates)))
+        print(f"{len(gates)} gates in Kubernetes {release(version).patch}")
+
+
+def format_gates(gates: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Format gates like the pages: name, stage, default, lock and dependencies."""
+    lines = []
+    for name, gate in sorted(gates.items()):
+        if name in _NOT_GATES:
+            continue
+        words = [name, _STAGES[gate["stage"]], "on" if gate["on"] else "off"]
+        words += ["locked"] if gate["locked"] else []
+        words += ["<", *sorted(gate["needs"])] if gate["needs"] else []
+        lines.append(" ".join(words))
+    return lines
+
+
+def _read(patch: str) -> dict[str, dict[str, Any]]:
+    """Build and run the program with the packages of a release, such as 1.37.0."""
+    modules = _run("go", "mod", "download", "-json", f"k8s.io/kubernetes@v{patch}")
+    requirements = Path(json.loads(modules)["GoMod"]).read_text()
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copy(Path(__file__).with_name("main.go"), folder)
+        (Path(folder) / "go.mod").write_text(go_module(patch, requirements))
+        found: dict[str, dict[str, Any]] = json.loads(_run("go", "run", "-mod=mod", ".", folder=folder))
+    return found
+
+
+def go_module(patch: str, requirements: str) -> str:
+    """Return the go.mod of the program. The modules that a release contains have to be replaced by released ones."""
+    language = next(line for line in requirements.splitlines() if line.startswith("go "))
+    lines = ["module dralab/gates", language, f"require k8s.io/kubernetes v{patch}"]
+    version = f"v0.{patch.partition('.')[2]}"
+    lines += [f"replace {module} => {module} {version}" for module in _STAGING.findall(requirements)]
+    return "\n".join(lines) + "\n"
+
+
+def _run(*command: str, folder: str = ".") -> str:
+    environment = {**os.environ, "GOFLAGS": "-mod=mod"}
+    return subprocess.run(
+        command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
+
+
+if __name__ == "__main__":
+    main()
