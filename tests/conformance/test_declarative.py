@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import pytest
-from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.common.declarative.rules import DeclaredRules
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors
@@ -18,7 +18,7 @@ _PACKAGES = "io.k8s.api.resource"
 
 @functools.cache
 def _rules(api_version: str, kind: str) -> DeclaredRules:
-    return DeclaredRules(f"{_PACKAGES}.{api_version.partition('/')[2]}.{kind}", ALL)
+    return DeclaredRules(f"{_PACKAGES}.{api_version.partition('/')[2]}.{kind}")
 
 
 @pytest.mark.parametrize("kind", KINDS)

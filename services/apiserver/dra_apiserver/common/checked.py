@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.gates import GatedFields
+from dra_apiserver.common.gates import GatedFields, drop_disabled
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.objectmeta import keep_metadata, reset_for_status
 from dra_apiserver.errors import FieldError
@@ -39,14 +39,22 @@ class StatusStrategy(GenericStrategy):
     it changes no metadata.
     """
 
-    def __init__(self, check: StatusCheck, keeps_metadata: bool = False, keeps_all: bool = False) -> None:
+    def __init__(
+        self,
+        check: StatusCheck,
+        keeps_metadata: bool = False,
+        keeps_all: bool = False,
+        gated: tuple[GatedFields, ...] = (),
+    ) -> None:
         self._check = check
+        self.gated = gated
         self._keeps_metadata = keeps_metadata
         self._keeps_all = keeps_all
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Keep everything but the status, and the metadata if the kind keeps it."""
         super().prepare_for_update(obj, old, ctx)
+        drop_disabled(self.gated, obj, old, ctx.features)
         if self._keeps_metadata:
             reset_for_status(obj["metadata"], old["metadata"])
         if self._keeps_all:

@@ -10,7 +10,13 @@ from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, not_supported, too_long
 
 _STATUSES = ("False", "True", "Unknown")
-_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+REASON_TEXT = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of "
+    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' "
+    "(e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', "
+    f"regex used for validation is '{REASON}')"
+)
 _REASON_LENGTH = 1024
 _NO_TIMES = (None, "", "0001-01-01T00:00:00Z")
 _MESSAGE_LENGTH = 32 * 1024
@@ -43,14 +49,8 @@ def _check_condition(condition: JsonObject, path: str) -> list[FieldError]:
     if not reason:
         errors.append(missing_field(f"{path}.reason"))
     else:
-        if not re.fullmatch(_REASON, reason):
-            text = (
-                "a condition reason must start with alphabetic character, optionally followed by a string of "
-                "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' "
-                f"(e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', "
-                f"regex used for validation is '{_REASON}')"
-            )
-            errors.append(invalid(f"{path}.reason", reason, text))
+        if not re.fullmatch(REASON, reason):
+            errors.append(invalid(f"{path}.reason", reason, REASON_TEXT))
         if len(reason.encode()) > _REASON_LENGTH:
             errors.append(too_long(f"{path}.reason", _REASON_LENGTH))
     if len(condition.get("message", "").encode()) > _MESSAGE_LENGTH:

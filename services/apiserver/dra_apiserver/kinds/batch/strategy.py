@@ -7,6 +7,7 @@ from typing import Any
 from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
 
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.common.labelselectors import check_label_selector, format_selector
@@ -20,6 +21,7 @@ from dra_apiserver.kinds.batch.jobspec import check_job_spec
 from dra_apiserver.kinds.pods import gates
 from dra_apiserver.schema import same_members
 
+_SCHEDULING = GatedFields(("WorkloadWithJob",), ("spec.scheduling",))
 # Leaves room for the time at the end of a job's name.
 _CRON_JOB_NAME_LENGTH = 52
 _JOB_FIXED = (
@@ -32,7 +34,7 @@ _DIRECTIVES = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 class CronJobStrategy(GenericStrategy):
     """The strategy of CronJobs."""
 
-    gated = gates.template("spec.jobTemplate.spec.template")
+    gated = (*gates.template("spec.jobTemplate.spec.template"), _SCHEDULING.below("spec.jobTemplate"))
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata and spec. The names of its jobs must not be too long either."""
@@ -52,7 +54,7 @@ class CronJobStrategy(GenericStrategy):
 class JobStrategy(GenericStrategy):
     """The strategy of Jobs. A job selects its pods by its own uid, unless it has a manual selector."""
 
-    gated = gates.template("spec.template")
+    gated = (*gates.template("spec.template"), _SCHEDULING)
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Set generation 1, clear the status, and set the selector and labels from uid and name."""

@@ -94,7 +94,7 @@ KINDS = (
     builtin(
         "",
         "nodes",
-        strategy=CheckedStrategy(nodes.check_node),
+        strategy=CheckedStrategy(nodes.check_node, nodes.GATED),
         status_strategy=StatusStrategy(nodes.check_node_status),
         default=defaults.node,
         printer=printer(

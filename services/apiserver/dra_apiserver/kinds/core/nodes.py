@@ -6,6 +6,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.addresses import check_legacy_range
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.errors import (
@@ -17,6 +18,8 @@ from dra_apiserver.errors import (
     not_supported,
 )
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount
+
+GATED = (GatedFields(("InPlacePodVerticalScalingSchedulerPreemption",), ("spec.podPreemptionPolicy",)),)
 
 _NODE_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -11,6 +11,8 @@ from dra_apiserver.common.counts import check_not_negative
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 
 _SCHEMES = ("HTTP", "HTTPS")
+_PROTOCOLS = ("HTTP1", "HTTP2")
+_GRPC_MODES = ("Plaintext", "TLS")
 _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _KINDS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _PORT_NAME_LENGTH = 15
@@ -107,4 +109,21 @@ def _check_action(kind: str, action: JsonObject, grace: int | None, path: str) -
                     "(e.g. 'X-Header-Name', regex used for validation is '[-A-Za-z0-9]+')"
                 )
                 errors.append(invalid(f"{path}.httpHeaders", name, text))
+        errors += _check_protocol(action, path)
+    mode = action.get("mode")
+    if kind == "grpc" and mode is not None and mode not in _GRPC_MODES:
+        errors.append(not_supported(f"{path}.mode", mode, _GRPC_MODES))
     return errors
+
+
+def _check_protocol(action: JsonObject, path: str) -> list[FieldError]:
+    protocol = action.get("protocol")
+    if protocol is None:
+        return []
+    if protocol not in _PROTOCOLS:
+        return [not_supported(f"{path}.protocol", protocol, _PROTOCOLS)]
+    if protocol == "HTTP2" and action.get("scheme") != "HTTP":
+        return [invalid(f"{path}.protocol", protocol, "is only supported with HTTP (H2C)")]
+    if protocol == "HTTP2" and action.get("host"):
+        return [invalid(f"{path}.host", action["host"], 'must be empty when `protocol` is "HTTP2"')]
+    return []

@@ -12,6 +12,8 @@ from dra_shared.names import dns_subdomain, label_key, regex_message
 
 from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 
+_HIGHEST_USER = 2**31 - 1
+
 ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _ENV_FIELDS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
@@ -66,8 +68,8 @@ def check_downward_item(item: JsonObject, path: str) -> list[FieldError]:
         errors += _check_resource(resource, f"{path}.resourceFieldRef", volume=True)
     else:
         errors.append(missing_field(path, "one of fieldRef and resourceFieldRef is required"))
-    mode = item.get("mode")
-    return errors + check_mode(mode, f"{path}.mode")
+    errors += check_mode(item.get("mode"), f"{path}.mode")
+    return errors + check_user(item.get("user"), f"{path}.user")
 
 
 def check_mode(mode: int | None, path: str) -> list[FieldError]:
@@ -75,6 +77,13 @@ def check_mode(mode: int | None, path: str) -> list[FieldError]:
     if mode is None or 0 <= mode <= 0o777:
         return []
     return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
+
+
+def check_user(user: int | None, path: str) -> list[FieldError]:
+    """Check the owner of a file."""
+    if user is None or 0 <= user <= _HIGHEST_USER:
+        return []
+    return [invalid(path, user, f"must be between 0 and {_HIGHEST_USER}, inclusive")]
 
 
 def check_relative(where: str, path: str) -> list[FieldError]:
@@ -98,6 +107,7 @@ def check_items(items: Sequence[JsonObject], path: str) -> list[FieldError]:
             errors.append(missing_field(f"{at}.key"))
         errors += check_relative(where, f"{at}.path") if where else [missing_field(f"{at}.path")]
         errors += check_mode(item.get("mode"), f"{at}.mode")
+        errors += check_user(item.get("user"), f"{at}.user")
     return errors
 
 

@@ -12,6 +12,7 @@ from dra_apiserver.common.validspecs import KnownGood
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.pods.claims import check_pod_claims
 from dra_apiserver.kinds.pods.containers import ContainerCheck, check_image
+from dra_apiserver.kinds.pods.responders import check_responders
 from dra_apiserver.kinds.pods.scheduling import (
     check_affinity,
     check_gates,
@@ -126,7 +127,8 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
         errors += names.subdomain(spec["runtimeClassName"], f"{path}.runtimeClassName")
     if spec.get("preemptionPolicy") is not None:
         errors += _check_choice(spec["preemptionPolicy"], _PREEMPTION, f"{path}.preemptionPolicy")
-    return errors + check_os(spec.get("os"), f"{path}.os")
+    errors += check_os(spec.get("os"), f"{path}.os")
+    return errors + check_responders(spec, path) if spec.get("evictionResponders") else errors
 
 
 def _check_choice(value: str, known: Sequence[str], path: str) -> list[FieldError]:

@@ -15,6 +15,7 @@ from dra_apiserver.errors import FieldError, forbidden_field, invalid, json_valu
 from dra_apiserver.kinds.pods.allocatable import check_node_allocatable
 from dra_apiserver.kinds.pods.claims import check_claim_statuses, check_extended_resources
 from dra_apiserver.kinds.pods.health import check_allocated_resources, check_users
+from dra_apiserver.kinds.pods.volumehealth import check_volume_health
 
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 _ADDRESS: Shape = [("IP", "ip", None, "")]
@@ -51,6 +52,7 @@ def check_status_update(
     # 1.37.0).
     backed = (extended,) if extended is not None and kubernetes >= V1_37 else ()
     errors += check_node_allocatable(allocatable, [*claims, *made, *backed], where, kubernetes)
+    errors += check_volume_health(status.get("volumeHealth") or (), spec, f"{path}.volumeHealth")
     errors += _check_addresses(status, before, "podIPs", path)
     hosts = status.get("hostIPs") or ()
     if hosts and hosts[0].get("ip", "") != status.get("hostIP", ""):

@@ -10,7 +10,7 @@ from dra_apiserver.common.gates import drop_disabled
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.errors import FieldError, invalid, json_value
 from dra_apiserver.kindkit.strategy import Context
-from dra_apiserver.kinds.pods.gates import IN_SPEC, IN_STATUS, POD, POD_STATUS
+from dra_apiserver.kinds.pods.gates import POD, POD_STATUS
 from dra_apiserver.kinds.pods.resize import check_resize
 from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
 from dra_apiserver.kinds.pods.status import check_status_update
@@ -74,8 +74,7 @@ class PodStrategy(GenericStrategy):
         """Set the phase Pending and generation 1."""
         obj["metadata"]["generation"] = 1
         spec = obj.get("spec") or {}
-        if not IN_SPEC.isdisjoint(spec):
-            drop_disabled(POD, obj, None, ctx.features)
+        drop_disabled(POD, obj, None, ctx.features)
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": ctx.now}]
@@ -83,8 +82,7 @@ class PodStrategy(GenericStrategy):
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Prepare like every kind, and drop disabled fields that the old pod did not use."""
         super().prepare_for_update(obj, old, ctx)
-        if not IN_SPEC.isdisjoint(obj.get("spec") or ()):
-            drop_disabled(POD, obj, old, ctx.features)
+        drop_disabled(POD, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata and spec."""
@@ -113,8 +111,7 @@ class PodStatusStrategy(GenericStrategy):
             status["qosClass"] = qos
         if _omitted_claims_stay(ctx.features.version):
             _keep_claims(status, old.get("status") or {})
-        if not IN_STATUS.isdisjoint(status):
-            drop_disabled(POD_STATUS, obj, old, ctx.features)
+        drop_disabled(POD_STATUS, obj, old, ctx.features)
         _align_addresses(status)
         _keep_generations(status, old.get("status") or {})
 

@@ -13,10 +13,13 @@ from dra_apiserver.errors import (
     field_not_found,
     forbidden_field,
     invalid,
+    json_value,
     missing_field,
+    not_supported,
 )
 from dra_apiserver.kinds.pods.volumesources import check_source
 
+_MOUNT_OPTIONS = ("nodev", "noexec", "nosuid")
 # The types of volumes in the order in which upstream checks them, and the member that each requires.
 _TYPES: dict[str, str] = {
     "emptyDir": "", "hostPath": "path", "gitRepo": "repository", "gcePersistentDisk": "pdName",
@@ -85,7 +88,23 @@ def check_mounts(container: JsonObject, volumes: dict[str, JsonObject], path: st
             text = "must not already exist as a path in volumeDevices"
             errors.append(invalid(f"{at}.mountPath", where, text))
         errors += _check_sub_paths(mount, f"{path}.volumeMounts", at)
+        errors += _check_options(mount, volumes, f"{at}.bindMountOptions")
     return errors + _check_devices(container, volumes, f"{path}.volumeDevices")
+
+
+def _check_options(mount: JsonObject, volumes: dict[str, JsonObject], path: str) -> list[FieldError]:
+    """Validate the options of a bind mount (`validateBindMountOptions`)."""
+    errors: list[FieldError] = []
+    options = mount.get("bindMountOptions") or []
+    for index, option in enumerate(options):
+        if option not in _MOUNT_OPTIONS:
+            errors.append(not_supported(f"{path}[{index}]", option, _MOUNT_OPTIONS))
+        if option in options[:index]:
+            errors.append(duplicate(f"{path}[{index}]", option))
+    if options and volumes.get(mount.get("name", ""), {}).get("image") is not None:
+        text = "bindMountOptions may not be used with image volumes"
+        errors.append(invalid(path, json_value(options), text))
+    return errors
 
 
 def _check_devices(container: JsonObject, volumes: dict[str, JsonObject], path: str) -> list[FieldError]:

@@ -7,15 +7,36 @@ from collections.abc import Callable, Mapping
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import FieldError, invalid, missing_field
-from dra_apiserver.kinds.pods.references import check_downward_item, check_items, check_mode, check_relative
+from dra_apiserver.kinds.pods.references import (
+    check_downward_item,
+    check_items,
+    check_mode,
+    check_relative,
+    check_user,
+)
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
 
 _PREFIXES = ("iqn", "eui", "naa")
 _HIGHEST_UNIT = 255
+_HIGHEST_DIRECTORY_MODE = 0o1777
+
+
+def _check_files(source: JsonObject, path: str) -> list[FieldError]:
+    """Check the default permissions and owner of a volume's files."""
+    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    return errors + check_user(source.get("defaultUser"), f"{path}.defaultUser")
+
+
+def _check_empty_directory(source: JsonObject, path: str) -> list[FieldError]:
+    mode = source.get("mode")
+    if mode is None or 0 <= mode <= _HIGHEST_DIRECTORY_MODE:
+        return []
+    text = "must be a number between 0 and 01777 (octal), both inclusive"
+    return [invalid(f"{path}.mode", mode, text)]
 
 
 def _secret(source: JsonObject, path: str) -> list[FieldError]:
-    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    errors = _check_files(source, path)
     return errors + check_items(source.get("items") or (), f"{path}.items")
 
 
@@ -47,7 +68,7 @@ def _host_path(source: JsonObject, path: str) -> list[FieldError]:
 
 
 def _downward(source: JsonObject, path: str) -> list[FieldError]:
-    errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
+    errors = _check_files(source, path)
     for item in source.get("items") or ():
         # Upstream's error names the volume, not the item.
         errors += check_downward_item(item, path)
@@ -74,7 +95,9 @@ def _check_projected(source: JsonObject, path: str) -> list[FieldError]:
             errors += check_downward_item(item, f"{at}.downwardAPI")
         if one.get("serviceAccountToken") is not None:
             errors += _token(one["serviceAccountToken"], f"{at}.serviceAccountToken", path)
-    return errors
+        for kind in ("clusterTrustBundle", "podCertificate"):
+            errors += check_user((one.get(kind) or {}).get("user"), f"{at}.{kind}.user")
+    return errors + check_user(source.get("defaultUser"), f"{path}.defaultUser")
 
 
 def _token(source: JsonObject, path: str, volume: str) -> list[FieldError]:
@@ -86,12 +109,14 @@ def _token(source: JsonObject, path: str, volume: str) -> list[FieldError]:
     elif seconds > 1 << 32:
         text = "may not specify a duration larger than 2^32 seconds"
         errors.append(invalid(f"{path}.expirationSeconds", seconds, text))
-    return errors + (check_relative(where, f"{path}.path") if where else [missing_field(f"{volume}.path")])
+    errors += check_relative(where, f"{path}.path") if where else [missing_field(f"{volume}.path")]
+    return errors + check_user(source.get("user"), f"{path}.user")
 
 
 _CHECKS: Mapping[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "configMap": _secret,
     "downwardAPI": _downward,
+    "emptyDir": _check_empty_directory,
     "ephemeral": _ephemeral,
     "hostPath": _host_path,
     "iscsi": _iscsi,

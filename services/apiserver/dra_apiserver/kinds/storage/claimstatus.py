@@ -6,8 +6,12 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.names import label_key
 from dra_shared.quantity import Quantity
 
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.errors import FieldError, invalid, not_supported
 from dra_apiserver.kinds.pods.quantities import amounts, is_native
+from dra_apiserver.kinds.pods.volumehealth import check_health_conditions
+
+GATED = (GatedFields(("CSIVolumeHealth",), ("status.healthStatus",)),)
 
 _RESIZE_STATUSES = (
     "ControllerResizeInProgress",
@@ -25,6 +29,8 @@ def check_claim_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, amount in amounts(status.get("capacity")).items():
         errors += _check_size(amount, f"status.capacity[{name}]")
+    health = (status.get("healthStatus") or {}).get("healthConditions") or ()
+    errors += check_health_conditions(health, "status.healthStatus.healthConditions")
     path = "status.allocatedResourceStatuses"
     for name, state in (status.get("allocatedResourceStatuses") or {}).items():
         errors += _check_storage(name, path)

@@ -21,7 +21,7 @@ KINDS = (
         "",
         "persistentvolumeclaims",
         strategy=ClaimStrategy(),
-        status_strategy=StatusStrategy(claimstatus.check_claim_status),
+        status_strategy=StatusStrategy(claimstatus.check_claim_status, gated=claimstatus.GATED),
         default=defaults.volume_claim,
         printer=printer(
             "Name|Status|Volume|Capacity|Access Modes|StorageClass|VolumeAttributesClass|Age|VolumeMode*",
