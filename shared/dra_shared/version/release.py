@@ -82,7 +82,7 @@ class Release:
         """True if field selectors may name the field of a ``GROUP/RESOURCE``."""
         return (resource, path) not in self._absent_selectors
 
-    def required(self, package: str, type_name: str, newest: Iterable[str]) -> list[str]:
+    def list_required(self, package: str, type_name: str, newest: Iterable[str]) -> list[str]:
         """Return the required fields of a type, from those of the newest version."""
         names = [name for name in newest if (package, f"{type_name}.{name}") not in self._optional_fields]
         prefix = f"{type_name}."
@@ -136,9 +136,9 @@ def release(version: Version) -> Release:
         _absent("serve", version),
         _absent("field", version),
         _absent("select", version),
-        changes("optional").keys() - _absent("optional", version),
+        frozenset(changes("optional")) - _absent("optional", version),
         [name for name in changes("optional") if name in _absent("optional", version)],
-        changes("atomic").keys() - _absent("atomic", version),
+        frozenset(changes("atomic")) - _absent("atomic", version),
     )
 
 

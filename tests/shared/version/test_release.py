@@ -65,9 +65,11 @@ def test_resources_and_fields_come_and_go() -> None:
 
 
 def test_required_fields_are_those_of_the_version() -> None:
-    spec = [release(version).required("resource/v1", "ResourceClaim", []) for version in _UNTIL_1_37]
+    spec = [release(version).list_required("resource/v1", "ResourceClaim", []) for version in _UNTIL_1_37]
     assert spec == [["spec"], ["spec"], ["spec"], []]
-    data = [release(version).required("apps/v1", "ControllerRevision", ["data"]) for version in _UNTIL_1_37]
+    data = [
+        release(version).list_required("apps/v1", "ControllerRevision", ["data"]) for version in _UNTIL_1_37
+    ]
     assert data == [["revision"], ["revision"], ["revision"], ["data"]]
 
 

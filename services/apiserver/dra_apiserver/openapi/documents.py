@@ -171,7 +171,7 @@ def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[
     has = filter_present(name, properties, kubernetes)
     made = {**raw, "properties": has}
     *_, group, version, short = name.split(".")
-    required = release(kubernetes).required(f"{group}/{version}", short, made.pop("required", ()))
+    required = release(kubernetes).list_required(f"{group}/{version}", short, made.pop("required", ()))
     if still := [field for field in required if field in has]:
         made["required"] = still
     return made

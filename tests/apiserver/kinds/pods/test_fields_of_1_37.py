@@ -190,7 +190,10 @@ def test_responders_are_few_and_not_for_pods_of_groups() -> None:
 
 def test_health_of_volumes_is_validated() -> None:
     condition = {"status": "DataLoss", "reason": "Lost"}
-    volumes = [{"name": "e", "healthConditions": [condition, condition, {"reason": "1"}]}, {"name": "z"}]
+    volumes: list[Json] = [
+        {"name": "e", "healthConditions": [condition, condition, {"reason": "1"}]},
+        {"name": "z"},
+    ]
     found = [str(error) for error in check_volume_health(volumes, {"volumes": [{"name": "e"}]}, "h")]
     assert [text.partition(":")[0] for text in found] == [
         "h[0].healthConditions[1]",

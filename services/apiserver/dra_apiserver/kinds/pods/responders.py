@@ -12,7 +12,6 @@ from dra_apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
-    json_value,
     missing_field,
     too_many,
 )
@@ -36,7 +35,7 @@ def check_responders(spec: JsonObject, path: str) -> list[FieldError]:
     names = [responder.get("name", "") for responder in responders]
     for index, name in enumerate(names):
         if name in names[:index]:
-            errors.append(duplicate(f"{at}[{index}]", json_value(responders[index])))
+            errors.append(duplicate(f"{at}[{index}]", responders[index]))
     for index, responder in enumerate(responders):
         errors += _check_name(names[index], f"{at}[{index}].name")
         errors += _check_priority(responder.get("priority"), f"{at}[{index}].priority")

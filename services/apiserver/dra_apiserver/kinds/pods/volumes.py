@@ -13,7 +13,6 @@ from dra_apiserver.errors import (
     field_not_found,
     forbidden_field,
     invalid,
-    json_value,
     missing_field,
     not_supported,
 )
@@ -103,7 +102,7 @@ def _check_options(mount: JsonObject, volumes: dict[str, JsonObject], path: str)
             errors.append(duplicate(f"{path}[{index}]", option))
     if options and volumes.get(mount.get("name", ""), {}).get("image") is not None:
         text = "bindMountOptions may not be used with image volumes"
-        errors.append(invalid(path, json_value(options), text))
+        errors.append(invalid(path, options, text))
     return errors
 
 
