@@ -80,7 +80,7 @@ def _webhook(name: str, config: JsonObject, **more: Any) -> JsonObject:
         "rules": [CONFIGMAP_RULE],
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 30,
         **more,
     }
 

@@ -36,7 +36,7 @@ def webhook(name: str, config: JsonObject, **more: Any) -> JsonObject:
         "rules": [CONFIGMAP_RULE],
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
-        "timeoutSeconds": 5,
+        "timeoutSeconds": 30,
         **more,
     }
 
@@ -55,7 +55,7 @@ async def register(client: httpx.AsyncClient, path: str, *webhooks: JsonObject) 
 async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncClient, hook: Hook) -> None:
     await register(client, VALIDATING, webhook("v", hook.url("/check")))
     stored = await create(client, f"{CONFIGMAPS}?fieldManager=me", configmap("c", x="1"))
-    assert hook.paths == ["/check?timeout=5s"]
+    assert hook.paths == ["/check?timeout=30s"]
     (review,) = hook.reviews
     assert (review["kind"], review["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
     request = review["request"]
@@ -192,7 +192,7 @@ async def test_a_webhook_that_is_not_there(client: httpx.AsyncClient, policy: st
     assert (answer.status_code, answer.json()["message"]) == (
         500,
         'Internal error occurred: failed calling webhook "v.example.com": failed to call webhook: Post '
-        '"https://127.0.0.1:1/x?timeout=5s": dial tcp 127.0.0.1:1: connect: connection refused',
+        '"https://127.0.0.1:1/x?timeout=30s": dial tcp 127.0.0.1:1: connect: connection refused',
     )
 
 
@@ -257,7 +257,7 @@ async def test_a_service_is_where_its_external_name_says(client: httpx.AsyncClie
     }
     await register(client, VALIDATING, webhook("v", config))
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201
-    assert hook.paths == ["/check?timeout=5s"]
+    assert hook.paths == ["/check?timeout=30s"]
 
 
 async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncClient, hook: Hook) -> None:
@@ -266,7 +266,7 @@ async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncCli
 
     async def message() -> str:
         found: str = (await client.post(CONFIGMAPS, json=configmap("c"))).json()["message"]
-        return found.rpartition('"https://hook.default.svc:443/check?timeout=5s": ')[2]
+        return found.rpartition('"https://hook.default.svc:443/check?timeout=30s": ')[2]
 
     assert await message() == 'service "hook" not found'
     await create(client, "/api/v1/namespaces/default/services", service(443))
@@ -284,7 +284,7 @@ async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncCli
         },
     )
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201
-    assert hook.paths == ["/check?timeout=5s"]
+    assert hook.paths == ["/check?timeout=30s"]
 
 
 async def test_webhooks_are_called_again_if_the_object_changed_meanwhile(
