@@ -37,13 +37,21 @@ LAB_GATES = dict.fromkeys(
         "GenericWorkload",
         "ResourceHealthStatus",
         "SchedulerPreQueueingHints",
+        # CompositePodGroup needs it.
+        "TopologyAwareWorkloadScheduling",
     ),
     True,
 )
 
 # Those that need PodGroups: in 1.35 there are none apart from workloads, and services of 1.36 read them in a version
 # that an API server of 1.37 does not serve.
-_POD_GROUPS = ("CompositePodGroup", "DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload")
+_POD_GROUPS = (
+    "CompositePodGroup",
+    "DRAWorkloadResourceClaims",
+    "GangScheduling",
+    "GenericWorkload",
+    "TopologyAwareWorkloadScheduling",
+)
 
 
 def lab_gates(version: Version, cluster: Version | None = None) -> dict[str, bool]:
