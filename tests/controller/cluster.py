@@ -160,5 +160,5 @@ async def controllers(
         ControllerManager(config, client, clock) as manager,
     ):
         async with asyncio.timeout(60):
-            await manager.synced()
+            await manager.wait_until_synced()
         yield manager

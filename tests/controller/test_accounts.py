@@ -65,7 +65,7 @@ async def test_accounts_are_made_and_their_tokens_used_and_renewed() -> None:
         manager, clock, ["job-controller", "node-lifecycle-controller", "taint-eviction-controller"]
     )
     server.broken = True
-    getting = asyncio.create_task(accounts.ready())
+    getting = asyncio.create_task(accounts.get_tokens())
     await clock.advance(0.5)
     assert not getting.done()
     server.broken = False

@@ -323,7 +323,7 @@ async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the
         Client(server.url) as client,
         controllers(Cluster(server.url, client), _NAME) as manager,
     ):
-        await manager.synced()
+        await manager.wait_until_synced()
         assert manager.ready
         assert set(manager.controllers) == {_NAME}
 

@@ -23,13 +23,13 @@ async def _electing(cluster: Cluster, identity: str) -> AsyncIterator[Controller
 async def test_one_of_two_leads_and_the_other_takes_over(cluster: Cluster) -> None:
     async with _electing(cluster, "second") as second:
         async with asyncio.timeout(60):
-            await second.synced()
+            await second.wait_until_synced()
         async with _electing(cluster, "standby") as standby:
             await asyncio.sleep(0)
             assert standby.ready
             assert not standby.controllers
     async with _electing(cluster, "third") as third, asyncio.timeout(60):
-        await third.synced()
+        await third.wait_until_synced()
         assert set(third.controllers) == {"serviceaccount-controller"}
 
 

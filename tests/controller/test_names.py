@@ -1,5 +1,5 @@
 import pytest
-from dra_controller.names import canonical, select
+from dra_controller.names import canonical_name, select
 from dra_controller.registry import CONTROLLERS
 
 _SOME = ["deployment-controller", "device-taint-eviction-controller", "resourceclaim-controller"]
@@ -25,7 +25,7 @@ def test_select(asked: list[str], chosen: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["podgc", "garbagecollector", "resource-claim-controller", "nodelifecycle"])
 def test_old_names_count(name: str) -> None:
-    assert canonical(name) in CONTROLLERS
+    assert canonical_name(name) in CONTROLLERS
 
 
 def test_unknown_names_are_refused() -> None:
@@ -34,4 +34,4 @@ def test_unknown_names_are_refused() -> None:
 
 
 def test_every_controller_has_its_upstream_name() -> None:
-    assert all(canonical(name) == name for name in CONTROLLERS)
+    assert all(canonical_name(name) == name for name in CONTROLLERS)

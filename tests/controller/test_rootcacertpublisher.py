@@ -21,7 +21,7 @@ async def _published(cluster: Cluster, namespace: str, content: str) -> bool:
 async def test_every_namespace_has_the_certificates_whatever_becomes_of_them(cluster: Cluster) -> None:
     config = ControllerConfig(controllers=("root-ca-cert-publisher",), root_ca="PEM")
     async with Client(cluster.url) as client, ControllerManager(config, client) as manager:
-        await manager.synced()
+        await manager.wait_until_synced()
         await cluster.until(lambda: _published(cluster, "kube-system", "PEM"))
         await cluster.create("Namespace", "new")
         await cluster.until(lambda: _published(cluster, "new", "PEM"))
@@ -36,7 +36,7 @@ async def test_a_namespace_that_goes_is_left_alone(cluster: Cluster) -> None:
     async with Client(cluster.url) as client:
         manager = ControllerManager(ControllerConfig(controllers=("*",)), client)
         async with manager:
-            await manager.synced()
+            await manager.wait_until_synced()
             await cluster.create("Namespace", "old")
             await cluster.until(lambda: _published(cluster, "old", ""))
             await cluster.delete("Namespace", "old")

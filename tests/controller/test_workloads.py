@@ -406,7 +406,7 @@ async def test_pods_that_a_quota_refused_are_made_once_it_allows_them(cluster: C
         queue = manager.controllers[f"{kind.lower()}-controller"].queue  # type: ignore[attr-defined]  # of this controller alone
 
         async def refused() -> bool:
-            return bool(queue.requeues("default/web") > 3)
+            return bool(queue.count_requeues("default/web") > 3)
 
         await cluster.until(refused)
         assert await pods(1)

@@ -54,10 +54,10 @@ class Accounts:
         self._clients = {account_of(name): manager.with_token("") for name in controllers}
 
     def client(self, controller: str) -> Client:
-        """Return the client that acts as the controller. It works once :meth:`ready` has returned."""
+        """Return the client that acts as the controller. It works once :meth:`get_tokens` has returned."""
         return self._clients[account_of(controller)]
 
-    async def ready(self) -> None:
+    async def get_tokens(self) -> None:
         """Get a token for every account. Retries until the API server gives them."""
         while True:
             try:
@@ -71,7 +71,7 @@ class Accounts:
         """Renew the tokens until cancelled."""
         while True:
             await self._clock.sleep(_RENEW_SECONDS)
-            await self.ready()
+            await self.get_tokens()
 
     async def _renew(self, account: str) -> None:
         body = {

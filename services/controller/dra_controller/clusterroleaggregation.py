@@ -24,9 +24,11 @@ class ClusterRoleAggregationController(QueueController):
         super().__init__(context)
         roles = self.watch(CLUSTER_ROLES)
         self._roles = roles.store
-        roles.add_handler(self._changed, lambda _, new: self._changed(new), self._changed)
+        roles.add_handler(
+            self._enqueue_aggregated, lambda _, new: self._enqueue_aggregated(new), self._enqueue_aggregated
+        )
 
-    def _changed(self, _: ClusterRole) -> None:
+    def _enqueue_aggregated(self, _: ClusterRole) -> None:
         for role in self._roles.list():
             if role.aggregation_rule is not None:
                 self.queue.add(role.metadata.name)
@@ -35,7 +37,7 @@ class ClusterRoleAggregationController(QueueController):
         role = self._roles.get(key)
         if role is None or role.aggregation_rule is None:
             return
-        rules = self._gathered(role)
+        rules = self._aggregate(role)
         if rules == (role.rules or ()):
             return
         body = {
@@ -53,7 +55,7 @@ class ClusterRoleAggregationController(QueueController):
             force=True,
         )
 
-    def _gathered(self, role: ClusterRole) -> tuple[PolicyRule, ...]:
+    def _aggregate(self, role: ClusterRole) -> tuple[PolicyRule, ...]:
         assert role.aggregation_rule is not None
         others = sorted(self._roles.list(), key=lambda other: other.metadata.name)
         rules: list[PolicyRule] = []

@@ -51,7 +51,7 @@ async def discover(client: Client) -> list[Served]:
     for path in ("/api", "/apis"):
         document = await _get(client, path, _AGGREGATED)
         if document.get("kind") == "APIGroupDiscoveryList":
-            served.extend(_aggregated(document))
+            served.extend(_parse_aggregated(document))
         elif path == "/api":
             served.extend(await _legacy(client, "", [f"{path}/{v}" for v in document.get("versions", [])]))
         else:
@@ -71,7 +71,7 @@ async def _get(client: Client, path: str, accept: str | None = None) -> dict[str
     return document
 
 
-def _aggregated(document: dict[str, Any]) -> list[Served]:
+def _parse_aggregated(document: dict[str, Any]) -> list[Served]:
     served = []
     for group in document["items"]:
         name = group["metadata"].get("name", "")

@@ -24,7 +24,7 @@ from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.selectors import label_selector
 from msgspec.structs import replace
 
-from dra_controller.deployment.rolling import scaled
+from dra_controller.deployment.rolling import scale_value
 from dra_controller.framework import Context, QueueController
 from dra_controller.pods import is_ready
 
@@ -54,10 +54,10 @@ class DisruptionController(QueueController):
         }
         self._budgets.add_index(_NAMESPACE, lambda budget: [budget.metadata.namespace])
         self._pods.add_index(_NAMESPACE, lambda pod: [pod.metadata.namespace])
-        budgets.add_handler(self._changed, lambda _, new: self._changed(new))
+        budgets.add_handler(self._enqueue, lambda _, new: self._enqueue(new))
         pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._pod_changed)
 
-    def _changed(self, budget: PodDisruptionBudget) -> None:
+    def _enqueue(self, budget: PodDisruptionBudget) -> None:
         self.queue.add(budget.key)
 
     def _pod_changed(self, pod: Pod) -> None:
@@ -101,12 +101,12 @@ class DisruptionController(QueueController):
             return
 
     def _count(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> PodDisruptionBudgetStatus:
-        disrupted = self._disrupted(budget, {pod.metadata.name: pod for pod in pods})
+        disrupted = self._disrupted_pods(budget, {pod.metadata.name: pod for pod in pods})
         healthy = sum(
             pod.metadata.deletion_timestamp is None and pod.metadata.name not in disrupted and is_ready(pod)
             for pod in pods
         )
-        expected, desired = self._expected(budget, pods)
+        expected, desired = self._count_expected(budget, pods)
         allowed = max(healthy - desired, 0) if expected > 0 else 0
         return PodDisruptionBudgetStatus(
             conditions=self._conditions(budget, allowed),
@@ -118,7 +118,7 @@ class DisruptionController(QueueController):
             observed_generation=budget.metadata.generation or None,
         )
 
-    def _disrupted(self, budget: PodDisruptionBudget, pods: dict[str, Pod]) -> dict[str, str | None]:
+    def _disrupted_pods(self, budget: PodDisruptionBudget, pods: dict[str, Pod]) -> dict[str, str | None]:
         now = self._clock.now()
         kept: dict[str, str | None] = {}
         for name, since in budget.status.disrupted_pods.items():
@@ -131,7 +131,7 @@ class DisruptionController(QueueController):
                 self.queue.add_after(budget.key, left)
         return kept
 
-    def _expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> tuple[int, int]:
+    def _count_expected(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> tuple[int, int]:
         """Return how many pods there should be, and how many of them must be healthy."""
         most, least = budget.spec.max_unavailable, budget.spec.min_available
         if most is None and isinstance(least, int):
@@ -145,12 +145,12 @@ class DisruptionController(QueueController):
             )
             involved = reference(POD_DISRUPTION_BUDGETS, budget)
             self._recorder.event(involved, "Warning", "UnmanagedPods", text)
-        expected = self._wanted(pods)
+        expected = self._count_wanted(pods)
         if most is not None:
-            return expected, max(expected - scaled(most, expected, up=True), 0)
-        return expected, scaled(least, expected, up=True)
+            return expected, max(expected - scale_value(most, expected, up=True), 0)
+        return expected, scale_value(least, expected, up=True)
 
-    def _wanted(self, pods: Sequence[Pod]) -> int:
+    def _count_wanted(self, pods: Sequence[Pod]) -> int:
         """Return the sum of the replicas that the controllers of the pods ask for, each counted once."""
         found: dict[str, int] = {}
         for pod in pods:

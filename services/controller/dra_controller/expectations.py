@@ -24,33 +24,33 @@ class Expectations:
         self._seen = RecentUids(4096)
         self._gone = RecentUids(4096)
 
-    def created(self, owner: str, obj: Object) -> None:
+    def expect_creation(self, owner: str, obj: Object) -> None:
         """Expect to see ``obj``, which was created for ``owner``."""
         if obj.metadata.uid not in self._seen:
             self._expect(owner, obj.metadata.uid)
 
-    def deleted(self, owner: str, obj: Object) -> None:
+    def expect_deletion(self, owner: str, obj: Object) -> None:
         """Expect that ``obj`` of ``owner`` goes, because it was deleted."""
         if obj.metadata.uid not in self._gone:
             self._expect(owner, f"-{obj.metadata.uid}")
 
-    def kept(self, obj: Object) -> None:
+    def stop_expecting(self, obj: Object) -> None:
         """Stop waiting for the deletion of ``obj``, which failed or may have failed."""
         self._settle(f"-{obj.metadata.uid}")
 
-    def unsure(self, owner: str) -> None:
+    def expect_unknown(self, owner: str) -> None:
         """Give the informer a moment to report a write for ``owner`` that may have succeeded or not."""
         self._expect(owner, f"?{owner}", _UNSURE_SECONDS)
 
-    def saw(self, obj: Object) -> None:
+    def note_seen(self, obj: Object) -> None:
         """Note that the informer reported ``obj`` in some state."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._settle(uid)
         if obj.metadata.deletion_timestamp is not None:
-            self.saw_gone(obj)
+            self.note_gone(obj)
 
-    def saw_gone(self, obj: Object) -> None:
+    def note_gone(self, obj: Object) -> None:
         """Note that the informer reported that ``obj`` is gone or about to be."""
         uid = obj.metadata.uid
         self._seen.add(uid)
@@ -58,7 +58,7 @@ class Expectations:
         self._settle(uid)
         self._settle(f"-{uid}")
 
-    def satisfied(self, owner: str) -> bool:
+    def is_satisfied(self, owner: str) -> bool:
         """Return True if the informer shows everything that was done for ``owner``."""
         pending = self._pending.get(owner)
         if not pending:

@@ -55,7 +55,7 @@ class Controller(ABC):
         self._clock = context.clock
 
     @classmethod
-    def wanted(cls, context: Context) -> bool:
+    def is_wanted(cls, context: Context) -> bool:
         """Return True if the controller has work to do with the features that are on."""
         return True
 
@@ -92,12 +92,12 @@ class QueueController(Controller):
     async def run(self) -> None:
         for informer in self._watched:
             await informer.wait_for_sync()
-        await self.started()
+        await self.on_start()
         await run_workers(
             self.queue, self.reconcile, workers=self.workers, name=self.name, max_retries=self.max_retries
         )
 
-    async def started(self) -> None:
+    async def on_start(self) -> None:
         """Prepare: called once, when all informers have their first list and before any key is reconciled."""
 
     @abstractmethod

@@ -99,7 +99,7 @@ class ControllerManager:
         running = self._task is not None and not self._task.done()
         return running and (self._synced.is_set() or (self._config.leader_elect and self._informers is None))
 
-    async def synced(self) -> None:
+    async def wait_until_synced(self) -> None:
         """Wait until the controllers know the cluster."""
         await self._synced.wait()
 
@@ -140,11 +140,11 @@ class ControllerManager:
             relist_seconds=relist,
             root_ca=self._config.root_ca,
         )
-        names = [name for name in self._names if CONTROLLERS[name].wanted(context)]
+        names = [name for name in self._names if CONTROLLERS[name].is_wanted(context)]
         accounts: Accounts | None = None
         if self._config.use_service_account_credentials:
             accounts = Accounts(self._client, self._clock, names)
-            await accounts.ready()
+            await accounts.get_tokens()
         controllers = {
             name: CONTROLLERS[name](
                 replace(context, client=accounts.client(name)) if accounts is not None else context

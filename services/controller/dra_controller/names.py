@@ -83,7 +83,7 @@ _ALIASES = {
 }
 
 
-def canonical(name: str) -> str:
+def canonical_name(name: str) -> str:
     """Return the full name of a controller. Short names and old names of kube-controller-manager count, too.
 
     Raises:
@@ -107,5 +107,5 @@ def select(controllers: Sequence[str], available: Sequence[str]) -> list[str]:
     verdicts: dict[str, bool] = {}
     for entry in controllers:
         if entry != "*":
-            verdicts.setdefault(canonical(entry.removeprefix("-")), not entry.startswith("-"))
+            verdicts.setdefault(canonical_name(entry.removeprefix("-")), not entry.startswith("-"))
     return [name for name in available if verdicts.get(name, "*" in controllers)]

@@ -55,7 +55,7 @@ _CONDITIONS = (
 )
 
 
-def _remaining(remaining: Counter[str], finalizers: Counter[str]) -> dict[str, str]:
+def _remaining_messages(remaining: Counter[str], finalizers: Counter[str]) -> dict[str, str]:
     """Return the messages of the conditions that report what is left in the namespace."""
     found = {}
     if remaining:
@@ -86,9 +86,9 @@ class NamespaceController(QueueController):
         super().__init__(context)
         namespaces = self.watch(NAMESPACES)
         self._namespaces = namespaces.store
-        namespaces.add_handler(self._changed, lambda _, new: self._changed(new))
+        namespaces.add_handler(self._enqueue_terminating, lambda _, new: self._enqueue_terminating(new))
 
-    def _changed(self, namespace: Namespace) -> None:
+    def _enqueue_terminating(self, namespace: Namespace) -> None:
         if namespace.metadata.deletion_timestamp is not None:
             self.queue.add(namespace.key)
 
@@ -175,7 +175,7 @@ class NamespaceController(QueueController):
         remaining: Counter[str],
         finalizers: Counter[str],
     ) -> Namespace:
-        remains = {**problems, **_remaining(remaining, finalizers)}
+        remains = {**problems, **_remaining_messages(remaining, finalizers)}
         wanted = [self._condition(kind, remains, texts) for kind, texts in _CONDITIONS]
         old = {condition.type: condition for condition in namespace.status.conditions}
         new = tuple(_keep_time(condition, old.get(condition.type)) for condition in wanted)

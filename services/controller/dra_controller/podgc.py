@@ -64,8 +64,8 @@ class PodGarbageCollector(Controller):
         for reason, found in (
             ("terminated", self._surplus(pods)),
             ("out-of-service", _out_of_service(pods, nodes)),
-            ("orphaned", await self._orphaned(pods, nodes)),
-            ("unscheduled", _unscheduled(pods)),
+            ("orphaned", await self._find_orphaned(pods, nodes)),
+            ("unscheduled", _find_unscheduled(pods)),
         ):
             await asyncio.gather(*(self._delete(pod, reason) for pod in found))
 
@@ -79,7 +79,7 @@ class PodGarbageCollector(Controller):
         )
         return evicted_first[: len(ended) - _TERMINATED_THRESHOLD]
 
-    async def _orphaned(self, pods: Iterable[Pod], nodes: dict[str, Node]) -> list[Pod]:
+    async def _find_orphaned(self, pods: Iterable[Pod], nodes: dict[str, Node]) -> list[Pod]:
         """Return the pods on nodes that have been missing for a while and that the API server does not have either."""
         now = self._clock.monotonic()
         used = {pod.spec.node_name for pod in pods if pod.spec.node_name}
@@ -127,17 +127,19 @@ class PodGarbageCollector(Controller):
         await self._client.patch_status(PODS, pod, status)
 
 
-def _unscheduled(pods: Iterable[Pod]) -> list[Pod]:
+def _find_unscheduled(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name]
 
 
 def _out_of_service(pods: Iterable[Pod], nodes: dict[str, Node]) -> list[Pod]:
     """Return deleted pods on nodes that an administrator declared dead."""
 
-    def dead(name: str) -> bool:
+    def is_dead(name: str) -> bool:
         node = nodes.get(name)
         if node is None or not any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints):
             return False
         return not any(entry.type == "Ready" and entry.status == "True" for entry in node.status.conditions)
 
-    return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and dead(pod.spec.node_name)]
+    return [
+        pod for pod in pods if pod.metadata.deletion_timestamp is not None and is_dead(pod.spec.node_name)
+    ]

@@ -38,7 +38,7 @@ class PodGroupProtectionController(QueueController):
         pods.add_handler(self._pod_changed, lambda _, new: self._pod_changed(new), self._queue_group)
 
     @classmethod
-    def wanted(cls, context: Context) -> bool:
+    def is_wanted(cls, context: Context) -> bool:
         return context.features.enabled("GenericWorkload")
 
     def _group_changed(self, group: PodGroup) -> None:

@@ -42,7 +42,7 @@ def controller_reference(resource: Resource[Any], owner: Object) -> OwnerReferen
     )
 
 
-def from_template(template: PodTemplateSpec, owner: OwnerReference) -> Pod:
+def pod_from_template(template: PodTemplateSpec, owner: OwnerReference) -> Pod:
     """Return the pod that ``template`` describes. The API server will name it after its owner."""
     meta = template.metadata
     return Pod(
@@ -81,7 +81,7 @@ def is_ready(pod: Pod) -> bool:
     return ready is not None and ready.status == "True"
 
 
-def available_in(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
+def seconds_until_available(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
     """Return the seconds until the pod counts as available: 0 if it does, None if it is not even ready."""
     ready = condition(pod, "Ready")
     if ready is None or ready.status != "True":

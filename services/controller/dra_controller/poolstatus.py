@@ -117,12 +117,12 @@ def _pool(
     if len(current) < expected:
         observed = f"observed {len(current)}/{expected} slices at generation {generation}"
         text = f"pool {spec.driver}/{spec.pool.name} is incomplete: {observed}"
-        return replace(pool, validation_error=_shortened(_incomplete(text, features.version)))
+        return replace(pool, validation_error=_shorten(_incomplete(text, features.version)))
     devices = [device for piece in current for device in piece.spec.devices]
     if features.version < V1_37:
-        return _counted(pool, current, len(devices), use.results, 0)
+        return _with_counts(pool, current, len(devices), use.results, 0)
     unavailable = sum(_is_unavailable(device, pool, rules) for device in devices)
-    pool = _counted(pool, current, len(devices), len(use.devices), unavailable)
+    pool = _with_counts(pool, current, len(devices), len(use.devices), unavailable)
     return _with_summaries(
         pool,
         PoolUse(spec.driver, spec.pool.name, current, use.devices, use.consumed),
@@ -135,11 +135,11 @@ def _incomplete(text: str, kubernetes: Version) -> str:
     return f"PoolIncomplete: {text}" if kubernetes >= V1_37 else text
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text.encode()[:_MAX_ERROR].decode(errors="ignore")
 
 
-def _counted(
+def _with_counts(
     pool: PoolStatus, slices: Sequence[ResourceSlice], total: int, allocated: int, unavailable: int
 ) -> PoolStatus:
     return replace(
@@ -190,5 +190,5 @@ def _with_summaries(
         pool,
         partition_summary=() if errors else partitions,
         shareable_summary=shareable,
-        validation_error=_shortened(errors[0]) if errors else None,
+        validation_error=_shorten(errors[0]) if errors else None,
     )

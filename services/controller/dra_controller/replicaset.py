@@ -18,13 +18,13 @@ from msgspec.structs import replace
 from dra_controller.framework import Context
 from dra_controller.pods import (
     OWNER_INDEX,
-    available_in,
     controller_reference,
     deletion_order,
-    from_template,
     is_active,
     is_ready,
     is_terminal,
+    pod_from_template,
+    seconds_until_available,
 )
 from dra_controller.workload import TERMINATING, WorkloadController, index_by_owner
 
@@ -48,7 +48,7 @@ class ReplicaSetController(WorkloadController):
         owner = self.owners.store.get(key)
         if owner is None or owner.spec.template is None:
             return
-        satisfied = self.settled(owner)
+        satisfied = self.is_settled(owner)
         owned = await self.pod_ownership.claim(owner, self.selector_of(owner), self.pods.store)
         active = [pod for pod in owned if is_active(pod)]
         missing = (1 if owner.spec.replicas is None else owner.spec.replicas) - len(active)
@@ -56,7 +56,7 @@ class ReplicaSetController(WorkloadController):
         if satisfied and owner.metadata.deletion_timestamp is None:
             try:
                 if missing > 0:
-                    pod = from_template(owner.spec.template, controller_reference(self.owner, owner))
+                    pod = pod_from_template(owner.spec.template, controller_reference(self.owner, owner))
                     await self.create_pods(owner, [pod] * missing)
                 elif missing < 0:
                     await self.delete_pods(owner, self._surplus(owner, active, -missing))
@@ -98,7 +98,7 @@ class ReplicaSetController(WorkloadController):
     ) -> None:
         labels = owner.spec.template.metadata.labels.items()
         now = self._clock.now()
-        waits = [available_in(pod, owner.spec.min_ready_seconds or 0, now) for pod in active]
+        waits = [seconds_until_available(pod, owner.spec.min_ready_seconds or 0, now) for pod in active]
         status = self.status(
             replicas=len(active),
             fully_labeled_replicas=sum(labels <= pod.metadata.labels.items() for pod in active) or None,

@@ -44,7 +44,7 @@ class ResourcePoolStatusRequestController(QueueController):
         rules = taint_rules(context.features) if context.features.version >= V1_37 else None
         self._rules = self.watch(rules).store if rules is not None else None
         self._features = context.features
-        requests.add_handler(self._changed, lambda _, new: self._changed(new))
+        requests.add_handler(self._enqueue_unanswered, lambda _, new: self._enqueue_unanswered(new))
         self._processed = Counter(
             "resourcepoolstatusrequest_controller_requests_processed_total",
             "Requests processed",
@@ -65,7 +65,7 @@ class ResourcePoolStatusRequestController(QueueController):
         )
 
     @classmethod
-    def wanted(cls, context: Context) -> bool:
+    def is_wanted(cls, context: Context) -> bool:
         return context.features.enabled("DRAResourcePoolStatus")
 
     async def run(self) -> None:
@@ -75,7 +75,7 @@ class ResourcePoolStatusRequestController(QueueController):
                 await self._clock.sleep(_CLEANUP_SECONDS)
                 await self._clean_up()
 
-    def _changed(self, request: ResourcePoolStatusRequest) -> None:
+    def _enqueue_unanswered(self, request: ResourcePoolStatusRequest) -> None:
         if request.status is None:
             self.queue.add(request.key)
 

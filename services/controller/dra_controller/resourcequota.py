@@ -67,11 +67,11 @@ class ResourceQuotaController(QueueController):
         quotas.add_handler(self._enqueue, self._quota_updated)
         # The usage of a pod changes when it is created, resized, ended or deleted, or changes its scope.
         pods.add_handler(
-            self._used,
+            self._enqueue_quotas,
             self._pod_updated,
-            self._used,
+            self._enqueue_quotas,
         )
-        claims.add_handler(self._used, on_delete=self._used)
+        claims.add_handler(self._enqueue_quotas, on_delete=self._enqueue_quotas)
 
     def _enqueue(self, quota: ResourceQuota) -> None:
         self.queue.add(quota.key)
@@ -82,9 +82,9 @@ class ResourceQuotaController(QueueController):
 
     def _pod_updated(self, old: Pod, new: Pod) -> None:
         if old.status.phase != new.status.phase or old.spec != new.spec:
-            self._used(new)
+            self._enqueue_quotas(new)
 
-    def _used(self, obj: Object) -> None:
+    def _enqueue_quotas(self, obj: Object) -> None:
         for quota in self._quotas.by_index("namespace", obj.metadata.namespace):
             self._enqueue(quota)
 

@@ -33,12 +33,12 @@ class RootCACertificatePublisher(QueueController):
         namespaces = self.watch(NAMESPACES)
         config_maps = self.watch(CONFIG_MAPS)
         self._namespaces, self._config_maps = namespaces.store, config_maps.store
-        namespaces.add_handler(self._changed, lambda _, new: self._changed(new))
+        namespaces.add_handler(self._enqueue, lambda _, new: self._enqueue(new))
         config_maps.add_handler(
             on_update=lambda _, new: self._config_map_changed(new), on_delete=self._config_map_changed
         )
 
-    def _changed(self, namespace: Namespace) -> None:
+    def _enqueue(self, namespace: Namespace) -> None:
         self.queue.add(namespace.metadata.name)
 
     def _config_map_changed(self, config_map: ConfigMap) -> None:

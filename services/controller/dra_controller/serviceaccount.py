@@ -26,10 +26,10 @@ class ServiceAccountController(QueueController):
         namespaces = self.watch(NAMESPACES)
         accounts = self.watch(SERVICE_ACCOUNTS)
         self._namespaces, self._accounts = namespaces.store, accounts.store
-        namespaces.add_handler(self._changed, lambda _, new: self._changed(new))
+        namespaces.add_handler(self._enqueue, lambda _, new: self._enqueue(new))
         accounts.add_handler(on_delete=self._account_deleted)
 
-    def _changed(self, namespace: Namespace) -> None:
+    def _enqueue(self, namespace: Namespace) -> None:
         self.queue.add(namespace.metadata.name)
 
     def _account_deleted(self, account: ServiceAccount) -> None:

@@ -67,12 +67,12 @@ class TaintEvictionController(QueueController):
             self.queue.add(pod.key)
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        if _evicting(old) != _evicting(new):
+        if _evicting_taints(old) != _evicting_taints(new):
             self._node_changed(new)
 
     def _taints(self, pod: Pod) -> list[Taint]:
         node = self._nodes.get(pod.spec.node_name) if pod.spec.node_name else None
-        return _evicting(node) if node is not None else []
+        return _evicting_taints(node) if node is not None else []
 
     async def reconcile(self, key: str) -> None:
         pod = self._pods.get(key)
@@ -81,7 +81,7 @@ class TaintEvictionController(QueueController):
         uid = pod.metadata.uid
         taints = self._taints(pod)
         now = self._clock.now()
-        left = tolerated_for(pod, taints)
+        left = toleration_seconds(pod, taints)
         if left is None:
             if self._since.pop(uid, None) is not None:
                 self._report(pod, f"Cancelling deletion of Pod {key}")
@@ -124,11 +124,11 @@ class TaintEvictionController(QueueController):
         self._recorder.event(reference(PODS, pod), "Normal", _REASON, message)
 
 
-def _evicting(node: Node) -> list[Taint]:
+def _evicting_taints(node: Node) -> list[Taint]:
     return [taint for taint in node.spec.taints if taint.effect == NO_EXECUTE]
 
 
-def tolerated_for(pod: Pod, taints: list[Taint]) -> float | None:
+def toleration_seconds(pod: Pod, taints: list[Taint]) -> float | None:
     """Return for how many seconds the pod tolerates all taints; None without limit."""
     shortest: float | None = None
     for taint in taints:

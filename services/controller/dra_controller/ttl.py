@@ -26,9 +26,11 @@ class TTLController(QueueController):
         nodes = self.watch(NODES)
         self._nodes = nodes.store
         self._step = 0
-        nodes.add_handler(self._changed, lambda _, new: self._changed(new), lambda _: self._count())
+        nodes.add_handler(
+            self._handle_change, lambda _, new: self._handle_change(new), lambda _: self._count()
+        )
 
-    def _changed(self, node: Node) -> None:
+    def _handle_change(self, node: Node) -> None:
         self._count()
         self.queue.add(node.metadata.name)
 

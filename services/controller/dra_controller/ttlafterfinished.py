@@ -28,7 +28,7 @@ class TTLAfterFinishedController(QueueController):
         super().__init__(context)
         jobs = self.watch(JOBS)
         self._jobs = jobs.store
-        jobs.add_handler(self._changed, lambda _, new: self._changed(new))
+        jobs.add_handler(self._enqueue, lambda _, new: self._enqueue(new))
         self._delay = Histogram(
             "ttl_after_finished_controller_job_deletion_duration_seconds",
             "Seconds from the moment when a Job might be deleted to its deletion",
@@ -36,11 +36,11 @@ class TTLAfterFinishedController(QueueController):
             registry=context.registry,
         )
 
-    def _changed(self, job: Job) -> None:
-        if job.metadata.deletion_timestamp is None and self._left(job) is not None:
+    def _enqueue(self, job: Job) -> None:
+        if job.metadata.deletion_timestamp is None and self._seconds_left(job) is not None:
             self.queue.add(job.key)
 
-    def _left(self, job: Job) -> float | None:
+    def _seconds_left(self, job: Job) -> float | None:
         """Return the seconds until the Job must go; None if it never must, or has not finished."""
         if job.spec.ttl_seconds_after_finished is None or not is_finished(job):
             return None
@@ -60,7 +60,7 @@ class TTLAfterFinishedController(QueueController):
             job = await self._client.get(JOBS, name, namespace)
         except NotFound:
             return
-        left = self._left(job)
+        left = self._seconds_left(job)
         if left is None or job.metadata.deletion_timestamp is not None:
             return
         if left > 0:

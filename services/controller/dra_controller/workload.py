@@ -63,11 +63,11 @@ class WorkloadController(QueueController):
         self.enqueue(obj)
 
     def _pod_added(self, pod: Pod) -> None:
-        self.expectations.saw(pod)
+        self.expectations.note_seen(pod)
         self._enqueue_owner(pod)
 
     def _pod_updated(self, old: Pod, pod: Pod) -> None:
-        self.expectations.saw(pod)
+        self.expectations.note_seen(pod)
         before, after = controller_of(old), controller_of(pod)
         if before is not None and (after is None or after.uid != before.uid):
             self._enqueue_owner(old)
@@ -75,7 +75,7 @@ class WorkloadController(QueueController):
             self._enqueue_owner(pod)
 
     def _pod_deleted(self, pod: Pod) -> None:
-        self.expectations.saw_gone(pod)
+        self.expectations.note_gone(pod)
         self._enqueue_owner(pod)
 
     def _enqueue_owner(self, pod: Pod) -> None:
@@ -93,10 +93,10 @@ class WorkloadController(QueueController):
                 if selector is not None and label_selector(selector).matches(pod.metadata.labels):
                     self.enqueue(candidate)
 
-    def settled(self, owner: Object) -> bool:
+    def is_settled(self, owner: Object) -> bool:
         """Return True if the informer shows all that was done for ``owner``. If not, queue its key for later."""
         uid = owner.metadata.uid
-        if self.expectations.satisfied(uid):
+        if self.expectations.is_satisfied(uid):
             return True
         self.queue.add_after(owner.key, self.expectations.seconds_left(uid) + 0.001)
         return False
@@ -117,13 +117,13 @@ class WorkloadController(QueueController):
                     self.recorder.event(involved, "Warning", "FailedCreate", f"Error creating: {error}")
                 raise
             except (httpx.HTTPError, OSError, TimeoutError):
-                self.expectations.unsure(owner.metadata.uid)
+                self.expectations.expect_unknown(owner.metadata.uid)
                 await self._find_lost(owner)
                 raise
-            self.expectations.created(owner.metadata.uid, made)
+            self.expectations.expect_creation(owner.metadata.uid, made)
             self.recorder.event(involved, "Normal", "SuccessfulCreate", f"Created pod: {made.metadata.name}")
 
-        await slow_start([_bind(create, pod) for pod in pods[:_BURST]])
+        await start_slowly([_bind(create, pod) for pod in pods[:_BURST]])
 
     async def _find_lost(self, owner: Object) -> None:
         """Expect the pods that were created although the answer got lost."""
@@ -134,7 +134,7 @@ class WorkloadController(QueueController):
         for pod in pods.items:
             found = controller_of(pod)
             if found is not None and found.uid == owner.metadata.uid:
-                self.expectations.created(owner.metadata.uid, pod)
+                self.expectations.expect_creation(owner.metadata.uid, pod)
 
     def deletion_text(self, owner: Object, pod: Pod) -> str:
         """Return the text of the event for a deleted pod."""
@@ -145,25 +145,25 @@ class WorkloadController(QueueController):
 
         async def delete(pod: Pod) -> None:
             involved = reference(self.owner, owner)
-            self.expectations.deleted(owner.metadata.uid, pod)
+            self.expectations.expect_deletion(owner.metadata.uid, pod)
             try:
                 await self._client.delete(
                     PODS, pod.metadata.name, pod.metadata.namespace, uid=pod.metadata.uid
                 )
             except NotFound:
-                self.expectations.saw_gone(pod)
+                self.expectations.note_gone(pod)
                 return
             except ApiError as error:
-                self.expectations.kept(pod)
+                self.expectations.stop_expecting(pod)
                 self.recorder.event(involved, "Warning", "FailedDelete", f"Error deleting: {error}")
                 raise
             except (httpx.HTTPError, OSError, TimeoutError):
-                self.expectations.kept(pod)
-                self.expectations.unsure(owner.metadata.uid)
+                self.expectations.stop_expecting(pod)
+                self.expectations.expect_unknown(owner.metadata.uid)
                 raise
             self.recorder.event(involved, "Normal", "SuccessfulDelete", self.deletion_text(owner, pod))
 
-        await gather([_bind(delete, pod) for pod in pods[:_BURST]])
+        await run_all([_bind(delete, pod) for pod in pods[:_BURST]])
 
 
 def index_by_owner(informer: Informer[Any]) -> None:
@@ -172,7 +172,7 @@ def index_by_owner(informer: Informer[Any]) -> None:
     informer.store.add_index(ORPHAN_INDEX, orphan_index)
 
 
-async def slow_start(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+async def start_slowly(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """Make the calls in batches of 1, 2, 4 and so on. After a batch with a failure no other follows.
 
     Raises:
@@ -180,11 +180,11 @@ async def slow_start(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """
     start, size = 0, 1
     while start < len(calls):
-        await gather(calls[start : start + size])
+        await run_all(calls[start : start + size])
         start, size = start + size, size * 2
 
 
-async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+async def run_all(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
     """Make all calls concurrently, and wait for all of them.
 
     Raises:

@@ -1,5 +1,12 @@
 import pytest
-from dra_controller.deployment.rolling import MAX, limits, new_replicas, old_replicas, proportional, scaled
+from dra_controller.deployment.rolling import (
+    MAX,
+    limits,
+    new_replicas,
+    old_replicas,
+    scale_proportionally,
+    scale_value,
+)
 from dra_shared.api.apps import (
     Deployment,
     DeploymentSpec,
@@ -38,7 +45,7 @@ def _set(name: str, replicas: int, available: int = 0, most: int | None = None, 
     ],
 )
 def test_scaled(value: int | str | None, whole: int, up: bool, result: int) -> None:
-    assert scaled(value, whole, up=up) == result
+    assert scale_value(value, whole, up=up) == result
 
 
 @pytest.mark.parametrize(
@@ -79,4 +86,4 @@ def test_scaling_in_the_middle_is_shared_in_proportion() -> None:
     # kubernetes.io/docs/concepts/workloads/controllers/deployment: 10 to 15 replicas, surge 3
     deployment = _deployment(15, 3, 2)
     new, old = _set("new", 5, most=13, age="2"), _set("old", 8, most=13)
-    assert proportional(deployment, [old, new]) == {"old": 11, "new": 7}
+    assert scale_proportionally(deployment, [old, new]) == {"old": 11, "new": 7}

@@ -116,7 +116,7 @@ def test_a_rule_with_an_empty_selector_evicts_all_pods_and_one_without_evicts_no
         rule = replace(rule, spec=replace(rule.spec, device_selector=None))
     world.state.rule_changed(None, rule)
     assert (_REF in world.state.evictions) is not missing
-    assert world.state.selected(rule) == ((0, 0) if missing else (1, 1))
+    assert world.state.count_selected(rule) == ((0, 0) if missing else (1, 1))
 
 
 def test_slices_of_an_older_generation_do_not_count() -> None:

@@ -1,5 +1,5 @@
 import pytest
-from dra_controller.job.indexes import parse, text_of
+from dra_controller.job.indexes import parse_indexes, text_of
 
 
 @pytest.mark.parametrize(
@@ -7,9 +7,9 @@ from dra_controller.job.indexes import parse, text_of
     [("", set()), ("1", {1}), ("1,3-5", {1, 3, 4, 5}), ("0,2,7-9", {0, 2, 7, 8, 9}), ("1,2", {1, 2})],
 )
 def test_both_ways(text: str, indexes: set[int]) -> None:
-    assert parse(text) == indexes
+    assert parse_indexes(text) == indexes
     assert text_of(indexes) == text
 
 
 def test_nonsense_is_left_out() -> None:
-    assert parse("1,x,3-y,5") == {1, 5}
+    assert parse_indexes("1,x,3-y,5") == {1, 5}

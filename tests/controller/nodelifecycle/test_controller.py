@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dra_controller.framework import Context
 from dra_controller.nodelifecycle import NodeLifecycleController
-from dra_controller.tainteviction import TaintEvictionController, tolerated_for
+from dra_controller.tainteviction import TaintEvictionController, toleration_seconds
 from dra_shared.api.codec import convert
 from dra_shared.api.node import Taint, Toleration
 from dra_shared.api.pod import Pod, PodSpec
@@ -183,4 +183,4 @@ def test_the_first_toleration_that_covers_a_taint_counts(
         for each in seconds
     )
     taint = Taint(key="k", effect="NoExecute")
-    assert tolerated_for(Pod(spec=PodSpec(tolerations=entries)), [taint]) == tolerated
+    assert toleration_seconds(Pod(spec=PodSpec(tolerations=entries)), [taint]) == tolerated

@@ -33,8 +33,8 @@ def _claim(api_version: str, kind: str) -> ResourceClaim:
 def test_claims_that_are_made(kubernetes: Version, name: str, labels: list[dict[str, str]]) -> None:
     registry = CollectorRegistry()
     metrics = ClaimMetrics(registry, list, kubernetes)
-    metrics.created(_claim("v1", "Pod"), success=True)
-    metrics.created(_claim("scheduling.k8s.io/v1beta1", "PodGroup"), success=True)
+    metrics.count_creation(_claim("v1", "Pod"), success=True)
+    metrics.count_creation(_claim("scheduling.k8s.io/v1beta1", "PodGroup"), success=True)
     found = [
         registry.get_sample_value(name, {"status": "success", "admin_access": "false", **one})
         for one in labels

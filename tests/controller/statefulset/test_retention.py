@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_controller.statefulset.retention import goes_with, retained
+from dra_controller.statefulset.retention import goes_with, with_owner
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 
@@ -26,7 +26,7 @@ def _owners(deleted: str, scaled: str, *before: dict[str, Any], surplus: bool) -
         PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "v-db-0", "ownerReferences": list(before)}}
     )
     return [
-        entry.uid for entry in retained(claim, stateful_set, pod, surplus=surplus).metadata.owner_references
+        entry.uid for entry in with_owner(claim, stateful_set, pod, surplus=surplus).metadata.owner_references
     ]
 
 

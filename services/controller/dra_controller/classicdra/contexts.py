@@ -60,7 +60,7 @@ class Contexts:
                     self._client.delete(CONTEXTS, meta.name, meta.namespace, uid=meta.uid)
                 )
             return
-        wanted = self._wanted(pod)
+        wanted = self._context_for(pod)
         if wanted is None:
             return
         if existing is None:
@@ -75,7 +75,7 @@ class Contexts:
         elif existing.status != wanted["status"]:
             await write_status(self._client, CONTEXTS, existing, wanted["status"])
 
-    def _wanted(self, pod: Pod) -> JsonObject | None:
+    def _context_for(self, pod: Pod) -> JsonObject | None:
         """Return the context of the pod; None for a pod without classic claims."""
         entries: dict[str, bool] = {}
         drivers: set[str] = set()
@@ -103,7 +103,7 @@ class Contexts:
         """Return the driver from which a claim gets its devices, by its class."""
         shown = self._classic.get(claim.key)
         name = shown.spec.get("resourceClassName", "") if shown is not None else ""
-        parts = class_called(name, World(self._finder.find, self._finder.generated))
+        parts = class_called(name, World(self._finder.find, self._finder.find_generated))
         return driver_called(parts.driver).name
 
 
@@ -175,12 +175,12 @@ def _potential(pod: Pod, drivers: set[str], nodes: list[Node], slices: list[Reso
         node.metadata.name
         for node in nodes
         if required_affinity_matches(pod.spec, node)
-        and _tolerated(pod, node)
+        and _tolerates_node(pod, node)
         and any(_reaches(spec, node) for spec in offered)
     )
 
 
-def _tolerated(pod: Pod, node: Node) -> bool:
+def _tolerates_node(pod: Pod, node: Node) -> bool:
     """Return True if the pod tolerates the node. A cordoned node has a taint, or is about to get it."""
     taints = [taint for taint in node.spec.taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE)]
     if node.spec.unschedulable:

@@ -29,13 +29,13 @@ class ClassicDRAController(QueueController):
 
     async def run(self) -> None:
         """Wait until classic DRA is served, and translate until cancelled."""
-        await self._served()
+        await self._wait_until_served()
         from dra_controller.classicdra.translator import Translator
 
         _log.info("translating classic DRA")
         await Translator(self._context, self.queue).run()
 
-    async def _served(self) -> None:
+    async def _wait_until_served(self) -> None:
         while True:
             delay = _POLL_SECONDS
             try:

@@ -88,7 +88,7 @@ class Finder:
         obj = store.get(f"{namespace}/{name}" if resource.namespaced else name)
         return None if obj is None else as_json(resource, obj)
 
-    def generated(self, group: str, kind: str, namespace: str, name: str) -> JsonObject | None:
+    def find_generated(self, group: str, kind: str, namespace: str, name: str) -> JsonObject | None:
         """Return the in-tree parameters that were generated from those of a driver; None if there are none."""
         wanted = (group, kind, name)
         for resource, store in self._in_tree:

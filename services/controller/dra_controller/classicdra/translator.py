@@ -85,7 +85,7 @@ class Translator:
             self._on_change(kind, self._adder(kind.group_resource))
         named: tuple[Resource[Any], ...] = (*PARAMETERS, CLASSES, CONFIG_MAPS)
         for other in named:
-            self._on_change(other, lambda obj: self._all())
+            self._on_change(other, lambda obj: self._queue_all())
         self._on_change(RESOURCE_CLAIMS, self._claim_changed)
         self._on_change(CLAIMS, self._add_pods_of)
         for class_ in (CLASSES, *VENDOR_CLASSES):
@@ -118,7 +118,7 @@ class Translator:
             if not shown.spec.get("selectedNode"):
                 self.queue.add(f"{_POD} {shown.key}")
 
-    def _all(self) -> None:
+    def _queue_all(self) -> None:
         """Queue all objects that may refer to parameters or a class that changed."""
         for prefix, kind in self._kinds.items():
             for obj in self._informers.informer(kind).store.list():
@@ -147,7 +147,7 @@ class Translator:
             await self._sync_shown(origin)
             return
         if origin is None or origin.metadata.deletion_timestamp is not None:
-            await self._cleared(prefix, name)
+            await self._clean_up(prefix, name)
             return
         if kind.namespaced and await self._is_going(origin.metadata.namespace):
             await self._remove(kind, origin)
@@ -159,7 +159,7 @@ class Translator:
     async def _translate(
         self, key: str, kind: Resource[ClassicObject], backing: Backing, origin: ClassicObject
     ) -> None:
-        world = World(self._finder.find, self._finder.generated)
+        world = World(self._finder.find, self._finder.find_generated)
         made = convert_object(as_json(kind, origin), world, Notes(""))
         if world.missing and self._is_new(origin) and backing.get(origin.key) is None:
             # Manifests often list the parameters after the objects that refer to them.
@@ -184,7 +184,7 @@ class Translator:
         created = obj.metadata.creation_timestamp
         return created is not None and self._clock.now() - parse_rfc3339(created) < _GRACE
 
-    async def _cleared(self, prefix: str, name: str) -> None:
+    async def _clean_up(self, prefix: str, name: str) -> None:
         """Remove the current object of a classic one that is gone. A claim from a template gets a new classic one."""
         today = self._backings[prefix].get(name)
         if today is not None:

@@ -14,11 +14,17 @@ from dra_shared.backoff import Backoff
 from dra_shared.client.events import reference
 from msgspec.structs import replace
 
-from dra_controller.daemonset.placement import node_of, should_run, tied, with_tolerations
-from dra_controller.deployment.rolling import scaled
+from dra_controller.daemonset.placement import node_of, should_run, tie_to_node, with_tolerations
+from dra_controller.deployment.rolling import scale_value
 from dra_controller.framework import Context
 from dra_controller.hashing import template_hash
-from dra_controller.pods import available_in, controller_reference, from_template, is_active, is_ready
+from dra_controller.pods import (
+    controller_reference,
+    is_active,
+    is_ready,
+    pod_from_template,
+    seconds_until_available,
+)
 from dra_controller.revisions import HASH, History
 from dra_controller.workload import WorkloadController, index_by_owner
 
@@ -84,7 +90,7 @@ class DaemonSetController(WorkloadController):
         revision = await self._history.current(daemon_set, spec.template, daemon_set.status.collision_count)
         digest = revision.metadata.labels[HASH]
         # Before the pods are read: what was awaited is then among them.
-        settled = self.settled(daemon_set)
+        settled = self.is_settled(daemon_set)
         owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
         plan = self._plan(daemon_set, owned)
         if settled:
@@ -165,7 +171,7 @@ class DaemonSetController(WorkloadController):
 
     def _pod(self, daemon_set: DaemonSet, node: str, digest: str) -> Pod:
         template = daemon_set.spec.template
-        pod = from_template(template, controller_reference(DAEMON_SETS, daemon_set))
+        pod = pod_from_template(template, controller_reference(DAEMON_SETS, daemon_set))
         labels = {
             **pod.metadata.labels,
             HASH: digest,
@@ -174,7 +180,7 @@ class DaemonSetController(WorkloadController):
         return replace(
             pod,
             metadata=replace(pod.metadata, labels=labels),
-            spec=with_tolerations(tied(pod.spec, node)),
+            spec=with_tolerations(tie_to_node(pod.spec, node)),
         )
 
     def _generation(self, daemon_set: DaemonSet) -> str:
@@ -197,8 +203,8 @@ class DaemonSetController(WorkloadController):
             pods = [pod for pod in plan.pods.get(name, []) if pod.metadata.deletion_timestamp is None]
             new = [pod for pod in pods if pod.metadata.labels.get(HASH) == digest]
             old = [pod for pod in pods if pod.metadata.labels.get(HASH) != digest]
-            new_works = any(available_in(pod, least, now) == 0 for pod in new)
-            old_works = any(available_in(pod, least, now) == 0 for pod in old)
+            new_works = any(seconds_until_available(pod, least, now) == 0 for pod in new)
+            old_works = any(seconds_until_available(pod, least, now) == 0 for pod in old)
             if not new_works and not old_works:
                 unavailable += 1
             if old and (not old_works or (new_works and _surge(daemon_set))):
@@ -206,7 +212,7 @@ class DaemonSetController(WorkloadController):
             elif old and not new:
                 serving += old
                 surge.append(name)
-        most_surge = scaled(_surge(daemon_set), len(plan.wanted), up=True)
+        most_surge = scale_value(_surge(daemon_set), len(plan.wanted), up=True)
         if most_surge:
             await self.delete_pods(daemon_set, idle)
             busy = sum(len(plan.pods.get(name, [])) > 1 for name in plan.wanted)
@@ -215,7 +221,7 @@ class DaemonSetController(WorkloadController):
             return
         rolling = daemon_set.spec.update_strategy.rolling_update
         value = rolling.max_unavailable if rolling is not None and rolling.max_unavailable is not None else 1
-        most = max(1, scaled(value, len(plan.wanted), up=True))
+        most = max(1, scale_value(value, len(plan.wanted), up=True))
         room = max(0, most - unavailable)
         await self.delete_pods(daemon_set, [*idle, *serving[:room]])
 
@@ -233,7 +239,7 @@ class DaemonSetController(WorkloadController):
                 continue
             scheduled += 1
             ready += any(is_ready(pod) for pod in pods)
-            left = [wait for pod in pods if (wait := available_in(pod, least, now)) is not None]
+            left = [wait for pod in pods if (wait := seconds_until_available(pod, least, now)) is not None]
             available += 0.0 in left
             waits += [wait for wait in left if wait]
             updated += any(pod.metadata.labels.get(HASH) == digest for pod in pods)

@@ -32,7 +32,7 @@ def with_tolerations(spec: PodSpec) -> PodSpec:
     return replace(spec, tolerations=(*spec.tolerations, *added))
 
 
-def tied(spec: PodSpec, node: str) -> PodSpec:
+def tie_to_node(spec: PodSpec, node: str) -> PodSpec:
     """Return the spec with an affinity that only ``node`` satisfies, so that the scheduler puts the pod there."""
     requirement = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,))
     affinity = spec.affinity or Affinity()
@@ -68,12 +68,12 @@ def should_run(spec: PodSpec, node: Node) -> tuple[bool, bool]:
         return False, False
     tolerations = with_tolerations(spec).tolerations
 
-    def blocked(*effects: str) -> bool:
+    def is_blocked(*effects: str) -> bool:
         return any(
             taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations)
             for taint in node.spec.taints
         )
 
-    if blocked(NO_SCHEDULE, NO_EXECUTE):
-        return False, not blocked(NO_EXECUTE)
+    if is_blocked(NO_SCHEDULE, NO_EXECUTE):
+        return False, not is_blocked(NO_EXECUTE)
     return True, True

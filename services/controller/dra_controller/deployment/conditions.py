@@ -47,7 +47,7 @@ def without_condition(status: DeploymentStatus, kind: str) -> DeploymentStatus:
     return replace(status, conditions=tuple(c for c in status.conditions if c.type != kind))
 
 
-def counted(
+def count_replicas(
     deployment: Deployment, everything: Sequence[ReplicaSet], newest: ReplicaSet | None
 ) -> DeploymentStatus:
     """Return the status with the numbers of replicas."""

@@ -132,7 +132,7 @@ class DeploymentController(QueueController):
         old = [rs for rs in owned if newest is None or rs.metadata.uid != newest.metadata.uid]
         number = max((revisions.revision(rs) for rs in old), default=0) + 1
         if newest is not None:
-            wanted = revisions.annotated(deployment, newest, number)
+            wanted = revisions.annotate(deployment, newest, number)
             wanted = replace(
                 wanted, spec=replace(wanted.spec, min_ready_seconds=deployment.spec.min_ready_seconds)
             )
@@ -155,7 +155,7 @@ class DeploymentController(QueueController):
     async def _create(
         self, deployment: Deployment, owned: Sequence[ReplicaSet], number: int
     ) -> tuple[Deployment, ReplicaSet]:
-        wanted = revisions.make(deployment, number, 0)
+        wanted = revisions.new_replica_set(deployment, number, 0)
         size = rolling.new_replicas(deployment, [*owned, wanted], wanted)
         wanted = replace(wanted, spec=replace(wanted.spec, replicas=size))
         try:
@@ -179,7 +179,7 @@ class DeploymentController(QueueController):
             raise
         else:
             if size:
-                self._scaled(deployment, newest, 0, size)
+                self._report_scaling(deployment, newest, 0, size)
         deployment = await self._number(deployment, number)
         if conditions.has_deadline(deployment):
             text = f'Created new replica set "{newest.metadata.name}"'
@@ -253,7 +253,7 @@ class DeploymentController(QueueController):
         return any(not is_terminal(pod) for pod in pods)
 
     async def _finish(self, deployment: Deployment, newest: ReplicaSet, old: list[ReplicaSet]) -> None:
-        status = conditions.counted(deployment, [*old, newest], newest)
+        status = conditions.count_replicas(deployment, [*old, newest], newest)
         if conditions.is_complete(deployment, status):
             old = await self._clean_up(deployment, old)
         await self._write_status(deployment, [*old, newest], newest)
@@ -291,7 +291,7 @@ class DeploymentController(QueueController):
         elif newest is not None and _is_saturated(deployment, newest):
             sizes = {rs.key: 0 for rs in old}
         elif deployment.spec.strategy.type == "RollingUpdate":
-            sizes = rolling.proportional(deployment, active)
+            sizes = rolling.scale_proportionally(deployment, active)
         else:
             sizes = {}
         return [await self._scale(deployment, rs, sizes.get(rs.key, replicas_of(rs))) for rs in everything]
@@ -303,7 +303,7 @@ class DeploymentController(QueueController):
             return replica_set
         scaled = await self._change(replica_set, annotations, {"replicas": size})
         if size != before:
-            self._scaled(deployment, replica_set, before, size)
+            self._report_scaling(deployment, replica_set, before, size)
         return scaled
 
     async def _change(
@@ -317,7 +317,9 @@ class DeploymentController(QueueController):
         }
         return await self._client.patch(REPLICA_SETS, meta.name, body, meta.namespace)
 
-    def _scaled(self, deployment: Deployment, replica_set: ReplicaSet, before: int, after: int) -> None:
+    def _report_scaling(
+        self, deployment: Deployment, replica_set: ReplicaSet, before: int, after: int
+    ) -> None:
         direction = "up" if after > before else "down"
         text = f"Scaled {direction} replica set {replica_set.metadata.name} from {before} to {after}"
         self._recorder.event(reference(DEPLOYMENTS, deployment), "Normal", "ScalingReplicaSet", text)
@@ -327,7 +329,7 @@ class DeploymentController(QueueController):
     ) -> None:
         now = self._clock.now()
         status = conditions.with_availability(
-            deployment, conditions.counted(deployment, everything, newest), now
+            deployment, conditions.count_replicas(deployment, everything, newest), now
         )
         if not deployment.spec.paused:
             status = conditions.with_progress(deployment, status, everything, newest, now)

@@ -46,7 +46,7 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
     return replace(template, metadata=replace(template.metadata, labels=labels))
 
 
-def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
+def new_replica_set(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
     """Return a new ReplicaSet for the present template of the Deployment."""
     template = deployment.spec.template
     digest = template_hash(template, deployment.status.collision_count or None)
@@ -70,10 +70,10 @@ def make(deployment: Deployment, number: int, replicas: int) -> ReplicaSet:
             template=replace(template, metadata=replace(template.metadata, labels=labels)),
         ),
     )
-    return annotated(deployment, replica_set, number)
+    return annotate(deployment, replica_set, number)
 
 
-def annotated(deployment: Deployment, replica_set: ReplicaSet, number: int) -> ReplicaSet:
+def annotate(deployment: Deployment, replica_set: ReplicaSet, number: int) -> ReplicaSet:
     """Return the ReplicaSet with the annotations of the Deployment and its own number in the history."""
     copied = {key: value for key, value in deployment.metadata.annotations.items() if key not in _NOT_COPIED}
     annotations = replica_set.metadata.annotations | copied

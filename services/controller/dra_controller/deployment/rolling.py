@@ -17,7 +17,7 @@ def replicas_of(obj: Deployment | ReplicaSet) -> int:
     return 1 if obj.spec.replicas is None else obj.spec.replicas
 
 
-def total(replica_sets: Sequence[ReplicaSet]) -> int:
+def total_replicas(replica_sets: Sequence[ReplicaSet]) -> int:
     """Return the sum of the replicas in the specs."""
     return sum(replicas_of(replica_set) for replica_set in replica_sets)
 
@@ -29,14 +29,14 @@ def limits(deployment: Deployment) -> tuple[int, int]:
     if strategy.type == "Recreate" or replicas == 0:
         return 0, 0
     rolling = strategy.rolling_update
-    surge = scaled(rolling.max_surge if rolling is not None else None, replicas, up=True)
-    unavailable = scaled(rolling.max_unavailable if rolling is not None else None, replicas, up=False)
+    surge = scale_value(rolling.max_surge if rolling is not None else None, replicas, up=True)
+    unavailable = scale_value(rolling.max_unavailable if rolling is not None else None, replicas, up=False)
     if surge == 0 and unavailable == 0:
         unavailable = 1
     return surge, min(unavailable, replicas)
 
 
-def scaled(value: int | str | None, whole: int, *, up: bool) -> int:
+def scale_value(value: int | str | None, whole: int, *, up: bool) -> int:
     """Return an int-or-percentage of ``whole``. A fraction is rounded ``up`` or down."""
     if value is None:
         return 0
@@ -52,7 +52,7 @@ def new_replicas(deployment: Deployment, everything: Sequence[ReplicaSet], newes
     if deployment.spec.strategy.type == "Recreate":
         return wanted
     surge, _ = limits(deployment)
-    room = wanted + surge - total(everything)
+    room = wanted + surge - total_replicas(everything)
     if room <= 0:
         return replicas_of(newest)
     return replicas_of(newest) + min(room, wanted - replicas_of(newest))
@@ -65,7 +65,7 @@ def old_replicas(
     _, unavailable = limits(deployment)
     least = replicas_of(deployment) - unavailable
     new_unavailable = replicas_of(newest) - (newest.status.available_replicas or 0)
-    allowed = total(everything) - least - new_unavailable
+    allowed = total_replicas(everything) - least - new_unavailable
     result = {replica_set.key: replicas_of(replica_set) for replica_set in old}
     if allowed <= 0 or not any(result.values()):
         return result
@@ -88,12 +88,12 @@ def old_replicas(
     return result
 
 
-def proportional(deployment: Deployment, active: Sequence[ReplicaSet]) -> dict[str, int]:
+def scale_proportionally(deployment: Deployment, active: Sequence[ReplicaSet]) -> dict[str, int]:
     """Return the new size of each active ReplicaSet, by key, when a Deployment is scaled during a roll-out."""
     surge, _ = limits(deployment)
     wanted = replicas_of(deployment)
     allowed = wanted + surge if wanted > 0 else 0
-    current = total(active)
+    current = total_replicas(active)
     change = allowed - current
     # The largest first. Of equal ones the newest first, if they grow.
     ordered = sorted(active, key=_age, reverse=change > 0)

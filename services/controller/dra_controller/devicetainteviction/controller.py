@@ -119,7 +119,7 @@ class DeviceTaintEvictionController(Controller):
         )
 
     @classmethod
-    def wanted(cls, context: Context) -> bool:
+    def is_wanted(cls, context: Context) -> bool:
         return context.features.enabled("DRADeviceTaints")
 
     def _track(self, resource: Resource[DeviceTaintRule]) -> None:
@@ -129,11 +129,11 @@ class DeviceTaintEvictionController(Controller):
         self._watched.append(classes)
         recorder = context.recorder("resource_slice_tracker")
 
-        def failed(rule: DeviceTaintRule, message: str) -> None:
+        def report_failure(rule: DeviceTaintRule, message: str) -> None:
             recorder.event(reference(resource, rule), "Warning", "CELRuntimeError", message)
 
         compile_ = functools.partial(compile_expression, features=context.features)
-        tracker = SliceTracker(criteria=TaintCriteria(classes.store.get, compile_, failed))
+        tracker = SliceTracker(criteria=TaintCriteria(classes.store.get, compile_, report_failure))
         context.informers.informer(resource).add_handler(
             tracker.set_rule,
             lambda _, new: tracker.set_rule(new),

@@ -100,7 +100,7 @@ class Eviction:
         return f"{self.when.isoformat()} ({', '.join(map(str, self.reasons))})"
 
 
-def joined(first: Eviction | None, second: Eviction) -> Eviction:
+def join(first: Eviction | None, second: Eviction) -> Eviction:
     """Return both evictions as one: the earlier time, and each reason once."""
     if first is None:
         return second

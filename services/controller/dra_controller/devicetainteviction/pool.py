@@ -46,7 +46,7 @@ class Pool:
                     return piece, candidate
         return None
 
-    def evicting(self) -> dict[str, list[DeviceTaint]]:
+    def evicting_taints(self) -> dict[str, list[DeviceTaint]]:
         """Return the NoExecute taints by device."""
         found: dict[str, list[DeviceTaint]] = {}
         for piece in self.current():

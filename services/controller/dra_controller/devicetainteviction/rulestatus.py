@@ -57,7 +57,7 @@ def _dry_run(state: EvictionState, rule: DeviceTaintRule) -> str:
     simulation = state.simulation()
     taint = replace(rule.spec.taint, effect=NO_EXECUTE)
     simulation.rule_changed(rule, replace(rule, spec=replace(rule.spec, taint=taint)))
-    published, allocated = simulation.selected(rule)
+    published, allocated = simulation.count_selected(rule)
     pods, namespaces = simulation.pending(rule)
     return (
         f"{_devices(published, 'published')} selected. {_devices(allocated, 'allocated')} selected. "

@@ -31,7 +31,7 @@ from dra_controller.devicetainteviction.model import (
     RuleTaint,
     SliceTaint,
     Work,
-    joined,
+    join,
 )
 from dra_controller.devicetainteviction.pool import Pool
 
@@ -114,14 +114,14 @@ class EvictionState:
         assert piece is not None
         key = _pool_of(piece)
         pool = self.pools.setdefault(key, Pool())
-        before = pool.evicting()
+        before = pool.evicting_taints()
         if old is not None:
             pool.remove(old)
         if new is not None:
             pool.add(new)
         if not pool:
             del self.pools[key]
-        after = pool.evicting()
+        after = pool.evicting_taints()
         changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         if not changed:
             return
@@ -180,7 +180,7 @@ class EvictionState:
                 namespaces.add(pod.metadata.namespace)
         return number, len(namespaces)
 
-    def selected(self, rule: DeviceTaintRule) -> tuple[int, int]:
+    def count_selected(self, rule: DeviceTaintRule) -> tuple[int, int]:
         """Return how many published devices, and how many allocated ones, the rule selects."""
         published = sum(
             selects(rule, driver, pool, device.name)
@@ -211,7 +211,7 @@ class EvictionState:
                     continue
             # Without a reservation the claim may be another pod's, perhaps one that had the same name.
             if is_reserved_for_pod(pod, known.claim, pod_groups=self._pod_groups):
-                eviction = joined(eviction, known.eviction)
+                eviction = join(eviction, known.eviction)
         return eviction
 
     def _reconsider(self, name: str, known: AllocatedClaim) -> None:

@@ -130,9 +130,9 @@ class GarbageCollector(Controller):
             if _matters(old.metadata, new.metadata):
                 upsert(new)
 
-        informer.add_handler(upsert, update, lambda obj: self._gone(obj.metadata.uid))
+        informer.add_handler(upsert, update, lambda obj: self._remove(obj.metadata.uid))
 
-    def _gone(self, uid: str) -> None:
+    def _remove(self, uid: str) -> None:
         self._unserved.discard(uid)
         node = self._graph.get(uid)
         if node is not None and node.dependents:

@@ -27,13 +27,13 @@ from msgspec.structs import replace
 
 from dra_controller.framework import Context
 from dra_controller.job import policy
-from dra_controller.job.counting import Tally, count, count_rest, fold
-from dra_controller.job.indexes import INDEX, index_of, parse
+from dra_controller.job.counting import Tally, count_rest, count_untracked, tally_pods
+from dra_controller.job.indexes import INDEX, index_of, parse_indexes
 from dra_controller.job.metrics import JobMetrics
 from dra_controller.job.policy import TRACKING
-from dra_controller.pods import controller_reference, from_template, is_active, is_ready, is_terminal
+from dra_controller.pods import controller_reference, is_active, is_ready, is_terminal, pod_from_template
 from dra_controller.uids import RecentUids
-from dra_controller.workload import WorkloadController, gather
+from dra_controller.workload import WorkloadController, run_all
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 10.0, 600.0
 _log = logger(__name__)
@@ -70,7 +70,7 @@ class JobController(WorkloadController):
         if job.spec.managed_by not in ("", _MANAGED_BY):
             return
         # Before the pods are read: what was awaited is then among them.
-        settled = self.settled(job)
+        settled = self.is_settled(job)
         pods = await self.pod_ownership.claim(job, job.spec.selector, self.pods.store)
         if policy.is_finished(job) or job.metadata.deletion_timestamp is not None:
             self._backoffs.pop(job.metadata.uid, None)
@@ -89,7 +89,7 @@ class JobController(WorkloadController):
         """Bring the status up to date: ended pods, running pods and, if everything is known, the outcome of the Job."""
         now = self._clock.now()
         tracked = {pod.metadata.uid: pod for pod in pods if self._is_tracked(pod)}
-        tally = count(job, pods, tracked)
+        tally = tally_pods(job, pods, tracked)
         self._note_backoff(job, tally.ended.succeeded, tally.ended.failed)
         status = tally.status
         if status.start_time is None and not job.spec.suspend:
@@ -117,7 +117,7 @@ class JobController(WorkloadController):
             return job
         await self._untrack([*ended, *(pod for pod in others if pod not in ended)])
         left = tracked.keys() - {pod.metadata.uid for pod in ended}
-        return await self._write(job, fold(job.status, listed, left))
+        return await self._write(job, count_untracked(job.status, listed, left))
 
     def _outcome(
         self, job: Job, pods: Sequence[Pod], tally: Tally, now: datetime
@@ -172,7 +172,7 @@ class JobController(WorkloadController):
             status = replace(status, completion_time=rfc3339(now))
         job = await self._write(job, status)
         involved = reference(JOBS, job)
-        self._metrics.finished(job, succeeded=succeeded, reason=target.reason)
+        self._metrics.count_finished(job, succeeded=succeeded, reason=target.reason)
         if succeeded:
             self.recorder.event(involved, "Normal", "Completed", "Job completed")
         else:
@@ -195,7 +195,9 @@ class JobController(WorkloadController):
         else:
             done = succeeded
             if policy.is_indexed(job):
-                done = len(parse(job.status.completed_indexes) | parse(job.status.failed_indexes))
+                done = len(
+                    parse_indexes(job.status.completed_indexes) | parse_indexes(job.status.failed_indexes)
+                )
             wanted = min(max(0, job.spec.completions - done), parallelism)
         if len(active) > wanted:
             if not fresh:
@@ -234,12 +236,12 @@ class JobController(WorkloadController):
 
     def _new_pods(self, job: Job, pods: Sequence[Pod], number: int) -> list[Pod]:
         owner = controller_reference(JOBS, job)
-        pod = from_template(job.spec.template, owner)
+        pod = pod_from_template(job.spec.template, owner)
         meta = replace(pod.metadata, finalizers=(*pod.metadata.finalizers, TRACKING))
         pod = replace(pod, metadata=meta)
         if not policy.is_indexed(job):
             return [pod] * number
-        taken = parse(job.status.completed_indexes) | parse(job.status.failed_indexes)
+        taken = parse_indexes(job.status.completed_indexes) | parse_indexes(job.status.failed_indexes)
         failures: dict[int, int] = {}
         for other in pods:
             index = index_of(other)
@@ -315,13 +317,13 @@ class JobController(WorkloadController):
                 _log.debug("pod is gone", pod=pod.key)
             self._untracked.add(pod.metadata.uid)
 
-        await gather([lambda pod=pod: untrack(pod) for pod in pods])  # type: ignore[misc]  # a default binds the loop's value
+        await run_all([lambda pod=pod: untrack(pod) for pod in pods])  # type: ignore[misc]  # a default binds the loop's value
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
         if status == job.status:
             return job
         written = await self._client.update(JOBS, replace(job, status=status), subresource="status")
-        self._metrics.counted(job, status)
+        self._metrics.count_pods(job, status)
         return written
 
 

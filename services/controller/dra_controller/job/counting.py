@@ -13,7 +13,7 @@ from dra_shared.api.pod import Pod
 from msgspec.structs import replace
 
 from dra_controller.job import policy
-from dra_controller.job.indexes import index_of, parse, text_of
+from dra_controller.job.indexes import index_of, parse_indexes, text_of
 from dra_controller.pods import is_active, is_ready, is_terminal
 
 
@@ -42,12 +42,14 @@ class Tally:
     failed: int
 
     @property
-    def uncounted(self) -> UncountedTerminatedPods:
+    def uncounted_pods(self) -> UncountedTerminatedPods:
         """The pods that are listed and not part of the counters yet."""
         return self.status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
-def fold(status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collection[str]) -> JobStatus:
+def count_untracked(
+    status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collection[str]
+) -> JobStatus:
     """Return ``status`` with those uncounted pods counted that do not have the finalizer any more."""
     failed = [uid for uid in uncounted.failed if uid not in tracked]
     succeeded = [uid for uid in uncounted.succeeded if uid not in tracked]
@@ -62,9 +64,11 @@ def fold(status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collect
     )
 
 
-def count(job: Job, pods: Sequence[Pod], tracked: Mapping[str, Pod]) -> Tally:
+def tally_pods(job: Job, pods: Sequence[Pod], tracked: Mapping[str, Pod]) -> Tally:
     """Return the counts of the Job now. ``tracked`` are its pods that have the finalizer, by uid."""
-    status = fold(job.status, job.status.uncounted_terminated_pods or UncountedTerminatedPods(), tracked)
+    status = count_untracked(
+        job.status, job.status.uncounted_terminated_pods or UncountedTerminatedPods(), tracked
+    )
     listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
     ended = _classify(job, tracked, listed)
     indexes, lost = _indexes(job, status, ended)
@@ -105,7 +109,7 @@ def _classify(job: Job, tracked: Mapping[str, Pod], listed: UncountedTerminatedP
 
 def _indexes(job: Job, status: JobStatus, ended: Ended) -> tuple[set[int], set[int]]:
     """Return the indexes that succeeded, and those that failed for good. One that ever succeeded has not failed."""
-    indexes, lost = parse(status.completed_indexes), parse(status.failed_indexes)
+    indexes, lost = parse_indexes(status.completed_indexes), parse_indexes(status.failed_indexes)
     if not policy.is_indexed(job):
         return indexes, lost
     limit = job.spec.completions or 0
@@ -124,7 +128,7 @@ def count_rest(job: Job, tally: Tally, tracked: Mapping[str, Pod]) -> tuple[JobS
     outcome = policy.outcome(tally.status)
     if outcome is None:
         return tally.status, []
-    listed = tally.uncounted
+    listed = tally.uncounted_pods
     known = {*listed.succeeded, *listed.failed}
     rest = [pod for uid, pod in tracked.items() if uid not in known and pod not in tally.ended.ignored]
     if outcome.type == "FailureTarget":

@@ -16,7 +16,7 @@ def index_of(pod: Object) -> int | None:
     return int(text) if text.isdigit() else None
 
 
-def parse(text: str) -> set[int]:
+def parse_indexes(text: str) -> set[int]:
     """Return the indexes that ``text`` lists. Parts that cannot be read are left out."""
     result: set[int] = set()
     for part in filter(None, text.split(",")):

@@ -6,7 +6,7 @@ Mirrors pkg/controller/job/metrics/metrics.go.
 from dra_shared.api.batch import Job, JobStatus
 from prometheus_client import CollectorRegistry, Counter
 
-from dra_controller.job.indexes import parse
+from dra_controller.job.indexes import parse_indexes
 from dra_controller.job.policy import is_indexed
 
 
@@ -27,21 +27,21 @@ class JobMetrics:
             registry=registry,
         )
 
-    def finished(self, job: Job, *, succeeded: bool, reason: str) -> None:
+    def count_finished(self, job: Job, *, succeeded: bool, reason: str) -> None:
         """Count a Job that is done."""
         self._jobs.labels(_mode(job), "succeeded" if succeeded else "failed", reason).inc()
 
-    def counted(self, job: Job, status: JobStatus) -> None:
+    def count_pods(self, job: Job, status: JobStatus) -> None:
         """Count the pods by which ``status`` exceeds the present status of the Job."""
         for result, before, after in (
-            ("succeeded", _succeeded(job, job.status), _succeeded(job, status)),
+            ("succeeded", _count_succeeded(job, job.status), _count_succeeded(job, status)),
             ("failed", job.status.failed or 0, status.failed or 0),
         ):
             self._pods.labels(_mode(job), result).inc(max(0, after - before))
 
 
-def _succeeded(job: Job, status: JobStatus) -> int:
-    return len(parse(status.completed_indexes)) if is_indexed(job) else status.succeeded or 0
+def _count_succeeded(job: Job, status: JobStatus) -> int:
+    return len(parse_indexes(status.completed_indexes)) if is_indexed(job) else status.succeeded or 0
 
 
 def _mode(job: Job) -> str:

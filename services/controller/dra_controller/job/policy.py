@@ -10,7 +10,7 @@ from dra_shared.api.batch import Job, JobCondition, JobStatus, PodFailurePolicyR
 from dra_shared.api.pod import Pod
 from dra_shared.clock import parse_rfc3339
 
-from dra_controller.job.indexes import parse
+from dra_controller.job.indexes import parse_indexes
 from dra_controller.pods import condition, is_terminal
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -114,7 +114,7 @@ def met_rule(job: Job, succeeded: set[int]) -> int | None:
         relevant = succeeded
         wanted = rule.succeeded_count
         if rule.succeeded_indexes:
-            named = parse(rule.succeeded_indexes)
+            named = parse_indexes(rule.succeeded_indexes)
             relevant = succeeded & named
             wanted = len(named) if wanted is None else wanted
         if wanted is not None and len(relevant) >= wanted:

@@ -51,12 +51,12 @@ class NodeLifecycleController(Controller):
         measure_queue(context.registry, "node_lifecycle_controller", self._queue)
         self._probes: dict[str, Probe] = {}
         self._pods.store.add_index(_BY_NODE, lambda pod: [pod.spec.node_name] if pod.spec.node_name else [])
-        self._nodes.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
+        self._nodes.add_handler(self._enqueue, lambda _, new: self._enqueue(new), self._handle_deletion)
 
-    def _changed(self, node: Node) -> None:
+    def _enqueue(self, node: Node) -> None:
         self._queue.add(node.metadata.name)
 
-    def _deleted(self, node: Node) -> None:
+    def _handle_deletion(self, node: Node) -> None:
         self._probes.pop(node.metadata.name, None)
         message = f"Node {node.metadata.name} event: Removing Node {node.metadata.name} from Controller"
         self._recorder.event(reference(NODES, node), "Normal", "RemovingNode", message)
@@ -80,12 +80,12 @@ class NodeLifecycleController(Controller):
                 message = f"Node {name} event: Registered Node {name} in Controller"
                 seen_as = replace(reference(NODES, node), resource_version="")
                 self._recorder.event(seen_as, "Normal", "RegisteredNode", message)
-            seen = self._probes[name] = health.probe(node, lease, self._probes.get(name), now)
+            seen = self._probes[name] = health.observe(node, lease, self._probes.get(name), now)
             reported = health.condition(node, "Ready") is not None
             grace = self._context.node_monitor_grace_seconds if reported else _STARTUP_SECONDS
             if now - seen.seen <= grace:
                 continue
-            conditions = health.unknown(node, rfc3339(self._clock.now()))
+            conditions = health.lost_conditions(node, rfc3339(self._clock.now()))
             if conditions == node.status.conditions:
                 continue
             changed = [entry for entry in conditions if entry not in node.status.conditions]
@@ -126,9 +126,9 @@ class NodeLifecycleController(Controller):
         if ready is not None and ready.status == "Unknown":
             # A kubelet that reports itself that its node is not ready still looks after its pods.
             for pod in self._pods.store.by_index(_BY_NODE, name):
-                await self._unready(pod)
+                await self._mark_unready(pod)
 
-    async def _unready(self, pod: Pod) -> None:
+    async def _mark_unready(self, pod: Pod) -> None:
         """Mark the pod not ready: its node does not report, so it must get no traffic and count as unavailable."""
         ready = pod_condition(pod, "Ready")
         if ready is None or ready.status != "True" or is_terminal(pod):

@@ -44,7 +44,7 @@ def condition(node: Node, kind: str) -> NodeCondition | None:
     return next((entry for entry in node.status.conditions if entry.type == kind), None)
 
 
-def probe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -> Probe:
+def observe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -> Probe:
     """Return the new observation."""
     ready = condition(node, "Ready")
     # The writes of Unknown by this controller do not change the heartbeat.
@@ -63,7 +63,7 @@ def probe(node: Node, lease: Lease | None, previous: Probe | None, now: float) -
     return Probe(heartbeat, renewal, now)
 
 
-def unknown(node: Node, now: str) -> tuple[NodeCondition, ...]:
+def lost_conditions(node: Node, now: str) -> tuple[NodeCondition, ...]:
     """Return the conditions of the node once it is lost."""
     result = [entry for entry in node.status.conditions if entry.type not in KUBELET_CONDITIONS]
     for kind in KUBELET_CONDITIONS:

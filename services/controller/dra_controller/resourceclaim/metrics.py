@@ -35,7 +35,7 @@ class ClaimMetrics:
         self._creates = _creates(registry, with_owner=self._with_owner)
         registry.register(_Claims(claims, with_owner=self._with_owner))
 
-    def created(self, claim: ResourceClaim, *, success: bool) -> None:
+    def count_creation(self, claim: ResourceClaim, *, success: bool) -> None:
         """Count an attempt to create a claim."""
         labels = ["success" if success else "failure", admin_access_label(claim)]
         if self._with_owner:

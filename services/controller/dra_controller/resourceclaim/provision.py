@@ -200,9 +200,9 @@ class Provisioner:
         try:
             claim = await views.client.create(RESOURCE_CLAIMS, wanted, namespace)
         except ApiError as error:
-            views.metrics.created(wanted, success=False)
+            views.metrics.count_creation(wanted, success=False)
             raise SyncError(f"create ResourceClaim {wanted.metadata.name}: {error}") from error
-        views.metrics.created(wanted, success=True)
+        views.metrics.count_creation(wanted, success=True)
         views.created.add(claim)
         _log.info("made claim", claim=claim.key, owner=f"{owner.kind} {namespace}/{owner.name}")
         return claim.metadata.name

@@ -20,10 +20,10 @@ from msgspec.structs import replace
 
 from dra_controller.framework import Context
 from dra_controller.hashing import revision_hash
-from dra_controller.pods import available_in, is_ready, is_terminal
+from dra_controller.pods import is_ready, is_terminal, seconds_until_available
 from dra_controller.revisions import HASH, History
-from dra_controller.statefulset.identity import make, ordinal, volume_claims
-from dra_controller.statefulset.retention import goes_with, retained
+from dra_controller.statefulset.identity import new_pod, ordinal, volume_claims
+from dra_controller.statefulset.retention import goes_with, with_owner
 from dra_controller.workload import WorkloadController, index_by_owner
 
 
@@ -56,7 +56,7 @@ class StatefulSetController(WorkloadController):
             return
         spec = stateful_set.spec
         # Before the pods are read: what was awaited is then among them.
-        settled = self.settled(stateful_set)
+        settled = self.is_settled(stateful_set)
         owned = await self.pod_ownership.claim(stateful_set, spec.selector, self.pods.store)
         if stateful_set.metadata.deletion_timestamp is not None:
             return
@@ -147,13 +147,13 @@ class StatefulSetController(WorkloadController):
         """Return True if the pod is not available yet."""
         if pod.metadata.deletion_timestamp is not None:
             return True
-        left = available_in(pod, stateful_set.spec.min_ready_seconds or 0, self._clock.now())
+        left = seconds_until_available(pod, stateful_set.spec.min_ready_seconds or 0, self._clock.now())
         if left:
             self.queue.add_after(stateful_set.key, left)
         return left != 0
 
     async def _create(self, stateful_set: StatefulSet, number: int, revision: str) -> None:
-        pod = make(self._at(stateful_set, revision), number, revision)
+        pod = new_pod(self._at(stateful_set, revision), number, revision)
         involved = reference(STATEFUL_SETS, stateful_set)
         name = pod.metadata.name
         known = [self._claims.get(claim.key) for claim in volume_claims(stateful_set, number)]
@@ -171,7 +171,7 @@ class StatefulSetController(WorkloadController):
             text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
             self.recorder.event(involved, "Warning", "FailedCreate", text)
             raise
-        self.expectations.created(stateful_set.metadata.uid, made)
+        self.expectations.expect_creation(stateful_set.metadata.uid, made)
         text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} successful"
         self.recorder.event(involved, "Normal", "SuccessfulCreate", text)
 
@@ -184,7 +184,7 @@ class StatefulSetController(WorkloadController):
             what = claim.metadata.name
             try:
                 await self._client.create(
-                    PERSISTENT_VOLUME_CLAIMS, retained(claim, stateful_set, pod, surplus=False)
+                    PERSISTENT_VOLUME_CLAIMS, with_owner(claim, stateful_set, pod, surplus=False)
                 )
             except AlreadyExists:
                 continue
@@ -202,7 +202,7 @@ class StatefulSetController(WorkloadController):
             claim = await self._claim(template)
             if claim is None:
                 continue
-            wanted = retained(claim, stateful_set, pod, surplus=surplus)
+            wanted = with_owner(claim, stateful_set, pod, surplus=surplus)
             if wanted != claim:
                 await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
                 changed = True
@@ -250,7 +250,7 @@ class StatefulSetController(WorkloadController):
         return StatefulSetStatus(
             replicas=len(alive),
             ready_replicas=ready or None,
-            available_replicas=sum(available_in(pod, least, now) == 0 for pod in alive),
+            available_replicas=sum(seconds_until_available(pod, least, now) == 0 for pod in alive),
             current_replicas=of(current) or None,
             updated_replicas=updated or None,
             current_revision=current,

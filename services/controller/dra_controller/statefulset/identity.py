@@ -11,7 +11,7 @@ from dra_shared.api.resources import STATEFUL_SETS
 from dra_shared.api.volume import PersistentVolumeClaimVolumeSource, Volume
 from msgspec.structs import replace
 
-from dra_controller.pods import controller_reference, from_template
+from dra_controller.pods import controller_reference, pod_from_template
 from dra_controller.revisions import HASH
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"
@@ -24,9 +24,9 @@ def ordinal(stateful_set: StatefulSet, pod: Pod) -> int | None:
     return int(number) if prefix == stateful_set.metadata.name and number.isdigit() else None
 
 
-def make(stateful_set: StatefulSet, number: int, revision: str) -> Pod:
+def new_pod(stateful_set: StatefulSet, number: int, revision: str) -> Pod:
     """Return the pod with that number. ``revision`` is the name of the revision of its template."""
-    pod = from_template(stateful_set.spec.template, controller_reference(STATEFUL_SETS, stateful_set))
+    pod = pod_from_template(stateful_set.spec.template, controller_reference(STATEFUL_SETS, stateful_set))
     name = f"{stateful_set.metadata.name}-{number}"
     labels = {**pod.metadata.labels, POD_NAME: name, INDEX: str(number), HASH: revision}
     mine = {claim.metadata.name for claim in stateful_set.spec.volume_claim_templates}

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from dra_controller.pods import controller_reference
 
 
-def retained(
+def with_owner(
     claim: PersistentVolumeClaim, stateful_set: StatefulSet, pod: Pod, *, surplus: bool
 ) -> PersistentVolumeClaim:
     """Return the claim with the owner that it should have. ``surplus`` if the StatefulSet does not need its pod."""
