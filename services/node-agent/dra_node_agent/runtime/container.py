@@ -149,7 +149,7 @@ class SimulatedContainer:
                 shell.signal("TERM")
 
     async def exec(self, command: Sequence[str]) -> tuple[int, bytes]:
-        """Run a command beside the process of the container."""
+        """Run a command in addition to the process of the container."""
         pieces: list[str] = []
         shell = self._shell(pieces.append, pieces.append, self._skip, replay=False)
         code = await self._invoke(shell, command)
@@ -295,7 +295,7 @@ class SimulatedContainer:
         return 0
 
     async def _skip(self, process: Process) -> int:
-        """Stand in for an unknown program in a command that runs beside the process of the container. It succeeds."""
+        """Stand in for an unknown program in a command that runs in addition to the process. It succeeds."""
         self._say(process.shell.world.log or process.err, shlex.join(process.argv), "counts as done")
         return 0
 
