@@ -69,6 +69,7 @@ class HTTPGetAction(Struct):
     http_headers: tuple[HTTPHeader, ...] = ()
     path: str = ""
     port: int | str = 0
+    protocol: str = ""
     scheme: str = ""
 
 
@@ -95,6 +96,7 @@ class Lifecycle(Struct):
 
 
 class GRPCAction(Struct):
+    mode: str = ""
     port: int = 0
     service: str = ""
 
@@ -196,6 +198,7 @@ class VolumeDevice(Struct):
 
 
 class VolumeMount(Struct):
+    bind_mount_options: tuple[str, ...] = ()
     mount_path: str = ""
     mount_propagation: str = ""
     name: str = ""

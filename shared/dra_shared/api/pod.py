@@ -115,6 +115,11 @@ class TopologySpreadConstraint(Struct):
     when_unsatisfiable: str = ""
 
 
+class EvictionResponder(Struct):
+    name: str = ""
+    priority: int | None = None
+
+
 class PodSpec(Struct):
     active_deadline_seconds: int | None = None
     affinity: Affinity | None = None
@@ -124,6 +129,7 @@ class PodSpec(Struct):
     dns_policy: str = ""
     enable_service_links: bool | None = None
     ephemeral_containers: tuple[EphemeralContainer, ...] = ()
+    eviction_responders: tuple[EvictionResponder, ...] = ()
     host_aliases: tuple[HostAlias, ...] = ()
     host_ipc: bool | None = field(default=None, name="hostIPC")
     host_network: bool | None = None

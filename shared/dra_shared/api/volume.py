@@ -11,10 +11,12 @@ class KeyToPath(Struct):
     key: str = ""
     mode: int | None = None
     path: str = ""
+    user: int | None = None
 
 
 class ConfigMapVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     items: tuple[KeyToPath, ...] = ()
     name: str = ""
     optional: bool | None = None
@@ -36,15 +38,18 @@ class DownwardAPIVolumeFile(Struct):
     mode: int | None = None
     path: str = ""
     resource_field_ref: ResourceFieldSelector | None = None
+    user: int | None = None
 
 
 class DownwardAPIVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     items: tuple[DownwardAPIVolumeFile, ...] = ()
 
 
 class EmptyDirVolumeSource(Struct):
     medium: str = ""
+    mode: int | None = None
     size_limit: str | None = None
 
 
@@ -78,6 +83,7 @@ class ServiceAccountTokenProjection(Struct):
     audience: str = ""
     expiration_seconds: int | None = None
     path: str = ""
+    user: int | None = None
 
 
 class VolumeProjection(Struct):
@@ -91,11 +97,13 @@ class VolumeProjection(Struct):
 
 class ProjectedVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     sources: tuple[VolumeProjection, ...] = ()
 
 
 class SecretVolumeSource(Struct):
     default_mode: int | None = None
+    default_user: int | None = None
     items: tuple[KeyToPath, ...] = ()
     optional: bool | None = None
     secret_name: str = ""

@@ -40,6 +40,19 @@ _UNREAD = {
     "status.allocation.allocationTimestamp",
     "spec.compositePodGroupTemplates",
 }
+# Nor do they read what needs these gates.
+_UNREAD_GATES = {
+    "AtomicWriteVolumeUserFields",
+    "CSIVolumeHealth",
+    "DynamicResourceAllocation",
+    "EmptyDirVolumeMode",
+    "EvictionRequestAPI",
+    "GRPCContainerProbeTLS",
+    "H2CContainerProbe",
+    "ResourceHealthStatus",
+    "ResourceHealthStatusMessage",
+    "VolumeBindMountOptions",
+}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +62,7 @@ _UNREAD = {
         for resource, rules in _SERVERS
         for rule in rules
         for path in rule.fields
-        if path not in _UNREAD
+        if path not in _UNREAD and not _UNREAD_GATES.issuperset(rule.gates)
     ],
 )
 def test_every_field_that_the_server_drops_shows_its_gate(
