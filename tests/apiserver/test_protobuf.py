@@ -24,6 +24,10 @@ def _cases() -> list[Any]:
 def test_every_kind_is_written_as_upstream_writes_it(case: dict[str, Any], expected: bytes) -> None:
     obj = case["object"]
     body = protobuf.message(case["message"], obj)
+    if case["message"] == "io.k8s.api.storage.v1.CSINode":
+        # 1.37 has added a status, which is written even if it is empty.
+        assert body.endswith(b"\x1a\x00")
+        body = body[:-2]
     assert protobuf.envelope(obj["apiVersion"], obj["kind"], body) == expected
 
 

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.system
 
 _PROGRAM = """
 import asyncio, os, subprocess, sys
-import dralab.testing.{module}
+import dra_testing.{module}
 from grpc import aio
 
 async def main():

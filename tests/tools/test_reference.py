@@ -51,7 +51,7 @@ def test_every_flag_of_a_service_is_there(service: str) -> None:
 def test_every_gate_is_there_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (on|off) ", _pages()["feature-gates.md"], re.MULTILINE))
     assert rows == {name: "on" if gate.default else "off" for name, gate in release(DEFAULT).gates.items()}
-    row = "| `DRADeviceCompatibilityGroups` | Alpha | off |  | `DRAPartitionableDevices` | yes |"
+    row = "| `DRADerivedAttributes` | Alpha | off |  | `DynamicResourceAllocation` | yes |"
     assert row in _pages()["feature-gates.md"]
 
 
@@ -93,7 +93,7 @@ def test_every_kind_is_there() -> None:
 
 def test_fields_have_their_types_and_what_they_mean() -> None:
     claim = _section("kinds/resource.k8s.io.md", "## ResourceClaim")
-    assert "| `spec` (required) | [ResourceClaimSpec](#resourceclaimspec) | What is claimed." in claim
+    assert "| `spec` | [ResourceClaimSpec](#resourceclaimspec) | What is claimed." in claim
     assert "| `metadata` | [ObjectMeta](meta.v1.md#objectmeta) |" in claim
     pod = _section("kinds/core.md", "## PodSpec")
     assert "| `resourceClaims` | list of [PodResourceClaim](#podresourceclaim) |" in pod

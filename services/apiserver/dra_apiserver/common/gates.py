@@ -15,7 +15,8 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
 
-@dataclass(frozen=True)
+# Rules are constants, so each is equal to itself alone.
+@dataclass(frozen=True, eq=False)
 class GatedFields:
     """The fields of one feature. It is on if all `gates` are on, and in use if any of `in_use` was set before.
 
@@ -32,15 +33,9 @@ class GatedFields:
         """True if the version drops the fields."""
         return self.since <= kubernetes and (self.until is None or kubernetes < self.until)
 
-    def drop(self, obj: JsonObject, old: JsonObject | None) -> None:
-        """Remove the fields from `obj`, unless `old` uses the feature."""
-        if old is not None and any(_holds(old, path) for path in self._in_use):
-            return
-        for parents, names in self._droppable:
-            for parent in _walk(obj, parents):
-                if isinstance(parent, dict):
-                    for name in names:
-                        parent.pop(name, None)
+    def is_used_by(self, obj: JsonObject) -> bool:
+        """True if the object has one of the fields that show that the feature is in use."""
+        return any(_holds(obj, path) for path in self._in_use)
 
     def below(self, path: str) -> GatedFields:
         """Return the same fields of the object at `path`."""
@@ -53,13 +48,47 @@ class GatedFields:
     def _in_use(self) -> Sequence[Sequence[str]]:
         return [path.split(".") for path in (*self.fields, *self.also_in_use)]
 
-    @functools.cached_property
-    def _droppable(self) -> Sequence[tuple[Sequence[str], Sequence[str]]]:
-        """The fields grouped by their parent, so that an object is walked once for each group."""
-        found: dict[tuple[str, ...], list[str]] = {}
-        for path in self._in_use[: len(self.fields)]:
-            found.setdefault(tuple(path[:-1]), []).append(path[-1])
-        return list(found.items())
+
+class _Node:
+    """A place in objects: the gated fields there, and the places below it by key, or of every entry."""
+
+    __slots__ = ("children", "every", "fields")
+
+    def __init__(self) -> None:
+        self.fields: dict[str, list[GatedFields]] = {}
+        self.children: dict[str, _Node] = {}
+        self.every: _Node | None = None
+
+    def collect(self, value: Any, found: list[tuple[GatedFields, JsonObject, str]]) -> None:
+        """Append each gated field that is set below the value, with its rule and the object that has it."""
+        if isinstance(value, dict):
+            for name, rules in self.fields.items():
+                if name in value:
+                    found.extend((rule, value, name) for rule in rules)
+            for name, child in self.children.items():
+                if value.get(name):
+                    child.collect(value[name], found)
+        if self.every is not None:
+            entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            for entry in entries:
+                self.every.collect(entry, found)
+
+
+@functools.lru_cache(maxsize=256)
+def _tree(rules: tuple[GatedFields, ...]) -> _Node:
+    """Return the fields of all rules as one tree, so that an object is walked once, and only where it has something."""
+    root = _Node()
+    for rule in rules:
+        for path in rule.fields:
+            node = root
+            *parents, name = path.split(".")
+            for key in parents:
+                if key == "*":
+                    node.every = node = node.every or _Node()
+                else:
+                    node = node.children.setdefault(key, _Node())
+            node.fields.setdefault(name, []).append(rule)
+    return root
 
 
 def drop_disabled(
@@ -69,9 +98,20 @@ def drop_disabled(
 
     A version without the gate does not have the fields either: decoding has dropped them.
     """
-    for rule in rules:
-        if not features.all_enabled(rule.gates) and features.has(rule.gates) and rule.is_of(features.version):
-            rule.drop(obj, old)
+    found: list[tuple[GatedFields, JsonObject, str]] = []
+    _tree(tuple(rules)).collect(obj, found)
+    kept: dict[int, bool] = {}
+    for rule, parent, name in found:
+        if id(rule) not in kept:
+            kept[id(rule)] = _is_kept(rule, old, features)
+        if not kept[id(rule)]:
+            parent.pop(name, None)
+
+
+def _is_kept(rule: GatedFields, old: JsonObject | None, features: FeatureGates) -> bool:
+    if features.all_enabled(rule.gates) or not features.has(rule.gates) or not rule.is_of(features.version):
+        return True
+    return old is not None and rule.is_used_by(old)
 
 
 def _walk(value: Any, path: Sequence[str]) -> Iterator[Any]:
