@@ -68,7 +68,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Development": {
         "new": "Write files to begin with: dralab new driver NAME (tests, manifests, CI), dralab new examples.",
-        "bench": "Run a benchmark and print its numbers; its own options follow its name.",
+        "bench": "Run a benchmark of a checkout and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",
         "completion": "Print what makes a shell complete commands and options.",
         "conformance": "Try what a DRA driver promises, or compare our answers with the real Kubernetes'.",
