@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 from dra_kube.access import ChosenCluster
-from dra_kube.cluster import Cluster
+from dra_kube.cluster import Cluster, ServiceRecord
 from dra_kube.progress import Progress
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
@@ -67,7 +67,8 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
         pools.remove(made.name)
         if isinstance(error, UserError):
             # The same node may be added again, with other options: it must not find what this one left.
-            await _gone(home, made.nodes[0], made, timeout)
+            nothing = dataclasses.replace(made, removed=tuple(made.nodes))
+            await _wait_for_agent(home, made.nodes[0], _find_agent(home, made), nothing, timeout)
         raise
     for name in made.nodes:
         print(f"node/{name} added")
@@ -114,11 +115,12 @@ async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -
         if owner is None:
             raise UserError(f"no pool of this cluster has a node {name}")
         left = dataclasses.replace(owner, removed=(*owner.removed, name))
+        before = _find_agent(home, owner)
         if left.nodes:
             pools.write(left)
         else:
             pools.remove(owner.name)
-        await _gone(home, name, owner, timeout)
+        await _wait_for_agent(home, name, before, left, timeout)
         async with cluster.client() as client:
             response = await client.raw("DELETE", f"/api/v1/nodes/{name}")
             if response.status_code >= 400 and response.status_code != 404:
@@ -126,15 +128,31 @@ async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -
         print(f"node/{name} removed")
 
 
-async def _gone(home: Cluster, name: str, owner: Pool, timeout: float) -> None:
-    """Wait until the agent that had the node has ended: otherwise it would register the node again."""
+def _find_agent(home: Cluster, pool: Pool) -> ServiceRecord | None:
+    """Return the process of the pool's node agent, or None if it has none."""
     from dra_lab.servicespecs import agent_name
 
-    before = home.record().services.get(agent_name(owner.name))
+    return home.record().services.get(agent_name(pool.name))
+
+
+async def _wait_for_agent(
+    home: Cluster, name: str, before: ServiceRecord | None, left: Pool, timeout: float
+) -> None:
+    """Wait until the agent that had the node has ended: otherwise it would register the node again.
+
+    If nodes are left, wait for their new agent too. The next removal would otherwise find no agent, and would not wait
+    for the one that is about to start.
+
+    Args:
+        before: the agent at the time when the pool still had the node.
+        left: the pool without the node.
+    """
     deadline = time.monotonic() + timeout
     while before is not None:
-        now = home.record().services.get(agent_name(owner.name))
-        if now is None or now.pid != before.pid:
+        now = _find_agent(home, left)
+        if now is None and not left.nodes:
+            return
+        if now is not None and left.nodes and now.pid != before.pid:
             return
         if time.monotonic() > deadline:
             raise UserError(f"node {name} does not stop; see {home.logs}")
