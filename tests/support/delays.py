@@ -21,6 +21,8 @@ _SHORT_SHARE, _LONG_SHARE = 0.5, 0.03
 
 Headers = list[tuple[bytes, bytes]]
 
+_EXCHANGE, _STREAM = HttpTransport.exchange, HttpTransport.stream
+
 
 class Delays:
     """Random delays, the same sequence for each seed."""
@@ -56,15 +58,17 @@ class _DelayedBody(httpx.AsyncByteStream):
 
 
 def delay_clients(patch: pytest.MonkeyPatch, seed: int) -> None:
-    """Delay requests before they are sent and responses before they are read, until the patch is undone."""
+    """Delay requests before they are sent and responses before they are read, until the patch is undone.
+
+    Meanwhile the delays of an earlier call, such as those of the whole run, do not apply.
+    """
     delays = Delays(seed)
-    exchange, stream = HttpTransport.exchange, HttpTransport.stream
 
     async def delayed_exchange(
         self: HttpTransport, origin: Origin, method: str, data: bytes, *, timeout: float
     ) -> tuple[int, bytes]:
         await delays.wait()
-        answer = await exchange(self, origin, method, data, timeout=timeout)
+        answer = await _EXCHANGE(self, origin, method, data, timeout=timeout)
         await delays.wait()
         return answer
 
@@ -72,7 +76,7 @@ def delay_clients(patch: pytest.MonkeyPatch, seed: int) -> None:
         self: HttpTransport, origin: Origin, method: str, data: bytes, request: httpx.Request | None = None
     ) -> tuple[int, Headers, httpx.AsyncByteStream]:
         await delays.wait()
-        status, headers, body = await stream(self, origin, method, data, request)
+        status, headers, body = await _STREAM(self, origin, method, data, request)
         return status, headers, _DelayedBody(body, delays)
 
     patch.setattr(HttpTransport, "exchange", delayed_exchange)
