@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from dra_scheduler.allocator.conformance import agrees, answer
+from dra_recordings.alloc import agrees, answer
 
 from tests.support.reference import REFERENCE, load_vectors
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_shared.cel.conformance import agrees, answer
+from dra_recordings.cel import agrees, answer
 from dra_shared.version import V1_37
 
 from tests.support.cases import check_all

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dra_apiserver.conformance import answer
 from dra_apiserver.kinds.resource import strategy
+from dra_recordings.validate import answer
 
 from tests.support.reference import load_vectors
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import pytest
-from dra_node_agent.kubelet.devicemanager.conformance import agrees, answer
+from dra_recordings.devicemanager import agrees, answer
 
 from tests.support.reference import load_vectors
 

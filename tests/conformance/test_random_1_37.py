@@ -1,7 +1,7 @@
 """The allocator under 1.37 against recorded answers of code of that version."""
 
 import pytest
-from dra_scheduler.allocator.conformance import agrees, answer
+from dra_recordings.alloc import agrees, answer
 
 from tests.support.reference import load_vectors
 

@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
-from dra_cli.conformance import recorded as conformance
+from dra_recordings import comparison as conformance
 from dra_scheduler.allocator.features import Features
 from dra_shared.version import V1_36
 

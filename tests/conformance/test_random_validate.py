@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_apiserver.conformance import agrees, answer
+from dra_recordings.validate import agrees, answer
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors

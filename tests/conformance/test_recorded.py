@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dra_scheduler.allocator import conformance as alloc
-from dra_shared.cel import conformance as cel
+from dra_recordings import alloc, cel
 
 from tests.support.cases import check_all
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_scheduler.componentconfig.conformance import agrees, answer
+from dra_recordings.schedulerconfig import agrees, answer
 
 from tests.support.reference import load_vectors
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 import pytest
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.common.objectmeta import IMMUTABLE, validate_metadata, validate_metadata_update
-from dra_apiserver.conformance import NOW, answer
 from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.resource import claimspec as requests
@@ -17,6 +16,7 @@ from dra_apiserver.kinds.resource import slice as resourceslice
 from dra_apiserver.kinds.resource.capacity import check_shared_capacity
 from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.strategy import ResourceSliceStrategy
+from dra_recordings.validate import NOW, answer
 from dra_shared.features import FeatureGates
 from dra_shared.names import dns_subdomain_name
 from dra_shared.version import V1_36

@@ -10,7 +10,7 @@ import pytest
 from dra_apiserver.discovery import Discovery, version_info
 from dra_apiserver.kinds import catalog
 from dra_apiserver.openapi import OpenApi
-from dra_cli.conformance import recorded as conformance
+from dra_recordings import comparison as conformance
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, V1_37, Version, release
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 from dra_apiserver.common.generic import GenericStrategy
-from dra_apiserver.conformance import answer
 from dra_apiserver.errors import StatusError
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.kind import Kind
@@ -21,6 +20,7 @@ from dra_apiserver.rest.meta import drop_duplicate_owners
 from dra_apiserver.schema import DecodeError
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct, object_type
 from dra_apiserver.tables import table
+from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 

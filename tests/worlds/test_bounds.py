@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from dra_cli.conformance import recorded
 from dra_kube.manifests import load
 from dra_kube.yamlfile import read_yaml
 from dra_lab import snapshots
 from dra_lab.restore.past import past
+from dra_recordings import comparison
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import NODES
 from dra_shared.errors import UserError
@@ -151,13 +151,13 @@ def test_brackets_in_texts_are_not_levels() -> None:
 
 def test_a_snapshot_and_recorded_cases_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_MOST", 64 * _KIB)
-    monkeypatch.setattr(recorded, "_MOST", 64 * _KIB)
+    monkeypatch.setattr(comparison, "_MOST", 64 * _KIB)
     path = tmp_path / "bomb.gz"
     path.write_bytes(_bomb())
     with pytest.raises(UserError, match=r"cannot read the snapshot .*it is larger than 64 KiB"):
         snapshots.content(path)
     with pytest.raises(UserError, match=r"it is larger than 64 KiB"):
-        recorded._data(path)
+        comparison._data(path)
 
 
 def test_a_bundle_is_bounded(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dra_scheduler.allocator import conformance as allocator
-from dra_shared.cel import conformance as cel
+from dra_recordings import alloc as allocator
+from dra_recordings import cel
 from dra_shared.version import VERSIONS, Version
 
 from tools.compare.draw import Json

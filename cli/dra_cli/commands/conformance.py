@@ -58,24 +58,25 @@ def options(parser: Parser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Compare; 1 where they differ, or where the driver breaks a promise."""
     import orjson
+    from dra_recordings import comparison
     from dra_shared import log
 
-    from dra_cli.conformance import driver, recorded
+    from dra_cli import driversuite
 
     # What is compared logs as it does in a service; standard output is for the answers.
     log.configure("dralab", "error", final=False)
     if chosen.subject == _DRIVER:
-        return driver.run(chosen)
-    recorded.subject(chosen.subject)
+        return driversuite.run(chosen)
+    comparison.subject(chosen.subject)
     if chosen.file is None:
         raise UserError("the following arguments are required: file; see dralab conformance --help", 2)
     if chosen.answers:
         versions: dict[str, None] = {}
-        for version, answer in recorded.answers(chosen.subject, chosen.file, chosen.kubernetes_version):
+        for version, answer in comparison.answers(chosen.subject, chosen.file, chosen.kubernetes_version):
             versions[version] = None
             print(orjson.dumps(answer).decode())
         print(f"dralab: answered as Kubernetes {', '.join(versions)}", file=sys.stderr)
         return 0
-    summary, agree = recorded.compare(chosen.subject, chosen.file, chosen.kubernetes_version)
+    summary, agree = comparison.compare(chosen.subject, chosen.file, chosen.kubernetes_version)
     print(orjson.dumps(summary).decode())
     return 0 if agree else 1

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dra_apiserver.conformance import answer
+from dra_recordings.validate import answer
 from dra_shared.version import DEFAULT, RECORDED
 from hypothesis import given, settings
 from hypothesis import strategies as st

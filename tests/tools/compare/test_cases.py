@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from dra_scheduler.allocator.conformance import answer as allocate
-from dra_shared.cel.conformance import answer as evaluate
+from dra_recordings.alloc import answer as allocate
+from dra_recordings.cel import answer as evaluate
 from dra_shared.version import V1_34, V1_37, VERSIONS, Version
 
 from tools.compare.expressions import draw_expression

@@ -4,7 +4,7 @@ import copy
 from typing import Any
 
 import pytest
-from dra_apiserver.conformance import answer
+from dra_recordings.validate import answer
 
 from tests.support.apiobjects import CORE
 

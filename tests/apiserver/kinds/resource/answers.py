@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from dra_apiserver.conformance import answer
+from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37, Version
 

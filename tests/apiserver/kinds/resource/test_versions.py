@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.conformance import answer
+from dra_recordings.validate import answer
 
 Json = dict[str, Any]
 

@@ -4,8 +4,8 @@ import copy
 from typing import Any
 
 import pytest
-from dra_apiserver.conformance import answer
 from dra_apiserver.kinds import catalog
+from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from dra_apiserver.conformance import answer
 from dra_driverkit.cdi import resolve
 from dra_driverkit.directories import Directories
 from dra_node_agent.drivers.profile import known_profiles, load_profile
 from dra_node_agent.drivers.profile.devices import loop_values, resources
 from dra_node_agent.drivers.profile.state import ProfileState
+from dra_recordings.validate import answer
 from dra_shared.api.resource import Device
 
 from tests.driverkit.claims import claim, result

@@ -3,7 +3,7 @@
 If the real code iterates over a Go map, a case has several outcomes. Ours is one of them.
 """
 
-from dra_node_agent.kubelet.devicemanager.conformance.answers import answer
-from dra_node_agent.kubelet.devicemanager.conformance.comparison import agrees
+from dra_recordings.devicemanager.answers import answer
+from dra_recordings.devicemanager.comparison import agrees
 
 __all__ = ["agrees", "answer"]

@@ -1,11 +1,11 @@
 """Topology hints of a pod and its containers."""
 
+from dra_node_agent.kubelet.devicemanager import topologyhints
+from dra_node_agent.kubelet.devicemanager.topologyhints import Hints
 from dra_shared.jsontypes import JsonObject
 
-from dra_node_agent.kubelet.devicemanager import topologyhints
-from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import World
-from dra_node_agent.kubelet.devicemanager.topologyhints import Hints
+from dra_recordings.devicemanager import worlds
+from dra_recordings.devicemanager.worlds import World
 
 
 async def topology_hints(given: JsonObject) -> JsonObject:

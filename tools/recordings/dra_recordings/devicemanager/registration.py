@@ -6,20 +6,20 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from dra_node_agent.kubelet.admission import Rejected, admit_allocated
+from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
+from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
+from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, DevicePlugin
+from dra_node_agent.kubelet.dra.wire import CallError
 from dra_shared.api.container import Container, ResourceRequirements
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodSpec
 from dra_shared.clock import SystemClock
 from dra_shared.jsontypes import JsonObject
 
-from dra_node_agent.kubelet.admission import Rejected, admit_allocated
-from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.courses import capacity_json
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import World
-from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
-from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
-from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, DevicePlugin
-from dra_node_agent.kubelet.dra.wire import CallError
+from dra_recordings.devicemanager import worlds
+from dra_recordings.devicemanager.courses import capacity_json
+from dra_recordings.devicemanager.worlds import World
 
 _RESOURCE = "example.com/gpu"
 _CODE, _DESC = "rpc error: code = ", " desc = "

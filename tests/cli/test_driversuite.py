@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli import commandline
-from dra_cli.conformance.driver import _directory, _parameters, _rules, until_terminated
+from dra_cli.driversuite import _directory, _parameters, _rules, until_terminated
 from dra_shared.errors import UserError
 
 

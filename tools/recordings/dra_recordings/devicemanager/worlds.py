@@ -8,6 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Instances, Surroundings
+from dra_node_agent.kubelet.devicemanager.poddevices import Allocation
+from dra_node_agent.kubelet.devicemanager.types import (
+    Device,
+    DeviceError,
+    DeviceRunContainerOptions,
+    PluginOptions,
+)
 from dra_shared.api.container import Container, ResourceRequirements
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import (
@@ -19,15 +27,6 @@ from dra_shared.api.pod import (
 )
 from dra_shared.clock import Clock, FakeClock
 from dra_shared.jsontypes import JsonObject
-
-from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Instances, Surroundings
-from dra_node_agent.kubelet.devicemanager.poddevices import Allocation
-from dra_node_agent.kubelet.devicemanager.types import (
-    Device,
-    DeviceError,
-    DeviceRunContainerOptions,
-    PluginOptions,
-)
 
 
 def device(raw: JsonObject) -> Device:

@@ -3,7 +3,6 @@
 from typing import Any, Final
 
 import msgspec
-
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.errors import CompileError, EvaluationError

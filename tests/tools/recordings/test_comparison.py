@@ -5,8 +5,8 @@ from typing import Any
 
 import orjson
 import pytest
-from dra_cli.conformance.recorded import SUBJECTS, answers, compare
 from dra_kube.progress import Progress
+from dra_recordings.comparison import SUBJECTS, answers, compare
 from dra_shared.errors import UserError
 
 from tests.support.reference import reference_path
@@ -226,7 +226,7 @@ def test_a_long_comparison_shows_how_far_it_is(
         def __init__(self, what: str, total: int) -> None:
             super().__init__(what, total, monotonic=count(step=5).__next__)
 
-    monkeypatch.setattr("dra_cli.conformance.recorded.Progress", EverySecond)
+    monkeypatch.setattr("dra_recordings.comparison.Progress", EverySecond)
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     summary, _ = compare("cel", _cel_lines(tmp_path / "many.jsonl", *[right] * 12))
     assert summary["cases"] == 12

@@ -12,10 +12,6 @@ from collections import Counter
 from typing import Final, cast
 
 import orjson
-from dra_shared.features import FeatureGates
-from dra_shared.jsontypes import JsonObject
-from dra_shared.version import RECORDED, Version, release
-
 from dra_apiserver.admission import Chain
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import StatusError
@@ -34,6 +30,9 @@ from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 from dra_apiserver.verdict import Warnings
+from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
+from dra_shared.version import RECORDED, Version, release
 
 NOW: Final = "2000-01-01T00:00:00Z"
 _UID: Final = "00000000-0000-0000-0000-000000000001"

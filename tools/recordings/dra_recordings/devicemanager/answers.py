@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from dra_node_agent.kubelet.devicemanager.conformance import (
+from dra_recordings.devicemanager import (
     allocations,
     checkpoints,
     courses,

@@ -4,17 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from dra_shared.api.codec import convert, to_builtins
-from dra_shared.api.resource import DeviceClass
-from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dra_shared.version import RECORDED, V1_36, Version
-
 from dra_scheduler.allocator.allocation import Allocator
 from dra_scheduler.allocator.amounts import amount
 from dra_scheduler.allocator.errors import AllocationError, ClassLookupError, TimeLimit
 from dra_scheduler.allocator.features import Features, Implementation
 from dra_scheduler.allocator.selectors import Compile
 from dra_scheduler.allocator.state import AllocatedState, DeviceID
+from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.resource import DeviceClass
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.version import RECORDED, V1_36, Version
 
 # The search calls ``check`` for every 64 devices or requests. The real allocator needs about 20 seconds for
 # this many.

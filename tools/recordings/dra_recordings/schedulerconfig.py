@@ -5,9 +5,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from dra_shared.features import FeatureGates
-from dra_shared.version import RECORDED, Version
-
 from dra_scheduler.componentconfig import gojson
 from dra_scheduler.componentconfig.decode import decode
 from dra_scheduler.componentconfig.defaults import set_defaults
@@ -23,6 +20,8 @@ from dra_scheduler.componentconfig.types import (
     Unknown,
 )
 from dra_scheduler.componentconfig.validation import validate
+from dra_shared.features import FeatureGates
+from dra_shared.version import RECORDED, Version
 
 # Texts of Go's decoder, YAML library and TLS. For these, only the presence of an error is compared.
 _FOREIGN = ("json: ", "yaml: ", "illegal base64", "couldn't build extenders", "couldn't get version/kind")

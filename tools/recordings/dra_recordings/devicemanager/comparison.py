@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from dra_shared.jsontypes import JsonObject
 
-from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decode_entries, text_facts
+from dra_recordings.devicemanager.checkpoints import decode_entries, text_facts
 
 _STOPPED = re.compile(r"endpoint .* has been stopped")
 _NUMBER = re.compile(r"\d+")

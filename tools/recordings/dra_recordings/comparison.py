@@ -1,4 +1,4 @@
-"""``dralab conformance``: our answers held against recorded ones of the real Kubernetes code."""
+"""Compare our answers with recorded ones of the real Kubernetes code, for ``dralab conformance``."""
 
 import gzip
 import io
@@ -20,48 +20,48 @@ _VERSION = re.compile(r"(?<![\d.])(1\.\d+)(?:\.\d+)?(?!\d)")
 
 
 class Subject(Protocol):
-    """What is compared: a part of dralab that answers cases of one kind."""
+    """A part of dralab that answers cases of one kind."""
 
     def answer(self, case: dict[str, Any]) -> dict[str, Any]:
-        """Our answer to one ``in``."""
+        """Return our answer to one ``in``."""
         ...
 
     def agrees(self, ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
-        """Whether our answer is the recorded one, in all that is compared."""
+        """True if our answer is the recorded one, in everything that is compared."""
         ...
 
 
 def _alloc() -> Subject:
-    from dra_scheduler.allocator import conformance
+    from dra_recordings import alloc
 
-    return conformance
+    return alloc
 
 
 def _cel() -> Subject:
-    from dra_shared.cel import conformance
+    from dra_recordings import cel
 
-    return conformance
+    return cel
 
 
 def _devicemanager() -> Subject:
-    from dra_node_agent.kubelet.devicemanager import conformance
+    from dra_recordings import devicemanager
 
-    return conformance
+    return devicemanager
 
 
 def _scheduler_config() -> Subject:
-    from dra_scheduler.componentconfig import conformance
+    from dra_recordings import schedulerconfig
 
-    return conformance
+    return schedulerconfig
 
 
 def _validate() -> Subject:
-    from dra_apiserver import conformance
+    from dra_recordings import validate
 
-    return conformance
+    return validate
 
 
-# A command imports only the part that it compares.
+# A command imports only the service that it compares.
 SUBJECTS: dict[str, Callable[[], Subject]] = {
     "alloc": _alloc,
     "cel": _cel,

@@ -5,8 +5,6 @@ from typing import Any
 
 import orjson
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_shared.jsontypes import JsonObject
-
 from dra_node_agent.kubelet.devicemanager.checkpoint import (
     CHECKPOINT_FILE,
     NOT_FOUND,
@@ -16,10 +14,12 @@ from dra_node_agent.kubelet.devicemanager.checkpoint import (
     hashed_text,
     parse,
 )
-from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import World
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.devicemanager.types import Device
+from dra_shared.jsontypes import JsonObject
+
+from dra_recordings.devicemanager import worlds
+from dra_recordings.devicemanager.worlds import World
 
 
 async def write(given: JsonObject) -> JsonObject:

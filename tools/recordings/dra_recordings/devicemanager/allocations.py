@@ -3,14 +3,14 @@
 from typing import Any
 
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_shared.jsontypes import JsonObject
-
 from dra_node_agent.kubelet.devicemanager.allocation import DeviceChooser
-from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import RecordedPlugin, World
 from dra_node_agent.kubelet.devicemanager.endpoint import Endpoint
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOptions
+from dra_shared.jsontypes import JsonObject
+
+from dra_recordings.devicemanager import worlds
+from dra_recordings.devicemanager.worlds import RecordedPlugin, World
 
 _POD, _CONTAINER = "pod", "c"
 

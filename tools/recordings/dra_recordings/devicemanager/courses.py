@@ -1,16 +1,16 @@
 """Courses of events: capacity, and the resources shown for pods."""
 
 import orjson
+from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, CheckpointError
+from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_shared.api.container import ContainerStatus, ResourceHealth, ResourceStatus
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodStatus
 from dra_shared.clock import FakeClock
 from dra_shared.jsontypes import JsonObject
 
-from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, CheckpointError
-from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import RecordedPlugin, World
-from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
+from dra_recordings.devicemanager import worlds
+from dra_recordings.devicemanager.worlds import RecordedPlugin, World
 
 
 async def capacity(given: JsonObject) -> JsonObject:

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
+from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, CheckpointError
+from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOptions
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from dra_shared.jsontypes import JsonObject
 
-from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, CheckpointError
-from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.courses import capacity_json
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import RecordedPlugin, World
-from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOptions
+from dra_recordings.devicemanager import worlds
+from dra_recordings.devicemanager.courses import capacity_json
+from dra_recordings.devicemanager.worlds import RecordedPlugin, World
 
 
 async def pods(given: JsonObject) -> JsonObject:
