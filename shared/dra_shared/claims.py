@@ -12,6 +12,8 @@ from dra_shared.api.scheduling import PodGroup, PodGroupResourceClaim
 
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+CLASSIC_UID_ANNOTATION = "classic.resource.k8s.io/uid"
+"""On objects behind classic ones: the UID of the classic object."""
 IMMEDIATE_ANNOTATION = "classic.resource.k8s.io/allocation-mode"
 """On claims behind classic ones: with the value ``Immediate``, devices are allocated without a pod."""
 FINALIZER = "resource.kubernetes.io/delete-protection"

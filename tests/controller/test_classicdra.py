@@ -9,7 +9,7 @@ import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
-from dra_controller.classicdra.backing import ORIGIN, TEMPLATE
+from dra_controller.classicdra.backing import TEMPLATE
 from dra_controller.classicdra.objects import CLAIMS, CLASSES, CONTEXTS, TEMPLATES, ClassicObject
 from dra_controller.classicdra.translator import Translator
 from dra_controller.framework import Context
@@ -17,7 +17,7 @@ from dra_controller.manager import ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
-from dra_shared.claims import IMMEDIATE_ANNOTATION
+from dra_shared.claims import CLASSIC_UID_ANNOTATION, IMMEDIATE_ANNOTATION
 from dra_shared.client.errors import NotFound
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
@@ -122,7 +122,10 @@ async def test_a_claim_of_today_is_behind_the_classic_one(cluster: Cluster) -> N
     exactly = claim.spec.devices.requests[0].exactly
     assert exactly is not None
     assert (exactly.device_class_name, exactly.count) == ("large-gpu", 4)
-    assert claim.metadata.annotations[ORIGIN] == (await _classic(cluster, "training-gpus")).metadata.uid
+    assert (
+        claim.metadata.annotations[CLASSIC_UID_ANNOTATION]
+        == (await _classic(cluster, "training-gpus")).metadata.uid
+    )
 
 
 async def test_the_status_comes_back_in_the_old_form(cluster: Cluster) -> None:
@@ -331,7 +334,7 @@ async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the
 async def test_what_is_behind_a_class_that_no_informer_has_yet_stays() -> None:
     today = {
         "kind": "DeviceClass",
-        "metadata": {"name": "gpu", "annotations": {ORIGIN: "classic"}},
+        "metadata": {"name": "gpu", "annotations": {CLASSIC_UID_ANNOTATION: "classic"}},
         "spec": {},
     }
     classic = {"kind": "ResourceClass", "metadata": {"name": "gpu", "uid": "classic"}}

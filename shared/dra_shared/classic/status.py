@@ -53,7 +53,34 @@ def _handle(driver: str, results: list[Object], allocation: Object, structured: 
     if not structured:
         chosen = [{name: result[name] for name in ("request", "pool", "device")} for result in results]
         return {"driverName": driver, "data": json.dumps({"devices": chosen}, separators=(",", ":"))}
-    data: dict[str, Any] = {"results": [{"namedResources": {"name": result["device"]}} for result in results]}
+    configs = [
+        config
+        for config in (allocation.get("devices") or {}).get("config") or ()
+        if (config.get("opaque") or {}).get("driver") in {result["driver"] for result in results}
+    ]
+    data: dict[str, Any] = {"results": [_result(result, configs) for result in results]}
     if node := node_of(allocation):
         data["nodeName"] = node
+    data |= _parameters("vendorClassParameters", [one for one in configs if one.get("source") == "FromClass"])
+    data |= _parameters(
+        "vendorClaimParameters",
+        [one for one in configs if one.get("source") != "FromClass" and not one.get("requests")],
+    )
     return {"driverName": driver, "structuredData": data}
+
+
+def _result(result: Object, configs: list[Object]) -> Object:
+    own = [
+        one
+        for one in configs
+        if one.get("source") != "FromClass" and result["request"] in (one.get("requests") or ())
+    ]
+    return {
+        **_parameters("vendorRequestParameters", own),
+        "namedResources": {"name": result["device"]},
+    }
+
+
+def _parameters(name: str, configs: list[Object]) -> Object:
+    """Return the field `name` with the parameters of the first configuration, or nothing."""
+    return {name: configs[0]["opaque"]["parameters"]} if configs else {}

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&dra_driverkit/proto/dra_v1alpha3.proto\x12\x08v1alpha3\"5\n\x05\x43laim\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"_\n\x06\x44\x65vice\x12\x15\n\rrequest_names\x18\x01 \x03(\t\x12\x11\n\tpool_name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x16\n\x0e\x63\x64i_device_ids\x18\x04 \x03(\t\">\n\x1bNodePrepareResourcesRequest\x12\x1f\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x0f.v1alpha3.Claim\"\xb8\x01\n\x1cNodePrepareResourcesResponse\x12\x42\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x32.v1alpha3.NodePrepareResourcesResponse.ClaimsEntry\x1aT\n\x0b\x43laimsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32%.v1alpha3.NodePrepareResourceResponse:\x02\x38\x01\"=\n\x1bNodePrepareResourceResponse\x12\x0f\n\x07\x64\x65vices\x18\x01 \x03(\x0c\x12\r\n\x05\x65rror\x18\x02 \x01(\t\"@\n\x1dNodeUnprepareResourcesRequest\x12\x1f\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x0f.v1alpha3.Claim\"\xbe\x01\n\x1eNodeUnprepareResourcesResponse\x12\x44\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x34.v1alpha3.NodeUnprepareResourcesResponse.ClaimsEntry\x1aV\n\x0b\x43laimsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x36\n\x05value\x18\x02 \x01(\x0b\x32\'.v1alpha3.NodeUnprepareResourceResponse:\x02\x38\x01\".\n\x1dNodeUnprepareResourceResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\t2\xde\x01\n\x04Node\x12g\n\x14NodePrepareResources\x12%.v1alpha3.NodePrepareResourcesRequest\x1a&.v1alpha3.NodePrepareResourcesResponse\"\x00\x12m\n\x16NodeUnprepareResources\x12\'.v1alpha3.NodeUnprepareResourcesRequest\x1a(.v1alpha3.NodeUnprepareResourcesResponse\"\x00\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&dra_driverkit/proto/dra_v1alpha3.proto\x12\x08v1alpha3\"\x96\x01\n\x05\x43laim\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x17\n\x0fresource_handle\x18\x04 \x01(\t\x12\x46\n\x1astructured_resource_handle\x18\x05 \x03(\x0b\x32\".v1alpha3.StructuredResourceHandle\"\xa7\x02\n\x18StructuredResourceHandle\x12<\n\x17vendor_class_parameters\x18\x01 \x01(\x0b\x32\x16.v1alpha3.RawExtensionH\x00\x88\x01\x01\x12<\n\x17vendor_claim_parameters\x18\x02 \x01(\x0b\x32\x16.v1alpha3.RawExtensionH\x01\x88\x01\x01\x12\x16\n\tnode_name\x18\x04 \x01(\tH\x02\x88\x01\x01\x12\x31\n\x07results\x18\x05 \x03(\x0b\x32 .v1alpha3.DriverAllocationResultB\x1a\n\x18_vendor_class_parametersB\x1a\n\x18_vendor_claim_parametersB\x0c\n\n_node_name\"\xd9\x01\n\x16\x44riverAllocationResult\x12>\n\x19vendor_request_parameters\x18\x01 \x01(\x0b\x32\x16.v1alpha3.RawExtensionH\x00\x88\x01\x01\x12\x45\n\x17\x61llocation_result_model\x18\x02 \x01(\x0b\x32\x1f.v1alpha3.AllocationResultModelH\x01\x88\x01\x01\x42\x1c\n\x1a_vendor_request_parametersB\x1a\n\x18_allocation_result_model\"s\n\x15\x41llocationResultModel\x12\x46\n\x0fnamed_resources\x18\x01 \x01(\x0b\x32(.v1alpha3.NamedResourcesAllocationResultH\x00\x88\x01\x01\x42\x12\n\x10_named_resources\"<\n\x1eNamedResourcesAllocationResult\x12\x11\n\x04name\x18\x01 \x01(\tH\x00\x88\x01\x01\x42\x07\n\x05_name\"(\n\x0cRawExtension\x12\x10\n\x03raw\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x42\x06\n\x04_raw\"_\n\x06\x44\x65vice\x12\x15\n\rrequest_names\x18\x01 \x03(\t\x12\x11\n\tpool_name\x18\x02 \x01(\t\x12\x13\n\x0b\x64\x65vice_name\x18\x03 \x01(\t\x12\x16\n\x0e\x63\x64i_device_ids\x18\x04 \x03(\t\">\n\x1bNodePrepareResourcesRequest\x12\x1f\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x0f.v1alpha3.Claim\"\xb8\x01\n\x1cNodePrepareResourcesResponse\x12\x42\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x32.v1alpha3.NodePrepareResourcesResponse.ClaimsEntry\x1aT\n\x0b\x43laimsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x34\n\x05value\x18\x02 \x01(\x0b\x32%.v1alpha3.NodePrepareResourceResponse:\x02\x38\x01\"=\n\x1bNodePrepareResourceResponse\x12\x0f\n\x07\x64\x65vices\x18\x01 \x03(\x0c\x12\r\n\x05\x65rror\x18\x02 \x01(\t\"@\n\x1dNodeUnprepareResourcesRequest\x12\x1f\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x0f.v1alpha3.Claim\"\xbe\x01\n\x1eNodeUnprepareResourcesResponse\x12\x44\n\x06\x63laims\x18\x01 \x03(\x0b\x32\x34.v1alpha3.NodeUnprepareResourcesResponse.ClaimsEntry\x1aV\n\x0b\x43laimsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x36\n\x05value\x18\x02 \x01(\x0b\x32\'.v1alpha3.NodeUnprepareResourceResponse:\x02\x38\x01\".\n\x1dNodeUnprepareResourceResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\t2\xde\x01\n\x04Node\x12g\n\x14NodePrepareResources\x12%.v1alpha3.NodePrepareResourcesRequest\x1a&.v1alpha3.NodePrepareResourcesResponse\"\x00\x12m\n\x16NodeUnprepareResources\x12\'.v1alpha3.NodeUnprepareResourcesRequest\x1a(.v1alpha3.NodeUnprepareResourcesResponse\"\x00\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,26 +35,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NODEPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_options = b'8\001'
   _globals['_NODEUNPREPARERESOURCESRESPONSE_CLAIMSENTRY']._loaded_options = None
   _globals['_NODEUNPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_options = b'8\001'
-  _globals['_CLAIM']._serialized_start=52
-  _globals['_CLAIM']._serialized_end=105
-  _globals['_DEVICE']._serialized_start=107
-  _globals['_DEVICE']._serialized_end=202
-  _globals['_NODEPREPARERESOURCESREQUEST']._serialized_start=204
-  _globals['_NODEPREPARERESOURCESREQUEST']._serialized_end=266
-  _globals['_NODEPREPARERESOURCESRESPONSE']._serialized_start=269
-  _globals['_NODEPREPARERESOURCESRESPONSE']._serialized_end=453
-  _globals['_NODEPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_start=369
-  _globals['_NODEPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_end=453
-  _globals['_NODEPREPARERESOURCERESPONSE']._serialized_start=455
-  _globals['_NODEPREPARERESOURCERESPONSE']._serialized_end=516
-  _globals['_NODEUNPREPARERESOURCESREQUEST']._serialized_start=518
-  _globals['_NODEUNPREPARERESOURCESREQUEST']._serialized_end=582
-  _globals['_NODEUNPREPARERESOURCESRESPONSE']._serialized_start=585
-  _globals['_NODEUNPREPARERESOURCESRESPONSE']._serialized_end=775
-  _globals['_NODEUNPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_start=689
-  _globals['_NODEUNPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_end=775
-  _globals['_NODEUNPREPARERESOURCERESPONSE']._serialized_start=777
-  _globals['_NODEUNPREPARERESOURCERESPONSE']._serialized_end=823
-  _globals['_NODE']._serialized_start=826
-  _globals['_NODE']._serialized_end=1048
+  _globals['_CLAIM']._serialized_start=53
+  _globals['_CLAIM']._serialized_end=203
+  _globals['_STRUCTUREDRESOURCEHANDLE']._serialized_start=206
+  _globals['_STRUCTUREDRESOURCEHANDLE']._serialized_end=501
+  _globals['_DRIVERALLOCATIONRESULT']._serialized_start=504
+  _globals['_DRIVERALLOCATIONRESULT']._serialized_end=721
+  _globals['_ALLOCATIONRESULTMODEL']._serialized_start=723
+  _globals['_ALLOCATIONRESULTMODEL']._serialized_end=838
+  _globals['_NAMEDRESOURCESALLOCATIONRESULT']._serialized_start=840
+  _globals['_NAMEDRESOURCESALLOCATIONRESULT']._serialized_end=900
+  _globals['_RAWEXTENSION']._serialized_start=902
+  _globals['_RAWEXTENSION']._serialized_end=942
+  _globals['_DEVICE']._serialized_start=944
+  _globals['_DEVICE']._serialized_end=1039
+  _globals['_NODEPREPARERESOURCESREQUEST']._serialized_start=1041
+  _globals['_NODEPREPARERESOURCESREQUEST']._serialized_end=1103
+  _globals['_NODEPREPARERESOURCESRESPONSE']._serialized_start=1106
+  _globals['_NODEPREPARERESOURCESRESPONSE']._serialized_end=1290
+  _globals['_NODEPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_start=1206
+  _globals['_NODEPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_end=1290
+  _globals['_NODEPREPARERESOURCERESPONSE']._serialized_start=1292
+  _globals['_NODEPREPARERESOURCERESPONSE']._serialized_end=1353
+  _globals['_NODEUNPREPARERESOURCESREQUEST']._serialized_start=1355
+  _globals['_NODEUNPREPARERESOURCESREQUEST']._serialized_end=1419
+  _globals['_NODEUNPREPARERESOURCESRESPONSE']._serialized_start=1422
+  _globals['_NODEUNPREPARERESOURCESRESPONSE']._serialized_end=1612
+  _globals['_NODEUNPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_start=1526
+  _globals['_NODEUNPREPARERESOURCESRESPONSE_CLAIMSENTRY']._serialized_end=1612
+  _globals['_NODEUNPREPARERESOURCERESPONSE']._serialized_start=1614
+  _globals['_NODEUNPREPARERESOURCERESPONSE']._serialized_end=1660
+  _globals['_NODE']._serialized_start=1663
+  _globals['_NODE']._serialized_end=1885
 # @@protoc_insertion_point(module_scope)

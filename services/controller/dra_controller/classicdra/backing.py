@@ -8,6 +8,7 @@ import orjson
 from dra_shared.api.meta import Object
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import Resource
+from dra_shared.claims import CLASSIC_UID_ANNOTATION
 from dra_shared.client.errors import AlreadyExists, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.client.store import Store
@@ -16,8 +17,6 @@ from dra_shared.log import logger
 
 T = TypeVar("T", bound=Object)
 
-ORIGIN = "classic.resource.k8s.io/uid"
-"""The annotation of a current object with the uid of its classic object."""
 TEMPLATE = "classic.resource.k8s.io/template"
 """The annotation of claims that come from a classic template: the name of the template."""
 _SPEC = "classic.resource.k8s.io/spec"
@@ -36,11 +35,11 @@ class Backing:
     def get(self, key: str) -> Any:
         """Return the current object for a classic one; None if there is none or it is not of this controller."""
         found = self._store.get(key)
-        return found if found is not None and ORIGIN in found.metadata.annotations else None
+        return found if found is not None and CLASSIC_UID_ANNOTATION in found.metadata.annotations else None
 
     def keys(self) -> list[str]:
         """Return the keys of all current objects that exist for classic ones."""
-        return [obj.key for obj in self._store.list() if ORIGIN in obj.metadata.annotations]
+        return [obj.key for obj in self._store.list() if CLASSIC_UID_ANNOTATION in obj.metadata.annotations]
 
     async def ensure(self, origin: Object, wanted: dict[str, Any]) -> bool:
         """Make sure that ``wanted`` exists for a classic object. Return False if its name is taken by another object.
@@ -50,19 +49,23 @@ class Backing:
         """
         digest = hashlib.sha256(orjson.dumps(wanted["spec"], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
         meta = wanted["metadata"]
-        annotations = {**meta.get("annotations", {}), ORIGIN: origin.metadata.uid, _SPEC: digest}
+        annotations = {
+            **meta.get("annotations", {}),
+            CLASSIC_UID_ANNOTATION: origin.metadata.uid,
+            _SPEC: digest,
+        }
         made = {**wanted, "metadata": {**meta, "annotations": annotations}}
         existing = self._store.get(origin.key)
         if existing is None:
             await self._create(origin, made)
             return True
         own = existing.metadata.annotations
-        if ORIGIN not in own:
+        if CLASSIC_UID_ANNOTATION not in own:
             return False
-        if own[ORIGIN] == origin.metadata.uid and own.get(_SPEC) == digest:
+        if own[CLASSIC_UID_ANNOTATION] == origin.metadata.uid and own.get(_SPEC) == digest:
             return True
         if _in_use(existing):
-            return own[ORIGIN] == origin.metadata.uid
+            return own[CLASSIC_UID_ANNOTATION] == origin.metadata.uid
         await self.remove(existing)
         raise Retry(f"{self._resource.kind} {existing.key} is made again")
 

@@ -4,8 +4,6 @@ Both versions name their package v1alpha3, so their calls have the same paths. T
 to NodePrepareResources: CDI names in v1alpha3, devices with requests and CDI names in v1alpha4.
 """
 
-from collections.abc import Sequence
-
 from dra_driverkit.proto import dra_v1_pb2, dra_v1alpha3_pb2
 from google.protobuf.message import DecodeError
 
@@ -23,13 +21,6 @@ def paths(service: str, method: str) -> list[str]:
     """Return the possible paths of a method, the likeliest first. A handwritten driver may use the package v1alpha4."""
     found = [f"/v1alpha3.Node/{method}"]
     return [*found, f"/v1alpha4.Node/{method}"] if service == "v1alpha4.Node" else found
-
-
-def claims_of(claims: Sequence[dra_v1_pb2.Claim]) -> list[dra_v1alpha3_pb2.Claim]:
-    """Convert claims to these versions."""
-    return [
-        dra_v1alpha3_pb2.Claim(namespace=claim.namespace, uid=claim.uid, name=claim.name) for claim in claims
-    ]
 
 
 def convert_answer(

@@ -18,6 +18,8 @@ from google.protobuf.message import Message
 
 from dra_node_agent.kubelet.dra import alpha, wire
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
+from dra_node_agent.kubelet.dra.classichandles import HandleReader, NoHandles
+from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.dra.health import DeviceHealth, device_health
 from dra_node_agent.kubelet.dra.metrics import CALLS
 
@@ -86,6 +88,7 @@ class DriverConnection:
         faults: CallFaults | None = None,
         kubernetes: Version = DEFAULT,
         sockets: Sockets | None = None,
+        handles: HandleReader | None = None,
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
@@ -95,6 +98,7 @@ class DriverConnection:
         self.connected = False
         self._services = services
         self._timeout = timeout
+        self._handles = handles or NoHandles()
         self._clock = clock or SystemClock()
         self._faults = faults or CallFaults(self._clock)
         self._channel = (sockets or UnixSockets()).channel(endpoint)
@@ -145,13 +149,20 @@ class DriverConnection:
     async def _prepare_alpha(
         self, claims: Sequence[dra_v1_pb2.Claim]
     ) -> Mapping[str, dra_v1_pb2.NodePrepareResourceResponse]:
-        request = dra_v1alpha3_pb2.NodePrepareResourcesRequest(claims=alpha.claims_of(claims))
+        converted = await self._convert_alpha(claims)
+        request = dra_v1alpha3_pb2.NodePrepareResourcesRequest(claims=converted)
         answer = dra_v1alpha3_pb2.NodePrepareResourcesResponse
         response = await self._call("NodePrepareResources", request, answer)
         try:
             return {uid: alpha.convert_answer(one) for uid, one in response.claims.items()}
         except ValueError as error:
             raise DriverError(f"NodePrepareResources of {self.driver}: {error}") from error
+
+    async def _convert_alpha(self, claims: Sequence[dra_v1_pb2.Claim]) -> list[dra_v1alpha3_pb2.Claim]:
+        try:
+            return await self._handles.convert(claims, self.driver)
+        except DraError as error:
+            raise DriverError(str(error)) from error
 
     async def unprepare(self, claims: Sequence[dra_v1_pb2.Claim]) -> Mapping[str, str]:
         """Call NodeUnprepareResources. Return errors (empty for success) by claim UID.
@@ -165,7 +176,8 @@ class DriverConnection:
             response = await self._call(method, request, dra_v1_pb2.NodeUnprepareResourcesResponse)
             return {uid: answer.error for uid, answer in response.claims.items()}
         if self.chosen_service in alpha.SERVICES:
-            alpha_request = dra_v1alpha3_pb2.NodeUnprepareResourcesRequest(claims=alpha.claims_of(claims))
+            converted = await self._convert_alpha(claims)
+            alpha_request = dra_v1alpha3_pb2.NodeUnprepareResourcesRequest(claims=converted)
             undone = await self._call(method, alpha_request, dra_v1alpha3_pb2.NodeUnprepareResourcesResponse)
             return {uid: answer.error for uid, answer in undone.claims.items()}
         old_request = dra_v1beta1_pb2.NodeUnprepareResourcesRequest(claims=_downgrade(claims))

@@ -21,6 +21,7 @@ from dra_shared.log import logger
 from dra_shared.version import DEFAULT, Version
 
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
+from dra_node_agent.kubelet.dra.classichandles import ClassicHandles
 from dra_node_agent.kubelet.dra.connection import (
     CALL_TIMEOUT,
     DriverConnection,
@@ -150,6 +151,7 @@ class DriverConnections:
             faults=self._faults,
             kubernetes=self._kubernetes,
             sockets=self._sockets,
+            handles=ClassicHandles(self._client),
         )
         connections.append(connection)
         watchers = [self._tasks.start(self._watch_connection(connection))]
