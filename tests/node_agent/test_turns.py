@@ -5,7 +5,7 @@ import asyncio
 from dra_node_agent import turns
 from dra_node_agent.turns import Turns
 
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 async def test_the_next_one_begins_when_one_has_started_and_each_turn_counts_once() -> None:
@@ -15,10 +15,10 @@ async def test_the_next_one_begins_when_one_has_started_and_each_turn_counts_onc
         begun.append(await all_turns.next())
 
     waiting = [asyncio.create_task(start()) for _ in range(turns._AT_A_TIME + 2)]
-    await eventually(lambda: len(begun) == turns._AT_A_TIME)
+    await until(lambda: len(begun) == turns._AT_A_TIME)
     begun[0].end()
     begun[0].end()
-    await eventually(lambda: len(begun) == turns._AT_A_TIME + 1)
+    await until(lambda: len(begun) == turns._AT_A_TIME + 1)
     begun[1].end()
     await asyncio.gather(*waiting)
     for turn in begun:

@@ -11,7 +11,7 @@ from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock, settle
 
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 @contextlib.asynccontextmanager
@@ -22,7 +22,7 @@ async def running(
     clock = clock or FakeClock()
     settings = SchedulerConfig(health_port=None, **config)
     async with new_scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
-        await eventually(lambda: scheduler.ready)
+        await until(lambda: scheduler.ready)
         yield scheduler, clock
 
 

@@ -9,7 +9,7 @@ from dra_shared.version import V1_36
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _GATES = FeatureGates(GenericWorkload=True, DRAWorkloadResourceClaims=True)
 _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
@@ -130,7 +130,7 @@ async def test_a_pod_is_tried_as_soon_as_the_claim_in_its_way_is_gone() -> None:
             "completed, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
         [claim] = api.of("resourceclaims")
         assert claim["metadata"]["annotations"] == {_SPECIAL: "true"}
 
@@ -156,9 +156,9 @@ async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod_until_
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
     async with running(api, gates=FeatureGates(V1_36)) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         api.add(pod_json("q", claims={"gpu": "d"}))
-        await eventually(lambda: condition(api, "q"))
+        await until(lambda: condition(api, "q"))
         api.remove("resourceclaims", "default", "c")
         await quiet(api)
         await clock.advance(200)
@@ -166,4 +166,4 @@ async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod_until_
         assert node_of(api, "q") is None
         assert scheduler.queue.count_by_place()["unschedulable"] == 1
         await clock.advance(130)
-        await eventually(lambda: node_of(api, "q") == "a")
+        await until(lambda: node_of(api, "q") == "a")

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated, nominations, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 GATES = FeatureGates(V1_36, GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
 TOO_FEW = (
@@ -43,7 +43,7 @@ async def test_each_member_reports_its_own_reason() -> None:
     async with running(api, gates=GATES):
         api.add(_member("fits", priority=1))
         api.add(_member("left"))
-        await eventually(lambda: condition(api, "fits") and condition(api, "left"))
+        await until(lambda: condition(api, "fits") and condition(api, "left"))
         await quiet(api)
         assert condition(api, "fits")["message"] == TOO_FEW
         assert condition(api, "left")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
@@ -67,11 +67,11 @@ async def test_attempts_are_counted_by_result() -> None:
     decided = _decisions()
     api = FakeApi(node_json("a"), _group(2), _member("first"), _member("second"))
     async with running(api, gates=GATES):
-        await eventually(lambda: condition(api, "first") and condition(api, "second"))
+        await until(lambda: condition(api, "first") and condition(api, "second"))
         await quiet(api)
         failed = _attempts("unschedulable")
         api.add(node_json("b"))
-        await eventually(lambda: node_of(api, "first") and node_of(api, "second"))
+        await until(lambda: node_of(api, "first") and node_of(api, "second"))
         await quiet(api)
     assert (_attempts("scheduled"), failed) == (before[0] + 1, before[1] + 1)
     assert _decisions() == decided + 2
@@ -84,7 +84,7 @@ async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:
     async with running(api, gates=gates):
         api.add(_member("left", cpu="30"))
         api.add(_member("fits"))
-        await eventually(lambda: condition(api, "fits") and condition(api, "left"))
+        await until(lambda: condition(api, "fits") and condition(api, "left"))
         await quiet(api)
     text = (
         "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, "
@@ -99,11 +99,11 @@ async def test_members_without_a_gang_go_one_by_one() -> None:
     api = FakeApi(node_json("a"), _group())
     async with running(api, gates=GATES):
         api.add(_member("big", cpu="30"))
-        await eventually(lambda: condition(api, "big"))
+        await until(lambda: condition(api, "big"))
         await quiet(api)
         assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
         api.add(_member("small"))
-        await eventually(lambda: node_of(api, "small"))
+        await until(lambda: node_of(api, "small"))
         await quiet(api)
         assert _group_condition(api) == ("True", "Scheduled", "")
 
@@ -116,7 +116,7 @@ async def test_an_error_for_one_is_an_error_for_all() -> None:
     async with running(api, gates=GATES):
         api.add(_member("good", "1", priority=1))
         api.add(_member("bad", "1", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "good") and condition(api, "bad"))
+        await until(lambda: condition(api, "good") and condition(api, "bad"))
         await quiet(api)
         own = condition(api, "bad")["message"]
         assert own.startswith('running "DynamicResources" filter plugin: claim default/c: selector #0')
@@ -133,11 +133,11 @@ async def test_the_last_member_brings_all_others_along() -> None:
     async with running(api, gates=GATES) as (_, clock):
         api.add(_member("fits", priority=1))
         api.add(_member("left"))
-        await eventually(lambda: condition(api, "left"))
+        await until(lambda: condition(api, "left"))
         await quiet(api)
         api.add(node_json("b"))
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "fits") and node_of(api, "left"))
+        await until(lambda: node_of(api, "fits") and node_of(api, "left"))
 
 
 async def test_a_gang_whose_members_are_not_ready_is_tried_all_the_same() -> None:
@@ -152,7 +152,7 @@ async def test_a_gang_whose_members_are_not_ready_is_tried_all_the_same() -> Non
         assert not condition(api, "p1")
         api.add(claim_json("c1"))
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+        await until(lambda: node_of(api, "p0") and node_of(api, "p1"))
         assert not events(api, "p1") or "Scheduled" in events(api, "p1")[0]
 
 
@@ -161,7 +161,7 @@ async def test_gang_members_that_wait_for_others_name_their_node() -> None:
     async with running(api, gates=GATES):
         for number in range(3):
             api.add(_member(f"p{number}", "1", priority=3 - number))
-        await eventually(lambda: all(node_of(api, f"p{number}") for number in range(3)))
+        await until(lambda: all(node_of(api, f"p{number}") for number in range(3)))
     named = [
         c.name for c in api.writes("pods") if (c.body.get("status") or {}).get("nominatedNodeName") == "a"
     ]
@@ -177,7 +177,7 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
     async with running(api, gates=GATES) as (scheduler, clock):
         for number in range(2):
             api.add(_member(f"p{number}", priority=10))
-        await eventually(lambda: condition(api, "p0") and condition(api, "p1"))
+        await until(lambda: condition(api, "p0") and condition(api, "p1"))
         await quiet(api)
         if enough:
             waiting = "pod group is unschedulable, pod group is waiting for preemption to complete"
@@ -185,7 +185,7 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
             first = api.writes("podgroups")[0].body["status"]["conditions"][0]
             assert (first["status"], first["reason"], first["message"]) == ("False", "Unschedulable", waiting)
             await clock.advance(2)
-            await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+            await until(lambda: node_of(api, "p0") and node_of(api, "p1"))
             await quiet(api)
             assert _group_condition(api) == ("True", "Scheduled", "")
         else:
@@ -203,7 +203,7 @@ async def test_the_member_that_completes_a_gang_is_tried_first() -> None:
         for number in range(2):
             api.add(_member(f"p{number}", "1", claims={"gpu": f"c{number}"}))
             await quiet(api)
-        await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+        await until(lambda: node_of(api, "p0") and node_of(api, "p1"))
     allocation = api.get("resourceclaims", "default", "c1")["status"]["allocation"]
     assert [result["device"] for result in allocation["devices"]["results"]] == ["gpu-0"]
 
@@ -222,8 +222,8 @@ async def test_members_are_tried_again_after_a_bug_met_one_of_them(monkeypatch: 
         monkeypatch.setattr(Placement, "begin", once)
         api.add(_member("p", cpu="1"))
         api.add(_member("q", cpu="1"))
-        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await until(lambda: condition(api, "p") and condition(api, "q"))
         assert condition(api, "p")["reason"] == "SchedulerError"
         assert not scheduler.queue.count_by_place()["in flight"]
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p") and node_of(api, "q"))
+        await until(lambda: node_of(api, "p") and node_of(api, "q"))

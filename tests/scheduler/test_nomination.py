@@ -6,7 +6,7 @@ from dra_shared.features import FeatureGates
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, nominated, quiet, running
 from tests.support.fakeapi import Call, FakeApi
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 def _with_claim() -> FakeApi:
@@ -25,7 +25,7 @@ async def test_is_written_while_claims_are_prepared() -> None:
     api = _with_claim()
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         assert _nominations(api, "p") == ["a"]
 
 
@@ -33,7 +33,7 @@ async def test_is_not_written_where_nothing_has_to_be_prepared() -> None:
     api = _with_claim()
     async with running(api):
         api.add(pod_json("p"))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         assert not _nominations(api, "p")
 
 
@@ -41,7 +41,7 @@ async def test_is_not_written_without_the_feature() -> None:
     api = _with_claim()
     async with running(api, gates=FeatureGates(NominatedNodeNameForExpectation=False)):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         assert not _nominations(api, "p")
 
 
@@ -50,7 +50,7 @@ async def test_is_taken_back_when_the_pod_is_not_bound() -> None:
     api.refuse = lambda call: (500, "InternalError", "no") if call.subresource == "binding" else None
     async with running(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         await quiet(api)
         assert _nominations(api, "p") == ["a", None]
         assert not nominated(api, "p")
@@ -66,7 +66,7 @@ async def test_a_failure_to_tell_keeps_no_pod_from_its_node() -> None:
     api.refuse = refuse
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
 
 
 @pytest.mark.parametrize("how", ["deleted", "cleared"])
@@ -77,10 +77,10 @@ async def test_the_end_of_a_nomination_wakes_who_had_to_leave_room(how: str) -> 
     api = FakeApi(node_json("a"), waiting)
     async with running(api) as (_, clock):
         api.add(pod_json("low", requests={"cpu": "3"}))
-        await eventually(lambda: condition(api, "low"))
+        await until(lambda: condition(api, "low"))
         if how == "deleted":
             api.remove("pods", "default", "first")
         else:
             api.add({**waiting, "status": {}})
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "low") == "a")
+        await until(lambda: node_of(api, "low") == "a")

@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 def _placed(name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any) -> Json:
@@ -32,10 +32,10 @@ async def _survivors(*objects: Json, **high: Any) -> list[str]:
     api = FakeApi(*objects)
     async with running(api) as (_, clock):
         api.add(pod_json("high", **{"requests": {"cpu": "3"}, "priority": 100, **high}))
-        await eventually(lambda: nominated(api, "high"))
+        await until(lambda: nominated(api, "high"))
         await quiet(api)
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "high"))
+        await until(lambda: node_of(api, "high"))
     return [pod["metadata"]["name"] for pod in api.of("pods") if pod["metadata"]["name"] != "high"]
 
 
@@ -103,7 +103,7 @@ async def test_why_preemption_does_not_help_is_reported_node_by_node() -> None:
     api = FakeApi(*nodes, *peers, _placed("low", "a", cpu="1"))
     async with running(api):
         api.add(pod_json("big", requests={"cpu": "2"}, priority=10))
-        await eventually(lambda: condition(api, "big"))
+        await until(lambda: condition(api, "big"))
         assert condition(api, "big")["message"].partition("preemption: ")[2] == (
             "0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
             "1 Preemption is not helpful for scheduling."
@@ -120,7 +120,7 @@ async def test_lower_nominations_end() -> None:
     api = _with_middle_nominated(_placed("low", "a"))
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: nominated(api, "high") == "a")
+        await until(lambda: nominated(api, "high") == "a")
         assert not nominated(api, "middle")
 
 
@@ -130,7 +130,7 @@ async def test_lower_nominations_stay_where_no_victim_is_left() -> None:
     api = _with_middle_nominated(low)
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: nominated(api, "high") == "a")
+        await until(lambda: nominated(api, "high") == "a")
         assert nominated(api, "middle") == "a"
 
 
@@ -138,7 +138,7 @@ async def test_the_event_names_the_preemptor() -> None:
     api = FakeApi(node_json("a"), _placed("low", "a"))
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
+        await until(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
     (reported,) = [call.body for call in api.writes("events") if call.body["reason"] == "Preempted"]
     assert reported["note"] == "Preempted by pod uid-high on node a"
     assert reported["regarding"]["name"] == "low"
@@ -152,12 +152,12 @@ async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> 
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
     async with running(api):
         api.add(pod_json("low", claims={"gpu": "c"}, requests={"cpu": "3"}))
-        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         await quiet(api)
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: nominated(api, "high") or node_of(api, "high"))
-        await eventually(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
-        await eventually(lambda: condition(api, "low"))
+        await until(lambda: nominated(api, "high") or node_of(api, "high"))
+        await until(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
+        await until(lambda: condition(api, "low"))
         assert condition(api, "low")["message"] == (
             'running PreBind plugin "DynamicResources": preempted by DefaultPreemption'
         )
@@ -174,11 +174,11 @@ async def test_the_room_of_a_pod_that_is_deleted_while_it_is_prepared_is_free_at
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
     async with running(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}, requests={"cpu": "3"}))
-        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         api.add(pod_json("q", requests={"cpu": "3"}))
-        await eventually(lambda: condition(api, "q"))
+        await until(lambda: condition(api, "q"))
         api.remove("pods", "default", "p")
-        await eventually(lambda: node_of(api, "q") == "a")
+        await until(lambda: node_of(api, "q") == "a")
         await quiet(api)
         assert scheduler.cache.count_assumed == 0
 
@@ -188,10 +188,10 @@ async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
     api = FakeApi(node_json("a"), *(_placed(name, "a", cpu="1") for name in ("one", "two", "three")))
     async with running(api) as (_, clock):
         api.add(pod_json("high", requests={"cpu": "4"}, priority=100))
-        await eventually(lambda: nominated(api, "high") == "a")
+        await until(lambda: nominated(api, "high") == "a")
         await quiet(api)
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "high") == "a")
+        await until(lambda: node_of(api, "high") == "a")
     reported = [
         call.body["regarding"]["name"] for call in api.writes("events") if call.body["reason"] == "Preempted"
     ]
@@ -205,9 +205,9 @@ async def test_when_a_victim_could_not_be_deleted_the_pod_is_tried_again() -> No
     api.refuse = lambda call: refusals.pop() if call.verb == "delete" and refusals else None
     async with running(api) as (_, clock):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: condition(api, "high"))
+        await until(lambda: condition(api, "high"))
         await clock.advance(5)
-        await eventually(lambda: node_of(api, "high") == "a")
+        await until(lambda: node_of(api, "high") == "a")
     assert condition(api, "high")["reason"] == "Unschedulable"
 
 
@@ -223,7 +223,7 @@ async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
     api = FakeApi(node_json("a"), low)
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: not api.has("pods", "default", "low"))
+        await until(lambda: not api.has("pods", "default", "low"))
     (patch,) = [
         call.body["status"] for call in api.writes("pods") if call.name == "low" and call.verb == "patch"
     ]
@@ -241,7 +241,7 @@ async def test_an_error_without_a_victim_anywhere_is_all_that_is_reported_of_pre
     )
     async with running(api) as (scheduler, _):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100, claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "high"))
+        await until(lambda: condition(api, "high"))
         # It waits for something to change, as if there had been no error.
         assert scheduler.queue.count_by_place()["unschedulable"] == 1
     assert condition(api, "high")["reason"] == "Unschedulable"

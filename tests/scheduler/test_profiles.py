@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 def _loaded(*profiles: Json, **fields: Any) -> Loaded:
@@ -41,9 +41,9 @@ async def test_each_profile_schedules_the_pods_of_its_name() -> None:
     async with running(api, loaded=loaded):
         for name in ("strict", "lenient", "default-scheduler"):
             api.add(pod_json(name, schedulerName=name))
-        await eventually(lambda: node_of(api, "lenient") == "a")
-        await eventually(lambda: events(api, "lenient"))
-        await eventually(lambda: condition(api, "strict"))
+        await until(lambda: node_of(api, "lenient") == "a")
+        await until(lambda: events(api, "lenient"))
+        await until(lambda: condition(api, "strict"))
         await quiet(api)
     assert condition(api, "strict")["message"].startswith(
         "0/1 nodes are available: 1 node(s) were unschedulable."
@@ -62,7 +62,7 @@ async def test_a_plugin_that_is_off_at_one_extension_point_runs_at_the_others() 
     api = FakeApi(node_json("a", taints=[taint]))
     async with running(api, loaded=_loaded(off)):
         api.add(pod_json("p", schedulerName="s"))
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
 
 
 @pytest.mark.parametrize(("strategy", "chosen"), [("LeastAllocated", "empty"), ("MostAllocated", "full")])
@@ -74,7 +74,7 @@ async def test_node_resources_strategy(strategy: str, chosen: str) -> None:
     api.add(pod_json("old", requests={"cpu": "2", "memory": "4Gi"}, nodeName="full"))
     async with running(api, loaded=_loaded(profile)):
         api.add(pod_json("p", requests={"cpu": "1", "memory": "1Gi"}, schedulerName="s"))
-        await eventually(lambda: node_of(api, "p") == chosen)
+        await until(lambda: node_of(api, "p") == chosen)
 
 
 @pytest.mark.parametrize(("weight", "chosen"), [(100, "liked"), (1, "empty")])
@@ -89,7 +89,7 @@ async def test_weights_count(weight: int, chosen: str) -> None:
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": wish}]}
     async with running(api, loaded=_loaded({"schedulerName": "s", "plugins": {"score": score}})):
         api.add(pod_json("p", schedulerName="s", affinity={"nodeAffinity": preferred}))
-        await eventually(lambda: node_of(api, "p") == chosen)
+        await until(lambda: node_of(api, "p") == chosen)
 
 
 async def test_timeouts_of_dynamic_resources(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,13 +113,13 @@ async def test_binding_conditions_are_given_up_after_the_profiles_time() -> None
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1, **device), claim_json("c"))
     async with running(api, loaded=_loaded(profile)) as (_, clock):
         api.add(pod_json("p", claims={"gpu": "c"}, schedulerName="s"))
-        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         await quiet(api)
         await clock.advance(59)
         await quiet(api)
         assert not condition(api, "p")
         await clock.advance(6)
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert any("device binding timeout" in event for event in events(api, "p"))
     labels = {"profile": "s", "driver": "gpu.example.com", "status": "timeout"}
     waits = "scheduler_dra_bindingconditions"
@@ -134,11 +134,11 @@ async def test_affinity_that_the_scheduler_adds() -> None:
     api = FakeApi(node_json("a"))
     async with running(api, loaded=_loaded(profile)):
         api.add(pod_json("p", schedulerName="s"))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         expected = "0/1 nodes are available: 1 node(s) didn't match scheduler-enforced node affinity."
         assert condition(api, "p")["message"].startswith(expected)
         api.add(node_json("b", labels={"pool": "gpu"}))
-        await eventually(lambda: node_of(api, "p") == "b")
+        await until(lambda: node_of(api, "p") == "b")
 
 
 async def test_resources_that_the_filter_ignores() -> None:
@@ -148,8 +148,8 @@ async def test_resources_that_the_filter_ignores() -> None:
         needs = {"example.com/a": "1", "example.org/b": "1"}
         api.add(pod_json("p", schedulerName="s", requests=needs))
         api.add(pod_json("q", schedulerName="s", requests={"example.com/b": "1"}))
-        await eventually(lambda: node_of(api, "p") == "a")
-        await eventually(lambda: condition(api, "q"))
+        await until(lambda: node_of(api, "p") == "a")
+        await until(lambda: condition(api, "q"))
     assert "Insufficient example.com/b" in condition(api, "q")["message"]
 
 
@@ -166,11 +166,11 @@ async def test_default_constraints_spread_the_pods_of_a_service() -> None:
     api.add(pod_json("old", labels=labels, nodeName="a"))
     async with running(api, loaded=_loaded({"schedulerName": "s", **_args("PodTopologySpread", **spread)})):
         api.add(pod_json("p", labels=labels, schedulerName="s"))
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
         api.add(node_json("c", labels={"zone": "two"}))
         await quiet(api)
         api.add(pod_json("q", labels=labels, schedulerName="s"))
-        await eventually(lambda: node_of(api, "q") == "c")
+        await until(lambda: node_of(api, "q") == "c")
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ async def test_plugins_whose_preparation_is_off_fail_as_upstreams(
     api = FakeApi(*(node_json(f"n{number}") for number in range(nodes)))
     async with running(api, loaded=_loaded(off)):
         api.add(pod_json("p", schedulerName="s"))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert (condition(api, "p")["reason"], condition(api, "p")["message"]) == ("SchedulerError", message)
 
 
@@ -228,4 +228,4 @@ async def test_a_replica_that_delays_its_cache_learns_of_nothing_before_it_leads
         await quiet(api)
         assert not scheduler.ready
         await clock.advance(20)
-        await eventually(lambda: scheduler.ready)
+        await until(lambda: scheduler.ready)

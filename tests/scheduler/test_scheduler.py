@@ -9,7 +9,7 @@ from dra_shared.version import V1_34
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 def _devices(api: FakeApi) -> list[str]:
@@ -24,25 +24,25 @@ async def test_plain_pod() -> None:
     api = FakeApi(node_json("a"))
     async with running(api):
         api.add(pod_json("p", requests={"cpu": "1"}))
-        await eventually(lambda: node_of(api, "p") == "a")
-        await eventually(lambda: events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
+        await until(lambda: node_of(api, "p") == "a")
+        await until(lambda: events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
 
 
 async def test_no_nodes_at_all() -> None:
     api = FakeApi()
     async with running(api):
         api.add(pod_json("p"))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"] == "no nodes available to schedule pods"
         api.add(node_json("a"))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
     writes = [(c.verb, c.resource, c.subresource) for c in api.calls if c.resource != "events"]
     assert writes == [
         ("patch", "pods", "status"),
@@ -63,7 +63,7 @@ async def test_pod_without_a_node_reports_why_and_is_tried_again_when_that_chang
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 0), claim_json("c"))
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         message = (
             "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -74,10 +74,10 @@ async def test_pod_without_a_node_reports_why_and_is_tried_again_when_that_chang
             "Unschedulable",
             message,
         )
-        await eventually(lambda: events(api, "p"))
+        await until(lambda: events(api, "p"))
         assert events(api, "p")[0].startswith(f"FailedScheduling: {message}")
         api.add(slice_json("a", 1))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_pod_waits_for_its_claim_from_a_template() -> None:
@@ -94,20 +94,20 @@ async def test_pod_waits_for_its_claim_from_a_template() -> None:
         api.add(claim)
         pod["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": "p-gpu"}]
         api.add(pod)
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_missing_class_is_named() -> None:
     api = FakeApi(node_json("a"), slice_json("a", 1), claim_json("c"))
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"] == (
             "0/1 nodes are available: request gpu: device class gpu does not exist. no new claims to deallocate, "
             "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         )
         api.add(class_json())
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_broken_selector_is_an_error() -> None:
@@ -115,7 +115,7 @@ async def test_broken_selector_is_an_error() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken))
     async with running(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         reported = condition(api, "p")
         assert reported["reason"] == "SchedulerError"
         assert reported["message"] == (
@@ -135,7 +135,7 @@ async def test_every_device_is_given_once() -> None:
     async with running(api) as (scheduler, _):
         for i in range(12):
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
-        await eventually(lambda: len(_devices(api)) == 9)
+        await until(lambda: len(_devices(api)) == 9)
         await quiet(api)
         assert len(set(_devices(api))) == 9
         assert sum(node_of(api, f"p{i}") is not None for i in range(12)) == 9
@@ -195,14 +195,14 @@ async def test_failed_binding_is_taken_back_and_tried_again() -> None:
     api.refuse = lambda call: refusals.pop() if call.subresource == "binding" and refusals else None
     async with running(api) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         await quiet(api)
         assert condition(api, "p")["message"] == 'running Bind plugin "DefaultBinder": out of order'
         assert "reservedFor" not in api.get("resourceclaims", "default", "c")["status"]
         assert not scheduler.manager.claims.in_flight
         assert scheduler.cache.place_of("uid-p") is None
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
     assert len(_devices(api)) == 1
 
 
@@ -216,11 +216,11 @@ async def test_failed_allocation_frees_the_device() -> None:
     api.refuse = refuse
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         text = "add allocation and reservation to claim default/c: never"
         assert condition(api, "p")["message"] == f'running PreBind plugin "DynamicResources": {text}'
         api.add(pod_json("q", claims={"gpu": "d"}))
-        await eventually(lambda: node_of(api, "q"))
+        await until(lambda: node_of(api, "q"))
 
 
 async def test_other_pods_are_left_alone() -> None:
@@ -233,13 +233,13 @@ async def test_other_pods_are_left_alone() -> None:
         api.add(done)
         api.add(pod_json("gated", schedulingGates=[{"name": "wait"}]))
         api.add(pod_json("ours", requests={"cpu": "1"}))
-        await eventually(lambda: condition(api, "ours"))
+        await until(lambda: condition(api, "ours"))
         await quiet(api)
         assert "Insufficient cpu" in condition(api, "ours")["message"]
         assert [node_of(api, name) for name in ("theirs", "done", "gated")] == [None, None, None]
         assert len(scheduler.queue) == 2
         api.remove("pods", "default", "by-hand")
-        await eventually(lambda: node_of(api, "ours") == "a")
+        await until(lambda: node_of(api, "ours") == "a")
 
 
 async def test_pod_shares_a_claim_that_another_has() -> None:
@@ -247,7 +247,7 @@ async def test_pod_shares_a_claim_that_another_has() -> None:
     async with running(api):
         for name in ("p", "q"):
             api.add(pod_json(name, claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p") and node_of(api, "q"))
+        await until(lambda: node_of(api, "p") and node_of(api, "q"))
     assert node_of(api, "p") == node_of(api, "q") == "b"
     reserved = api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
     assert sorted(entry["name"] for entry in reserved) == ["p", "q"]
@@ -258,8 +258,8 @@ async def test_extended_resource_gets_a_claim() -> None:
     async with running(api):
         api.add(pod_json("p", requests={"example.com/gpu": "2"}))
         api.add(pod_json("q", requests={"deviceclass.resource.kubernetes.io/gpu": "1"}))
-        await eventually(lambda: node_of(api, "p"))
-        await eventually(lambda: condition(api, "q"))
+        await until(lambda: node_of(api, "p"))
+        await until(lambda: condition(api, "q"))
         [claim] = api.of("resourceclaims")
         assert claim["metadata"]["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
         assert sorted(_devices(api)) == ["a/gpu-0", "a/gpu-1"]
@@ -280,10 +280,10 @@ async def test_taint_rule_keeps_devices_away() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), rule)
     async with running(api, gates=FeatureGates(DRADeviceTaintRules=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: events(api, "p"))
+        await until(lambda: events(api, "p"))
         assert "broken" in events(api, "p")[0]
         api.remove("devicetaintrules", "", "broken")
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_a_rule_of_1_34_taints_the_devices_of_its_class() -> None:
@@ -303,14 +303,14 @@ async def test_a_rule_of_1_34_taints_the_devices_of_its_class() -> None:
     )
     async with running(api, gates=FeatureGates(V1_34, DRADeviceTaints=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         api.add(pod_json("q", claims={"gpu": "d"}))
-        await eventually(lambda: condition(api, "q"))
+        await until(lambda: condition(api, "q"))
         assert not node_of(api, "q")
         assert len(_devices(api)) == 1
         # Another class is another choice.
         api.add({**second, "spec": {"selectors": [{"cel": {"expression": "false"}}]}})
-        await eventually(lambda: node_of(api, "q"))
+        await until(lambda: node_of(api, "q"))
 
 
 async def test_gang_is_placed_whole_or_not_at_all() -> None:
@@ -354,14 +354,14 @@ async def test_lower_priority_makes_room() -> None:
     api = FakeApi(node_json("a"))
     async with running(api) as (_, clock):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
-        await eventually(lambda: node_of(api, "low"))
+        await until(lambda: node_of(api, "low"))
         api.add(pod_json("never", requests={"cpu": "3"}, priority=5, preemptionPolicy="Never"))
-        await eventually(lambda: condition(api, "never"))
+        await until(lambda: condition(api, "never"))
         assert condition(api, "never")["message"].endswith("not eligible due to preemptionPolicy=Never.")
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
         await quiet(api)
         await clock.advance(10)
-        await eventually(lambda: node_of(api, "high") == "a")
+        await until(lambda: node_of(api, "high") == "a")
     assert not api.has("pods", "default", "low")
 
 
@@ -369,11 +369,11 @@ async def test_preempting_pod_is_nominated_until_it_is_placed() -> None:
     api = FakeApi(node_json("a"), node_json("b", unschedulable=True))
     async with running(api) as (scheduler, clock):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
-        await eventually(lambda: node_of(api, "low"))
+        await until(lambda: node_of(api, "low"))
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
-        await eventually(lambda: api.get("pods", "default", "high")["status"].get("nominatedNodeName") == "a")
+        await until(lambda: api.get("pods", "default", "high")["status"].get("nominatedNodeName") == "a")
         await clock.advance(10)
-        await eventually(lambda: node_of(api, "high") == "a")
+        await until(lambda: node_of(api, "high") == "a")
         await quiet(api)
         assert not len(scheduler.cache.nominations)
 
@@ -385,10 +385,10 @@ async def test_a_nomination_in_the_api_server_counts() -> None:
     api = FakeApi(node_json("a"), waiting)
     async with running(api) as (scheduler, _):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
-        await eventually(lambda: condition(api, "low"))
+        await until(lambda: condition(api, "low"))
         assert "Insufficient cpu" in condition(api, "low")["message"]
         api.add(pod_json("higher", requests={"cpu": "3"}, priority=11))
-        await eventually(lambda: node_of(api, "higher") == "a")
+        await until(lambda: node_of(api, "higher") == "a")
         api.remove("pods", "default", "high")
         await quiet(api)
         assert not len(scheduler.cache.nominations)
@@ -406,12 +406,12 @@ async def test_the_report_of_an_attempt_is_not_overtaken_by_the_next_one() -> No
 
     api = Slow(node_json("a", unschedulable=True), pod_json("p"))
     async with running(api):
-        await eventually(lambda: api.writes("events"))
+        await until(lambda: api.writes("events"))
         api.add(node_json("b"))
         await quiet(api)
         assert not node_of(api, "p")
         held.set()
-        await eventually(lambda: node_of(api, "p") == "b")
+        await until(lambda: node_of(api, "p") == "b")
     assert [call.subresource for call in api.writes("pods")] == ["status", "binding"]
 
 
@@ -421,7 +421,7 @@ async def test_preemption_is_not_tried_where_a_plugin_before_its_time_turned_the
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     api = FakeApi(node_json("a"), pod_json("p", affinity=affinity))
     async with running(api):
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert condition(api, "p")["message"] == (
         "0/1 nodes are available: pod affinity terms conflict. not found"
     )
@@ -432,7 +432,7 @@ async def test_changed_taints_have_every_pod_tried_again_that_a_new_node_might_h
     api = FakeApi(node_json("a"), node_json("b"))
     async with running(api):
         api.add(pod_json("p", requests={"cpu": "5"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         await quiet(api)
         assert condition(api, "p")["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
         api.add(node_json("a", taints=[{"key": "t", "effect": "NoSchedule"}]))

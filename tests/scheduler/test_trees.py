@@ -14,7 +14,7 @@ from tests.scheduler.objects import DRIVER, claim_json, class_json, pod_json, sl
 from tests.scheduler.objects import node_json as small_node_json
 from tests.scheduler.running import condition, node_of, nominations, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 GATES = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, DRAWorkloadResourceClaims=True)
 SHORT = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
@@ -72,7 +72,7 @@ async def test_enough_groups_of_a_gang_are_scheduled_and_the_others_wait() -> No
         for number in range(3):
             api.add(_pod(f"p{number}", f"g{number}", cpu="30" if number == 1 else "0.5"))
             api.add(_pod(f"q{number}", f"g{number}", cpu="0.5"))
-        await eventually(lambda: node_of(api, "p2") and condition(api, "p1"))
+        await until(lambda: node_of(api, "p2") and condition(api, "p1"))
         await quiet(api)
     assert _nodes(api, "p0", "q0", "p1", "q1", "p2", "q2") == ["a", "a", None, None, "a", "a"]
     assert _verdict(api, "g0") == _verdict(api, "g2") == ("True", "Scheduled", "")
@@ -87,7 +87,7 @@ async def test_too_few_groups_and_none_is_scheduled() -> None:
     async with running(api, gates=GATES) as (scheduler, clock):
         api.add(_pod("p", "one"))
         api.add(_pod("q", "two", cpu="30"))
-        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await until(lambda: condition(api, "p") and condition(api, "q"))
         await quiet(api)
         assert _nodes(api, "p", "q") == [None, None]
         assert condition(api, "p")["message"] == ROOT
@@ -97,7 +97,7 @@ async def test_too_few_groups_and_none_is_scheduled() -> None:
         assert not scheduler.cache.count_assumed
         api.add(node_json("b", cpu="40"))
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p") and node_of(api, "q"))
+        await until(lambda: node_of(api, "p") and node_of(api, "q"))
 
 
 async def test_a_tree_of_three_levels() -> None:
@@ -116,7 +116,7 @@ async def test_a_tree_of_three_levels() -> None:
         for group in range(1, 8):
             for number in range(3):
                 api.add(_pod(f"p{group}{number}", f"g{group}", cpu="100" if group in (3, 7) else "1"))
-        await eventually(lambda: node_of(api, "p52") and condition(api, "p72"))
+        await until(lambda: node_of(api, "p52") and condition(api, "p72"))
         await quiet(api)
     for group in range(1, 8):
         node = None if group in fails else "a"
@@ -137,7 +137,7 @@ async def test_pods_wait_until_the_tree_is_complete() -> None:
         await quiet(api)
         assert (entry.gated, entry.message) == (True, waiting)
         api.add(_pod("p1", "g1"))
-        await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+        await until(lambda: node_of(api, "p0") and node_of(api, "p1"))
 
 
 async def test_claims_of_all_groups_are_allocated_or_none() -> None:
@@ -148,14 +148,14 @@ async def test_claims_of_all_groups_are_allocated_or_none() -> None:
     async with running(api, gates=GATES) as (scheduler, clock):
         for number in range(4):
             api.add(_pod(f"p{number}", f"g{number // 2}", cpu="0.5", claims={"gpu": f"c{number}"}))
-        await eventually(lambda: condition(api, "p3"))
+        await until(lambda: condition(api, "p3"))
         await quiet(api)
         assert _verdict(api, "g1") == ("False", "Unschedulable", f"{SHORT}, {NO_VICTIMS}")
         assert not any(api.get("resourceclaims", "default", f"c{n}").get("status") for n in range(4))
         assert not scheduler.manager.claims.in_flight
         api.add(slice_json("a", 4))
         await clock.advance(2)
-        await eventually(lambda: all(_nodes(api, "p0", "p1", "p2", "p3")))
+        await until(lambda: all(_nodes(api, "p0", "p1", "p2", "p3")))
     devices = [
         api.get("resourceclaims", "default", f"c{n}")["status"]["allocation"]["devices"]["results"][0][
             "device"
@@ -173,11 +173,11 @@ async def test_a_claim_is_shared_within_a_group_and_not_with_another() -> None:
     async with running(api, gates=GATES) as (_, clock):
         for name, group in (("p0", "g0"), ("p1", "g0"), ("q", "g1")):
             api.add(_pod(name, group, claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "q"))
+        await until(lambda: condition(api, "q"))
         text = "resource claim default/c is in the process of being allocated"
         assert text in condition(api, "q")["message"]
         await clock.advance(2)
-        await eventually(lambda: all(_nodes(api, "p0", "p1", "q")))
+        await until(lambda: all(_nodes(api, "p0", "p1", "q")))
     reserved = api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
     assert [(r["resource"], r["name"]) for r in reserved] == [("podgroups", "g0"), ("podgroups", "g1")]
 
@@ -190,7 +190,7 @@ async def test_an_error_is_an_error_for_the_whole_tree() -> None:
     async with running(api, gates=GATES) as (scheduler, _):
         api.add(_pod("good", "g0"))
         api.add(_pod("bad", "g1", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "good") and condition(api, "bad"))
+        await until(lambda: condition(api, "good") and condition(api, "bad"))
         await quiet(api)
         begins = (
             "composite pod group evaluation failed due to child error: "
@@ -227,7 +227,7 @@ async def test_pods_that_differ_are_an_error(one: Json, other: Json, policy: boo
     async with running(api, gates=gates):
         api.add(_pod("p", "g", **one))
         api.add(_pod("q", "g", **other))
-        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await until(lambda: condition(api, "p") and condition(api, "q"))
         await quiet(api)
     message = f"all pods in a single pod group should have the same {problem}"
     for name in ("p", "q"):
@@ -245,7 +245,7 @@ async def test_a_gang_that_gets_smaller_is_tried() -> None:
         await quiet(api)
         assert node_of(api, "p") is None
         api.add(_group("g", None, 1))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 def _low(name: str, node: str, cpu: str = "3", **more: Any) -> Json:
@@ -265,7 +265,7 @@ async def test_a_gang_makes_room_once_for_all_its_pods() -> None:
     async with running(api, gates=GATES) as (_, clock):
         for number in range(3):
             api.add(_pod(f"p{number}", "g", cpu="3", priority=10))
-        await eventually(lambda: len(_preempted(api)) == 2)
+        await until(lambda: len(_preempted(api)) == 2)
         await quiet(api)
         assert sorted(_preempted(api)) == ["one", "two"]
         found = "pod group preemption: found a placement for podgroup, preempting 2 victims"
@@ -277,7 +277,7 @@ async def test_a_gang_makes_room_once_for_all_its_pods() -> None:
         ]
         assert notes == ["Preempted by podgroup uid-g on node cluster"] * 2
         await clock.advance(2)
-        await eventually(lambda: all(_nodes(api, "p0", "p1", "p2")))
+        await until(lambda: all(_nodes(api, "p0", "p1", "p2")))
         await quiet(api)
         assert _verdict(api, "g") == ("True", "Scheduled", "")
     assert [new - old for new, old in zip(_preemptions(), before, strict=True)] == [1, 1, 2, 1]
@@ -307,7 +307,7 @@ async def test_a_gang_that_would_not_fit_makes_no_room(policy: str, priority: in
     async with running(api, gates=GATES) as (scheduler, _):
         for number in range(2):
             api.add(_pod(f"p{number}", "g", cpu="3", priority=priority, preemptionPolicy=policy))
-        await eventually(lambda: condition(api, "p0"))
+        await until(lambda: condition(api, "p0"))
         await quiet(api)
         assert _verdict(api, "g")[2].endswith(f"pod group preemption: {problem}")
         assert _preempted(api) == []
@@ -331,7 +331,7 @@ async def test_devices_of_victims_are_not_free_as_yet() -> None:
     async with running(api, gates=GATES):
         for number in range(2):
             api.add(_pod(f"p{number}", "g", priority=10, claims={"gpu": f"c{number}"}))
-        await eventually(lambda: condition(api, "p0") and condition(api, "p1"))
+        await until(lambda: condition(api, "p0") and condition(api, "p1"))
         await quiet(api)
     assert _verdict(api, "g")[2] == f"{SHORT}, pod group preemption: {SHORT}"
     assert _preempted(api) == []
@@ -344,7 +344,7 @@ async def test_a_group_that_must_not_be_torn_goes_as_a_whole() -> None:
     api = FakeApi(node_json("a"), node_json("b"), victims, *lows, _group("g", None, 1, priority=10))
     async with running(api, gates=GATES):
         api.add(_pod("p", "g", cpu="3", priority=10))
-        await eventually(lambda: len(_preempted(api)) == 2)
+        await until(lambda: len(_preempted(api)) == 2)
     assert sorted(_preempted(api)) == ["a", "b"]
 
 
@@ -384,10 +384,10 @@ async def test_claims_that_keep_a_group_from_fitting_are_deallocated(consumer: s
     api = FakeApi(node_json("a"), node_json("b", cpu="1"), class_json(), *slices, claim, group)
     async with running(api, gates=GATES) as (_, clock):
         api.add(_pod("p", "g", cpu="3", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         await quiet(api)
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
     assert not api.writes("resourceclaims")[0].body["status"]
 
 
@@ -416,7 +416,7 @@ async def test_placements_are_counted_where_topology_counts() -> None:
     async with running(api, gates=gates):
         api.add(_pod("p", "fits"))
         api.add(_pod("q", "big", cpu="30"))
-        await eventually(lambda: node_of(api, "p") and condition(api, "q"))
+        await until(lambda: node_of(api, "p") and condition(api, "q"))
         await quiet(api)
     assert [new - old for new, old in zip(counted(), before, strict=True)] == [2, 1, 1, 1, 1]
     tried = "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"

@@ -7,7 +7,7 @@ import pytest
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _HELPLESS = "Preemption is not helpful for scheduling."
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
@@ -71,7 +71,7 @@ async def _message(*objects: Json, pod: Json | None = None) -> str:
     """Why the pod has no node, without what upstream says of preemption: nothing of use where no node was looked at."""
     api = FakeApi(node_json("a"), node_json("b"), pod or _pod(), *objects)
     async with running(api):
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     text = str(condition(api, "p")["message"]).removeprefix("0/2 nodes are available: ")
     for end in (
         f" no new claims to deallocate, preemption: 0/2 nodes are available: 2 {_HELPLESS}",
@@ -85,17 +85,17 @@ async def _message(*objects: Json, pod: Json | None = None) -> str:
 async def test_nothing_is_asked_for_before_a_pod_has_a_claim() -> None:
     api = FakeApi(node_json("a"), pod_json("q"), _claim(bound="pv"), _volume("pv"))
     async with running(api) as (scheduler, _):
-        await eventually(lambda: node_of(api, "q"))
+        await until(lambda: node_of(api, "q"))
         assert not scheduler._pod_cycle._cycles["default-scheduler"]._volumes.is_synced
         api.add(_pod())
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         assert scheduler._pod_cycle._cycles["default-scheduler"]._volumes.is_synced
 
 
 async def test_a_pod_goes_where_its_volume_is() -> None:
     api = FakeApi(node_json("a"), node_json("b"), _pod(), _claim(bound="pv"), _volume("pv", "b"))
     async with running(api):
-        await eventually(lambda: node_of(api, "p") == "b")
+        await until(lambda: node_of(api, "p") == "b")
     assert not nominated(api, "p")
     assert not api.writes("persistentvolumes")
 
@@ -179,7 +179,7 @@ async def test_the_smallest_volume_is_bound_before_the_pod() -> None:
         api.add(volume)
     async with running(api):
         api.add(_pod())
-        await eventually(lambda: api.writes("persistentvolumes"))
+        await until(lambda: api.writes("persistentvolumes"))
         await quiet(api)
         assert (nominated(api, "p"), node_of(api, "p")) == ("b", None)
         bound = api.get("persistentvolumes", "", "right")
@@ -193,29 +193,29 @@ async def test_the_smallest_volume_is_bound_before_the_pod() -> None:
             "resourceVersion": "3",
         }
         _finish(api, "right")
-        await eventually(lambda: node_of(api, "p") == "b")
+        await until(lambda: node_of(api, "p") == "b")
 
 
 async def test_a_volume_is_made_for_the_chosen_node() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class())
     async with running(api):
-        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await until(lambda: api.writes("persistentvolumeclaims"))
         annotations = api.get("persistentvolumeclaims", "default", "data")["metadata"]["annotations"]
         assert annotations == {"volume.kubernetes.io/selected-node": "a"}
         api.add(_volume("made", "a"))
         _finish(api, "made")
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
 
 
 async def test_when_no_volume_can_be_made_another_node_is_looked_for() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class())
     async with running(api):
-        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await until(lambda: api.writes("persistentvolumeclaims"))
         await quiet(api)
         claim = api.get("persistentvolumeclaims", "default", "data")
         claim["metadata"]["annotations"] = {"other": "x"}
         api.add(claim)
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert condition(api, "p")["reason"] == "SchedulerError"
     text = 'running PreBind plugin "VolumeBinding": binding volumes: provisioning failed for PVC "data"'
     assert condition(api, "p")["message"] == text
@@ -225,10 +225,10 @@ async def test_when_no_volume_can_be_made_another_node_is_looked_for() -> None:
 async def test_volumes_have_ten_minutes() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class())
     async with running(api) as (_, clock):
-        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await until(lambda: api.writes("persistentvolumeclaims"))
         await quiet(api)
         await clock.advance(601)
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert condition(api, "p")["message"].endswith("binding volumes: context deadline exceeded")
 
 
@@ -240,7 +240,7 @@ async def test_two_pods_get_two_volumes() -> None:
     async with running(api):
         api.add(_pod("p", "one"))
         api.add(_pod("q", "two"))
-        await eventually(lambda: len(api.writes("persistentvolumes")) == 2)
+        await until(lambda: len(api.writes("persistentvolumes")) == 2)
     claims = {api.get("persistentvolumes", "", f"pv-{n}")["spec"]["claimRef"]["name"] for n in ("one", "two")}
     assert claims == {"one", "two"}
 
@@ -248,10 +248,10 @@ async def test_two_pods_get_two_volumes() -> None:
 async def test_a_new_volume_is_worth_another_try() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class(provisioner="kubernetes.io/no-provisioner"))
     async with running(api) as (_, clock):
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         api.add(_volume("pv", "a"))
         await clock.advance(2)
-        await eventually(lambda: api.writes("persistentvolumes"))
+        await until(lambda: api.writes("persistentvolumes"))
 
 
 async def test_a_pod_goes_to_its_volumes_zone() -> None:
@@ -260,10 +260,10 @@ async def test_a_pod_goes_to_its_volumes_zone() -> None:
     nodes = node_json("a", labels={zone: "z"}), node_json("b", labels={zone: "y"})
     api = FakeApi(*nodes, _claim(bound="pv"), volume, _pod())
     async with running(api):
-        await eventually(lambda: node_of(api, "p") == "b")
+        await until(lambda: node_of(api, "p") == "b")
     api = FakeApi(nodes[0], _claim(bound="pv"), volume, _pod())
     async with running(api):
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert "1 node(s) had no available volume zone." in condition(api, "p")["message"]
 
 
@@ -272,7 +272,7 @@ async def test_an_exclusive_claim_is_for_one_pod_anywhere() -> None:
     user = _pod("user", nodeName="a", priority=0)
     api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod())
     async with running(api) as (_, clock):
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"].startswith(
             "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod "
             "access mode already in-use by another pod. no new claims to deallocate, preemption: "
@@ -280,7 +280,7 @@ async def test_an_exclusive_claim_is_for_one_pod_anywhere() -> None:
         )
         api.remove("pods", "default", "user")
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_who_has_an_exclusive_claim_is_preempted_for_it() -> None:
@@ -288,9 +288,9 @@ async def test_who_has_an_exclusive_claim_is_preempted_for_it() -> None:
     user = _pod("user", nodeName="a", priority=0)
     api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod(priority=10))
     async with running(api) as (_, clock):
-        await eventually(lambda: not api.has("pods", "default", "user"))
+        await until(lambda: not api.has("pods", "default", "user"))
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ async def test_a_disk_is_for_one_pod_of_a_node(ours: Json, theirs: Json, togethe
     first = pod_json("first", nodeName="a", volumes=[{"name": "d", **theirs}])
     api = FakeApi(node_json("a"), first, pod_json("p", volumes=[{"name": "d", **ours}]))
     async with running(api):
-        await eventually(lambda: node_of(api, "p") or condition(api, "p"))
+        await until(lambda: node_of(api, "p") or condition(api, "p"))
     if together:
         assert node_of(api, "p") == "a"
     else:
@@ -355,13 +355,13 @@ async def test_a_node_takes_only_so_many_volumes() -> None:
         attachment,
     )
     async with running(api) as (_, clock):
-        await eventually(lambda: node_of(api, "same"))
+        await until(lambda: node_of(api, "same"))
         api.add(_pod("p", "two"))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert "1 node(s) exceed max volume count." in condition(api, "p")["message"]
         api.remove("volumeattachments", "", "left")
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 async def test_pods_go_to_nodes_that_have_what_they_need() -> None:
@@ -369,7 +369,7 @@ async def test_pods_go_to_nodes_that_have_what_they_need() -> None:
     pod = pod_json("p", container={"restartPolicy": "Never", "restartPolicyRules": rules})
     api = FakeApi(node_json("a"), pod)
     async with running(api) as (_, clock):
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"].startswith(
             "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
         )
@@ -377,7 +377,7 @@ async def test_pods_go_to_nodes_that_have_what_they_need() -> None:
         node["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
         api.add(node)
         await clock.advance(2)
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
 
 
 def _with_device() -> Json:
@@ -390,22 +390,22 @@ async def test_devices_are_allocated_while_volumes_are_waited_for() -> None:
     devices = class_json(), slice_json("a", 1), claim_json("c")
     api = FakeApi(node_json("a"), _with_device(), _claim(), _class(), *devices)
     async with running(api):
-        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
+        await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         await quiet(api)
         assert not node_of(api, "p")
         api.add(_volume("made", "a"))
         _finish(api, "made")
-        await eventually(lambda: node_of(api, "p") == "a")
+        await until(lambda: node_of(api, "p") == "a")
 
 
 async def test_when_volumes_fail_devices_are_reserved_no_longer() -> None:
     devices = class_json(), slice_json("a", 1), claim_json("c")
     api = FakeApi(node_json("a"), _with_device(), _claim(), _class(), *devices)
     async with running(api) as (_, clock):
-        await eventually(lambda: api.get("resourceclaims", "default", "c")["status"].get("reservedFor"))
+        await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("reservedFor"))
         await quiet(api)
         await clock.advance(601)
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert "context deadline exceeded" in condition(api, "p")["message"]
         given_back = {"reservedFor": [{"$patch": "delete", "uid": "uid-p"}]}
         assert [c.body["status"] for c in api.writes("resourceclaims") if c.verb == "patch"] == [given_back]
@@ -415,10 +415,10 @@ async def test_a_pod_whose_volumes_are_waited_for_makes_room_in_memory() -> None
     low = _pod(priority=0, requests={"cpu": "3"})
     api = FakeApi(node_json("a"), low, _claim(), _class())
     async with running(api):
-        await eventually(lambda: api.writes("persistentvolumeclaims"))
+        await until(lambda: api.writes("persistentvolumeclaims"))
         await quiet(api)
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         text = 'running PreBind plugin "VolumeBinding": preempted by DefaultPreemption'
         assert condition(api, "p")["message"] == text
         assert api.has("pods", "default", "p")

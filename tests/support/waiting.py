@@ -1,13 +1,14 @@
 """Functions that wait. No other module of the tests polls; ``tests/test_layout.py`` checks it.
 
-``until_object`` waits for the state of an object, through a watch. The others wait for a condition: ``eventually``
-while other tasks of this loop run and no time passes, ``until`` while injected time passes or another process, thread
-or socket works. ``blocking_until`` does the same in a test without a loop. Limits in seconds only end tests that hang.
+There are two ways to wait. ``until_object`` waits for the state of an object, through a watch. ``until`` waits for a
+condition while other tasks, injected time or another process advance. Tests without an event loop, such as those that
+call the command line or Playwright, use ``blocking_until`` for the latter. Limits in seconds only end tests that hang.
 """
 
 import asyncio
 import contextlib
 import inspect
+import itertools
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from dra_shared.clock import FakeClock
 T = TypeVar("T")
 Obj = TypeVar("Obj", bound=Object)
 _SECONDS = 60.0
-_TURNS = 5000
+_TURNS = 500
 
 
 @overload
@@ -51,36 +52,38 @@ async def until(
 
 async def until(
     condition: Callable[[], Any],
-    seconds: float = 60.0,
+    seconds: float = _SECONDS,
     clock: FakeClock | None = None,
     *,
     every: float = 0.002,
     meanwhile: Callable[[], Awaitable[object]] | None = None,
     describe: Callable[[], Awaitable[str]] | None = None,
 ) -> Any:
-    """Return the first true result of ``condition``, asked every so many seconds; fails after ``seconds``.
+    """Return the first true result of ``condition``.
 
-    Between two calls ``meanwhile`` runs, and time passes on ``clock``, for what retries after real I/O: when it begins
-    to wait is not known. A failure is a TimeoutError, or an AssertionError with the text that ``describe`` gives.
+    The condition is evaluated after each turn of the loop, and later every so many seconds. Between two evaluations
+    ``meanwhile`` runs, and ``clock`` advances by a second: code that retries after real I/O begins to sleep at an
+    unknown time. After ``seconds`` a TimeoutError is raised, or an AssertionError with the text from ``describe``.
     """
+    turns = _TURNS if clock is None and meanwhile is None else 0
     try:
         async with asyncio.timeout(seconds):
-            while not (result := await _result(condition)):
+            for turn in itertools.count():
+                result = condition()
+                if inspect.isawaitable(result):
+                    # It does I/O: evaluate it less often.
+                    result, turns = await result, 0
+                if result:
+                    return result
                 if meanwhile is not None:
                     await meanwhile()
-                await asyncio.sleep(every)
+                await asyncio.sleep(0 if turn < turns else every)
                 if clock is not None:
                     await clock.advance(1)
-            return result
     except TimeoutError:
         if describe is None:
             raise
         raise AssertionError(await describe()) from None
-
-
-async def _result(condition: Callable[[], Any]) -> Any:
-    result = condition()
-    return await result if inspect.isawaitable(result) else result
 
 
 async def until_object(
@@ -120,8 +123,8 @@ async def until_object(
         raise AssertionError(f"{resource.kind} {name} remained in this state: {seen}") from None
 
 
-def blocking_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Return as soon as ``condition`` holds; raises a TimeoutError after ``seconds``."""
+def blocking_until(condition: Callable[[], object], seconds: float = _SECONDS) -> None:
+    """Return as soon as ``condition`` holds, or raise a TimeoutError after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -135,12 +138,3 @@ def is_running(pid: int) -> bool:
         return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-async def eventually(condition: Callable[[], object]) -> None:
-    """Return as soon as ``condition`` holds, after turns of the loop and without any time passing."""
-    for _ in range(_TURNS):
-        if condition():
-            return
-        await asyncio.sleep(0)
-    raise AssertionError("the condition never held")

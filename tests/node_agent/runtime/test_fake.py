@@ -22,7 +22,7 @@ from dra_node_agent.runtime.fake import FakeRuntime
 from dra_shared.clock import FakeClock, settle
 from structlog.testing import capture_logs
 
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _WAITER = "trap 'echo bye; exit 0' TERM; sleep 9999 & wait"
 
@@ -131,7 +131,7 @@ async def test_hooks_groups_and_network_devices_of_cdi(tmp_path: Path) -> None:
             container_id = await runtime.run(
                 _spec(["sh", "-c", script], cdi_device_ids=["vendor.example.com/gpu=gpu0"])
             )
-        await eventually(lambda: runtime.containers()[0].state is State.EXITED)
+        await until(lambda: runtime.containers()[0].state is State.EXITED)
         assert await _log(runtime, container_id) == (
             "libcuda.so.1\ncode\n"
             "3 libs found in cache `/etc/ld.so.cache'\n"

@@ -12,7 +12,7 @@ from dra_node_agent.runtime.shell.programs import base_programs, reads_input
 from dra_node_agent.runtime.shell.world import Process, World
 
 from tests.support.reference import REPOSITORY
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 # Recorded from coreutils 9.1, grep 3.8, sed 4.9, mawk 1.3.4 and bash 5.2 in the C locale.
 _RECORDED = json.loads((REPOSITORY / "tests" / "data" / "gnu_programs.json").read_text())
@@ -160,9 +160,9 @@ async def test_paths_of_redirections_are_relative_to_the_directory() -> None:
 async def test_tail_prints_what_is_added_to_a_file_that_it_follows() -> None:
     terminal = _Terminal({"log": "one\ntwo\n"})
     running = asyncio.ensure_future(terminal.run("tail -n 1 -f log"))
-    await eventually(lambda: terminal.out == ["two\n"])
+    await until(lambda: terminal.out == ["two\n"])
     terminal.files.write("/work/log", "three\n", append=True)
-    await eventually(lambda: terminal.out == ["two\n", "three\n"])
+    await until(lambda: terminal.out == ["two\n", "three\n"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

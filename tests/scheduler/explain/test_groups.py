@@ -15,7 +15,7 @@ from tests.scheduler.explain.worlds import devices, driver_class, explain, simul
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 GATES = FeatureGates(V1_36, GangScheduling=True, GenericWorkload=True)
 GANG: Json = {
@@ -33,7 +33,7 @@ async def _report(*pods: str, wait_for: str, about: str) -> PodReport:
             group = {"podGroupName": "g"}
             api.add(pod_json(name, requests={"cpu": "3"}, priority=-rank, schedulingGroup=group))
         if wait_for:
-            await eventually(lambda: condition(api, wait_for) or node_of(api, wait_for))
+            await until(lambda: condition(api, wait_for) or node_of(api, wait_for))
         await quiet(api)
         report = scheduler.explainer.pod("default", about)
     assert report is not None

@@ -12,7 +12,7 @@ from tests.scheduler.explain.worlds import alternatives_claim, devices, driver_c
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _ATTRIBUTES = {"productName": {"string": "NVIDIA A100-SXM4-40GB"}, "typeName": {"string": "gpu"}}
 
@@ -29,8 +29,8 @@ async def _event(*objects: Json, pod: Json | None = None) -> str:
     api = FakeApi(node_json("a"), slice_json("a", 2, attributes=_ATTRIBUTES), *objects)
     async with running(api):
         api.add(pod or pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
-        await eventually(lambda: events(api, "p"))
+        await until(lambda: condition(api, "p"))
+        await until(lambda: events(api, "p"))
         # The condition stays upstream's.
         assert "nearest" not in condition(api, "p")["message"]
     return events(api, "p")[0]
@@ -85,7 +85,7 @@ async def test_a_class_by_itself() -> None:
             f'    no device has attribute "type" of {DRIVER}, nearest seen "typeName"\n'
         )
         api.add(slice_json("b", 1, attributes={"type": {"string": "gpu"}}))
-        await eventually(lambda: scheduler.manager.slices.get("b-gpus"))
+        await until(lambda: scheduler.manager.slices.get("b-gpus"))
         report = scheduler.explainer.device_class("gpu")
         assert report is not None
         assert (report.selected, report.devices) == (1, 3)

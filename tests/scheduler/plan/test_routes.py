@@ -14,7 +14,7 @@ from dra_shared.clock import FakeClock
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import template_json
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.system
 
@@ -33,7 +33,7 @@ async def test_it_answers_for_the_cluster_as_it_is() -> None:
     scheduler = new_scheduler(config, client=cluster, clock=FakeClock())
     scheduler.add_routes(plan_routes(scheduler.informers, config, cluster))
     async with scheduler, httpx.AsyncClient(base_url=f"http://127.0.0.1:{scheduler.health_port}") as client:
-        await eventually(lambda: scheduler.ready)
+        await until(lambda: scheduler.ready)
         before = _attempts()
         answer = (await client.post("/plan/fit", json=_body(count=5))).json()
         assert (answer["fits"], answer["wanted"], answer["copies"]) == (4, 5, 4)

@@ -10,7 +10,7 @@ from dra_shared.features import FeatureGates
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import node_of, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _NAME = "example.com/gpu"
 _CLASS = class_json(extendedResourceName=_NAME)
@@ -51,9 +51,9 @@ async def _chosen(loaded: Loaded, *objects: Json) -> str | None:
     api = FakeApi(_CLASS, node_json("a"), node_json("b"), *objects)
     async with running(api, loaded=loaded):
         api.add(_wanting("first", nodeSelector={"kubernetes.io/hostname": "a"}))
-        await eventually(lambda: node_of(api, "first"))
+        await until(lambda: node_of(api, "first"))
         api.add(_wanting("second"))
-        await eventually(lambda: node_of(api, "second"))
+        await until(lambda: node_of(api, "second"))
     return node_of(api, "second")
 
 
@@ -69,9 +69,9 @@ async def test_devices_of_another_class_do_not_count() -> None:
     api = FakeApi(chosen, node_json("a"), node_json("b"), slice_json("a", 9), slice_json("b", 3))
     async with running(api, loaded=_fit("LeastAllocated")):
         api.add(_wanting("first", nodeSelector={"kubernetes.io/hostname": "a"}))
-        await eventually(lambda: node_of(api, "first"))
+        await until(lambda: node_of(api, "first"))
         api.add(_wanting("second"))
-        await eventually(lambda: node_of(api, "second"))
+        await until(lambda: node_of(api, "second"))
     assert node_of(api, "second") == "b"
 
 
@@ -83,5 +83,5 @@ async def test_balance_counts_them_too() -> None:
     api = FakeApi(_CLASS, node_json("a"), node_json("b"), slice_json("a", 2), slice_json("b", 2), busy)
     async with running(api, loaded=loaded):
         api.add(_wanting("p"))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
     assert node_of(api, "p") == "b"

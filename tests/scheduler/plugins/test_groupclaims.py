@@ -9,7 +9,7 @@ from dra_shared.version import V1_36, V1_37, Version
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _GANGS = {"GangScheduling": True}
 
@@ -68,7 +68,7 @@ async def test_a_member_that_fails_gives_back_its_own_share_alone(version: Versi
 
         api.refuse = refuse
         api.add(_member("first"))
-        await eventually(lambda: condition(api, "first"))
+        await until(lambda: condition(api, "first"))
         await quiet(api)
         assert len(claims.in_flight) == left
 
@@ -95,10 +95,10 @@ async def test_the_last_member_that_is_not_bound_gives_up_the_groups_reservation
     async with running(api, gates=_gates(version)):
         if not alone:
             api.add(_member("first"))
-            await eventually(lambda: node_of(api, "first"))
+            await until(lambda: node_of(api, "first"))
         api.refuse = refuse
         api.add(_member("p"))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         await quiet(api)
     assert _reserved(api) == (["g"] if version < V1_37 or not alone else [])
 
@@ -114,6 +114,6 @@ async def test_members_that_are_not_bound_together_give_up_the_groups_reservatio
     async with running(api, gates=_gates(V1_37)):
         for name in ("p", "q"):
             api.add(_member(name))
-        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await until(lambda: condition(api, "p") and condition(api, "q"))
         await quiet(api)
     assert _reserved(api) == []

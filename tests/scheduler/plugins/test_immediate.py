@@ -7,7 +7,7 @@ from dra_shared.claims import IMMEDIATE_ANNOTATION
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually, until
+from tests.support.waiting import until
 
 
 def _claim(name: str, mode: str = "Immediate", **more: Any) -> Json:
@@ -29,12 +29,12 @@ def _device(api: FakeApi, name: str) -> str:
 async def test_it_is_allocated_and_pods_go_where_it_is() -> None:
     api = FakeApi(node_json("full"), node_json("b"), slice_json("b", 1), class_json(), _claim("now"))
     async with running(api):
-        await eventually(lambda: "allocation" in _status(api, "now"))
+        await until(lambda: "allocation" in _status(api, "now"))
         assert (_device(api, "now"), _status(api, "now").get("reservedFor")) == ("b/gpu-0", None)
         finalizers = api.get("resourceclaims", "default", "now")["metadata"]["finalizers"]
         assert finalizers == ["resource.kubernetes.io/delete-protection"]
         api.add(pod_json("p", claims={"gpu": "now"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
     assert node_of(api, "p") == "b"
     assert [user["name"] for user in _status(api, "now")["reservedFor"]] == ["p"]
 
@@ -44,9 +44,7 @@ async def test_no_device_goes_to_two_of_them() -> None:
     async with running(api) as (_, clock):
         for name in ("one", "two", "three"):
             api.add(_claim(name))
-        await eventually(
-            lambda: sum("allocation" in _status(api, name) for name in ("one", "two", "three")) == 2
-        )
+        await until(lambda: sum("allocation" in _status(api, name) for name in ("one", "two", "three")) == 2)
         await quiet(api)
         held = [name for name in ("one", "two", "three") if "allocation" in _status(api, name)]
         assert {_device(api, name) for name in held} == {"a/gpu-0", "a/gpu-1"}

@@ -13,7 +13,7 @@ from dra_shared.version import V1_36, V1_37
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 
 async def test_a_device_whose_capacity_counts_but_is_not_consumed_is_an_error() -> None:
@@ -23,7 +23,7 @@ async def test_a_device_whose_capacity_counts_but_is_not_consumed_is_an_error() 
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
     async with running(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert condition(api, "p")["reason"] == "SchedulerError"
     assert condition(api, "p")["message"] == (
         'running "DynamicResources" filter plugin: claim default/c, device gpu-0: ConsumedCapacity is nil, but '
@@ -56,7 +56,7 @@ async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
     async with running(api, gates=SINCE_1_37):
         api.add(using("p", cpu))
-        await eventually(lambda: node_of(api, "p") == "a" if fits else condition(api, "p"))
+        await until(lambda: node_of(api, "p") == "a" if fits else condition(api, "p"))
         status = api.get("pods", "default", "p")["status"].get("nodeAllocatableResourceClaimStatuses")
     if fits:
         assert status == [
@@ -81,9 +81,9 @@ async def test_only_overhead_can_be_shared(resources: Json, shared: bool) -> Non
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"))
     async with running(api, gates=SINCE_1_37):
         api.add(using("first"))
-        await eventually(lambda: node_of(api, "first"))
+        await until(lambda: node_of(api, "first"))
         api.add(using("second", "2"))
-        await eventually(lambda: node_of(api, "second") or condition(api, "second"))
+        await until(lambda: node_of(api, "second") or condition(api, "second"))
     assert bool(node_of(api, "second")) == shared
     if shared:
         (status,) = api.get("pods", "default", "second")["status"]["nodeAllocatableResourceClaimStatuses"]
@@ -136,7 +136,7 @@ async def test_what_the_pod_as_a_whole_may_use_covers_its_claims(kind: str) -> N
     pod["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1"}
     async with running(api, gates=SINCE_1_37):
         api.add(pod)
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
     assert condition(api, "p")["message"].startswith(f"0/1 nodes are available: 1 {LIMITS[kind]}.")
 
 
@@ -149,11 +149,11 @@ async def test_each_pod_has_its_own_claims_in_its_status() -> None:
     api = FakeApi(*map(node_json, nodes), class_json(), *slices, claim_json("c"), claim_json("d"))
     async with running(api, gates=SINCE_1_37):
         api.add(using("first"))
-        await eventually(lambda: node_of(api, "first"))
+        await until(lambda: node_of(api, "first"))
         second = using("second")
         second["spec"]["resourceClaims"][0]["resourceClaimName"] = "d"
         api.add(second)
-        await eventually(lambda: node_of(api, "second"))
+        await until(lambda: node_of(api, "second"))
     found = [api.get("pods", "default", pod)["status"] for pod in ("first", "second")]
     assert [status["nodeAllocatableResourceClaimStatuses"][0]["resourceClaimName"] for status in found] == [
         "c",
@@ -170,9 +170,9 @@ async def test_limits_of_one_pod_do_not_count_for_the_next() -> None:
     free["spec"]["resourceClaims"][0]["resourceClaimName"] = "d"
     async with running(api, gates=SINCE_1_37):
         api.add(bounded)
-        await eventually(lambda: condition(api, "bounded"))
+        await until(lambda: condition(api, "bounded"))
         api.add(free)
-        await eventually(lambda: node_of(api, "free") or condition(api, "free"))
+        await until(lambda: node_of(api, "free") or condition(api, "free"))
     assert LIMITS["limits"] in condition(api, "bounded")["message"]
     assert node_of(api, "free") == "a"
 
@@ -182,7 +182,7 @@ async def test_extended_resources_of_a_class_are_not_looked_for_on_the_node() ->
     async with running(api, gates=SINCE_1_37):
         requests = {"example.com/gpu": "1"}
         api.add(pod_json("p", container={"resources": {"requests": requests, "limits": requests}}))
-        await eventually(lambda: node_of(api, "p") or condition(api, "p"))
+        await until(lambda: node_of(api, "p") or condition(api, "p"))
     assert node_of(api, "p") == "a"
 
 
@@ -236,6 +236,6 @@ async def test_a_scheduler_of_1_36_does_not_read_what_1_37_has() -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
     async with running(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
         api.add(using("p", "4"))
-        await eventually(lambda: node_of(api, "p") or condition(api, "p"))
+        await until(lambda: node_of(api, "p") or condition(api, "p"))
     assert node_of(api, "p") == "a"
     assert not api.get("pods", "default", "p")["status"].get("nodeAllocatableResourceClaimStatuses")

@@ -9,7 +9,7 @@ from dra_shared.clock import settle
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 _SHARED: Json = {"allowMultipleAllocations": True}
 
@@ -90,7 +90,7 @@ async def test_its_own_allocations_are_no_rivals_however_they_are_spelled() -> N
     async with running(api):
         for i in pods:
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
-        await eventually(lambda: all(node_of(api, f"p{i}") for i in pods))
+        await until(lambda: all(node_of(api, f"p{i}") for i in pods))
         await quiet(api)
     assert [
         result["consumedCapacity"]["bandwidth"] for c in api.of("resourceclaims") for result in _results(c)
@@ -103,14 +103,14 @@ async def test_who_was_late_takes_another_device() -> None:
     _on_call(api, _stores("c"), lambda: _add(api, _given("other", "gpu-0", pod="x")))
     async with running(api) as (_, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"] == (
             'running PreBind plugin "DynamicResourcesRivals": '
             "devices of claim default/c were allocated for claim default/other in the meantime"
         )
         assert not _devices(api, "c")
         await clock.advance(10)
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
     assert _devices(api, "c") == ["gpu-1"]
 
 
@@ -122,7 +122,7 @@ async def test_who_was_late_keeps_a_share_that_is_left() -> None:
     _on_call(api, _stores("c"), lambda: _add(api, _given("other", "gpu-0", pod="x", **share)))
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
     assert not [text for text in events(api, "p") if "FailedScheduling" in text]
 
 
@@ -133,10 +133,10 @@ async def test_a_pod_is_not_bound_with_what_another_scheduler_is_about_to_give_b
     api.add(_given("c", "gpu-0", pod="p"))
     async with running(api) as (_, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         assert node_of(api, "p") is None
         await clock.advance(10)
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
     assert _devices(api, "c") == ["gpu-1"]
     assert _devices(api, "first") == ["gpu-0"]
 
@@ -153,7 +153,7 @@ async def test_nothing_is_taken_from_a_pod_that_another_scheduler_has_bound() ->
     _on_call(api, _stores("c"), meanwhile)
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: api.version > seen and _devices(api, "c"))
+        await until(lambda: api.version > seen and _devices(api, "c"))
         await quiet(api)
     assert _devices(api, "c") == ["gpu-0"]
     assert node_of(api, "p") == "a"
@@ -171,7 +171,7 @@ async def test_reservations_of_a_pod_that_another_scheduler_has_bound_stay() -> 
     api.refuse = refuse
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await eventually(lambda: events(api, "p"))
+        await until(lambda: events(api, "p"))
         await quiet(api)
     assert api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
 
@@ -183,7 +183,7 @@ async def test_postfilter_takes_nothing_from_a_pod_that_another_scheduler_has_bo
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}, nodeSelector={"kubernetes.io/hostname": "b"}))
         _bind(api, "p", quietly=True)
-        await eventually(lambda: condition(api, "p"))
+        await until(lambda: condition(api, "p"))
         await quiet(api)
     assert _devices(api, "c") == ["gpu-0"]
 
@@ -195,9 +195,9 @@ async def test_what_was_taken_from_a_pod_that_is_bound_at_that_moment_is_replace
     _on_call(api, _stores("c"), lambda: _bind(api, "p"))
     async with running(api):
         api.add(pod_json("p", claims={"gpu": "c"}, nodeSelector={"kubernetes.io/hostname": "b"}))
-        await eventually(lambda: node_of(api, "p"))
+        await until(lambda: node_of(api, "p"))
         await quiet(api)
-        await eventually(lambda: _devices(api, "c"))
+        await until(lambda: _devices(api, "c"))
     claim = api.get("resourceclaims", "default", "c")
     assert _devices(api, "c") == ["gpu-0"]
     assert [consumer["name"] for consumer in claim["status"]["reservedFor"]] == ["p"]

@@ -7,7 +7,7 @@ import pytest
 from tests.scheduler.objects import node_json, pod_json
 from tests.scheduler.running import node_of, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 WEB = {"app": "web"}
 
@@ -57,7 +57,7 @@ async def _placed(api: FakeApi, *pods: Json) -> list[str | None]:
     async with running(api):
         for pod in pods:
             api.add(pod)
-            await eventually(lambda: all("nodeName" in known["spec"] for known in api.of("pods")))
+            await until(lambda: all("nodeName" in known["spec"] for known in api.of("pods")))
     return [node_of(api, name) for name in names]
 
 

@@ -9,7 +9,7 @@ from dra_shared.version import V1_37
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
-from tests.support.waiting import eventually
+from tests.support.waiting import until
 
 FEATURE = "DRAOptionalNodeOperations"
 GATES = FeatureGates(
@@ -50,13 +50,13 @@ async def test_an_allocated_claim_keeps_pods_off_nodes_that_would_not_skip() -> 
     api = _cluster()
     async with running(api, gates=GATES):
         api.add(_pod("first", "new"))
-        await eventually(lambda: node_of(api, "first"))
+        await until(lambda: node_of(api, "first"))
         await quiet(api)
         results = api.get("resourceclaims", "default", "c")["status"]["allocation"]["devices"]["results"]
         assert results[0]["skipNodeOperations"] == ["*"]
         api.add(_pod("second", "old"))
         api.add(_pod("third", "new"))
-        await eventually(lambda: condition(api, "second") and node_of(api, "third"))
+        await until(lambda: condition(api, "second") and node_of(api, "third"))
     assert "1 resourceclaim not available on the node" in condition(api, "second")["message"]
     assert node_of(api, "second") is None
 
