@@ -346,6 +346,19 @@ async def test_device_health_shows_in_the_pods_status(version: Version, offered:
         await until(lambda: shown() == [("claim:gpu", "Unknown", "")])
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_status_has_device_health_only_with_the_gate(enabled: bool) -> None:
+    bench = Bench(features=FeatureGates(V1_37, ResourceHealthStatus=enabled))
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
+        await driver.registered.get()
+        bench.add_claim(claim("gpu", "pod"))
+        wanted = {"claims": [{"name": "gpu"}]}
+        container = {"name": "main", "image": "x", "command": SLEEPER, "resources": wanted}
+        bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
+        await until(lambda: bench.phase() == "Running")
+        assert bool(_state(bench).allocated_resources_status) is enabled
+
+
 async def test_device_health_outlives_a_restart_of_the_driver() -> None:
     bench = Bench()
     services = ["v1.DRAPlugin", "v1.DRAResourceHealth"]

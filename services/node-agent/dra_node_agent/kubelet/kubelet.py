@@ -151,6 +151,7 @@ class Kubelet:
             recorder=self._recorder,
             clock=clock,
             admission=self._admit,
+            shows_health=config.features.enabled("ResourceHealthStatus"),
             most_grace=config.most_grace,
         )
         self._workers: dict[str, PodWorker] = {}

@@ -56,6 +56,8 @@ class WorkerContext:
     recorder: Recorder
     clock: Clock
     admission: Callable[[Pod], Awaitable[None]]
+    shows_health: bool
+    """True if statuses have the health of devices (the gate ResourceHealthStatus)."""
     most_grace: float = math.inf
 
 
@@ -369,8 +371,10 @@ class PodWorker:
             self._observe(),
             rfc3339(self._context.clock.now()),
         )
-        status = self._context.devices.with_device_health(self.pod, status)
-        self._statuses.report(self._context.dra.pod_health.add_health(self.pod, status), kept=kept)
+        if self._context.shows_health:
+            status = self._context.devices.with_device_health(self.pod, status)
+            status = self._context.dra.pod_health.add_health(self.pod, status)
+        self._statuses.report(status, kept=kept)
 
     def _observe(self) -> Observed:
         context, containers = self._context, self._containers
