@@ -30,7 +30,6 @@ _FOLDERS = (
     "toolkit",
     "tools",
 )
-_GENERATED = ("_pb2.py", "_pb2_grpc.py")
 # The changelog has one line for each change. Pages below tests describe recorded data.
 _NOT_PAGES = ("CHANGELOG.md", "tests/")
 _MOST_COLUMNS = 100
@@ -173,7 +172,7 @@ def check_files(root: Path) -> list[Finding]:
     files = [*root.glob("*.md"), *(path for folder in _FOLDERS for path in (root / folder).rglob("*.*"))]
     for file in files:
         path = file.relative_to(root).as_posix()
-        if file.suffix == ".py" and not path.endswith(_GENERATED):
+        if file.suffix == ".py":
             findings += check_code(path, file.read_text())
         elif file.suffix == ".md" and not path.startswith(_NOT_PAGES):
             findings += check_page(path, file.read_text())

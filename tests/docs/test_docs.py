@@ -44,10 +44,9 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 def _modules() -> list[Path]:
     """Every module that we wrote ourselves."""
-    found = [
+    return [
         path for folder, package in PACKAGES.items() for path in (REPOSITORY / folder / package).rglob("*.py")
     ]
-    return [path for path in found if not path.stem.endswith(("_pb2", "_pb2_grpc"))]
 
 
 def _name(path: Path) -> str:
@@ -166,12 +165,7 @@ def test_make_help_and_the_guides_agree() -> None:
 
 
 def test_code_explains_itself_and_stays_short() -> None:
-    files = (
-        path
-        for folder in CODE
-        for path in sorted((REPOSITORY / folder).rglob("*.py"))
-        if not path.stem.endswith(("_pb2", "_pb2_grpc"))
-    )
+    files = (path for folder in CODE for path in sorted((REPOSITORY / folder).rglob("*.py")))
     check_all(((_name(path), path) for path in files), _check_code)
 
 

@@ -17,14 +17,11 @@ from typing import Any, ClassVar
 from dra_conformance.driverprocess import Ended, Usage
 from dra_driverkit.proto import (
     dra_v1_pb2,
-    dra_v1_pb2_grpc,
     dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     health_v1_pb2,
-    health_v1_pb2_grpc,
-    health_v1alpha1_pb2_grpc,
+    health_v1alpha1_pb2,
     registration_v1_pb2,
-    registration_v1_pb2_grpc,
+    rpc,
 )
 from dra_shared.client.rest import Client
 from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37
@@ -93,12 +90,12 @@ class Reference:
 
     async def serve(self) -> None:
         server = self._server = aio.server(options=(("grpc.so_reuseport", 0),))
-        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(DraServicer(self, dra_v1_pb2), server)
+        rpc.serve(dra_v1_pb2, "DRAPlugin", DraServicer(self, dra_v1_pb2), server)
         if self.serves_beta:
-            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(DraServicer(self, dra_v1beta1_pb2), server)
-        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(HealthServicer(self), server)
-        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(HealthServicer(self), server)
-        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(RegistrationServicer(self), server)
+            rpc.serve(dra_v1beta1_pb2, "DRAPlugin", DraServicer(self, dra_v1beta1_pb2), server)
+        rpc.serve(health_v1_pb2, "DRAResourceHealth", HealthServicer(self), server)
+        rpc.serve(health_v1alpha1_pb2, "DRAResourceHealth", HealthServicer(self), server)
+        rpc.serve(registration_v1_pb2, "Registration", RegistrationServicer(self), server)
         for socket in (self.socket, self.registration_socket):
             self.listen(server, socket)
         await server.start()

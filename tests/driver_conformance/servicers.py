@@ -4,11 +4,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from dra_driverkit.proto import (
-    dra_v1_pb2_grpc,
     health_v1_pb2,
-    health_v1_pb2_grpc,
     registration_v1_pb2,
-    registration_v1_pb2_grpc,
 )
 from grpc import StatusCode
 
@@ -47,7 +44,7 @@ class Driver(Protocol):
         ...
 
 
-class DraServicer(dra_v1_pb2_grpc.DRAPluginServicer):
+class DraServicer:
     def __init__(self, driver: Driver, messages: Any) -> None:
         self._driver, self._messages = driver, messages
 
@@ -80,7 +77,7 @@ class DraServicer(dra_v1_pb2_grpc.DRAPluginServicer):
         return response
 
 
-class RegistrationServicer(registration_v1_pb2_grpc.RegistrationServicer):
+class RegistrationServicer:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 
@@ -92,7 +89,7 @@ class RegistrationServicer(registration_v1_pb2_grpc.RegistrationServicer):
         return registration_v1_pb2.RegistrationStatusResponse()
 
 
-class HealthServicer(health_v1_pb2_grpc.DRAResourceHealthServicer):
+class HealthServicer:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
 

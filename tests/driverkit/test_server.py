@@ -15,13 +15,10 @@ from dra_driverkit.health import Health, HealthBoard
 from dra_driverkit.metadata import V1BETA1, MetadataError, MetadataWriter
 from dra_driverkit.proto import (
     dra_v1_pb2,
-    dra_v1_pb2_grpc,
     dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     health_v1_pb2,
-    health_v1_pb2_grpc,
     registration_v1_pb2,
-    registration_v1_pb2_grpc,
+    rpc,
 )
 from dra_driverkit.server import DriverServer
 from dra_node_agent.kubelet.dra.health import Health as KubeletHealth
@@ -106,7 +103,7 @@ def _claims(messages: Any, *names: str) -> list[Any]:
 async def test_registers_with_its_services(plugin: DriverServer, root: Path) -> None:
     socket = root / "plugins_registry" / "gpu.example.com-reg.sock"
     async with aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
-        stub = registration_v1_pb2_grpc.RegistrationStub(channel)
+        stub = rpc.stub(registration_v1_pb2, "Registration", channel)
         info = await stub.GetInfo(registration_v1_pb2.InfoRequest())
         assert (info.type, info.name) == ("DRAPlugin", "gpu.example.com")
         assert info.endpoint == str(root / "plugins" / "gpu.example.com" / "dra.sock")
@@ -126,7 +123,7 @@ async def test_registers_with_its_services(plugin: DriverServer, root: Path) -> 
 
 
 async def test_prepares_each_claim_by_itself(channel: aio.Channel) -> None:
-    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
     request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1_pb2, "good", "broken"))
     answer = await stub.NodePrepareResources(request)
     assert answer.claims["uid-broken"].error == "no luck today"
@@ -137,7 +134,7 @@ async def test_prepares_each_claim_by_itself(channel: aio.Channel) -> None:
 
 
 async def test_a_bug_of_the_driver_fails_one_claim(channel: aio.Channel) -> None:
-    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
     request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1_pb2, "buggy", "good"))
     answer = await stub.NodePrepareResources(request)
     assert answer.claims["uid-buggy"].error == "prepare of claim uid-buggy failed: KeyError: 'nowhere'"
@@ -196,7 +193,7 @@ async def test_two_instances_serve_at_once_and_take_turns(root: Path, api: FakeA
 
 
 async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
-    stub = dra_v1beta1_pb2_grpc.DRAPluginStub(channel)
+    stub = rpc.stub(dra_v1beta1_pb2, "DRAPlugin", channel)
     request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1beta1_pb2, "good"))
     answer = await stub.NodePrepareResources(request)
     assert [device.device_name for device in answer.claims["uid-good"].devices] == ["gpu-0"]
@@ -222,7 +219,7 @@ async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
 async def test_a_claim_that_cannot_be_had_fails_the_call(
     channel: aio.Channel, claim: dra_v1_pb2.Claim, message: str
 ) -> None:
-    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
     with pytest.raises(aio.AioRpcError) as caught:
         await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim]))
     assert caught.value.code() == grpc.StatusCode.UNKNOWN
@@ -232,7 +229,7 @@ async def test_a_claim_that_cannot_be_had_fails_the_call(
 async def test_unprepares_without_asking_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
     for _, namespace, name in api.keys:
         api.remove("resourceclaims", namespace, name)
-    stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+    stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
     request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(dra_v1_pb2, "good", "broken"))
     answer = await stub.NodeUnprepareResources(request)
     assert {uid: entry.error for uid, entry in answer.claims.items()} == {
@@ -243,7 +240,7 @@ async def test_unprepares_without_asking_the_api_server(channel: aio.Channel, ap
 
 async def test_health_is_streamed_as_it_changes(channel: aio.Channel, board: HealthBoard) -> None:
     await board.set([Health("node-0", "gpu-0", True)])
-    stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+    stream = rpc.stub(health_v1_pb2, "DRAResourceHealth", channel).NodeWatchResources(
         health_v1_pb2.NodeWatchResourcesRequest()
     )
     first = await stream.read()

@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
-from dra_driverkit.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, health_v1_pb2_grpc
+from dra_driverkit.proto import dra_v1_pb2, health_v1_pb2, rpc
 from dra_driverkit.transport import LocalSockets, Sockets, UnixSockets
 from dra_node_agent.kubelet.dra import wire
 
@@ -16,7 +16,7 @@ _PREPARE = "/k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin/NodePrepareResources"
 _HEALTH = "/v1.DRAResourceHealth/NodeWatchResources"
 
 
-class _Plugin(dra_v1_pb2_grpc.DRAPluginServicer):
+class _Plugin:
     def __init__(self) -> None:
         self.waiting = asyncio.Event()
         self.ended = asyncio.Event()
@@ -55,8 +55,8 @@ class _Plugin(dra_v1_pb2_grpc.DRAPluginServicer):
 
 def _add(plugin: _Plugin) -> Callable[[Any], None]:
     def add(server: Any) -> None:
-        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(plugin, server)
-        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(plugin, server)
+        rpc.serve(dra_v1_pb2, "DRAPlugin", plugin, server)
+        rpc.serve(health_v1_pb2, "DRAResourceHealth", plugin, server)
 
     return add
 

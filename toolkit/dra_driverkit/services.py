@@ -12,15 +12,11 @@ from dra_driverkit.errors import PrepareError
 from dra_driverkit.health import Health, HealthBoard
 from dra_driverkit.proto import (
     dra_v1_pb2,
-    dra_v1_pb2_grpc,
     dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     health_v1_pb2,
-    health_v1_pb2_grpc,
     health_v1alpha1_pb2,
-    health_v1alpha1_pb2_grpc,
     registration_v1_pb2,
-    registration_v1_pb2_grpc,
+    rpc,
 )
 
 DRA_SERVICES = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
@@ -49,26 +45,24 @@ class Served(Protocol):
 
 def add_dra(server: Any, driver: Served) -> None:
     """Serve NodePrepareResources and NodeUnprepareResources."""
-    dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DraV1(driver), server)
-    dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_DraV1Beta1(driver), server)
+    rpc.serve(dra_v1_pb2, "DRAPlugin", _DraV1(driver), server)
+    rpc.serve(dra_v1beta1_pb2, "DRAPlugin", _DraV1Beta1(driver), server)
 
 
 def add_health(server: Any, board: HealthBoard, clock: Clock) -> None:
     """Serve the health of the devices."""
-    health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(
-        _HealthService(board, health_v1_pb2, clock), server
-    )
-    health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(
-        _HealthService(board, health_v1alpha1_pb2, clock), server
+    rpc.serve(health_v1_pb2, "DRAResourceHealth", _HealthService(board, health_v1_pb2, clock), server)
+    rpc.serve(
+        health_v1alpha1_pb2, "DRAResourceHealth", _HealthService(board, health_v1alpha1_pb2, clock), server
     )
 
 
 def add_registration(server: Any, driver: Served) -> None:
     """Serve the registration of the driver with the kubelet."""
-    registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(driver), server)
+    rpc.serve(registration_v1_pb2, "Registration", _Registration(driver), server)
 
 
-class _DraV1(dra_v1_pb2_grpc.DRAPluginServicer):
+class _DraV1:
     messages: Any = dra_v1_pb2
 
     def __init__(self, driver: Served) -> None:
@@ -115,7 +109,7 @@ class _DraV1Beta1(_DraV1):
     messages = dra_v1beta1_pb2
 
 
-class _Registration(registration_v1_pb2_grpc.RegistrationServicer):
+class _Registration:
     def __init__(self, driver: Served) -> None:
         self._driver = driver
 

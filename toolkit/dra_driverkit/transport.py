@@ -32,11 +32,9 @@ _READY, _GONE = grpc.ChannelConnectivity.READY, grpc.ChannelConnectivity.TRANSIE
 
 
 class PluginServer(Protocol):
-    """A server to which generated code adds services (``add_…Servicer_to_server``)."""
+    """A server to which services are added (``dra_driverkit.proto.rpc.serve``)."""
 
     def add_generic_rpc_handlers(self, handlers: Sequence[Any], /) -> None: ...
-
-    def add_registered_method_handlers(self, service: str, handlers: Any, /) -> None: ...
 
     async def start(self) -> None: ...
 
@@ -150,9 +148,6 @@ class LocalServer:
 
     def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
         self._handlers += handlers
-
-    def add_registered_method_handlers(self, service: str, handlers: Any) -> None:
-        """Ignore the methods, which are there already. gRPC adds them again for servers with lookups in advance."""
 
     async def start(self) -> None:
         self._listen(self)

@@ -16,11 +16,9 @@ from typing import Any, Self
 import httpx
 from dra_driverkit.proto import (
     dra_v1_pb2,
-    dra_v1_pb2_grpc,
     dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     registration_v1_pb2,
-    registration_v1_pb2_grpc,
+    rpc,
 )
 from grpc import aio
 
@@ -29,8 +27,8 @@ Json = dict[str, Any]
 _LONGEST_PATH = 107
 _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _SERVICES = {
-    "v1.DRAPlugin": (dra_v1_pb2, dra_v1_pb2_grpc),
-    "v1beta1.DRAPlugin": (dra_v1beta1_pb2, dra_v1beta1_pb2_grpc),
+    "v1.DRAPlugin": dra_v1_pb2,
+    "v1beta1.DRAPlugin": dra_v1beta1_pb2,
 }
 
 
@@ -146,10 +144,10 @@ class GoPlugin:
     async def _serve(self, socket: Path, *services: str) -> None:
         server = aio.server()
         for service in services:
-            messages, grpc_module = _SERVICES[service]
-            grpc_module.add_DRAPluginServicer_to_server(_Claims(self, service, messages), server)
+            messages = _SERVICES[service]
+            rpc.serve(messages, "DRAPlugin", _Claims(self, service, messages), server)
         if not services:
-            registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+            rpc.serve(registration_v1_pb2, "Registration", _Registration(self), server)
         await asyncio.to_thread(socket.unlink, missing_ok=True)
         server.add_insecure_port(f"unix:{socket}")
         await server.start()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_driverkit.proto import podresources_v1_pb2, rpc
 from dra_kube.cluster import Cluster
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES
@@ -81,7 +81,7 @@ async def _pod_resources(data: Path, pod: str) -> podresources_v1_pb2.PodResourc
     socket = data / "nodes" / "node-0" / "kubelet" / "pod-resources" / "kubelet.sock"
     options = (("grpc.default_authority", "localhost"),)
     async with aio.insecure_channel(f"unix:{socket}", options=options) as channel:
-        stub = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+        stub = rpc.stub(podresources_v1_pb2, "PodResourcesLister", channel)
         listed = await stub.List(podresources_v1_pb2.ListPodResourcesRequest())
         asked = podresources_v1_pb2.GetPodResourcesRequest(pod_name=pod, pod_namespace="default")
         found: podresources_v1_pb2.PodResources = (await stub.Get(asked)).pod_resources

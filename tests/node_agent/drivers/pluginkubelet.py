@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any, Self
 
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_driverkit.proto import rpc
 from grpc import aio
 
 CHANNEL = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
 
 
-class PluginKubelet(pb_grpc.RegistrationServicer):
+class PluginKubelet:
     """Takes registrations on ``kubelet.sock``."""
 
     def __init__(self, root: Path) -> None:
@@ -21,7 +21,7 @@ class PluginKubelet(pb_grpc.RegistrationServicer):
     async def __aenter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._server = aio.server(options=(("grpc.so_reuseport", 0),))
-        pb_grpc.add_RegistrationServicer_to_server(self, self._server)
+        rpc.serve(pb, "Registration", self, self._server)
         socket = self.directory / "kubelet.sock"
         socket.unlink(missing_ok=True)
         self._server.add_insecure_port(f"unix:{socket}")

@@ -8,7 +8,7 @@ import pytest
 from dra_driverkit.cdi import DeviceNode, Mount
 from dra_driverkit.errors import DriverConfigError
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_driverkit.proto import rpc
 from dra_node_agent.drivers.deviceplugin import (
     Allocation,
     AllocationError,
@@ -58,7 +58,7 @@ async def test_serves_its_resource(root: Path) -> None:
         )
         assert request.options.get_preferred_allocation_available
         async with kubelet.channel(request.endpoint) as channel:
-            stub = pb_grpc.DevicePluginStub(channel)
+            stub = rpc.stub(pb, "DevicePlugin", channel)
             stream = stub.ListAndWatch(pb.Empty())
             first = await stream.read()
             plugin.sick.add("thing-1")
@@ -105,7 +105,7 @@ async def test_registers_again_when_the_kubelet_restarts(root: Path) -> None:
             await until(lambda: kubelet.requests, clock=clock)
             await until(server.socket.exists, clock=clock)
             async with kubelet.channel("acme-thing.sock") as channel:
-                await pb_grpc.DevicePluginStub(channel).GetDevicePluginOptions(pb.Empty())
+                await rpc.stub(pb, "DevicePlugin", channel).GetDevicePluginOptions(pb.Empty())
 
 
 async def test_a_directory_that_cannot_be_made(root: Path) -> None:

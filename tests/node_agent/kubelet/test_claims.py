@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_driverkit.proto import podresources_v1_pb2, rpc
 from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.errors import DraError
@@ -60,7 +60,7 @@ async def _pod_resources(folder: Path, manager: DraManager, pod: Pod) -> AsyncIt
     server = PodResourcesServer(folder, manager, no_devices(folder), lambda: [pod])
     options = (("grpc.default_authority", "localhost"),)
     async with server, aio.insecure_channel(f"unix:{folder / SOCKET}", options=options) as channel:
-        yield podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+        yield rpc.stub(podresources_v1_pb2, "PodResourcesLister", channel)
 
 
 async def test_requests_are_compared_as_the_driver_names_them(tmp_path: Path) -> None:

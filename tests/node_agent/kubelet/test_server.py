@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
-from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_driverkit.proto import podresources_v1_pb2, rpc
 from dra_node_agent.kubelet.server import KubeletServer
 from dra_shared.service import HealthServer
 from grpc import aio
@@ -147,7 +147,7 @@ async def test_pod_resources() -> None:
         async with aio.insecure_channel(
             f"unix:{socket}", options=(("grpc.default_authority", "localhost"),)
         ) as channel:
-            stub = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+            stub = rpc.stub(podresources_v1_pb2, "PodResourcesLister", channel)
             listed = await stub.List(podresources_v1_pb2.ListPodResourcesRequest())
             (found,) = listed.pod_resources
             (resource,) = found.containers[0].dynamic_resources

@@ -11,17 +11,12 @@ import grpc
 from dra_driverkit.cdi import CdiDevice, ContainerEdits, Spec, write_spec
 from dra_driverkit.proto import (
     dra_v1_pb2,
-    dra_v1_pb2_grpc,
     dra_v1alpha3_pb2,
-    dra_v1alpha3_pb2_grpc,
     dra_v1beta1_pb2,
-    dra_v1beta1_pb2_grpc,
     health_v1_pb2,
-    health_v1_pb2_grpc,
     health_v1alpha1_pb2,
-    health_v1alpha1_pb2_grpc,
     registration_v1_pb2,
-    registration_v1_pb2_grpc,
+    rpc,
 )
 from dra_driverkit.transport import PluginServer, Sockets, UnixSockets
 
@@ -83,18 +78,18 @@ class FakeDriver:
 
     def _add(self, server: Any) -> None:
         if self.version == "v1":
-            dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1_pb2), server)
+            rpc.serve(dra_v1_pb2, "DRAPlugin", _Service(self, dra_v1_pb2), server)
         elif self.alpha:
             # Both of these versions have the package v1alpha3.
-            dra_v1alpha3_pb2_grpc.add_NodeServicer_to_server(_Service(self, dra_v1alpha3_pb2), server)
+            rpc.serve(dra_v1alpha3_pb2, "Node", _Service(self, dra_v1alpha3_pb2), server)
         else:
-            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1beta1_pb2), server)
+            rpc.serve(dra_v1beta1_pb2, "DRAPlugin", _Service(self, dra_v1beta1_pb2), server)
         if "v1" in self._health:
-            health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self, health_v1_pb2), server)
+            rpc.serve(health_v1_pb2, "DRAResourceHealth", _Health(self, health_v1_pb2), server)
         if "v1alpha1" in self._health:
             old = _Health(self, health_v1alpha1_pb2)
-            health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(old, server)
-        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+            rpc.serve(health_v1alpha1_pb2, "DRAResourceHealth", old, server)
+        rpc.serve(registration_v1_pb2, "Registration", _Registration(self), server)
 
     async def __aexit__(
         self,

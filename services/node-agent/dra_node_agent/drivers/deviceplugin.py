@@ -16,7 +16,7 @@ import grpc
 from dra_driverkit.cdi import DeviceNode, Mount
 from dra_driverkit.errors import DriverConfigError, make_directory
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_driverkit.proto import rpc
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from grpc import aio
@@ -158,7 +158,7 @@ class DevicePluginServer:
         if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
             raise DriverConfigError(f"socket path is longer than {_SOCKET_PATH_MAX} bytes: {path}")
         server = aio.server(options=_SERVER_OPTIONS)
-        pb_grpc.add_DevicePluginServicer_to_server(_Service(self._plugin, self), server)
+        rpc.serve(pb, "DevicePlugin", _Service(self._plugin, self), server)
         self.socket.unlink(missing_ok=True)
         try:
             server.add_insecure_port(f"unix:{path}")
@@ -177,7 +177,7 @@ class DevicePluginServer:
         kubelet = self._directory / KUBELET_SOCKET
         try:
             async with aio.insecure_channel(f"unix:{kubelet}", options=_CHANNEL_OPTIONS) as channel:
-                await pb_grpc.RegistrationStub(channel).Register(request, timeout=_REGISTER_SECONDS)
+                await rpc.stub(pb, "Registration", channel).Register(request, timeout=_REGISTER_SECONDS)
         except aio.AioRpcError as error:
             _log.warning(
                 "could not register device plugin", resource=self._plugin.resource, error=error.details()
@@ -188,7 +188,7 @@ class DevicePluginServer:
         return True
 
 
-class _Service(pb_grpc.DevicePluginServicer):
+class _Service:
     def __init__(self, plugin: DevicePlugin, server: DevicePluginServer) -> None:
         self._plugin = plugin
         self._server = server

@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
+from dra_driverkit.proto import podresources_v1_pb2, rpc
 from dra_driverkit.proto import podresources_v1_pb2 as pb
-from dra_driverkit.proto import podresources_v1_pb2_grpc
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from grpc import aio
@@ -58,10 +58,10 @@ class PodResourcesServer:
         return self._service.list_pods()
 
     def _add(self, server: aio.Server) -> None:
-        podresources_v1_pb2_grpc.add_PodResourcesListerServicer_to_server(self._service, server)
+        rpc.serve(podresources_v1_pb2, "PodResourcesLister", self._service, server)
 
 
-class _Service(podresources_v1_pb2_grpc.PodResourcesListerServicer):
+class _Service:
     def __init__(self, dra: DraManager, devices: DeviceManager, pods: Callable[[], Iterable[Pod]]) -> None:
         self._dra = dra
         self._devices = devices

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from dra_driverkit.errors import DriverConfigError
-from dra_driverkit.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, health_v1_pb2_grpc
+from dra_driverkit.proto import dra_v1_pb2, health_v1_pb2, rpc
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
@@ -42,7 +42,7 @@ async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api:
     wanted = dra_v1_pb2.Claim(namespace="ns", name="claim-uid-1", uid="uid-1")
     options = (("grpc.default_authority", "localhost"),)
     async with aio.insecure_channel(f"unix:{running[1].server.endpoint}", options=options) as channel:
-        stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
+        stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
         answer = await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[wanted]))
         (device,) = answer.claims["uid-1"].devices
         assert list(device.cdi_device_ids) == ["k8s.gpu.nvidia.com/claim=uid-1-gpu-5"]
@@ -89,7 +89,7 @@ async def test_a_fault_becomes_a_taint_and_bad_health(
     factory, driver = running
     options = (("grpc.default_authority", "localhost"),)
     async with aio.insecure_channel(f"unix:{driver.server.endpoint}", options=options) as channel:
-        stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+        stream = rpc.stub(health_v1_pb2, "DRAResourceHealth", channel).NodeWatchResources(
             health_v1_pb2.NodeWatchResourcesRequest()
         )
         first = await stream.read()
@@ -118,7 +118,7 @@ async def _health(driver: Any) -> list[tuple[str, str]]:
     """The devices that are not healthy, and their messages, as the driver first reports them."""
     options = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
     async with aio.insecure_channel(f"unix:{driver.server.endpoint}", options=options) as channel:
-        stream = health_v1_pb2_grpc.DRAResourceHealthStub(channel).NodeWatchResources(
+        stream = rpc.stub(health_v1_pb2, "DRAResourceHealth", channel).NodeWatchResources(
             health_v1_pb2.NodeWatchResourcesRequest()
         )
         first = await stream.read()

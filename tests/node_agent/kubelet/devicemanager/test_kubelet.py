@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
+from dra_driverkit.proto import podresources_v1_pb2, rpc
 from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
 from dra_node_agent.kubelet.devicemanager.types import Device
 from dra_node_agent.kubelet.podresources import SOCKET as POD_RESOURCES
@@ -165,7 +165,7 @@ async def test_pod_resources_show_both_kinds_of_devices() -> None:
         await until(lambda: bench.phase() == "Running")
         options = (("grpc.default_authority", "localhost"),)
         async with aio.insecure_channel(f"unix:{bench.root / POD_RESOURCES}", options=options) as channel:
-            stub = podresources_v1_pb2_grpc.PodResourcesListerStub(channel)
+            stub = rpc.stub(podresources_v1_pb2, "PodResourcesLister", channel)
             listed = await stub.List(podresources_v1_pb2.ListPodResourcesRequest())
             (device,) = listed.pod_resources[0].containers[0].devices
             assert (device.resource_name, list(device.device_ids)) == (RESOURCE, ["g0"])

@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_driverkit.proto import rpc
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
@@ -114,7 +114,7 @@ class RegistrationServer:
             await self._clock.sleep(_RETRY_SECONDS)
 
     def _add(self, server: aio.Server) -> None:
-        pb_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+        rpc.serve(pb, "Registration", _Registration(self), server)
 
     # Register, on kubelet.sock
 
@@ -191,7 +191,7 @@ class RegistrationServer:
         await client.disconnect()
 
 
-class _Registration(pb_grpc.RegistrationServicer):
+class _Registration:
     def __init__(self, server: RegistrationServer) -> None:
         self._server = server
 

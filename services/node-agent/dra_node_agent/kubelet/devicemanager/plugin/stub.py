@@ -7,8 +7,7 @@ from typing import Any
 
 import grpc
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
-from dra_driverkit.proto import registration_v1_pb2, registration_v1_pb2_grpc
+from dra_driverkit.proto import registration_v1_pb2, rpc
 from dra_driverkit.transport import CHANNEL_OPTIONS
 from grpc import aio
 
@@ -23,7 +22,7 @@ class StreamFailure(Exception):
     """Ends a list of devices with an error."""
 
 
-class StubPlugin(pb_grpc.DevicePluginServicer):
+class StubPlugin:
     """Serves one resource on ``socket``. ``calls`` are the methods that the kubelet called."""
 
     def __init__(
@@ -52,8 +51,8 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         """Listen."""
         self.socket.unlink(missing_ok=True)
         server = aio.server(options=(("grpc.so_reuseport", 0),))
-        pb_grpc.add_DevicePluginServicer_to_server(self, server)
-        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Watched(self), server)
+        rpc.serve(pb, "DevicePlugin", self, server)
+        rpc.serve(registration_v1_pb2, "Registration", _Watched(self), server)
         server.add_insecure_port(f"unix:{self.socket}")
         await server.start()
         self._server = server
@@ -132,7 +131,7 @@ class StubPlugin(pb_grpc.DevicePluginServicer):
         return pb.PreStartContainerResponse()
 
 
-class _Watched(registration_v1_pb2_grpc.RegistrationServicer):
+class _Watched:
     """The registration service for the plugin watcher, if the socket is in ``plugins_registry``."""
 
     def __init__(self, plugin: StubPlugin) -> None:
