@@ -87,7 +87,7 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
             "dralab": __version__,
         }
         print(show.FORMATS[chosen.output](results, seconds, about))
-    return 0 if show.passed(results) else 1
+    return 0 if show.is_passed(results) else 1
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:

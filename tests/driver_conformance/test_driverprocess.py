@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from dra_conformance.driverprocess import ProcessDriver, filled
+from dra_conformance.driverprocess import ProcessDriver, fill_placeholders
 from dra_shared.errors import UserError
 
 from tests.support.reference import REPOSITORY
@@ -26,12 +26,12 @@ async def _up(driver: ProcessDriver) -> None:
 def test_words_in_braces_are_replaced() -> None:
     values = {"node_name": "node-0", "pod_uid": "1"}
     words = ["--node={node_name}", "{pod_uid}", "{}", "${HOME}"]
-    assert filled(words, values) == ["--node=node-0", "1", "{}", "${HOME}"]
+    assert fill_placeholders(words, values) == ["--node=node-0", "1", "{}", "${HOME}"]
 
 
 def test_an_unknown_word_in_braces_is_named() -> None:
     with pytest.raises(UserError, match=r"unknown placeholder \{node\}: there are node_name"):
-        filled(["{node}"], {"node_name": "node-0"})
+        fill_placeholders(["{node}"], {"node_name": "node-0"})
 
 
 def test_instances_need_a_word_for_their_uid(tmp_path: Path) -> None:

@@ -71,11 +71,11 @@ def test_one_that_does_not_has_less_each_time_until_it_is_called_no_more() -> No
         patience = Patience(_PACE)
         await _unanswered(patience)
         assert patience.limit == _PACE.call_silent
-        patience.started()
+        patience.reset()
         assert patience.limit == _PACE.call_again
         # Calls at the same time cost their time once.
         await asyncio.gather(*(_unanswered(patience) for _ in range(20)))
-        patience.started()
+        patience.reset()
         await _unanswered(patience)
         await _unanswered(patience)
         with pytest.raises(Unmet, match="it left calls unanswered for 45 s in all"):

@@ -4,7 +4,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from dra_conformance.show import FORMATS, explanation, line, listing, passed, strictly, summary
+from dra_conformance.show import FORMATS, explanation, is_passed, line, listing, strictly, summary
 from dra_shared.version import V1_34, V1_37, release
 from dralab.conformance import CHECKS, Outcome, Result, select
 
@@ -44,7 +44,7 @@ def test_the_summary_counts() -> None:
 )
 def test_what_passes(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
     results = [Result(_BY_ID["prepare.succeeds"], outcome) for outcome in outcomes]
-    assert passed([strictly(one) for one in results] if strict else results) is good
+    assert is_passed([strictly(one) for one in results] if strict else results) is good
 
 
 def test_what_is_recommended_fails_every_output_where_it_is_demanded() -> None:

@@ -108,7 +108,7 @@ async def test_a_driver_that_somebody_else_starts() -> None:
         "prepare.idempotent": (Outcome.KEPT, ""),
         "cdi.defined": (Outcome.KEPT, ""),
         "prepare.after-restart": ended,
-        "resources.memory": (Outcome.SKIPPED, "the driver's process is not to be seen"),
+        "resources.memory": (Outcome.SKIPPED, "the driver's process is not visible"),
     }
 
 

@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are shown."""
+"""The list of all checks, in display order."""
 
 from collections.abc import Sequence
 
@@ -27,15 +27,15 @@ from dra_conformance.check import Area, Check
 
 AREAS: Sequence[Area] = (
     registration.AREA,
-    # Before others look at a driver that has ended.
+    # Before the checks that need a driver that still runs.
     process.PROCESS,
     slices.AREA,
-    # With those of oddclaims, which are of the same area.
+    # The checks of the module prepare and those of oddclaims, which declares them in the same area.
     oddclaims.AREA,
     unprepare.AREA,
-    # With those of cdidevices.
+    # The checks of the module cdi and those of cdidevices.
     cdidevices.AREA,
-    # With those of configeffects.
+    # The checks of the module config and those of configeffects.
     configeffects.AREA,
     admin.AREA,
     shares.AREA,
@@ -56,9 +56,9 @@ CHECKS: Sequence[Check] = tuple(check for area in AREAS for check in area.checks
 
 
 def select(expression: str) -> list[Check]:
-    """The checks whose id has one of the words, separated by commas, and none of those after a minus.
+    """Return the checks whose id contains one of the comma-separated words.
 
-    ``prepare,cdi`` chooses two areas, ``-health`` all but one.
+    A word after a minus excludes checks: ``prepare,cdi`` selects two areas, ``-health`` all areas but one.
     """
     words = [word for word in (part.strip() for part in expression.split(",")) if word]
     wanted = [word for word in words if not word.startswith("-")]

@@ -1,4 +1,4 @@
-"""The node's CDI directory: what is in it, and how files get there."""
+"""The node's CDI directory: the files in it, and whether they are written atomically."""
 
 import asyncio
 import ctypes
@@ -18,7 +18,7 @@ _HEADER = struct.Struct("iIII")
 
 
 class CdiFiles:
-    """Within its context it notes which spec files are written to in place."""
+    """The CDI directory. Within its context it records the spec files that are written in place."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -45,15 +45,15 @@ class CdiFiles:
             os.close(self._descriptor)
 
     def names(self) -> set[str]:
-        """The spec files."""
+        """Return the names of the spec files."""
         return {path.name for path in self.directory.iterdir() if _is_spec(path.name)}
 
     def others(self) -> set[str]:
-        """What else lies there."""
+        """Return the names of files that are not spec files."""
         return {path.name for path in self.directory.iterdir() if not _is_spec(path.name)}
 
     def content(self) -> dict[str, bytes]:
-        """The spec files' bytes, by name."""
+        """Return the bytes of each spec file, by name."""
         found = {}
         for name in self.names():
             try:
@@ -63,7 +63,7 @@ class CdiFiles:
         return found
 
     def documents(self) -> dict[str, Any]:
-        """What the spec files say, by name; None for one that is no YAML or JSON."""
+        """Return each spec file's decoded content by name, or None for a file that is not YAML or JSON."""
         found: dict[str, Any] = {}
         for name, data in self.content().items():
             try:
@@ -73,7 +73,7 @@ class CdiFiles:
         return found
 
     def specs(self) -> dict[str, Spec | SpecError]:
-        """The spec files by name, or what is wrong with each."""
+        """Return each spec file's parsed spec by name, or the error for an invalid file."""
         found: dict[str, Spec | SpecError] = {}
         for name in self.names():
             try:
@@ -84,8 +84,8 @@ class CdiFiles:
                 continue
         return found
 
-    def defined(self) -> list[str]:
-        """The qualified names of all devices in all files, one that is defined twice twice."""
+    def device_names(self) -> list[str]:
+        """Return the qualified names of all devices in all files. A name that is defined twice appears twice."""
         return [
             f"{document.get('kind')}={device.get('name')}"
             for document in self.documents().values()
@@ -94,10 +94,10 @@ class CdiFiles:
             if isinstance(device, dict)
         ]
 
-    def missing(self, ids: Iterable[str]) -> list[str]:
-        """Those of the qualified names that no file defines."""
-        defined = set(self.defined())
-        return [one for one in ids if one not in defined]
+    def undefined_names(self, ids: Iterable[str]) -> list[str]:
+        """Return the qualified names that no file defines."""
+        defined = set(self.device_names())
+        return [name for name in ids if name not in defined]
 
     def _read(self) -> None:
         data = os.read(self._descriptor, 1 << 16)

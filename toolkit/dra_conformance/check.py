@@ -1,4 +1,4 @@
-"""What a check is: one promise of the contract between kubelet, API server and DRA driver, and how it is tried."""
+"""Checks: each tests one promise of the contract between kubelet, API server and DRA driver."""
 
 import enum
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,49 +14,49 @@ Try = Callable[["Session"], Awaitable[None]]
 
 
 class Breach(Exception):
-    """The driver does not keep the promise; the message says what it did."""
+    """The driver breaks the promise; the message says what the driver did."""
 
 
 class NotOffered(Exception):
-    """The driver has no feature that the promise is about, or the suite was not given what it needs."""
+    """The driver lacks the feature that the promise is about, or the suite lacks an option that the check needs."""
 
 
 class Unmet(Exception):
-    """The check could not be tried, because something else failed that another check names."""
+    """The check cannot be run, because something failed that another check reports."""
 
 
 class Stage(enum.IntEnum):
-    """When a check runs. Stages follow each other; those that end the driver come last."""
+    """When a check runs. The stages run in this order; stages that end the driver come last."""
 
     START = 0
-    """Right after the first start: what the driver registered and published."""
+    """Right after the first start: checks of the registration and the slices."""
     BACKGROUND = 1
-    """Takes long and changes nothing for other checks: runs while the next stage does."""
+    """During the next stage: checks that take long and do not disturb others."""
     CALLS = 2
-    """Claims are prepared and unprepared."""
+    """Checks that prepare and unprepare claims."""
     OUTAGE = 3
-    """The API server fails, the kubelet goes away."""
+    """Checks in which the API server fails or the kubelet restarts."""
     RESTART = 4
-    """The driver is killed, stopped and started."""
+    """Checks that kill, stop and start the driver."""
     END = 5
-    """What the whole run has shown."""
+    """Checks of everything that was recorded during the run."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """One promise.
+    """A check of one promise.
 
     Args:
         id: ``area.name``.
-        title: what holds, in a few words.
-        promise: what exactly a driver promises.
-        source: where upstream says so.
+        title: the promise in a few words.
+        promise: the exact promise.
+        source: where upstream documents it.
         cost: what a breach costs users.
-        recommended: whether upstream recommends it and does not demand it.
-        rests_on: more basic checks: where one of them is broken, that is what is wrong, and this one was not tried.
-        since, until: the first and the last version of Kubernetes that have it in their contract.
-        gate: the feature gate that the promise is under; empty for what is in every cluster.
-        attempt: tries it; raises Breach, NotOffered or Unmet.
+        recommended: True if upstream recommends it but does not require it.
+        rests_on: ids of more basic checks; if one of them fails, this check is reported as untried.
+        since, until: the first and the last version of Kubernetes whose contract has the promise.
+        gate: the feature gate of the promise; empty if every cluster has it.
+        attempt: runs the check; raises Breach, NotOffered or Unmet.
     """
 
     id: str
@@ -74,17 +74,17 @@ class Check:
 
     @property
     def area(self) -> str:
-        """What it is about."""
+        """The name of the check's area."""
         return self.id.partition(".")[0]
 
     def absence(self, version: Version) -> str:
-        """Why it is not in that version's contract; empty where it is."""
+        """Return why the version's contract lacks the promise, or "" if it has it."""
         if version < self.since:
             return f"Kubernetes has it since {self.since}"
         return f"Kubernetes had it until {self.until}" if version > self.until else ""
 
     def maturity(self, version: Version) -> str:
-        """Its gate in that version, and what it is there, such as ``DRADeviceTaints, beta``; empty without one."""
+        """Return the gate and its stage in the version, such as ``DRADeviceTaints, beta``, or "" if it is GA."""
         gate = release(version).gates.get(self.gate)
         if gate is None or gate.stage == "GA":
             return ""
@@ -92,12 +92,12 @@ class Check:
 
 
 class Area:
-    """The checks of one area, in the order in which they are declared.
+    """The checks of one area, in the order of their declaration.
 
     Args:
-        rests_on: what each of them rests on, besides its own.
-        since: the first version of Kubernetes that has them in its contract.
-        gate: the feature gate that they are under.
+        rests_on: checks that each check of the area rests on.
+        since: the first version of Kubernetes whose contract has these promises.
+        gate: the feature gate of these promises.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Area:
         until: Version = VERSIONS[-1],
         gate: str | None = None,
     ) -> Callable[[Try], Try]:
-        """Declare what follows as a check of the area."""
+        """Return a decorator that declares a function as a check of the area."""
 
         def declare(attempt: Try) -> Try:
             own = f"{self.name}.{name}"
@@ -156,21 +156,21 @@ class Area:
 
 
 class Outcome(enum.StrEnum):
-    """How a check ended."""
+    """The outcome of a check."""
 
     KEPT = "kept"
     BROKEN = "broken"
     WARNING = "warning"
-    """Recommended, and not kept."""
+    """A recommended promise is broken."""
     SKIPPED = "skipped"
-    """Not offered by the driver."""
+    """The driver does not offer the feature."""
     UNTRIED = "untried"
-    """It could not be tried."""
+    """The check could not be run."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """How one check ended, and how many seconds it took."""
+    """The outcome of a check, and its duration in seconds."""
 
     check: Check
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""Claims that the suite makes and allocates, and the devices that they are allocated."""
+"""Claims that the suite creates and allocates, and their devices."""
 
 import itertools
 import uuid
@@ -16,7 +16,7 @@ from dra_conformance.world import NAMESPACE, RESOURCE, World
 
 @dataclass(frozen=True)
 class Device:
-    """A device in a slice of the driver."""
+    """A device in one of the driver's slices."""
 
     driver: str
     pool: str
@@ -24,30 +24,30 @@ class Device:
 
     @property
     def name(self) -> str:
-        """Its name, unique in its pool."""
+        """The device's name, unique in its pool."""
         return str(self.spec["name"])
 
     @property
     def key(self) -> tuple[str, str]:
-        """Pool and name."""
+        """The device's pool and name."""
         return self.pool, self.name
 
     @property
-    def shared(self) -> bool:
-        """Whether several claims may have it at a time."""
+    def is_shared(self) -> bool:
+        """True if several claims may have the device at a time."""
         return bool(self.spec.get("allowMultipleAllocations"))
 
 
 @dataclass(frozen=True)
 class Result:
-    """A device for a request of a claim, as an allocation has it."""
+    """An allocation result: a device for a request of a claim."""
 
     device: Device
     request: str = "r0"
     admin: bool = False
 
     def to_json(self) -> JsonObject:
-        """As in ``status.allocation.devices.results``."""
+        """Return the result as in ``status.allocation.devices.results``."""
         spec = self.device.spec
         found: JsonObject = {
             "request": self.request,
@@ -57,9 +57,11 @@ class Result:
         }
         if self.admin:
             found["adminAccess"] = True
-        elif self.device.shared:
+        elif self.device.is_shared:
             found["shareID"] = str(uuid.uuid4())
-            consumed = {name: _consumed(capacity) for name, capacity in spec.get("capacity", {}).items()}
+            consumed = {
+                name: _default_consumption(capacity) for name, capacity in spec.get("capacity", {}).items()
+            }
             if consumed:
                 found["consumedCapacity"] = consumed
         for conditions in ("bindingConditions", "bindingFailureConditions"):
@@ -70,7 +72,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim as the API server has it."""
+    """A claim in the API server."""
 
     name: str
     uid: str
@@ -79,16 +81,16 @@ class Claim:
 
     @property
     def message(self) -> Any:
-        """As the kubelet names it to drivers."""
+        """The claim in the kubelet's calls to drivers."""
         return dra_v1_pb2.Claim(namespace=self.namespace, uid=self.uid, name=self.name)
 
     def of(self, driver: str) -> list[JsonObject]:
-        """The results of one driver."""
+        """Return the results that belong to the driver."""
         return [one for one in self.results if one["driver"] == driver]
 
 
 class Claims:
-    """Makes claims."""
+    """Creates, allocates and deletes claims."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -104,7 +106,7 @@ class Claims:
         annotations: Mapping[str, str] | None = None,
         namespace: str = NAMESPACE,
     ) -> Claim:
-        """A claim that is allocated these devices, and reserved for a pod."""
+        """Create a claim. With ``allocate``, also allocate the devices and reserve the claim for a pod."""
         name = name or f"claim-{next(self._numbers)}"
         body = {
             "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
@@ -117,7 +119,7 @@ class Claims:
     async def allocate(
         self, claim: Claim, results: Sequence[Result], config: Sequence[JsonObject] = ()
     ) -> Claim:
-        """Give the claim these devices, in place of those that it has."""
+        """Allocate the devices to the claim and reserve it for a pod. An existing allocation is replaced."""
         current = await self._world.read(_path(claim.namespace, claim.name))
         if current.get("status", {}).get("allocation"):
             current["status"] = {}
@@ -126,7 +128,7 @@ class Claims:
         if config:
             devices["config"] = list(config)
         pod = {"resource": "pods", "name": f"pod-of-{claim.name}"[:253], "uid": str(uuid.uuid4())}
-        # By it the API server knows the node whose driver may write status.devices.
+        # The node selector tells the API server the node whose driver may write status.devices.
         here = {"key": "metadata.name", "operator": "In", "values": [self._world.node]}
         selector = {"nodeSelectorTerms": [{"matchFields": [here]}]}
         allocation = {"devices": devices, "nodeSelector": selector}
@@ -135,7 +137,7 @@ class Claims:
         return replace(claim, results=tuple(devices["results"]))
 
     async def delete(self, claim: Claim) -> None:
-        """Delete the claim, as the claim controller does after its pod."""
+        """Deallocate and delete the claim, as the claim controller does after its pod has ended."""
         current = await self._world.read(_path(claim.namespace, claim.name))
         if current.get("status"):
             current["status"] = {}
@@ -146,7 +148,7 @@ class Claims:
 def config(
     driver: str, parameters: Any, requests: Sequence[str] = (), source: str = "FromClaim"
 ) -> JsonObject:
-    """One configuration of an allocation."""
+    """Return a configuration entry of an allocation."""
     return {
         "source": source,
         "requests": list(requests),
@@ -155,7 +157,7 @@ def config(
 
 
 def devices_of(slices: Iterable[JsonObject]) -> list[Device]:
-    """The devices of the newest generation of each pool, in their order."""
+    """Return the devices in the newest generation of each pool, in the order of their slices."""
     newest: dict[str, int] = {}
     known = sorted(slices, key=lambda one: str(one["metadata"]["name"]))
     for one in known:
@@ -170,9 +172,9 @@ def devices_of(slices: Iterable[JsonObject]) -> list[Device]:
 
 
 def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], Quantity]) -> list[Device]:
-    """Devices that can be allocated at the same time, the first ones first.
+    """Return devices that can be allocated at the same time; earlier devices take precedence.
 
-    ``counters`` has what each counter has: by pool, counter set and name.
+    ``counters`` has the capacity of each counter, by pool, counter set and name.
     """
     left = dict(counters)
     found = []
@@ -190,7 +192,7 @@ def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], 
 
 
 def _requests(results: Sequence[Result], configs: Sequence[JsonObject]) -> list[JsonObject]:
-    """The requests of the results, with the alternatives that the configs name."""
+    """Return the claim's requests for the results. A request with "/" gets the alternatives that configs name."""
     found: dict[str, JsonObject] = {}
     named = [name for one in configs for name in one["requests"]]
     counts = Counter(result.request for result in results)
@@ -212,7 +214,7 @@ def _requests(results: Sequence[Result], configs: Sequence[JsonObject]) -> list[
     return list(found.values())
 
 
-def _consumed(capacity: JsonObject) -> str:
+def _default_consumption(capacity: JsonObject) -> str:
     policy = capacity.get("requestPolicy") or {}
     return str(policy.get("default") or capacity["value"])
 

@@ -1,7 +1,8 @@
-"""A driver in a container: ``docker run IMAGE`` or ``podman run IMAGE`` as its command.
+"""A driver in a container, started with ``docker run IMAGE`` or ``podman run IMAGE``.
 
-The suite adds what a driver's pod has: the folder of sockets and CDI files under its own path, the host's network, and
-the environment that charts set. Signals go to the container through the tool, whose own process ends with it.
+The suite adds the options that a driver's pod has: the directory of sockets and CDI files, mounted at the same path,
+the host's network, and the environment variables that charts set. Signals go to the container through the tool, and
+the tool's own process ends with the container.
 """
 
 import asyncio
@@ -18,18 +19,18 @@ _PATIENCE = 30.0
 
 
 def is_container(command: Sequence[str]) -> bool:
-    """Whether the command starts a container."""
+    """True if the command starts a container."""
     return len(command) > 2 and Path(command[0]).name in TOOLS and command[1] == "run"
 
 
 class ContainerDriver(ProcessDriver):
-    """``TOOL run [OPTIONS] IMAGE [ARGUMENTS]``, in the foreground.
+    """A driver in a container: ``TOOL run [OPTIONS] IMAGE [ARGUMENTS]``, in the foreground.
 
     Args:
-        shared: the folder that driver and suite both see.
+        shared: the directory that driver and suite both see.
 
     Raises:
-        UserError: a placeholder is not known.
+        UserError: the command has an unknown placeholder.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class ContainerDriver(ProcessDriver):
         super().__init__(command, values, {}, log)
 
     def _words(self, instance: str) -> list[str]:
-        """The command with what the container needs; the user's own options follow and count more."""
+        """Return the command with the container's options. The user's own options follow and take precedence."""
         tool, run, *rest = super()._words(instance)
         environment = {**self._pod, **({"POD_UID": instance} if self.instances else {})}
         name = self._names[instance] = f"dralab-conformance-{uuid.uuid4().hex[:12]}"
@@ -56,7 +57,7 @@ class ContainerDriver(ProcessDriver):
         return [tool, run, *own, *rest]
 
     async def stop(self, within: float, instance: str = "0") -> Ended:
-        """SIGTERM for the container's program, as the kubelet sends it."""
+        """Send SIGTERM to the container's program, as the kubelet does, and wait."""
         process = self._running.pop(instance)
         await self._dismiss(instance)
         loop = asyncio.get_running_loop()
@@ -71,7 +72,7 @@ class ContainerDriver(ProcessDriver):
         return Ended(code, loop.time() - began)
 
     async def kill(self, instance: str = "0") -> None:
-        """SIGKILL for the container: without its tool alone it would run on."""
+        """Kill the container with SIGKILL. Killing the tool alone would leave the container running."""
         process = self._running.pop(instance, None)
         await self._dismiss(instance)
         if process is not None:
@@ -87,7 +88,7 @@ class ContainerDriver(ProcessDriver):
         await process.wait()
 
     async def _ask(self, *words: str) -> None:
-        """Let the tool do it; that a container is gone already is no error."""
+        """Run a command of the tool and ignore its exit code, because the container may be gone already."""
         quiet = asyncio.subprocess.DEVNULL
         asked = await asyncio.create_subprocess_exec(
             self._command[0], *words, stdin=quiet, stdout=quiet, stderr=quiet
@@ -95,7 +96,7 @@ class ContainerDriver(ProcessDriver):
         await asked.wait()
 
     def usage(self) -> Usage | None:
-        """Of the container's first process and its children, where they can be seen from here."""
+        """Return the usage of the container's first process and its children, or None if they are not visible."""
         process = self._running.get("0")
         if process is None or process.returncode is not None:
             return None

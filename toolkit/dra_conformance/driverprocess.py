@@ -11,14 +11,14 @@ from typing import Protocol
 
 from dra_shared.errors import UserError
 
-#: How many devices ``{devices}`` asks for, except in the checks of thousands.
+#: The value of ``{devices}``, except in the checks of thousands of devices.
 FEW_DEVICES = 8
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a driver's processes have: open files, threads, and memory in bytes."""
+    """Resources of a driver's processes: open files, threads, and memory in bytes."""
 
     files: int
     threads: int
@@ -27,54 +27,54 @@ class Usage:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a driver ended: its exit code, None where it had to be killed, and after how many seconds."""
+    """The exit of a driver: its exit code, None if it had to be killed, and the seconds that it took."""
 
     code: int | None
     seconds: float
 
 
 class Driver(Protocol):
-    """A driver that can be started again and again."""
+    """A driver under test."""
 
     restarts: bool
-    """Whether the suite may end and start it."""
+    """True if the suite may stop and start it."""
     instances: bool
-    """Whether two instances of it can run at a time."""
+    """True if two instances of it can run at a time."""
     scales: bool
-    """Whether it can be started with any number of devices."""
+    """True if it can be started with any number of devices."""
     devices: int
-    """With how many devices it is started the next time, where it scales."""
+    """The number of devices for the next start, if it scales."""
 
     async def start(self, instance: str = "0") -> None:
-        """Start it."""
+        """Start an instance."""
         ...
 
     async def stop(self, within: float, instance: str = "0") -> Ended:
-        """Ask it to end (SIGTERM), and wait."""
+        """Send SIGTERM to an instance and wait; kill it if it has not exited ``within`` that many seconds."""
         ...
 
     async def kill(self, instance: str = "0") -> None:
-        """End it on the spot (SIGKILL)."""
+        """Kill an instance with SIGKILL."""
         ...
 
     def alive(self) -> bool:
-        """Whether it runs, as far as can be seen."""
+        """True unless a started instance is known to have exited."""
         ...
 
     def output(self) -> str:
-        """All that it has written to its standard output and error."""
+        """Return all that it has written to standard output and standard error."""
         ...
 
     def usage(self) -> Usage | None:
-        """What it has open; None where that cannot be seen."""
+        """Return its usage, or None if that is not visible."""
         ...
 
 
 class ProcessDriver:
-    """A program, started with values in place of ``{placeholders}``, and with the environment of a driver's pod.
+    """A program on this machine, with values for its ``{placeholders}`` and the environment of a driver's pod.
 
     Raises:
-        UserError: a placeholder is not known.
+        UserError: the command has an unknown placeholder.
     """
 
     restarts = True
@@ -94,8 +94,8 @@ class ProcessDriver:
         self._words("0")
 
     async def start(self, instance: str = "0") -> None:
-        """Start it; raises UserError where there is no such program."""
-        # That of an instance that ended by itself.
+        """Start an instance. Raises UserError if the program does not exist."""
+        # The guard of a previous process that exited by itself.
         await self._dismiss(instance)
         words = self._words(instance)
         environment = {**os.environ, **self._environment}
@@ -109,13 +109,13 @@ class ProcessDriver:
                 )  # fmt: skip
             except OSError as error:
                 raise UserError(f"cannot start {words[0]}: {error.strerror}") from error
-        # A machine without a shell has no guard.
+        # The guard needs a shell, and a machine may have none.
         with contextlib.suppress(OSError):
             self._guards[instance] = await _guard(self._running[instance].pid)
 
     def _words(self, instance: str) -> list[str]:
         values = {"pod_uid": instance, "devices": str(self.devices)}
-        return filled(self._command, {**self._values, **values})
+        return fill_placeholders(self._command, {**self._values, **values})
 
     async def stop(self, within: float, instance: str = "0") -> Ended:
         """See :class:`Driver`."""
@@ -148,7 +148,7 @@ class ProcessDriver:
             await guard.wait()
 
     def alive(self) -> bool:
-        """Whether all instances that were started run."""
+        """True if every started instance runs."""
         return all(process.returncode is None for process in self._running.values())
 
     def output(self) -> str:
@@ -156,19 +156,19 @@ class ProcessDriver:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def usage(self) -> Usage | None:
-        """Of the program and its children."""
+        """Return the usage of the program and its children."""
         process = self._running.get("0")
         if process is None or process.returncode is not None:
             return None
         return usage_of(process.pid)
 
 
-# A read from standard input ends with the process that has the other end, however that ends.
+# The read returns when the process at the other end of the pipe ends, even if that process is killed.
 _KILL_AT_END = 'read _; kill -s KILL -- "-$1"'
 
 
 async def _guard(group: int) -> asyncio.subprocess.Process:
-    """Start a process that kills a process group when this process ends, also if it is killed."""
+    """Start a process that kills the process group when this process ends, even if it is killed."""
     return await asyncio.create_subprocess_exec(
         "sh", "-c", _KILL_AT_END, "sh", str(group),
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
@@ -177,7 +177,7 @@ async def _guard(group: int) -> asyncio.subprocess.Process:
 
 
 class AttachedDriver:
-    """A driver that somebody else has started: checks that would end it are left out."""
+    """A driver that the user has started. Checks that would stop it are skipped."""
 
     restarts = False
     instances = False
@@ -185,30 +185,30 @@ class AttachedDriver:
     devices = 0
 
     async def start(self, instance: str = "0") -> None:
-        """It runs, or will soon."""
+        """No-op: the user starts the driver."""
 
     async def stop(self, within: float, instance: str = "0") -> Ended:
-        """It is left as it is."""
+        """No-op: the suite must not stop the driver."""
         return Ended(None, 0.0)
 
     async def kill(self, instance: str = "0") -> None:
-        """It is left as it is."""
+        """No-op: the suite must not stop the driver."""
 
     def alive(self) -> bool:
-        """Nothing is known of its process."""
+        """Return True, because the driver's process is unknown."""
         return True
 
     def output(self) -> str:
-        """Nothing is known of its log."""
+        """Return an empty text, because the driver's log is unknown."""
         return ""
 
     def usage(self) -> Usage | None:
-        """Nothing is known of its process."""
+        """Return None, because the driver's process is unknown."""
         return None
 
 
 def usage_of(root: int) -> Usage | None:
-    """Of a process and its children; None where this user may not look."""
+    """Return the usage of a process and its descendants, or None if this user may not see it."""
     files = threads = memory = 0
     for pid in _family(root):
         with contextlib.suppress(OSError):
@@ -218,11 +218,11 @@ def usage_of(root: int) -> Usage | None:
     return Usage(files, threads, memory) if files else None
 
 
-def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """The words with values in place of the placeholders; other braces stay.
+def fill_placeholders(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Replace the placeholders in the words; other braces stay.
 
     Raises:
-        UserError: a word is a placeholder that is not known.
+        UserError: a word has an unknown placeholder.
     """
     found = []
     for word in words:
@@ -242,7 +242,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def _family(pid: int) -> list[int]:
-    """The process and its descendants."""
+    """Return the ids of the process and its descendants."""
     found = [pid]
     for parent in found:
         with contextlib.suppress(OSError):

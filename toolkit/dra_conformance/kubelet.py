@@ -1,6 +1,6 @@
-"""A kubelet whose every step is the suite's: it looks for sockets, asks, registers and calls when it is asked to.
+"""A kubelet that looks for sockets, registers drivers and calls them only when the suite asks it to.
 
-The steps are those of pkg/kubelet/pluginmanager and pkg/kubelet/cm/dra/plugin; the wire is the node agent's own.
+The steps follow pkg/kubelet/pluginmanager and pkg/kubelet/cm/dra/plugin. The wire protocol is the node agent's.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 @dataclass(frozen=True)
 class Registration:
-    """A driver's answer when the kubelet found its socket, and after how many seconds that was."""
+    """A driver's answer to GetInfo, and the seconds until the kubelet had it."""
 
     socket: Path
     type: str
@@ -44,17 +44,17 @@ class Registration:
     seconds: float
 
     def is_there(self) -> bool:
-        """Whether both of its sockets are there."""
+        """True if both of the driver's sockets exist."""
         return self.socket.exists() and Path(self.endpoint).exists()
 
     @property
     def dra_services(self) -> tuple[str, ...]:
-        """The announced services that a kubelet of today calls to prepare claims."""
+        """The announced services with which a current kubelet prepares claims."""
         return tuple(version for version in self.versions if version in SUPPORTED_SERVICES)
 
 
 class Kubelet:
-    """The kubelet's directories below ``root``, and its calls to what registers there."""
+    """The kubelet's directories below ``root``, and its calls to registered drivers."""
 
     def __init__(self, root: Path, poll: float) -> None:
         self.root = root
@@ -65,7 +65,7 @@ class Kubelet:
             folder.mkdir(parents=True, exist_ok=True)
 
     def sockets(self) -> list[Path]:
-        """The sockets in the registry, the newest last."""
+        """Return the sockets in the registry, oldest first."""
         found = []
         for folder, _, names in os.walk(self.registry):
             for name in names:
@@ -81,10 +81,10 @@ class Kubelet:
     async def find(
         self, within: float, *, apart_from: Sequence[Path] = (), alive: Callable[[], bool] = lambda: True
     ) -> Registration:
-        """Wait for a socket and ask who is there, as often as it takes.
+        """Wait for a socket whose driver answers GetInfo.
 
         Raises:
-            DriverError: there is none in that time, it does not answer, or the driver is not ``alive`` any more.
+            DriverError: no socket appeared in time, GetInfo failed, or the driver is no longer ``alive``.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -105,20 +105,20 @@ class Kubelet:
         raise DriverError(f"{problem} within {within:g} s")
 
     async def ask(self, socket: Path) -> Any:
-        """GetInfo.
+        """Call GetInfo.
 
         Raises:
-            CallError: it failed.
+            CallError: the call failed.
         """
         async with aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS) as channel:
             request, answer = registration_v1_pb2.InfoRequest(), registration_v1_pb2.PluginInfo
             return await wire.call(channel, f"{_SERVICE}/GetInfo", request, answer, _ASK)
 
     async def notify(self, socket: Path, error: str = "") -> None:
-        """NotifyRegistrationStatus.
+        """Call NotifyRegistrationStatus.
 
         Raises:
-            CallError: it failed.
+            CallError: the call failed.
         """
         async with aio.insecure_channel(f"unix:{socket}", options=CHANNEL_OPTIONS) as channel:
             status = registration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
@@ -126,10 +126,10 @@ class Kubelet:
             await wire.call(channel, f"{_SERVICE}/NotifyRegistrationStatus", status, answer, _NOTIFY)
 
     def connect(self, registration: Registration, timeout: float) -> DriverConnection:
-        """A connection for calls.
+        """Return a connection for calls to the driver.
 
         Raises:
-            DriverError: it is no DRA driver, or offers no service that a kubelet calls.
+            DriverError: the plugin is not a DRA driver, or offers no service that a kubelet calls.
         """
         if registration.type != DRA_TYPE:
             raise DriverError(f"plugin type {registration.type!r}")
@@ -139,10 +139,10 @@ class Kubelet:
 
 
 async def serves(registration: Registration, service: str) -> bool:
-    """Whether the driver answers a call of that service at all, with nothing to do.
+    """True if the driver implements the service: send it a call without claims.
 
     Raises:
-        CallError: neither an answer nor that it is unimplemented.
+        CallError: the call failed for a reason other than Unimplemented.
     """
     async with aio.insecure_channel(f"unix:{registration.endpoint}", options=CHANNEL_OPTIONS) as channel:
         version = service.partition(".")[0]
@@ -163,7 +163,7 @@ async def serves(registration: Registration, service: str) -> bool:
 
 
 async def health_reports(registration: Registration, service: str) -> AsyncGenerator[Sequence[Any]]:
-    """The reports of a new health stream, device by device.
+    """Open a health stream and yield its reports, each a list of devices.
 
     Raises:
         CallError: the stream broke.
@@ -175,8 +175,8 @@ async def health_reports(registration: Registration, service: str) -> AsyncGener
             yield report.devices
 
 
-async def streams(registration: Registration, service: str) -> bool:
-    """Whether the driver implements that health service, whatever it reports."""
+async def serves_health(registration: Registration, service: str) -> bool:
+    """True if the driver implements the health service, even if it reports nothing."""
     try:
         async with asyncio.timeout(_ASK):
             async for _ in health_reports(registration, service):

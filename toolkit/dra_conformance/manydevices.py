@@ -1,6 +1,6 @@
-"""The driver started with thousands of devices, observed once for all checks that look at it.
+"""Start the driver with thousands of devices, once for all checks that need it.
 
-Where the command has ``{devices}`` it is how many the driver shall have, as the flag ``--num-devices`` of test drivers.
+``{devices}`` in the command stands for the number of devices, as in ``--num-devices`` of test drivers.
 """
 
 import asyncio
@@ -11,21 +11,21 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.check import NotOffered, Unmet
 from dra_conformance.claims import Claim, Device, Result, devices_of
-from dra_conformance.session import Session, incomplete
+from dra_conformance.session import Session, incomplete_pools
 
 
 @dataclass
 class Many:
-    """What became of thousands of devices.
+    """Observations of a driver with thousands of devices.
 
     Args:
-        problem: why they are not all published; the rest is empty then.
-        slices: how many slices they are in.
-        writes: how many writes there were once all were published, and nothing happened.
-        prepared: what went wrong when the last one was prepared.
-        generations: the generation of each pool before, and with thousands of devices, where its slices changed.
+        problem: why the devices are not all published; the other fields are empty then.
+        slices: the number of slices.
+        writes: the number of writes after all devices were published, while nothing changed.
+        prepared: the error of preparing the last device.
+        generations: for each pool whose number of slices grew, its generation before and after.
         shrunk: what is wrong with the slices once the driver has few devices again.
-        lost: what went wrong with a claim whose device is not there any more.
+        lost: the error of unpreparing a claim whose device is gone.
     """
 
     problem: str = ""
@@ -37,12 +37,12 @@ class Many:
     lost: str = ""
 
 
-async def many(session: Session) -> Many:
-    """Start the driver with thousands of devices, and again as it was.
+async def observe_many(session: Session) -> Many:
+    """Start the driver with thousands of devices, observe it, and restore its number of devices.
 
     Raises:
-        NotOffered: its command does not say how many devices it has.
-        Unmet: it does not even publish a few.
+        NotOffered: the command does not say how many devices the driver has.
+        Unmet: the driver does not even publish a few.
     """
     session.need_restarts()
     if not session.driver.scales:
@@ -56,13 +56,13 @@ async def many(session: Session) -> Many:
     seen = Many()
     try:
         await session.restart(kill=False)
-        seen.problem = await _published(session, session.pace.devices)
+        seen.problem = await _await_devices(session, session.pace.devices)
         if seen.problem:
             return seen
         seen.generations = _generations(few, session.slices)
         await _observe(session, seen)
         async with session.claim([Result(_one_more(few, session.devices))]) as claim:
-            answer = await session.attempt(claim)
+            answer = await session.try_prepare(claim)
             seen.prepared = answer if isinstance(answer, str) else ""
             session.driver.devices = usual
             if not seen.prepared:
@@ -70,7 +70,7 @@ async def many(session: Session) -> Many:
     except Unmet as problem:
         seen.problem = str(problem)
     finally:
-        await _as_before(session, seen, usual, known)
+        await _restore(session, seen, usual, known)
         session.of_large_node.extend(session.world.requests.answered[began:])
     return seen
 
@@ -83,46 +83,47 @@ async def _observe(session: Session, seen: Many) -> None:
 
 
 async def _without_its_device(session: Session, claim: Claim) -> str:
-    """Start the driver without the claim's device, and unprepare the claim; gives what goes wrong."""
+    """Restart the driver without the claim's device, unprepare the claim, and return the error or ""."""
     few = session.driver.devices
     try:
         await session.restart(kill=False)
     except Unmet as problem:
-        # With the device the claim can be undone, and the driver goes on without it.
+        # The driver does not start without the device. Start it with the device, so that the claim can be unprepared.
         session.driver.devices = session.pace.devices
-        await session.back()
-        await session.undo(claim)
+        await session.start_again()
+        await session.try_unprepare(claim)
         session.driver.devices = few
         return str(problem)
-    left = await session.undo(claim)
+    left = await session.try_unprepare(claim)
     if left:
         session.driver.devices = session.pace.devices
         await session.restart(kill=False)
-        await session.undo(claim)
+        await session.try_unprepare(claim)
         session.driver.devices = few
     return left
 
 
-async def _as_before(session: Session, seen: Many, usual: int, known: int) -> None:
-    """Have the driver run with its few devices, as before."""
+async def _restore(session: Session, seen: Many, usual: int, known: int) -> None:
+    """Restart the driver with its usual number of devices, if needed, and wait for its slices."""
     if session.driver.devices != usual or seen.problem or seen.prepared or seen.lost:
         session.driver.devices = usual
         await session.restart(kill=False)
-    seen.shrunk = await _published(session, known)
-    if not seen.shrunk and (old := _outdated(session.slices)):
+    seen.shrunk = await _await_devices(session, known)
+    if not seen.shrunk and (old := _outdated_slices(session.slices)):
         within = session.pace.start
         seen.shrunk = f"{len(old)} slices of an older generation are still there after {within:g} s"
 
 
 def _one_more(few: Sequence[JsonObject], devices: Sequence[Device]) -> Device:
-    """The last device that there are only thousands of."""
+    """Return the last device that exists only on the large node."""
     known = {device.key for device in devices_of(few)}
     usable = [device for device in devices if not device.spec.get("consumesCounters")]
     more = [device for device in usable if device.key not in known]
     return (more or usable or devices)[-1]
 
 
-def _outdated(slices: Sequence[JsonObject]) -> list[JsonObject]:
+def _outdated_slices(slices: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return the slices whose generation is older than the newest one of their pool."""
     newest: dict[str, int] = {}
     for pool in (one["spec"]["pool"] for one in slices):
         newest[pool["name"]] = max(newest.get(pool["name"], 0), pool.get("generation", 0))
@@ -134,7 +135,7 @@ def _outdated(slices: Sequence[JsonObject]) -> list[JsonObject]:
 
 
 def _generations(few: Sequence[JsonObject], many: Sequence[JsonObject]) -> dict[str, tuple[int, int]]:
-    """The generations of pools that are of more slices now."""
+    """Return the old and the new generation of each pool whose number of slices grew."""
     found = {}
     for name in {one["spec"]["pool"]["name"] for one in few}:
         old, new = (
@@ -149,23 +150,28 @@ def _generations(few: Sequence[JsonObject], many: Sequence[JsonObject]) -> dict[
     return found
 
 
-async def _published(session: Session, count: int) -> str:
-    """Wait until so many devices are there, more only on a large node, and take them; gives what is wrong.
+async def _await_devices(session: Session, count: int) -> str:
+    """Wait until ``count`` devices are published, adopt them for the session, and return what is wrong or "".
 
-    A driver deletes the slices of before once the new ones are there, one after the other: waits for that, too.
+    On a large node more devices than ``count`` are fine. A driver deletes outdated slices one by one after it has
+    published the new ones, so this waits for their deletion, too.
     """
     within = session.pace.start
     loop = asyncio.get_running_loop()
     end = loop.time() + within
     while True:
-        slices = await session.look()
+        slices = await session.read_slices()
         devices = devices_of(slices)
         enough = len(devices) >= count and (len(devices) == count or count == session.pace.devices)
-        complete, late = enough and not incomplete(slices), loop.time() > end
-        if complete and (late or not _outdated(slices)):
+        complete, late = enough and not incomplete_pools(slices), loop.time() > end
+        if complete and (late or not _outdated_slices(slices)):
             session.slices, session.devices = slices, devices
             return ""
         if late:
-            pools = f"; incomplete pools: {', '.join(incomplete(slices))}" if incomplete(slices) else ""
+            pools = (
+                f"; incomplete pools: {', '.join(incomplete_pools(slices))}"
+                if incomplete_pools(slices)
+                else ""
+            )
             return f"{len(devices)} of {count} devices after {within:g} s{pools}"
         await asyncio.sleep(session.pace.poll * 5)

@@ -1,6 +1,6 @@
-"""What several checks look at, observed once for all of them: deleted slices, an API server that fails, many claims.
+"""Observations that several checks use: deleted slices, a failing API server, many claims.
 
-An observation leaves the driver running and its claims gone.
+After an observation the driver runs and the claims are deleted.
 """
 
 import asyncio
@@ -16,57 +16,60 @@ from dra_shared.jsontypes import JsonObject
 from dra_conformance.check import Unmet
 from dra_conformance.claims import Claim, Device, Result
 from dra_conformance.driverprocess import Usage
-from dra_conformance.session import Session, cdi_ids, incomplete
+from dra_conformance.session import Session, cdi_ids, incomplete_pools
 from dra_conformance.world import RESOURCE
 
 _LOOKS = 20
 _EACH = 10
-#: How many claims are refused to see what is left of them: more than a driver may have open besides.
+#: The number of refused claims in a search for leaks. It exceeds the open files that are tolerated.
 REFUSED = 12
-#: What a slice with one plain device must not have.
+#: Fields that are removed from the copy of a slice that gets one plain device.
 _OF_DEVICES = frozenset({"devices", "sharedCounters", "partitionTypeAttribute"})
 
 
 @dataclass
 class Quiet:
-    """The slices, watched while nothing happens."""
+    """The slices before and after a time without changes, and the number of writes meanwhile."""
 
     writes: int
     before: list[JsonObject]
     after: list[JsonObject]
 
 
-async def quiet(session: Session) -> Quiet:
-    """Watch the slices."""
-    writes, before = session.writes(), await _whole(session)
+async def watch_quietly(session: Session) -> Quiet:
+    """Watch the slices while nothing changes."""
+    writes, before = session.writes(), await _read_complete_slices(session)
     await asyncio.sleep(session.pace.quiet)
-    return Quiet(session.writes() - writes, before, await _whole(session))
+    return Quiet(session.writes() - writes, before, await _read_complete_slices(session))
 
 
 @dataclass
 class Still:
-    """The slices, looked at three times while no claim comes or goes, and how often they were written."""
+    """The slices, read three times while no claim is created or deleted, and the number of writes meanwhile."""
 
     writes: int = 0
     looks: list[list[JsonObject]] = field(default_factory=list)
 
 
-async def still(session: Session) -> Still:
-    """Watch the slices once more, alone, where they were written while claims came and went."""
-    if not (await session.once(quiet)).writes:
+async def watch_again(session: Session) -> Still:
+    """Watch the slices again, with no other check running, if they were written during the first observation.
+
+    The first observation runs while other checks create claims, so its writes may have had a reason.
+    """
+    if not (await session.once(watch_quietly)).writes:
         return Still()
-    writes, looks = session.writes(), [await _whole(session)]
+    writes, looks = session.writes(), [await _read_complete_slices(session)]
     for _ in range(2):
         await asyncio.sleep(session.pace.quiet / 2)
-        looks.append(await _whole(session))
+        looks.append(await _read_complete_slices(session))
     return Still(session.writes() - writes, looks)
 
 
-async def _whole(session: Session) -> list[JsonObject]:
-    """The slices when all of them are there: not in the middle of a change, unless that has no end."""
+async def _read_complete_slices(session: Session) -> list[JsonObject]:
+    """Read the slices until all pools are complete. Give up after some reads, and return the last ones."""
     for _ in range(_LOOKS):
-        found = await session.look()
-        if found and not incomplete(found):
+        found = await session.read_slices()
+        if found and not incomplete_pools(found):
             break
         await asyncio.sleep(session.pace.poll)
     return found
@@ -74,11 +77,12 @@ async def _whole(session: Session) -> list[JsonObject]:
 
 @dataclass
 class Wiped:
-    """The slices after somebody deleted them all, and left one that is out of date.
+    """The slices after all were deleted and an outdated one was added.
 
     Args:
-        restored: whether all are back, with the devices of before.
-        leftover: whether the one that was out of date is still there.
+        restored: True if the driver has published all devices again.
+        leftover: True if the outdated slice still exists.
+        foreign: True if a slice of another node still exists.
     """
 
     restored: bool = False
@@ -86,9 +90,9 @@ class Wiped:
     foreign: bool = True
 
 
-async def wiped(session: Session) -> Wiped:
-    """Delete the driver's slices, as a kubelet does when it starts, and see what comes back."""
-    await session.once(quiet)
+async def wipe_slices(session: Session) -> Wiped:
+    """Delete the driver's slices, as a kubelet does when it starts, and observe which are published again."""
+    await session.once(watch_quietly)
     if not session.slices:
         raise Unmet("the driver has published no slices")
     wanted = {device.key for device in session.devices}
@@ -103,7 +107,7 @@ async def wiped(session: Session) -> Wiped:
     end = loop.time() + session.pace.restored
     seen = Wiped()
     while loop.time() < end:
-        now = [one for one in await session.look() if not _is_foreign(one)]
+        now = [one for one in await session.read_slices() if not _is_foreign(one)]
         names = {one["metadata"]["name"] for one in now}
         current = [one for one in now if one["metadata"]["name"] != stale["metadata"]["name"]]
         published = {
@@ -111,7 +115,7 @@ async def wiped(session: Session) -> Wiped:
             for one in current
             for device in one["spec"].get("devices") or ()
         }
-        seen.restored = wanted <= published and not incomplete(current)
+        seen.restored = wanted <= published and not incomplete_pools(current)
         seen.leftover = stale["metadata"]["name"] in names
         if seen.restored and not seen.leftover:
             break
@@ -120,7 +124,7 @@ async def wiped(session: Session) -> Wiped:
     seen.foreign = foreign["metadata"]["name"] in everything
     for name in {stale["metadata"]["name"], foreign["metadata"]["name"]} & everything:
         await session.world.write("DELETE", f"{RESOURCE}/resourceslices/{name}")
-    await session.published(session.pace.start)
+    await session.await_slices(session.pace.start)
     return seen
 
 
@@ -128,11 +132,11 @@ def _stale(example: JsonObject) -> JsonObject:
     spec = {key: value for key, value in example["spec"].items() if key not in _OF_DEVICES}
     spec["pool"] = {"name": example["spec"]["pool"]["name"], "generation": 0, "resourceSliceCount": 1}
     spec["devices"] = [{"name": "gone-long-ago"}]
-    return {"metadata": {"name": f"{session_name(example)}-left-behind"}, "spec": spec}
+    return {"metadata": {"name": f"{_unpublished_prefix(example)}-left-behind"}, "spec": spec}
 
 
-def session_name(example: JsonObject) -> str:
-    """A name's beginning that no publisher gives its own slices."""
+def _unpublished_prefix(example: JsonObject) -> str:
+    """Return the start of a slice name that no publisher generates."""
     return f"zzzzz-{example['spec']['driver']}"
 
 
@@ -148,13 +152,13 @@ def _is_foreign(one: JsonObject) -> bool:
 
 @dataclass
 class Outage:
-    """The API server failed for a while.
+    """Observations of a driver whose API server fails for a while.
 
     Args:
-        unprepared: what went wrong when a claim was unprepared meanwhile.
-        prepared: the answer for that claim afterwards, or what went wrong.
-        unread: the answer for a claim that was asked for meanwhile, or what the driver answered.
-        again: its answer afterwards, or what went wrong.
+        unprepared: the error of unpreparing a claim during the outage.
+        prepared: the answer for that claim after the outage, or the error.
+        unread: the answer for another claim that was to be prepared during the outage, or the error.
+        again: the answer for that other claim after the outage, or the error.
     """
 
     alive: bool = True
@@ -164,25 +168,25 @@ class Outage:
     again: Any = ""
 
 
-async def outage(session: Session) -> Outage:
-    """Answer all requests of the driver's with 503 for a while; one claim is unprepared, one prepared meanwhile."""
-    await session.unstuck("an outage of the API server")
+async def fail_api_server(session: Session) -> Outage:
+    """Answer all the driver's requests with 503 for a while. Meanwhile unprepare one claim and prepare another."""
+    await session.restart_if_stuck("an outage of the API server")
     async with session.claim(prepare=True) as claim, session.claim() as unread:
         seen = Outage()
-        with session.world.requests.failing(lambda visit: True):
+        with session.world.requests.refuse(lambda visit: True):
             loop = asyncio.get_running_loop()
             end = loop.time() + session.pace.outage
-            seen.unprepared = await session.undo(claim)
-            # A driver may try until the API server is back.
-            asking = asyncio.create_task(session.attempt(unread))
+            seen.unprepared = await session.try_unprepare(claim)
+            # The driver may retry until the outage ends, so don't wait for the call yet.
+            asking = asyncio.create_task(session.try_prepare(unread))
             await asyncio.sleep(max(0.0, end - loop.time()))
             seen.alive = session.driver.alive()
         seen.unread = await asking
         if seen.alive:
-            # Both are claims of one device.
-            await session.undo(unread)
+            # Both claims have the same device, so only one can be prepared at a time.
+            await session.try_unprepare(unread)
             seen.prepared = await _after_outage(session, claim)
-            await session.undo(claim)
+            await session.try_unprepare(claim)
             seen.again = await _after_outage(session, unread)
     return seen
 
@@ -190,7 +194,7 @@ async def outage(session: Session) -> Outage:
 async def _after_outage(session: Session, claim: Claim) -> Any:
     answer: Any = ""
     for _ in range(10):
-        answer = await session.attempt(claim)
+        answer = await session.try_prepare(claim)
         if not isinstance(answer, str):
             break
         await asyncio.sleep(session.pace.outage / 4)
@@ -199,7 +203,7 @@ async def _after_outage(session: Session, claim: Claim) -> Any:
 
 @dataclass
 class Cycles:
-    """Many claims prepared and unprepared: what the driver had open before and after, and what failed."""
+    """The driver's usage before and after many claims were prepared and unprepared, and the first error."""
 
     before: Usage | None
     after: Usage | None
@@ -209,21 +213,21 @@ class Cycles:
     files_after: int = 0
 
 
-async def cycles(session: Session) -> Cycles:
-    """Prepare and unprepare claims again and again: every few times another one, as what is kept is kept by claim."""
+async def cycle_claims(session: Session) -> Cycles:
+    """Prepare and unprepare claims many times. Use a new claim every few cycles, because leaks may be per claim."""
     loop = asyncio.get_running_loop()
     async with session.claim() as claim:
-        # Caches and pools are filled before anything is counted.
+        # Warm up first, so that caches and pools do not count as leaks.
         for _ in range(session.pace.cycles // 50 + 1):
-            await session.ready(claim)
-            await session.undone(claim)
+            await session.prepare_or_skip(claim)
+            await session.unprepare_or_skip(claim)
     seen = Cycles(session.driver.usage(), None, 0, files_before=_files(session))
     end = loop.time() + session.pace.cycling
     while seen.count < session.pace.cycles and loop.time() < end and not seen.problem:
         async with session.claim() as claim:
             for _ in range(_EACH):
-                answer = await session.attempt(claim)
-                problem = answer if isinstance(answer, str) else await session.undo(claim)
+                answer = await session.try_prepare(claim)
+                problem = answer if isinstance(answer, str) else await session.try_unprepare(claim)
                 seen.count += 1
                 if problem:
                     seen.problem = f"cycle {seen.count}: {problem}"
@@ -235,7 +239,7 @@ async def cycles(session: Session) -> Cycles:
 
 @dataclass
 class RefusedClaims:
-    """Claims that were refused and unprepared: what the driver had open before and after."""
+    """The driver's usage before and after several claims were refused, unprepared and deleted."""
 
     before: Usage | None
     after: Usage | None = None
@@ -244,8 +248,8 @@ class RefusedClaims:
     remembered: list[str] = field(default_factory=list)
 
 
-async def refused_claims(session: Session) -> RefusedClaims:
-    """Have claims refused, as they have a device that is not there, and unprepare and delete them.
+async def refuse_claims(session: Session) -> RefusedClaims:
+    """Have claims with an unknown device refused; unprepare and delete them.
 
     Raises:
         Unmet: such a claim is prepared.
@@ -254,14 +258,14 @@ async def refused_claims(session: Session) -> RefusedClaims:
     absent = Device(there.driver, there.pool, {"name": "no-such-device"})
     results = [Result(there), Result(absent, "r1")]
     async with session.claim(results) as claim:
-        if not isinstance(await session.attempt(claim), str):
+        if not isinstance(await session.try_prepare(claim), str):
             raise Unmet("a claim with an unknown device is prepared")
     seen = RefusedClaims(session.driver.usage(), files_before=_files(session))
     uids = []
     for _ in range(REFUSED):
         async with session.claim(results) as claim:
             uids.append(claim.uid)
-            await session.attempt(claim)
+            await session.try_prepare(claim)
     seen.after, seen.files_after = session.driver.usage(), _files(session)
     kept = b"".join(await asyncio.to_thread(_contents, session.kubelet.plugins))
     seen.remembered = [uid for uid in uids if uid.encode() in kept]
@@ -279,7 +283,7 @@ def _files(session: Session) -> int:
 
 @dataclass
 class Prepared:
-    """One device prepared for one claim, and unprepared: what was there meanwhile and afterwards."""
+    """Observations of one claim: the answer, the CDI files while it was prepared, and the files left afterwards."""
 
     claim: Claim
     answer: Any
@@ -293,11 +297,11 @@ class Prepared:
     still: list[str] = field(default_factory=list)
 
 
-async def one_claim(session: Session) -> Prepared:
-    """Prepare a claim, look at the CDI directory, unprepare it and look again."""
+async def prepare_one_claim(session: Session) -> Prepared:
+    """Prepare a claim, read the CDI directory, unprepare the claim and read the directory again."""
     before = session.cdi.names()
     async with session.claim() as claim:
-        answer = await session.ready(claim)
+        answer = await session.prepare_or_skip(claim)
         ids = cdi_ids(answer)
         files = session.cdi.names() - before
         seen = Prepared(
@@ -305,14 +309,14 @@ async def one_claim(session: Session) -> Prepared:
             answer,
             files,
             ids,
-            session.cdi.missing(ids),
+            session.cdi.undefined_names(ids),
             dict(session.cdi.specs()),
             session.cdi.documents(),
-            session.cdi.defined(),
+            session.cdi.device_names(),
         )
-        if problem := await session.undo(claim):
+        if problem := await session.try_unprepare(claim):
             raise Unmet(f"the claim is not unprepared: {problem}")
         seen.left = session.cdi.names() & files
         own = [one for one in ids if claim.uid in one]
-        seen.still = [one for one in own if one in session.cdi.defined()]
+        seen.still = [one for one in own if one in session.cdi.device_names()]
     return seen

@@ -1,26 +1,27 @@
-"""How long the suite waits, and how often it repeats."""
+"""Time limits of the suite, and how often it repeats a step."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Pace:
-    """All in seconds, but for ``devices`` and ``cycles``.
+    """Limits of a run, in seconds except for ``devices`` and ``cycles``.
 
     Args:
-        start: until the driver is registered and has published.
-        call: how long a call may take; the kubelet waits 45 seconds (pkg/kubelet/cm/dra/plugin/dra_plugin.go).
-        call_again: how long one may take, at least, once a call had no answer.
-        call_silent: the same where the last call had none.
-        unanswered: for how long calls in all may have no answer before the driver is called no more.
-        quiet: how long the slices are watched for needless writes.
-        restored: until deleted slices are back; drivers of kubeletplugin wait half a minute before they look.
-        stop: until the driver has ended by itself (a pod's default grace period).
+        start: until the driver has registered and published its slices.
+        call: the limit of a call; the kubelet waits 45 seconds (pkg/kubelet/cm/dra/plugin/dra_plugin.go).
+        call_again: the least limit of a call after an earlier call had no answer.
+        call_silent: the least limit of a call if the last call had no answer.
+        unanswered: the total time that calls may stay unanswered before the suite stops calling the driver.
+        quiet: how long the suite watches the slices for needless writes.
+        restored: until deleted slices are published again; drivers that use kubeletplugin wait 30 seconds first.
+        stop: until the driver has exited by itself (a pod's default grace period).
         health: until a second health report (DefaultHealthTimeout in pkg/kubelet/cm/dra/healthinfo.go).
         outage: how long the API server fails.
-        devices: how many devices a large node has.
-        cycles: how many times a claim is prepared and unprepared to see what is left open.
-        cycling: how long that may take; a driver whose requests are limited makes fewer cycles.
+        poll: between two looks at a state that the suite waits for.
+        devices: the number of devices of a large node.
+        cycles: how often a claim is prepared and unprepared in the search for leaks.
+        cycling: the limit of all these cycles; a driver with rate-limited requests gets through fewer.
     """
 
     start: float = 30.0

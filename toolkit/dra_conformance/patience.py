@@ -1,4 +1,4 @@
-"""How long a driver is waited for that leaves calls unanswered: a run with one that deadlocks has to end, too."""
+"""Time limits for calls to a driver that leaves calls unanswered, so that a run ends even if the driver deadlocks."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,15 @@ from dra_node_agent.kubelet.dra.connection import DriverError
 from dra_conformance.check import Unmet
 from dra_conformance.pace import Pace
 
-#: A call that takes so many times as long as the slowest one that was answered has no answer.
+#: After a call without an answer, the limit is this many times the duration of the slowest answered call.
 _SLOWER = 10
 
 
 class Patience:
-    """Gives each call the kubelet's time; once one had no answer in it, less; and in the end none.
+    """Limits the duration of each call.
 
-    A driver that answers every call in the kubelet's time never meets it.
+    A call may take as long as the kubelet allows. Once a call had no answer, the limit is shorter. Once calls have been
+    unanswered for too long in total, the driver is not called any more. Drivers that answer in time notice nothing.
     """
 
     def __init__(self, pace: Pace) -> None:
@@ -26,33 +27,33 @@ class Patience:
 
     @property
     def limit(self) -> float:
-        """How many seconds the next call may take."""
+        """The time limit of the next call, in seconds."""
         if not self._waited:
             return self._pace.call
         least = self._pace.call_silent if self._silent else self._pace.call_again
         return min(self._pace.call, max(least, _SLOWER * self._slowest))
 
-    def started(self) -> None:
-        """The driver was started again: it may answer."""
+    def reset(self) -> None:
+        """Allow the full time again, because the driver has been restarted."""
         self._silent = False
 
     @property
-    def exhausted(self) -> str:
-        """Why the driver is not called any more; empty as long as it is."""
+    def exhaustion(self) -> str:
+        """The reason why the driver is not called any more, or "" while it is."""
         if self._waited < self._pace.unanswered:
             return ""
         return f"it left calls unanswered for {self._waited:.0f} s in all"
 
     @contextlib.asynccontextmanager
     async def call(self) -> AsyncIterator[None]:
-        """Within it the driver is called, as long as :attr:`limit` says.
+        """Run the block, which calls the driver, under the time limit :attr:`limit`.
 
         Raises:
-            DriverError: it did not answer in time.
-            Unmet: it was waited for too long, so that it is not called any more.
+            DriverError: the driver did not answer in time.
+            Unmet: earlier calls were unanswered for too long, so the driver is not called any more.
         """
-        if self.exhausted:
-            raise Unmet(f"the driver is not called any more: {self.exhausted}")
+        if self.exhaustion:
+            raise Unmet(f"the driver is not called any more: {self.exhaustion}")
         loop = asyncio.get_running_loop()
         began, limit = loop.time(), self.limit
         try:
@@ -61,7 +62,7 @@ class Patience:
         except (TimeoutError, DriverError) as error:
             if (now := loop.time()) - began < limit:
                 raise
-            # Calls that wait at the same time cost their time once.
+            # Time during which several calls wait at once counts only once.
             self._waited += now - max(began, self._until)
             self._until, self._silent = now, True
             raise DriverError(f"no answer within {limit:.1f} s") from error

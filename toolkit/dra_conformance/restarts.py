@@ -1,6 +1,6 @@
-"""The driver is killed, stopped, interrupted and doubled, each observed once for all checks that look at it.
+"""Restarts: kill, stop, interrupt and double the driver, each once for all checks that need it.
 
-An observation leaves the driver running and its claims gone.
+After an observation the driver runs and the claims are deleted.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from dra_conformance.claims import Device, Result
 from dra_conformance.driverprocess import Ended
 from dra_conformance.kubelet import health_reports
 from dra_conformance.session import Session, cdi_ids, plain
-from dra_conformance.traffic import about
+from dra_conformance.traffic import is_about
 
 _SETTLING = 20
 _FIRST_REPORT = 2.0
@@ -28,18 +28,19 @@ _FIRST_REPORT = 2.0
 
 @dataclass
 class Restarted:
-    """A restart with claims prepared.
+    """Observations of a restart with prepared claims.
 
     Args:
-        problem: why the driver did not come back; the rest is empty then.
-        before, after: the answer for the first claim, as it was and when it was asked for again.
-        missing: CDI ids of the first claim that were not defined after the restart, before it was prepared again.
-        unprepared: what went wrong when the second claim was unprepared without being prepared again.
-        left: CDI files of the second claim that are still there.
-        third: whether a third claim was prepared and unprepared right before.
-        held: what went wrong when a new claim was to get the third one's device.
-        devices: those of the claims.
-        slices_before, slices_after: the slices once all are published again.
+        problem: why the driver did not register again; the fields after it are empty then.
+        before, after: the answers for the first claim before and after the restart.
+        missing: CDI ids of the first claim that no file defined after the restart, before it was prepared again.
+        missing_again: those that no file defined after it was prepared again.
+        unprepared: the error of unpreparing the second claim without preparing it again.
+        left: CDI files of the second claim that still exist.
+        third: True if a third claim was prepared and unprepared right before the restart.
+        held: the error of preparing a new claim with the third claim's device.
+        devices: the devices of the first two claims.
+        slices_before, slices_after: the slices before the restart, and when all are published again.
     """
 
     ended: Ended = field(default_factory=lambda: Ended(0, 0.0))
@@ -60,80 +61,80 @@ class Restarted:
     slices_after: list[JsonObject] = field(default_factory=list)
 
 
-async def killed(session: Session) -> Restarted:
-    """kill -9 and a new start, with two claims prepared."""
-    return await _restarted(session, kill=True)
+async def kill_driver(session: Session) -> Restarted:
+    """Kill the driver with SIGKILL and start it again, with two claims prepared."""
+    return await _restart_driver(session, kill=True)
 
 
-async def stopped(session: Session) -> Restarted:
-    """SIGTERM and a new start, with two claims prepared."""
-    return await _restarted(session, kill=False)
+async def stop_driver(session: Session) -> Restarted:
+    """Stop the driver with SIGTERM and start it again, with two claims prepared."""
+    return await _restart_driver(session, kill=False)
 
 
-async def _restarted(session: Session, *, kill: bool) -> Restarted:
+async def _restart_driver(session: Session, *, kill: bool) -> Restarted:
     session.need_restarts()
-    await session.unstuck("a restart")
-    seen = Restarted(slices_before=await session.look())
+    await session.restart_if_stuck("a restart")
+    seen = Restarted(slices_before=await session.read_slices())
     devices = session.pick()
     with contextlib.suppress(NotOffered):
         devices = session.pick(2)
     seen.devices = devices
     async with contextlib.AsyncExitStack() as stack:
         claims = [await stack.enter_async_context(session.claim([Result(device)])) for device in devices]
-        first = await session.ready(claims[0])
+        first = await session.prepare_or_skip(claims[0])
         seen.before = plain(first)
         files = session.cdi.names()
         seen.second = len(claims) > 1
         if seen.second:
-            await session.ready(claims[1])
+            await session.prepare_or_skip(claims[1])
         of_second = session.cdi.names() - files
         third = None
         if kill:
-            third = await _come_and_gone(session, [one.key for one in devices])
+            third = await _use_spare_device(session, [one.key for one in devices])
             await session.driver.kill()
         else:
-            seen.ended = await _stop_as_kubelets_see_it(session)
+            seen.ended = await _stop_with_health_stream(session)
         seen.sockets = session.kubelet.sockets()
-        seen.slices_at_exit = await session.look()
+        seen.slices_at_exit = await session.read_slices()
         try:
-            await session.back()
+            await session.start_again()
         except Unmet as problem:
             seen.problem = str(problem)
             return seen
         await _settle(session)
-        seen.slices_after = await session.look()
-        seen.missing = session.cdi.missing(cdi_ids(first))
-        again = await session.attempt(claims[0])
+        seen.slices_after = await session.read_slices()
+        seen.missing = session.cdi.undefined_names(cdi_ids(first))
+        again = await session.try_prepare(claims[0])
         seen.after = again if isinstance(again, str) else plain(again)
         if not isinstance(again, str):
-            seen.missing_again = session.cdi.missing(cdi_ids(again))
+            seen.missing_again = session.cdi.undefined_names(cdi_ids(again))
         if seen.second:
-            seen.unprepared = await session.undo(claims[1])
+            seen.unprepared = await session.try_unprepare(claims[1])
             seen.left = session.cdi.names() & of_second
         if third is not None:
             seen.third = True
             async with session.claim([Result(third)]) as claim:
-                answer = await session.attempt(claim)
+                answer = await session.try_prepare(claim)
                 seen.held = answer if isinstance(answer, str) else ""
     return seen
 
 
-async def _come_and_gone(session: Session, others: list[tuple[str, str]]) -> Device | None:
-    """Prepare and unprepare a claim of one more device, and give that device; None where there is none."""
+async def _use_spare_device(session: Session, others: list[tuple[str, str]]) -> Device | None:
+    """Prepare and unprepare a claim of one more device and return the device, or None if there is none."""
     devices = []
     with contextlib.suppress(NotOffered):
         devices = [one for one in session.pick(3) if one.key not in others]
     if not devices:
         return None
     async with session.claim([Result(devices[0])]) as claim:
-        prepared = not isinstance(await session.attempt(claim), str)
-        if not prepared or await session.undo(claim):
+        prepared = not isinstance(await session.try_prepare(claim), str)
+        if not prepared or await session.try_unprepare(claim):
             return None
     return devices[0]
 
 
-async def _stop_as_kubelets_see_it(session: Session) -> Ended:
-    """Stop the driver while a health stream is open, as it always is with a kubelet."""
+async def _stop_with_health_stream(session: Session) -> Ended:
+    """Stop the driver while a health stream is open, because a kubelet always has one open."""
     service = health_service(session.registration.versions, session.version)
     stream = health_reports(session.registration, service) if service else None
     try:
@@ -148,8 +149,8 @@ async def _stop_as_kubelets_see_it(session: Session) -> Ended:
 
 
 async def _settle(session: Session) -> None:
-    """Wait until the driver has written what it writes at its start."""
-    await session.published(session.pace.start)
+    """Wait until the driver has finished the writes of its start."""
+    await session.await_slices(session.pace.start)
     known, now = -1, session.writes()
     for _ in range(_SETTLING):
         if known == now:
@@ -160,7 +161,7 @@ async def _settle(session: Session) -> None:
 
 @dataclass
 class Interrupted:
-    """A preparation during which the driver was killed: at which moment, and what came of it afterwards."""
+    """Observations of a crash during a preparation: its moment, and the state after the next start."""
 
     moment: str
     prepared: Any = ""
@@ -169,33 +170,33 @@ class Interrupted:
     left: set[str] = field(default_factory=set)
 
 
-async def interrupted(session: Session) -> list[Interrupted]:
-    """Kill the driver while it reads the claim, when its CDI file appears, and right after its answer."""
+async def interrupt_preparations(session: Session) -> list[Interrupted]:
+    """Kill the driver while it reads the claim, and when its CDI file appears."""
     session.need_restarts()
     return [await _interrupt(session, moment) for moment in ("reads the claim", "has written its CDI file")]
 
 
 async def _interrupt(session: Session, moment: str) -> Interrupted:
     seen = Interrupted(moment)
-    await session.unstuck(f"a crash when it {moment}")
+    await session.restart_if_stuck(f"a crash when it {moment}")
     async with session.claim() as claim:
         files = session.cdi.names()
         if moment == "reads the claim":
-            with session.world.requests.held(lambda visit: about(visit, "resourceclaims")) as hold:
-                call = asyncio.create_task(session.attempt(claim))
+            with session.world.requests.hold(lambda visit: is_about(visit, "resourceclaims")) as hold:
+                call = asyncio.create_task(session.try_prepare(claim))
                 await _first(call, hold.reached.wait(), session.pace.start)
                 await session.driver.kill()
         else:
-            call = asyncio.create_task(session.attempt(claim))
-            await _first(call, _appeared(session, files), session.pace.start)
+            call = asyncio.create_task(session.try_prepare(claim))
+            await _first(call, _await_new_file(session, files), session.pace.start)
             await session.driver.kill()
         await asyncio.gather(call, return_exceptions=True)
-        await session.back()
-        answer = await session.attempt(claim)
+        await session.start_again()
+        answer = await session.try_prepare(claim)
         seen.prepared = answer if isinstance(answer, str) else plain(answer)
         if not isinstance(answer, str):
-            seen.missing = session.cdi.missing(cdi_ids(answer))
-        seen.unprepared = await session.undo(claim)
+            seen.missing = session.cdi.undefined_names(cdi_ids(answer))
+        seen.unprepared = await session.try_unprepare(claim)
         seen.left = session.cdi.names() - files
     return seen
 
@@ -206,7 +207,7 @@ async def _first(call: "asyncio.Task[Any]", moment: Any, within: float) -> None:
     waiting.cancel()
 
 
-async def _appeared(session: Session, files: set[str]) -> None:
+async def _await_new_file(session: Session, files: set[str]) -> None:
     for _ in itertools.count():
         if session.cdi.names() - files:
             return
@@ -215,14 +216,15 @@ async def _appeared(session: Session, files: set[str]) -> None:
 
 @dataclass
 class Damaged:
-    """A start with a checkpoint that is cut short, and one with the checkpoint as it was.
+    """Observations of a start with a truncated checkpoint, and of one with the intact checkpoint.
 
     Args:
-        problem: why the driver did not come back; empty where it did.
-        ended: whether it ended by itself then.
-        prepared: its answer for the claim whose checkpoint was cut, or what went wrong.
-        log: what it wrote meanwhile.
-        repaired: what went wrong with the checkpoint as it was; empty for nothing.
+        files: the names of the truncated files.
+        problem: why the driver did not register with the truncated checkpoint, or "".
+        ended: True if it exited by itself then.
+        prepared: its answer for the claim whose checkpoint was truncated, or the error.
+        log: its output with the truncated checkpoint.
+        repaired: the error with the intact checkpoint, or "".
     """
 
     files: list[str]
@@ -233,18 +235,22 @@ class Damaged:
     repaired: str = ""
 
 
-async def damaged(session: Session) -> Damaged:
-    """Cut what the driver has written about a claim in half, as a power cut does, and start it with that.
+async def damage_checkpoint(session: Session) -> Damaged:
+    """Truncate the files that the driver has written about a claim, as a power cut might, and start it.
 
     Raises:
-        NotOffered: it writes nothing below the plugins' directory when a claim is prepared.
+        NotOffered: preparing a claim changes no file in the plugins' directory.
     """
     session.need_restarts()
-    await session.unstuck("a damaged checkpoint")
+    await session.restart_if_stuck("a damaged checkpoint")
     async with session.claim() as claim:
-        before = _written(session)
-        await session.ready(claim)
-        kept = {path: data for path, data in _written(session).items() if data and before.get(path) != data}
+        before = _checkpoint_files(session)
+        await session.prepare_or_skip(claim)
+        kept = {
+            path: data
+            for path, data in _checkpoint_files(session).items()
+            if data and before.get(path) != data
+        }
         if not kept:
             raise NotOffered("the driver keeps no checkpoint in the plugins' directory")
         seen = Damaged([path.name for path in kept])
@@ -253,8 +259,8 @@ async def damaged(session: Session) -> Damaged:
             path.write_bytes(data[: len(data) // 2])
         known = len(session.driver.output())
         try:
-            await session.back()
-            answer = await session.attempt(claim)
+            await session.start_again()
+            answer = await session.try_prepare(claim)
             seen.prepared = answer if isinstance(answer, str) else plain(answer)
         except Unmet as problem:
             seen.problem, seen.ended = str(problem), not session.driver.alive()
@@ -264,16 +270,16 @@ async def damaged(session: Session) -> Damaged:
         for path, data in kept.items():
             path.write_bytes(data)
         try:
-            await session.back()
-            answer = await session.attempt(claim)
+            await session.start_again()
+            answer = await session.try_prepare(claim)
             seen.repaired = answer if isinstance(answer, str) else ""
         except Unmet as problem:
             seen.repaired = str(problem)
     return seen
 
 
-def _written(session: Session) -> dict[Path, bytes]:
-    """The files below the plugins' directory, without those that containers get."""
+def _checkpoint_files(session: Session) -> dict[Path, bytes]:
+    """Return the files in the plugins' directory, except those that are mounted into containers."""
     mounted = {
         Path(mount.host_path)
         for spec in session.cdi.specs().values()
@@ -292,21 +298,21 @@ def _written(session: Session) -> dict[Path, bytes]:
 
 @dataclass
 class Instances:
-    """Two instances at a time: what went wrong with the takeover, and with the claims of the older one."""
+    """Errors of a second instance's takeover, and of claims that the first instance had prepared."""
 
     problem: str = ""
     claims: str = ""
 
 
-async def instances(session: Session) -> Instances:
-    """Start a second instance, end the first, and go on with the second; the first is back at the end."""
+async def replace_instance(session: Session) -> Instances:
+    """Start a second instance, stop the first, and use the second. Then start the first again."""
     session.need_restarts()
     if not session.driver.instances:
         raise NotOffered("the command has no {pod_uid}, which gives each instance sockets of its own")
     seen = Instances()
-    await session.unstuck("a rolling update")
+    await session.restart_if_stuck("a rolling update")
     async with session.claim(prepare=True) as claim:
-        answer = plain(await session.ready(claim))
+        answer = plain(await session.prepare_or_skip(claim))
         old = session.registration
         await session.driver.start("1")
         try:
@@ -322,14 +328,14 @@ async def instances(session: Session) -> Instances:
             else:
                 await session.driver.stop(session.pace.stop)
                 await session.register(new)
-                again = await session.attempt(claim)
+                again = await session.try_prepare(claim)
                 if not new.is_there():
                     seen.problem = "the old instance took the new one's sockets away"
                 elif isinstance(again, str):
                     seen.claims = f"a claim of the old instance: {again}"
                 elif plain(again) != answer:
                     seen.claims = f"a claim of the old instance was {answer}, and is {plain(again)}"
-                elif not await session.published(session.pace.start):
+                elif not await session.await_slices(session.pace.start):
                     seen.problem = "the slices are gone"
         except DriverError as error:
             seen.problem = f"the second instance does not register: {error}"
@@ -337,5 +343,5 @@ async def instances(session: Session) -> Instances:
             for instance in ("0", "1"):
                 with contextlib.suppress(KeyError):
                     await session.driver.stop(session.pace.stop, instance)
-        await session.back()
+        await session.start_again()
     return seen

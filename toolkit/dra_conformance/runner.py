@@ -1,4 +1,4 @@
-"""Runs checks one after the other, stage by stage; those that only wait run while others work."""
+"""Run the checks stage by stage. Checks of the background stage run during the next stage."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +13,7 @@ from dra_conformance.session import Session
 
 Report = Callable[[Result], None]
 
-#: How often in a row a driver may fail to come back.
+#: The driver is not restarted any more after this many failed restarts in a row.
 _REVIVALS = 3
 _BLAMED = frozenset({Outcome.BROKEN, Outcome.WARNING})
 _FAILED = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
@@ -22,9 +22,9 @@ _FAILED = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 async def run(
     session: Session, checks: Sequence[Check], known: Mapping[str, Check], report: Report | None = None
 ) -> list[Result]:
-    """Start the driver and try the checks; each result is reported when it is there.
+    """Start the driver, run the checks, and report each result as soon as it is known.
 
-    ``known`` has all checks by id, for those that the chosen ones rest on.
+    ``known`` has all checks by id, because the chosen checks may rest on others.
     """
     await session.open()
     return await _Run(session, known, report).all(checks)
@@ -67,9 +67,9 @@ class _Run:
             await self._revive(result)
 
     async def _revive(self, result: Result) -> None:
-        """Start a driver that has ended: the checks to come are worth nothing without.
+        """Restart a driver that has exited, because the following checks need one that runs.
 
-        One that never started, or does not come back time and again, stays as it is.
+        A driver that never started, or that failed to restart several times in a row, is not restarted.
         """
         session = self._session
         if session.start_problem or self._lost >= _REVIVALS:
@@ -79,20 +79,20 @@ class _Run:
                 session.deaths.append(result.check.id)
             try:
                 await session.driver.kill()
-                await session.back()
+                await session.start_again()
                 self._lost = 0
             except Unmet:
                 self._lost += 1
 
     async def _result(self, check: Check) -> Result:
-        """The check's result, from before where another check rests on it."""
+        """Return the check's result. Run the check unless another check that rests on it has run it before."""
         if check.id not in self._tried:
             result = await self._try(check)
-            # What an earlier check left behind must not be this one's.
+            # The cause may be an earlier check that left the driver stuck: restart it from nothing and try again.
             if (
                 result.outcome in _FAILED
                 and check.stage is Stage.CALLS
-                and await self._session.unstuck(check.id)
+                and await self._session.restart_if_stuck(check.id)
             ):
                 result = await self._try(check)
             if result.outcome in _BLAMED and check.stage is Stage.CALLS and self._session.hopeless:
@@ -102,7 +102,10 @@ class _Run:
         return self._tried[check.id]
 
     async def _unless_stuck(self, result: Result) -> Result:
-        """The result, untried where the driver prepares no claim any more: that has a name already."""
+        """Return the result, or mark it as untried if the driver prepares no claims at all any more.
+
+        Another check, ``process.stuck``, reports that.
+        """
         try:
             problem = await self._session.probe() and await self._session.probe()
         except (Unmet, NotOffered, DriverError, ApiError) as error:
@@ -121,7 +124,8 @@ class _Run:
                 raise NotOffered(absence)
             await check.attempt(self._session)
             if self._session.start_problem:
-                # Nothing is kept by a driver that was never there; what it breaks at its start is worth knowing.
+                # A driver that never registered keeps no promise, so this raises Unmet. Breaches at its start were
+                # raised above.
                 _ = self._session.registration
         except Breach as breach:
             outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
@@ -132,12 +136,12 @@ class _Run:
         except (Unmet, DriverError, CallError, ApiError, OSError, TimeoutError) as error:
             outcome, message = Outcome.UNTRIED, str(error) or type(error).__name__
         except Exception as error:
-            # What a driver says may have any shape; the other checks are worth trying.
+            # A driver's answers may have any shape. A check that cannot cope must not end the whole run.
             outcome, message = Outcome.UNTRIED, f"the suite cannot judge it: {error!r}"
         return Result(check, outcome, message, loop.time() - began)
 
     async def _broken_base(self, check: Check) -> str:
-        """The first check that this one rests on and that fails; empty where there is none."""
+        """Return the id of the first failed check that this check rests on, or "" if none failed."""
         for name in check.rests_on:
             base = self._known[name]
             if (await self._result(base)).outcome in _FAILED:

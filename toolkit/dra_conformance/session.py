@@ -1,6 +1,6 @@
-"""What a check works with: the driver as it runs, the kubelet's calls to it, claims, and what was seen before.
+"""A session: the state that all checks share, with the driver, the kubelet's calls to it, claims, and observations.
 
-What several checks look at, such as a restart, is observed once: :meth:`Session.once`.
+An observation that several checks need, such as a restart, runs once: :meth:`Session.once`.
 """
 
 import asyncio
@@ -26,14 +26,14 @@ from dra_conformance.driverprocess import Driver
 from dra_conformance.kubelet import Kubelet, Registration
 from dra_conformance.pace import Pace
 from dra_conformance.patience import Patience
-from dra_conformance.traffic import about, is_write
+from dra_conformance.traffic import is_about, is_write
 from dra_conformance.world import NAMESPACE, World
 
 T = TypeVar("T")
 
 _PROBED = 2
 _HOPELESS = 10
-#: How often it may be stuck.
+#: The number of times that a stuck driver is started from nothing.
 _STUCK = 24
 
 
@@ -41,13 +41,17 @@ class Session:
     """One run of the suite against one driver.
 
     Args:
-        parameters: opaque parameters that the driver takes; None where the user gave none.
-        metrics_url: where the driver serves its metrics; empty where the user gave none.
+        parameters: opaque parameters that the driver accepts; None if the user gave none.
+        metrics_url: the address of the driver's metrics; empty if the user gave none.
 
-    ``works`` is whether the driver has prepared a claim, ``starts`` how often it was started, ``changing`` is held
-    while it is started from nothing, ``deaths`` are the checks during which it ended, ``stuck`` those before which it
-    prepared nothing any more, ``excused`` parts of its log in which it may panic, ``of_large_node`` its requests with
-    thousands of devices.
+    Attributes:
+        works: True if the driver has prepared a claim.
+        starts: the number of starts of the driver.
+        changing: a lock that is held while the driver is started from nothing.
+        deaths: ids of the checks during which the driver exited by itself.
+        stuck: descriptions of the times when the driver prepared no claim any more.
+        excused: parts of its log in which it may panic.
+        of_large_node: its requests while it had thousands of devices.
     """
 
     def __init__(
@@ -87,15 +91,15 @@ class Session:
 
     @property
     def version(self) -> Version:
-        """The version of Kubernetes that the driver meets."""
+        """The version of Kubernetes that the suite simulates."""
         return self.world.version
 
     @property
     def registration(self) -> Registration:
-        """How the driver registered last.
+        """The driver's last registration.
 
         Raises:
-            Unmet: it has not.
+            Unmet: the driver is not registered.
         """
         if self._registration is None:
             raise Unmet(": ".join(filter(None, ("the driver is not registered", self.start_problem))))
@@ -108,7 +112,7 @@ class Session:
 
     @property
     def connection(self) -> DriverConnection:
-        """For calls to the driver.
+        """The connection for calls to the driver.
 
         Raises:
             Unmet: there is none.
@@ -118,7 +122,7 @@ class Session:
         return self._connection
 
     async def once(self, observe: "Callable[[Session], Awaitable[T]]") -> T:
-        """What ``observe`` gives, or raises; it runs once in a session."""
+        """Return the result of ``observe``, or raise its error. It runs once in a session."""
         if observe not in self._seen:
 
             async def run() -> T:
@@ -129,17 +133,17 @@ class Session:
         return found
 
     async def close(self) -> None:
-        """End what is still observed, the connection and the driver."""
+        """Cancel running observations, close the connection and kill the driver."""
         for task in self._seen.values():
             task.cancel()
         await asyncio.gather(*self._seen.values(), return_exceptions=True)
         await self._disconnect()
         await self.driver.kill()
 
-    # The driver's life
+    # Starting and stopping the driver
 
     async def open(self) -> None:
-        """Start the driver for the first time; what goes wrong is kept for the checks that are about it."""
+        """Start the driver for the first time. Errors are recorded for the checks that report them."""
         try:
             await self.start()
         except DriverError as error:
@@ -150,18 +154,18 @@ class Session:
             await self.kubelet.notify(self.registration.socket)
         except wire.CallError as error:
             self.notify_problem = str(error)
-        if not await self.published(self.pace.start):
-            pools = incomplete(self.slices)
+        if not await self.await_slices(self.pace.start):
+            pools = incomplete_pools(self.slices)
             self.publish_problem = f"incomplete pools: {', '.join(pools)}" if pools else "there are no slices"
 
     async def start(self) -> Registration:
         """Start the driver and register it as the kubelet does.
 
         Raises:
-            DriverError: it does not register in time, or ends before.
+            DriverError: the driver does not register in time, or exits.
         """
         self.starts += 1
-        self.patience.started()
+        self.patience.reset()
         await self.driver.start()
         registration = await self.kubelet.find(self.pace.start, alive=self.driver.alive)
         await self.register(registration)
@@ -175,24 +179,24 @@ class Session:
             self._connection = self.kubelet.connect(registration, self.pace.call)
 
     async def restart(self, *, kill: bool) -> None:
-        """End the driver and start it again.
+        """Kill or stop the driver and start it again.
 
         Raises:
-            NotOffered: it was started by somebody else.
-            Unmet: it does not come back.
+            NotOffered: the user has started the driver.
+            Unmet: the driver does not register again.
         """
         self.need_restarts()
         if kill:
             await self.driver.kill()
         else:
             await self.driver.stop(self.pace.stop)
-        await self.back()
+        await self.start_again()
 
-    async def back(self) -> None:
-        """Start the driver again.
+    async def start_again(self) -> None:
+        """Start the driver again and register it.
 
         Raises:
-            Unmet: it does not come back.
+            Unmet: the driver does not register.
         """
         await self._disconnect()
         try:
@@ -202,49 +206,53 @@ class Session:
             raise Unmet(f"the driver does not come back: {error}") from error
 
     async def probe(self) -> str:
-        """Prepare and unprepare claims of the devices that checks use most; gives what goes wrong."""
+        """Prepare and unprepare claims for the devices that most checks use. Return the first error or ""."""
         for device in together(self.devices, self.counters())[:_PROBED]:
             async with self.claim([Result(device)]) as claim:
-                answer = await self.attempt(claim)
-                if problem := answer if isinstance(answer, str) else await self.undo(claim):
+                answer = await self.try_prepare(claim)
+                if problem := answer if isinstance(answer, str) else await self.try_unprepare(claim):
                     return problem
         return ""
 
-    async def unstuck(self, before: str) -> bool:
-        """Start a driver from nothing that has prepared claims and does not any more; gives whether it is one."""
+    async def restart_if_stuck(self, before: str) -> bool:
+        """Start the driver from nothing if it has prepared claims earlier and prepares none any more.
+
+        Returns:
+            True if the driver was stuck and has been started again.
+        """
         if not self.works or self.hopeless or not self.driver.alive():
             return False
         try:
-            # Twice, as a machine that is busy may take longer for once.
+            # Probe twice, because one call may be slow on a busy machine.
             if not (await self.probe() and (problem := await self.probe())):
                 return False
             self.stuck.append(f"before {before}: {problem}")
-            await self.fresh()
+            await self.start_from_nothing()
         except (Unmet, NotOffered, DriverError, ApiError):
             return False
         return True
 
     @property
     def hopeless(self) -> bool:
-        """Whether the driver was stuck so often that it is not started from nothing any more."""
+        """True if the driver was stuck too often to be started from nothing again."""
         return len(self.stuck) >= _STUCK
 
-    async def fresh(self) -> None:
-        """Start the driver again, without all that it has written to the node.
+    async def start_from_nothing(self) -> None:
+        """Restart the driver and delete all that it has written to the node.
 
         Raises:
-            NotOffered: it was started by somebody else.
-            Unmet: it does not come back.
+            NotOffered: the user has started the driver.
+            Unmet: the driver does not register again.
         """
         self.need_restarts()
         async with self.changing:
             await self.driver.kill()
             for folder in (self.kubelet.plugins, self.kubelet.registry, self.cdi.directory):
                 await asyncio.to_thread(_empty, folder)
-            await self.back()
+            await self.start_again()
 
     def need_restarts(self) -> None:
-        """Raise NotOffered where the driver must not be ended."""
+        """Raise NotOffered if the suite must not stop the driver."""
         if not self.driver.restarts:
             raise NotOffered("the driver was started by somebody else (--attach)")
 
@@ -255,18 +263,18 @@ class Session:
 
     # Slices and devices
 
-    async def look(self) -> list[JsonObject]:
-        """The driver's slices as they are now."""
+    async def read_slices(self) -> list[JsonObject]:
+        """Read the driver's slices."""
         return await self.world.slices(self.name)
 
-    async def published(self, within: float) -> bool:
-        """Wait until every pool has all its slices, and take them as those of the session; gives whether they have."""
+    async def await_slices(self, within: float) -> bool:
+        """Wait until every pool is complete, adopt its slices for the session, and return True if it was in time."""
         loop = asyncio.get_running_loop()
-        # What did not come in all the time at its first start is not waited for again and again.
+        # If the pools were incomplete at the end of the first start, later waits are shorter.
         end = loop.time() + (within / _HOPELESS if self.publish_problem else within)
         while True:
-            found = await self.look()
-            complete = bool(found) and not incomplete(found)
+            found = await self.read_slices()
+            complete = bool(found) and not incomplete_pools(found)
             late = loop.time() > end
             if complete or (late and not self.slices):
                 self.slices, self.devices = found, devices_of(found)
@@ -275,11 +283,11 @@ class Session:
             await asyncio.sleep(self.pace.poll)
 
     def now(self) -> float:
-        """The time, in seconds since 1970."""
+        """Return the current time in seconds since 1970."""
         return time.time()
 
     def counters(self) -> dict[tuple[str, str, str], Quantity]:
-        """What each counter of the pools has: by pool, counter set and name."""
+        """Return the capacity of each counter, by pool, counter set and name."""
         return {
             (one["spec"]["pool"]["name"], group["name"], name): Quantity.parse(counter["value"])
             for one in self.slices
@@ -288,12 +296,12 @@ class Session:
         }
 
     def pick(self, number: int = 1, *, shared: bool | None = None) -> list[Device]:
-        """Devices that can be prepared at the same time.
+        """Return devices that can be prepared at the same time.
 
         Raises:
-            NotOffered: the driver has not as many.
+            NotOffered: the driver has fewer.
         """
-        usable = [one for one in self.devices if shared is None or one.shared is shared]
+        usable = [one for one in self.devices if shared is None or one.is_shared is shared]
         found = together(usable, self.counters())[:number]
         if len(found) < number:
             if not self.devices:
@@ -303,13 +311,13 @@ class Session:
         return found
 
     def spare(self) -> Device:
-        """A device that other checks rarely take: for a claim that may never be unprepared."""
+        """Return a device that other checks rarely use, for a claim that may stay prepared."""
         return self.pick(min(3, len(self.devices)) or 1)[-1] if len(self.devices) > 2 else self.pick()[0]
 
     def writes(self) -> int:
-        """How many requests of the driver's have changed slices, or tried to."""
+        """Return the number of requests by which the driver has written slices or tried to."""
         answered = self.world.requests.answered
-        return sum(1 for visit in answered if about(visit, "resourceslices") and is_write(visit))
+        return sum(1 for visit in answered if is_about(visit, "resourceslices") and is_write(visit))
 
     # Claims
 
@@ -324,12 +332,15 @@ class Session:
         namespace: str = NAMESPACE,
         annotations: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Claim]:
-        """A claim, of any one device unless ``results`` say otherwise; unprepared and gone at the end."""
+        """Create an allocated claim for the block. At the end it is unprepared and deleted.
+
+        Without ``results`` it has one device. With ``prepare`` it is also prepared.
+        """
         wanted = results or [Result(self.pick()[0])]
         made = await self.claims.make(wanted, config, name=name, namespace=namespace, annotations=annotations)
         try:
             if prepare:
-                await self.ready(made)
+                await self.prepare_or_skip(made)
             yield made
         finally:
             with contextlib.suppress(DriverError, Unmet):
@@ -338,7 +349,7 @@ class Session:
                 await self.claims.delete(made)
 
     async def prepare(self, *claims: Claim) -> Mapping[str, Any]:
-        """NodePrepareResources; answers by UID.
+        """Call NodePrepareResources and return the answers by UID.
 
         Raises:
             DriverError: the call failed.
@@ -347,7 +358,7 @@ class Session:
             return await self.connection.prepare([claim.message for claim in claims])
 
     async def unprepare(self, *claims: Claim) -> Mapping[str, str]:
-        """NodeUnprepareResources; errors by UID.
+        """Call NodeUnprepareResources and return the errors by UID.
 
         Raises:
             DriverError: the call failed.
@@ -355,28 +366,28 @@ class Session:
         async with self.patience.call():
             return await self.connection.unprepare([claim.message for claim in claims])
 
-    async def ready(self, claim: Claim) -> Any:
-        """Prepare the claim for a check that is about something else.
+    async def prepare_or_skip(self, claim: Claim) -> Any:
+        """Prepare the claim and return the answer, for a check of something else.
 
         Raises:
-            Unmet: it cannot be prepared.
+            Unmet: the claim is not prepared.
         """
-        answer = await self.attempt(claim)
+        answer = await self.try_prepare(claim)
         if isinstance(answer, str):
             raise Unmet(f"the claim is not prepared: {answer}")
         return answer
 
-    async def undone(self, claim: Claim) -> None:
-        """Unprepare the claim for a check that is about something else.
+    async def unprepare_or_skip(self, claim: Claim) -> None:
+        """Unprepare the claim for a check of something else.
 
         Raises:
-            Unmet: it cannot be unprepared.
+            Unmet: the claim is not unprepared.
         """
-        if problem := await self.undo(claim):
+        if problem := await self.try_unprepare(claim):
             raise Unmet(f"the claim is not unprepared: {problem}")
 
-    async def attempt(self, claim: Claim) -> Any:
-        """The driver's answer for one claim, or as a text what went wrong."""
+    async def try_prepare(self, claim: Claim) -> Any:
+        """Prepare one claim and return the driver's answer, or the error as a text."""
         try:
             answers = await self.prepare(claim)
         except DriverError as error:
@@ -385,8 +396,8 @@ class Session:
             return "the driver's answer leaves the claim out"
         return answers[claim.uid].error or answers[claim.uid]
 
-    async def undo(self, claim: Claim) -> str:
-        """What went wrong when one claim was to be unprepared; empty for nothing."""
+    async def try_unprepare(self, claim: Claim) -> str:
+        """Unprepare one claim and return the error, or ""."""
         try:
             answers = await self.unprepare(claim)
         except DriverError as error:
@@ -394,8 +405,8 @@ class Session:
         return answers.get(claim.uid, "the driver's answer leaves the claim out")
 
 
-def incomplete(slices: Sequence[JsonObject]) -> list[str]:
-    """The pools that have not as many slices as they say, in their newest generation."""
+def incomplete_pools(slices: Sequence[JsonObject]) -> list[str]:
+    """Return the pools whose newest generation has another number of slices than the slices say."""
     pools: dict[str, list[JsonObject]] = {}
     for one in slices:
         pools.setdefault(one["spec"]["pool"]["name"], []).append(one["spec"]["pool"])
@@ -409,12 +420,12 @@ def incomplete(slices: Sequence[JsonObject]) -> list[str]:
 
 
 def cdi_ids(answer: Any) -> list[str]:
-    """The CDI ids of an answer for one claim."""
+    """Return the CDI ids in the answer for a claim."""
     return [one for device in answer.devices for one in device.cdi_device_ids]
 
 
 def plain(answer: Any) -> list[tuple[Any, ...]]:
-    """An answer for one claim so that it can be compared."""
+    """Return the answer for a claim in a form that can be compared."""
     return sorted(
         (one.pool_name, one.device_name, sorted(one.request_names), sorted(one.cdi_device_ids), one.share_id)
         for one in answer.devices

@@ -1,4 +1,4 @@
-"""Results as a table, JUnit XML, JSON, or a page in Markdown."""
+"""Format results as a table, JUnit XML, JSON, or a Markdown page."""
 
 import textwrap
 from collections import Counter
@@ -23,39 +23,42 @@ _SIGNS = {
 
 
 def line(result: Result) -> str:
-    """A result as a row of the table."""
+    """Return the row of a result in the table."""
     check = result.check
     text = f"{_SIGNS[result.outcome]:8} {check.id:36} {check.title}"
     return f"{text}\n{'':9}{result.message}" if result.message else text
 
 
 def summary(results: Sequence[Result], seconds: float) -> str:
-    """How many ended how, in one line."""
+    """Return the number of results of each outcome, in one line."""
     counts = Counter(result.outcome for result in results)
     parts = [f"{counts[outcome]} {outcome}" for outcome in Outcome if counts[outcome]]
     return f"{', '.join(parts)}; {seconds:.1f} s"
 
 
-def passed(results: Sequence[Result]) -> bool:
-    """Whether nothing is broken, and at least one promise was tried.
+def is_passed(results: Sequence[Result]) -> bool:
+    """True if no check is broken or untried.
 
-    Without a driver that registers nothing is tried, and the check that says so is broken.
+    If the driver registers nothing, all checks are untried except the one that reports it, which is broken.
     """
     return not {result.outcome for result in results} & {Outcome.BROKEN, Outcome.UNTRIED}
 
 
 def strictly(result: Result) -> Result:
-    """The result where what is recommended is demanded."""
+    """Return the result, with a broken recommendation counted as broken."""
     return replace(result, outcome=Outcome.BROKEN) if result.outcome is Outcome.WARNING else result
 
 
 def leniently(result: Result) -> Result:
-    """The result as it is."""
+    """Return the result unchanged."""
     return result
 
 
 def listing(checks: Sequence[Check], version: Version | None = None) -> str:
-    """A check a line; of a version also what it does not have, and what is under a feature gate there."""
+    """Return a line for each check.
+
+    For a version, a line also says if the version lacks the check, or has it under a feature gate.
+    """
     rows = []
     for check in checks:
         notes = ["recommended"] if check.recommended else []
@@ -71,7 +74,7 @@ def listing(checks: Sequence[Check], version: Version | None = None) -> str:
 
 
 def _lifetime(check: Check) -> list[str]:
-    """Which versions have it, where that is not all of them."""
+    """Return the first and last version that have the check, unless these are the oldest and newest we know."""
     return [
         *([f"since {check.since}"] if check.since > VERSIONS[0] else []),
         *([f"until {check.until}"] if check.until < VERSIONS[-1] else []),
@@ -79,7 +82,7 @@ def _lifetime(check: Check) -> list[str]:
 
 
 def explanation(check: Check) -> str:
-    """What a check is about."""
+    """Return the description of a check."""
     parts = [
         f"{check.id}: {check.title}",
         f"Promise{' (recommended)' if check.recommended else ''}: {check.promise}",
@@ -95,16 +98,16 @@ def explanation(check: Check) -> str:
 
 
 def _stages(gate: str) -> str:
-    """What a gate is in each version that has it."""
+    """Return the gate's stage in each version that has the gate."""
     known = ((version, release(version).gates.get(gate)) for version in VERSIONS)
     return ", ".join(f"{found.stage.lower()} in {version}" for version, found in known if found is not None)
 
 
 def as_json(results: Sequence[Result], seconds: float, about: Mapping[str, str]) -> str:
-    """All of it."""
+    """Return all results as JSON."""
     document: dict[str, Any] = {
         **about,
-        "passed": passed(results),
+        "passed": is_passed(results),
         "seconds": round(seconds, 3),
         "counts": Counter(result.outcome.value for result in results),
         "checks": [
@@ -126,7 +129,7 @@ def as_json(results: Sequence[Result], seconds: float, about: Mapping[str, str])
 
 
 def as_junit(results: Sequence[Result], seconds: float, about: Mapping[str, str]) -> str:
-    """A test case for each check, as CI systems read them."""
+    """Return the results as JUnit XML for CI systems, one test case for each check."""
     counts = Counter(result.outcome for result in results)
     suite = ElementTree.Element(
         "testsuite",
@@ -157,10 +160,10 @@ def as_junit(results: Sequence[Result], seconds: float, about: Mapping[str, str]
 
 
 def as_markdown(results: Sequence[Result], seconds: float, about: Mapping[str, str]) -> str:
-    """A page to show: a badge's line, what is broken first, then every check."""
+    """Return a Markdown page: a badge, the broken checks, and then all checks."""
     counts = Counter(result.outcome for result in results)
     kept, tried = counts[Outcome.KEPT], len(results) - counts[Outcome.SKIPPED]
-    color = "brightgreen" if passed(results) else "red"
+    color = "brightgreen" if is_passed(results) else "red"
     badge = (
         f"![DRA driver conformance](https://img.shields.io/badge/DRA_conformance-{kept}%2F{tried}-{color})"
     )
@@ -197,7 +200,7 @@ def _cell(text: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """Without the control characters that XML does not have."""
+    """Remove the control characters that XML does not allow."""
     return "".join(one for one in text if one.isprintable() or one in "\n\t")
 
 

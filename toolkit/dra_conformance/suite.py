@@ -1,4 +1,4 @@
-"""One run of the suite: the folders, the cluster, the driver, and the checks."""
+"""Run the suite: create the directories, the cluster and the driver, and run the checks."""
 
 import contextlib
 import tempfile
@@ -23,14 +23,14 @@ from dra_conformance.world import NAMESPACE, World, default_rules
 
 @dataclass(frozen=True)
 class Options:
-    """What is tested, and how.
+    """Options of a run.
 
     Args:
-        command: the driver's program and arguments, with ``{placeholders}``; empty to attach to one that runs.
-        directory: where sockets, CDI files and the API server's data go; a temporary folder without.
+        command: the driver's program and arguments, with ``{placeholders}``; empty to attach to a running driver.
+        directory: for sockets, CDI files and the API server's data; a temporary directory if None.
         node: the node's name.
-        rules: the rules of the driver's role; None for the usual ones of charts.
-        parameters: opaque parameters that the driver takes.
+        rules: the rules of the driver's role; None for the rules that charts usually grant.
+        parameters: opaque parameters that the driver accepts.
         announce: called with the placeholders' values before the driver starts.
     """
 
@@ -50,15 +50,15 @@ class Options:
 
 
 async def run(options: Options) -> list[Result]:
-    """Try the checks.
+    """Run the checks and return their results.
 
     Raises:
-        UserError: the driver cannot be started at all.
+        UserError: the driver's program cannot be started.
     """
     async with contextlib.AsyncExitStack() as stack:
         root = options.directory
         if root is None:
-            # Paths of sockets are short.
+            # /tmp, because the path of a socket has at most 107 bytes.
             root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-", dir="/tmp")))
         root = root.absolute()
         root.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def _driver(options: Options, values: Mapping[str, str], root: Path) -> Driver:
 
 
 def placeholders(world: World, kubelet: Kubelet, cdi: CdiFiles) -> dict[str, str]:
-    """What a command may name in braces."""
+    """Return the values of the placeholders that a command may contain."""
     return {
         "node_name": world.node,
         "kubeconfig": str(world.kubeconfig),
@@ -110,7 +110,7 @@ def placeholders(world: World, kubelet: Kubelet, cdi: CdiFiles) -> dict[str, str
 
 
 def _environment(values: Mapping[str, str]) -> dict[str, str]:
-    """What the charts of dra-example-driver and NVIDIA's driver put into the environment."""
+    """Return the environment variables that the charts of dra-example-driver and NVIDIA's driver set."""
     return {
         "NODE_NAME": values["node_name"],
         "KUBECONFIG": values["kubeconfig"],

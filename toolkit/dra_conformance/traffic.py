@@ -1,4 +1,4 @@
-"""What the driver asks the API server, and requests of it that the suite holds or refuses."""
+"""Record the driver's requests to the API server, and hold or refuse some of them."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 @dataclass
 class Hold:
-    """Requests that wait: ``reached`` is set when the first does."""
+    """Requests that are being held. ``reached`` is set when the first of them arrives."""
 
     chosen: Chosen
     reached: asyncio.Event = field(default_factory=asyncio.Event)
@@ -24,7 +24,7 @@ class Hold:
 
 
 class Recorder:
-    """Remembers the requests of one user, and stops those that it is asked to stop."""
+    """Records the requests of one user, and holds or refuses those that a check selects."""
 
     def __init__(self, user: str) -> None:
         self.user = user
@@ -50,8 +50,8 @@ class Recorder:
             self.answered.append(visit)
 
     @contextlib.contextmanager
-    def held(self, chosen: Chosen) -> Iterator[Hold]:
-        """Let such requests wait, until the end of the block at the latest."""
+    def hold(self, chosen: Chosen) -> Iterator[Hold]:
+        """Hold the chosen requests until ``released`` is set, or until the end of the block."""
         hold = Hold(chosen)
         self._holds.append(hold)
         try:
@@ -61,8 +61,8 @@ class Recorder:
             hold.released.set()
 
     @contextlib.contextmanager
-    def failing(self, chosen: Chosen, code: int = 503) -> Iterator[None]:
-        """Answer such requests with an error within the block."""
+    def refuse(self, chosen: Chosen, code: int = 503) -> Iterator[None]:
+        """Answer the chosen requests with an error within the block."""
         entry = (chosen, code)
         self._failing.append(entry)
         try:
@@ -71,8 +71,8 @@ class Recorder:
             self._failing.remove(entry)
 
 
-def about(visit: Visit, plural: str) -> bool:
-    """Whether the request is for objects of that kind."""
+def is_about(visit: Visit, plural: str) -> bool:
+    """True if the request is for objects of the given kind."""
     parts = visit.path.strip("/").split("/")
     rest = parts[3:] if parts[0] == "apis" else parts[2:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:
@@ -81,10 +81,10 @@ def about(visit: Visit, plural: str) -> bool:
 
 
 def is_write(visit: Visit) -> bool:
-    """Whether the request changes something."""
+    """True if the request changes an object."""
     return visit.method in _WRITES
 
 
 def field_selector(visit: Visit) -> str:
-    """The request's field selector; empty where it has none."""
+    """Return the request's field selector, or "" if it has none."""
     return parse_qs(visit.query).get("fieldSelector", [""])[0]

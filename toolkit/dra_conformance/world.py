@@ -1,6 +1,6 @@
-"""The cluster around the driver: an API server with RBAC in this process, a node, and the driver's own identity.
+"""The cluster around the driver: an API server with RBAC in this process, a node, and the driver's identity.
 
-There is no scheduler: the suite allocates claims itself, so that it can allocate what no scheduler would.
+There is no scheduler. The suite allocates claims itself, so it can also make allocations that no scheduler would.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _API = "resource.k8s.io"
 
 
 def default_rules() -> list[JsonObject]:
-    """What charts of drivers grant to a kubelet plugin, such as dra-example-driver's clusterrole.yaml."""
+    """Return the rules that charts usually grant to a kubelet plugin, as in dra-example-driver's clusterrole.yaml."""
     slices = ["get", "list", "watch", "create", "update", "patch", "delete"]
     return [
         {"apiGroups": [_API], "resources": ["resourceslices"], "verbs": slices},
@@ -56,12 +56,12 @@ def default_rules() -> list[JsonObject]:
 
 
 class World:
-    """``async with`` an API server that has the node, the namespace, and the driver's role.
+    """``async with`` an API server that has the node, the namespaces, and the driver's role.
 
     Args:
-        root: where its files go.
-        rules: what the driver's role grants.
-        tls: whether it serves HTTPS: client-go sends no token without.
+        root: the directory for its files.
+        rules: the rules of the driver's role.
+        tls: serve HTTPS; without it, client-go does not send tokens.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class World:
         await self._furnish(features)
 
     async def _furnish(self, features: FeatureGates) -> None:
-        # Without a kubelet: what its node would declare.
+        # There is no kubelet, so the suite writes the node's declared features.
         status = {"declaredFeatures": declared_features(features)}
         node = await self.write("POST", "/api/v1/nodes", {"metadata": {"name": self.node}, "status": status})
         self.node_uid = node["metadata"]["uid"]
@@ -152,18 +152,18 @@ class World:
         await self.write("POST", f"{_RBAC}/clusterrolebindings", binding)
 
     async def read(self, path: str) -> JsonObject:
-        """An object or a list, as the administrator.
+        """Return an object or a list, read as the administrator.
 
         Raises:
-            ApiError: the server refuses.
+            ApiError: the server rejects the request.
         """
         return await self._send("GET", path, None)
 
     async def write(self, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
-        """Create or change an object, as the administrator.
+        """Create, change or delete an object as the administrator, and return the response.
 
         Raises:
-            ApiError: the server refuses.
+            ApiError: the server rejects the request.
         """
         return await self._send(method, path, body)
 
@@ -176,6 +176,6 @@ class World:
         return found
 
     async def slices(self, driver: str = "") -> list[JsonObject]:
-        """All ResourceSlices, or a driver's, by name."""
+        """Return all ResourceSlices, or those of one driver."""
         found = (await self.read(f"{RESOURCE}/resourceslices"))["items"]
         return [one for one in found if not driver or one["spec"]["driver"] == driver]

@@ -1,4 +1,4 @@
-"""Admin access: a claim that looks at a device which others use (KEP-5018)."""
+"""Admin access: a claim for monitoring a device that other claims use (KEP-5018)."""
 
 from collections import Counter
 
@@ -18,13 +18,13 @@ _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-auth/501
     source=_KEP,
     cost="Monitoring cannot look at devices that are in use.",
 )
-async def _prepared(session: Session) -> None:
+async def _check_prepared(session: Session) -> None:
     device = session.pick()[0]
     async with (
         session.claim([Result(device)], prepare=True),
         session.claim([Result(device, admin=True)]) as admin,
     ):
-        answer = await session.attempt(admin)
+        answer = await session.try_prepare(admin)
         if isinstance(answer, str):
             raise Breach(answer)
 
@@ -41,40 +41,40 @@ async def _prepared(session: Session) -> None:
         "admin.prepared",
     ),
 )
-async def _holder_kept(session: Session) -> None:
+async def _check_holder_kept(session: Session) -> None:
     device = session.pick()[0]
     async with (
         session.claim([Result(device)]) as holder,
         session.claim([Result(device, admin=True)]) as admin,
     ):
-        answer = await session.ready(holder)
-        if session.cdi.missing(cdi_ids(answer)):
+        answer = await session.prepare_or_skip(holder)
+        if session.cdi.undefined_names(cdi_ids(answer)):
             raise Unmet("the holder's CDI devices are not there at all")
-        await session.ready(admin)
-        if problem := await session.undo(admin):
+        await session.prepare_or_skip(admin)
+        if problem := await session.try_unprepare(admin):
             raise Unmet(problem)
-        if missing := session.cdi.missing(cdi_ids(answer)):
+        if missing := session.cdi.undefined_names(cdi_ids(answer)):
             raise Breach(f"the holder lost {', '.join(missing)}")
-        again = await session.attempt(holder)
+        again = await session.try_prepare(holder)
         if isinstance(again, str):
             raise Breach(f"the holder's claim: {again}")
 
 
 @AREA.check(
     "no-holder",
-    "a device that an administrator looks at can be had",
-    promise="A claim with adminAccess takes nothing: other claims of the device are prepared while it is there.",
+    "a device with admin access can be allocated",
+    promise="A claim with adminAccess does not occupy its device: other claims for the device are prepared meanwhile.",
     source=_KEP + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/817",
     cost="A node whose devices are monitored starts no pods with devices.",
     rests_on=("admin.prepared", "prepare.released"),
 )
-async def _no_holder(session: Session) -> None:
+async def _check_no_holder(session: Session) -> None:
     device = session.pick()[0]
     async with (
         session.claim([Result(device, admin=True)], prepare=True),
         session.claim([Result(device)]) as other,
     ):
-        answer = await session.attempt(other)
+        answer = await session.try_prepare(other)
         if isinstance(answer, str):
             raise Breach(f"while an administrator's claim is prepared: {answer}")
 
@@ -82,18 +82,18 @@ async def _no_holder(session: Session) -> None:
 @AREA.check(
     "own-names",
     "an administrator's claim has CDI names of its own",
-    promise="While a claim and an administrator's claim have one device no CDI name is defined twice.",
+    promise="While a claim and an administrator's claim have the same device, no CDI name is defined twice.",
     source="https://github.com/cncf-tags/container-device-interface (conflicting devices); " + _KEP,
     cost="The engine drops a device that two files define: the holder's containers do not start again.",
     rests_on=("admin.prepared", "cdi.unique", "cdi.own-claims"),
 )
-async def _own_names(session: Session) -> None:
+async def _check_own_names(session: Session) -> None:
     device = session.pick()[0]
-    before = set(session.cdi.defined())
+    before = set(session.cdi.device_names())
     async with (
         session.claim([Result(device)], prepare=True),
         session.claim([Result(device, admin=True)], prepare=True),
     ):
-        own = [name for name in session.cdi.defined() if name not in before]
+        own = [name for name in session.cdi.device_names() if name not in before]
     if twice := sorted(name for name, count in Counter(own).items() if count > 1):
         raise Breach(f"both claims' files define {', '.join(twice)}")

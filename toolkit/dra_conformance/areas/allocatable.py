@@ -1,4 +1,4 @@
-"""Devices that take of their node's own CPU and memory (KEP-5517)."""
+"""Devices that consume the node's own CPU and memory (KEP-5517)."""
 
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
@@ -13,21 +13,21 @@ _PLUGIN = "pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynam
 
 @AREA.check(
     "divisible",
-    "what counts by capacity can be shared",
-    promise="A device whose share of the node's resources follows from a capacity has allowMultipleAllocations: only of"
-    " such a device a claim consumes capacity.",
+    "a device that consumes by capacity can be shared",
+    promise="A device with a capacityKey for a node resource has allowMultipleAllocations: claims consume capacity of"
+    " such devices only.",
     source=_PLUGIN + " (ConsumedCapacity is nil, but Capacity key is set)",
     cost="The scheduler stops with an error at each pod that is to get the device.",
 )
-async def _divisible(session: Session) -> None:
-    for device, entries in _entries(session):
+async def _check_divisible(session: Session) -> None:
+    for device, entries in _devices_with_node_resources(session):
         for resource, entry in entries.items():
             if entry.get("capacityKey") and not device.get("allowMultipleAllocations"):
                 raise Breach(f"device {device['name']}: {resource} by capacity {entry['capacityKey']}")
 
 
-def _entries(session: Session) -> list[tuple[JsonObject, dict[str, JsonObject]]]:
-    """Devices, and by resource how much each takes of the node; raises NotOffered where there are none."""
+def _devices_with_node_resources(session: Session) -> list[tuple[JsonObject, dict[str, JsonObject]]]:
+    """Return the devices with the node resources that each consumes. Raises NotOffered if there are none."""
     found = []
     for device in (one.spec for one in session.devices):
         mappings = dict(device.get("nodeAllocatableResourceMappings") or {})
@@ -36,5 +36,5 @@ def _entries(session: Session) -> list[tuple[JsonObject, dict[str, JsonObject]]]
         if mappings:
             found.append((device, mappings))
     if not found:
-        raise NotOffered("no device takes of the node's own resources")
+        raise NotOffered("no device consumes the node's own resources")
     return found

@@ -16,13 +16,13 @@ _PATIENCE = 15.0
 
 @AREA.check(
     "failure-conditions",
-    "what can fail says so",
+    "binding can also fail",
     promise="A device with binding conditions has binding failure conditions too.",
     source=_KEP,
     cost="A device that cannot be made ready holds its pod until the scheduler's timeout, ten minutes.",
     recommended=True,
 )
-async def _failure_conditions(session: Session) -> None:
+async def _check_failure_conditions(session: Session) -> None:
     for device in _with_conditions(session):
         if not device.spec.get("bindingFailureConditions"):
             raise Breach(f"device {device.name} has none")
@@ -36,7 +36,7 @@ async def _failure_conditions(session: Session) -> None:
     source=_KEP,
     cost="Pods wait ten minutes, and then for another node.",
 )
-async def _set(session: Session) -> None:
+async def _check_set(session: Session) -> None:
     device = _with_conditions(session)[0]
     good, bad = (set(device.spec.get(key) or ()) for key in ("bindingConditions", "bindingFailureConditions"))
     loop = asyncio.get_running_loop()

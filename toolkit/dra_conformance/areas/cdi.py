@@ -11,8 +11,8 @@ from dra_driverkit.cdi.spec import VERSIONS
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.claims import Result
-from dra_conformance.observations import Prepared, one_claim
-from dra_conformance.restarts import killed
+from dra_conformance.observations import Prepared, prepare_one_claim
+from dra_conformance.restarts import kill_driver
 from dra_conformance.session import Session, cdi_ids
 
 AREA = Area("cdi", rests_on=("prepare.succeeds", "unprepare.succeeds"))
@@ -29,8 +29,8 @@ _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.cdi_devic
     source=_GO + "/qualified-device.go",
     cost="The container engine refuses the container: unqualified device.",
 )
-async def _qualified(session: Session) -> None:
-    seen = await session.once(one_claim)
+async def _check_qualified(session: Session) -> None:
+    seen = await session.once(prepare_one_claim)
     if not seen.ids:
         raise NotOffered("the driver gives no CDI ids")
     for one in seen.ids:
@@ -42,14 +42,14 @@ async def _qualified(session: Session) -> None:
 
 @AREA.check(
     "defined",
-    "each id is defined when the answer comes",
+    "each id is defined when the driver answers",
     promise="When NodePrepareResources answers, a file in the CDI directory defines each device that it names.",
     source=_PROTO,
     cost="The container engine fails at once: unresolvable CDI devices. Pods start at the second try, or never.",
     rests_on=("cdi.qualified",),
 )
-async def _defined(session: Session) -> None:
-    seen = await _with_files(session)
+async def _check_defined(session: Session) -> None:
+    seen = await _observe_files(session)
     if seen.missing:
         raise Breach(f"no file defines {', '.join(seen.missing)}")
 
@@ -61,37 +61,37 @@ async def _defined(session: Session) -> None:
     source=_SPEC,
     cost="The engine skips the whole file, and each container that needs it fails.",
 )
-async def _schema(session: Session) -> None:
-    seen = await _with_files(session)
+async def _check_schema(session: Session) -> None:
+    seen = await _observe_files(session)
     for name, spec in seen.specs.items():
-        if isinstance(spec, SpecError) and not _about_version(spec):
+        if isinstance(spec, SpecError) and not _is_version_error(spec):
             raise Breach(str(spec).replace(f"{session.cdi.directory}/", "") or name)
 
 
 @AREA.check(
     "version-enough",
-    "the version has the fields that are used",
+    "the CDI version covers the fields that are used",
     promise="cdiVersion is a known version, and no field needs a newer one.",
     source=_GO + "/version.go (MinimumRequiredVersion)",
     cost="Engines refuse the file, as its version is too low.",
 )
-async def _version_enough(session: Session) -> None:
-    seen = await _with_files(session)
+async def _check_version_enough(session: Session) -> None:
+    seen = await _observe_files(session)
     for name, spec in seen.specs.items():
-        if isinstance(spec, SpecError) and _about_version(spec):
+        if isinstance(spec, SpecError) and _is_version_error(spec):
             raise Breach(f"{name}: {str(spec).rpartition(': ')[2]}")
 
 
 @AREA.check(
     "version-lowest",
-    "the version is no higher than needed",
+    "the CDI version is no higher than needed",
     promise="cdiVersion is the lowest that has the fields that are used.",
     source=_GO + "/version.go (MinimumRequiredVersion)",
     cost="Engines that are a year old refuse a file that they could read.",
     recommended=True,
 )
-async def _version_lowest(session: Session) -> None:
-    seen = await _with_files(session)
+async def _check_version_lowest(session: Session) -> None:
+    seen = await _observe_files(session)
     for name, spec in seen.specs.items():
         if not isinstance(spec, Spec):
             continue
@@ -107,8 +107,8 @@ async def _version_lowest(session: Session) -> None:
     source=_SPEC + "; " + _GO + "/cache.go (conflicting devices)",
     cost="Engines drop a device that two files define: unresolvable.",
 )
-async def _unique(session: Session) -> None:
-    seen = await _with_files(session)
+async def _check_unique(session: Session) -> None:
+    seen = await _observe_files(session)
     twice = [name for name, count in Counter(seen.defined).items() if count > 1]
     if twice:
         raise Breach(f"defined more than once: {', '.join(twice)}")
@@ -116,19 +116,19 @@ async def _unique(session: Session) -> None:
 
 @AREA.check(
     "own-claims",
-    "two claims have names of their own",
-    promise="Devices of two claims that are prepared at a time do not share a name that means different things.",
+    "two claims have different CDI names",
+    promise="The devices of two claims that are prepared at the same time have different CDI names.",
     source=_GO + "/cache.go (conflicting devices)",
     cost="The second pod's file hides the first one's: a container that restarts gets the other's device.",
     rests_on=("cdi.unique",),
 )
-async def _own_claims(session: Session) -> None:
+async def _check_own_claims(session: Session) -> None:
     first, second = session.pick(2)
     async with session.claim([Result(first)]) as one, session.claim([Result(second)]) as other:
-        answers = [await session.ready(one), await session.ready(other)]
-        twice = [name for name, count in Counter(session.cdi.defined()).items() if count > 1]
-        if twice and not (await session.once(one_claim)).missing:
-            alone = Counter((await session.once(one_claim)).defined)
+        answers = [await session.prepare_or_skip(one), await session.prepare_or_skip(other)]
+        twice = [name for name, count in Counter(session.cdi.device_names()).items() if count > 1]
+        if twice and not (await session.once(prepare_one_claim)).missing:
+            alone = Counter((await session.once(prepare_one_claim)).defined)
             if all(alone[name] < 2 for name in twice):
                 raise Breach(f"both claims' files define {', '.join(twice)}")
         edits = [set(cdi_ids(answer)) for answer in answers]
@@ -138,14 +138,14 @@ async def _own_claims(session: Session) -> None:
 
 @AREA.check(
     "atomic",
-    "files appear whole",
+    "files are written atomically",
     promise="A file is written under another name and renamed: engines read the directory at any moment.",
     source=_GO + "/spec.go (write: rename)",
     cost="Now and then an engine reads half a file, and unrelated containers fail.",
     stage=Stage.END,
 )
-async def _atomic(session: Session) -> None:
-    _ = await _with_files(session)
+async def _check_atomic(session: Session) -> None:
+    _ = await _observe_files(session)
     if session.cdi.written_in_place:
         names = sorted(session.cdi.written_in_place)
         raise Breach(f"written in place: {', '.join(names[:3])}")
@@ -153,13 +153,13 @@ async def _atomic(session: Session) -> None:
 
 @AREA.check(
     "gone",
-    "files are gone with their claim",
-    promise="Once the claim is unprepared no file of it is left, and its devices are not defined any more.",
+    "files are removed with their claim",
+    promise="Once the claim is unprepared, its files are removed and its devices are not defined any more.",
     source=_PROTO,
-    cost="Files pile up until the engine takes seconds to read them; a device can be had by its old name.",
+    cost="Files pile up until the engine takes seconds to read them, and old names still give access to devices.",
 )
-async def _gone(session: Session) -> None:
-    seen = await _with_files(session)
+async def _check_gone(session: Session) -> None:
+    seen = await _observe_files(session)
     if seen.left or seen.still:
         raise Breach(f"still there: {', '.join(sorted(seen.left) or seen.still)}")
 
@@ -171,9 +171,9 @@ async def _gone(session: Session) -> None:
     source=_SPEC + " (hooks)",
     cost="The container does not start: no such file or directory, in the engine's words.",
 )
-async def _hooks(session: Session) -> None:
-    seen = await _with_files(session)
-    hooks = [hook for edits in _edits(seen) for hook in edits.hooks]
+async def _check_hooks(session: Session) -> None:
+    seen = await _observe_files(session)
+    hooks = [hook for edits in _all_edits(seen) for hook in edits.hooks]
     if not hooks:
         raise NotOffered("no file has hooks")
     for hook in hooks:
@@ -183,41 +183,41 @@ async def _hooks(session: Session) -> None:
 
 @AREA.check(
     "mounts",
-    "what is mounted exists",
-    promise="The host path of each mount is there when the answer comes.",
+    "mounted paths exist",
+    promise="The host path of each mount exists when the driver answers.",
     source=_SPEC + " (mounts)",
     cost="The container does not start.",
     rests_on=("cdi.gone",),
 )
-async def _mounts(session: Session) -> None:
+async def _check_mounts(session: Session) -> None:
     async with session.claim() as claim:
-        await session.ready(claim)
+        await session.prepare_or_skip(claim)
         mounts = [
             mount
             for spec in session.cdi.specs().values()
             if isinstance(spec, Spec)
-            for edits in _of_spec(spec)
+            for edits in _edits_of_spec(spec)
             for mount in edits.mounts
         ]
         if not mounts:
             raise NotOffered("no file has mounts")
         for mount in mounts:
-            if _is_lost(mount):
+            if _is_missing(mount):
                 raise Breach(f"{mount.host_path} for {mount.container_path}")
 
 
 @AREA.check(
     "environment",
     "devices of a claim do not overwrite each other's environment",
-    promise="A variable that two devices of one claim set has one value, or a name for each device.",
+    promise="If two devices of a claim set a variable, they set the same value, or the name differs for each device.",
     source=_SPEC + " (env: later entries win)",
     cost="The container sees one of its two devices.",
     recommended=True,
 )
-async def _environment(session: Session) -> None:
+async def _check_environment(session: Session) -> None:
     results = [Result(device, f"r{number}") for number, device in enumerate(session.pick(2))]
     async with session.claim(results) as claim:
-        answer = await session.ready(claim)
+        answer = await session.prepare_or_skip(claim)
         wanted = set(cdi_ids(answer))
         values: dict[str, set[str]] = {}
         for spec in session.cdi.specs().values():
@@ -240,7 +240,7 @@ async def _environment(session: Session) -> None:
     cost="Containers of another vendor's devices fail.",
     stage=Stage.RESTART,
 )
-async def _own_files(session: Session) -> None:
+async def _check_own_files(session: Session) -> None:
     path = session.cdi.directory / "vendor.example.com-conformance.json"
     content = msgspec.json.encode(
         {
@@ -255,7 +255,7 @@ async def _own_files(session: Session) -> None:
     try:
         await session.restart(kill=False)
         async with session.claim(prepare=True) as claim:
-            await session.undone(claim)
+            await session.unprepare_or_skip(claim)
         if not path.exists() or path.read_bytes() != content:
             raise Breach(f"{path.name} was changed or removed")
     finally:
@@ -264,16 +264,16 @@ async def _own_files(session: Session) -> None:
 
 @AREA.check(
     "no-leftovers",
-    "no temporary files stay",
-    promise="The directory has no files that are no specs, once nothing is prepared.",
+    "no temporary files are left",
+    promise="Once nothing is prepared, the directory has no files except specs.",
     source=_GO + "/spec.go",
     cost="The directory fills up; it is often on a small tmpfs.",
     recommended=True,
     stage=Stage.CALLS,
 )
-async def _no_leftovers(session: Session) -> None:
+async def _check_no_leftovers(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
-        await session.undone(claim)
+        await session.unprepare_or_skip(claim)
     if left := session.cdi.others():
         raise Breach(", ".join(sorted(left)[:5]))
 
@@ -281,14 +281,14 @@ async def _no_leftovers(session: Session) -> None:
 @AREA.check(
     "after-restart",
     "a restart keeps the files of running pods",
-    promise="The files of prepared claims are there after a restart, without a new preparation.",
+    promise="The files of prepared claims exist after a restart, without a new preparation.",
     source="https://github.com/kubernetes/kubernetes/issues/141433; pkg/kubelet/cm/dra/claiminfo.go (prepared)",
     cost="Containers of running pods that restart fail each time: the kubelet does not prepare them again.",
     stage=Stage.RESTART,
     rests_on=("cdi.defined", "unprepare.others-kept"),
 )
-async def _after_restart(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_after_restart(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
     if seen.missing:
@@ -297,8 +297,8 @@ async def _after_restart(session: Session) -> None:
 
 @AREA.check(
     "restored",
-    "a preparation brings lost files back",
-    promise="Asked again for a prepared claim whose file is lost, as after a reboot, the driver writes it again.",
+    "a preparation restores lost files",
+    promise="If a prepared claim's file is lost, as after a reboot, preparing it again writes the file.",
     source="https://github.com/kubernetes/kubernetes/pull/141966 (PrepareResourceClaims guarantees);"
     " a driver that knows a reboot by the boot ID does without",
     recommended=True,
@@ -308,23 +308,23 @@ async def _after_restart(session: Session) -> None:
         "cdi.defined",
     ),
 )
-async def _restored(session: Session) -> None:
+async def _check_restored(session: Session) -> None:
     async with session.claim() as claim:
-        answer = await session.ready(claim)
+        answer = await session.prepare_or_skip(claim)
         own = [one for one in session.cdi.names() if claim.uid in one]
-        if not own or session.cdi.missing(cdi_ids(answer)):
+        if not own or session.cdi.undefined_names(cdi_ids(answer)):
             raise NotOffered("the claim has no file with its UID in its name")
         for name in own:
             (session.cdi.directory / name).unlink()
-        again = await session.attempt(claim)
+        again = await session.try_prepare(claim)
         if isinstance(again, str):
             raise Breach(again)
-        if missing := session.cdi.missing(cdi_ids(again)):
+        if missing := session.cdi.undefined_names(cdi_ids(again)):
             raise Breach(f"answered, and no file defines {', '.join(missing)}")
 
 
-async def _with_files(session: Session) -> Prepared:
-    seen = await session.once(one_claim)
+async def _observe_files(session: Session) -> Prepared:
+    seen = await session.once(prepare_one_claim)
     if not seen.ids:
         raise NotOffered("the driver gives no CDI ids")
     return seen
@@ -334,18 +334,18 @@ def _is_program(path: str) -> bool:
     return Path(path).is_file() and os.access(path, os.X_OK)
 
 
-def _is_lost(mount: Mount) -> bool:
+def _is_missing(mount: Mount) -> bool:
     return mount.type in ("", "bind") and not Path(mount.host_path).exists()
 
 
-def _about_version(error: SpecError) -> bool:
+def _is_version_error(error: SpecError) -> bool:
     text = str(error)
     return "invalid version" in text or "spec version must be" in text
 
 
-def _of_spec(spec: Spec) -> list[Any]:
+def _edits_of_spec(spec: Spec) -> list[Any]:
     return [spec.container_edits, *(device.container_edits for device in spec.devices)]
 
 
-def _edits(seen: Prepared) -> list[Any]:
-    return [edits for spec in seen.specs.values() if isinstance(spec, Spec) for edits in _of_spec(spec)]
+def _all_edits(seen: Prepared) -> list[Any]:
+    return [edits for spec in seen.specs.values() if isinstance(spec, Spec) for edits in _edits_of_spec(spec)]

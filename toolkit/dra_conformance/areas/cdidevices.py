@@ -1,4 +1,4 @@
-"""Which devices of the node a container gets with the CDI devices of its request."""
+"""The device nodes and environment that a container gets with the CDI devices of its request."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -20,37 +20,37 @@ _BASES = ("prepare.several-devices", "cdi.defined", "cdi.schema", "cdi.unique")
 
 @dataclass
 class Given:
-    """What two devices come with, such as device nodes: each alone, and in a claim that has both; by device."""
+    """The edits that containers get with each of two devices: in a claim for it alone, and in a claim for both."""
 
     devices: Sequence[Device]
     alone: dict[str, set[str]] = field(default_factory=dict)
     together: dict[str, set[str]] = field(default_factory=dict)
 
     def own(self, device: Device) -> set[str]:
-        """What comes with this device, and not with the other."""
+        """Return what containers get with this device and not with the other."""
         others = [self.alone[one.name] for one in self.devices if one is not device]
         return self.alone[device.name].difference(*others)
 
     @property
     def differs(self) -> bool:
-        """Whether each of them comes with something that the other has not."""
+        """True if containers get something with each device that they do not get with the other."""
         return all(self.own(device) for device in self.devices)
 
 
 @dataclass
 class Pair:
-    """Two devices: their device nodes, their environment, and whether they have a CDI device each."""
+    """Two devices: what containers get with each, and whether each has CDI devices of its own."""
 
     nodes: Given
     environment: Given
     apart: bool = False
 
 
-async def pair(session: Session) -> Pair:
-    """Prepare two devices each alone, and both for a claim with two requests.
+async def prepare_pair(session: Session) -> Pair:
+    """Prepare a claim for each of two devices, and one with requests for both.
 
     Raises:
-        NotOffered: they have one name.
+        NotOffered: the devices have the same name.
     """
     devices = session.pick(2)
     if devices[0].name == devices[1].name:
@@ -58,12 +58,12 @@ async def pair(session: Session) -> Pair:
     seen = Pair(Given(devices), Given(devices))
     for device in devices:
         async with session.claim([Result(device)]) as claim:
-            answer = await session.ready(claim)
+            answer = await session.prepare_or_skip(claim)
             seen.nodes.alone |= _nodes_of(session, answer)
             seen.environment.alone |= _environment_of(session, answer, claim)
     results = [Result(device, f"r{number}") for number, device in enumerate(devices)]
     async with session.claim(results) as claim:
-        answer = await session.ready(claim)
+        answer = await session.prepare_or_skip(claim)
         seen.nodes.together = _nodes_of(session, answer)
         seen.environment.together = _environment_of(session, answer, claim)
         seen.apart = not set.intersection(*(set(one.cdi_device_ids) for one in answer.devices))
@@ -78,8 +78,8 @@ async def pair(session: Session) -> Pair:
     cost="A container opens a device that is allocated to another pod.",
     rests_on=_BASES,
 )
-async def _right_device(session: Session) -> None:
-    seen = (await session.once(pair)).nodes
+async def _check_right_device(session: Session) -> None:
+    seen = (await session.once(prepare_pair)).nodes
     if not seen.differs:
         raise NotOffered("two devices have no device nodes of their own in the CDI files")
     for device in seen.devices:
@@ -93,16 +93,16 @@ async def _right_device(session: Session) -> None:
 
 @AREA.check(
     "by-request",
-    "a request comes with its own device alone",
+    "a request has the CDI devices of its own device only",
     promise="The CDI ids of a device have no device nodes of the claim's others, and no environment of theirs: a"
     " container may name one request.",
     source=_PROTO + "; pkg/kubelet/cm/dra/claiminfo.go (cdiDevicesAsList of a request)",
     cost="A container that names one request of its claim gets the devices of all, such as its sidecar's.",
     rests_on=(*_BASES, "cdi.right-device"),
 )
-async def _by_request(session: Session) -> None:
-    found = await session.once(pair)
-    # One CDI device for the whole claim may say in its environment what the claim has.
+async def _check_by_request(session: Session) -> None:
+    found = await session.once(prepare_pair)
+    # A CDI device that is used for the whole claim may describe all its devices in the environment.
     looked = [seen for seen in (found.nodes, *([found.environment] if found.apart else [])) if seen.differs]
     if not looked:
         raise NotOffered(
@@ -117,7 +117,7 @@ async def _by_request(session: Session) -> None:
 
 
 def edits_of(session: Session, answer: Any) -> Mapping[str, list[ContainerEdits]]:
-    """What containers get with each device of the answer, by its name: its own edits, and those of its file."""
+    """Return the container edits for each device of the answer, by its name: those of its CDI devices and files."""
     known = {
         f"{spec.kind}={device.name}": [spec.container_edits, device.container_edits]
         for spec in session.cdi.specs().values()
@@ -138,7 +138,7 @@ def _nodes_of(session: Session, answer: Any) -> dict[str, set[str]]:
 
 
 def _environment_of(session: Session, answer: Any, claim: Claim) -> dict[str, set[str]]:
-    """Without the claim's own names, which are others in each claim."""
+    """Return the environment for each device, with the claim's own names replaced by fixed ones."""
     return {
         name: {
             text.replace(claim.uid, "UID").replace(claim.name, "NAME") for part in edits for text in part.env

@@ -20,7 +20,7 @@ _SECRET = "conformance-canary-6f1c"
     source=_TYPES,
     cost="A claim that is configured for two vendors cannot be prepared.",
 )
-async def _other_drivers(session: Session) -> None:
+async def _check_other_drivers(session: Session) -> None:
     other = config("other.example.com", {"apiVersion": "other.example.com/v1", "kind": "Theirs", "speed": 9})
     if isinstance(answer := await _answer(session, other), str):
         raise Breach(answer)
@@ -33,50 +33,50 @@ async def _other_drivers(session: Session) -> None:
     source=_TYPES + " (it is the driver's responsibility to validate)",
     cost="Users believe that a setting counts, and it does not.",
 )
-async def _unknown_kind(session: Session) -> None:
+async def _check_unknown_kind(session: Session) -> None:
     parameters = {"apiVersion": "conformance.dralab.dev/v1", "kind": "Unknown", "some": {"deep": ["value"]}}
-    await _refused(session, parameters)
+    await _expect_refusal(session, parameters)
 
 
 @AREA.check(
     "subrequests",
-    "configuration of a request is for its alternatives too",
-    promise="Configuration for the request r0 counts for the result r0/large, as the main name stands for all.",
+    "configuration of a request applies to its alternatives too",
+    promise="Configuration for the request r0 applies to the result r0/large: the name covers all alternatives.",
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
     " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1356",
     cost="With firstAvailable the user's settings are ignored, silently.",
 )
-async def _subrequests(session: Session) -> None:
+async def _check_subrequests(session: Session) -> None:
     parameters = {"apiVersion": "conformance.dralab.dev/v1", "kind": "Unknown", "some": {"deep": ["value"]}}
     device = session.pick()[0]
     wrong = config(session.name, parameters)
     if not isinstance(await _answer(session, wrong), str):
         raise Unmet("an unknown kind is accepted anyway")
     async with session.claim([Result(device, "r0/large")], [{**wrong, "requests": ["r0"]}]) as claim:
-        if not isinstance(await session.attempt(claim), str):
+        if not isinstance(await session.try_prepare(claim), str):
             raise Breach("configuration for r0 is ignored for r0/large")
 
 
 @AREA.check(
     "no-kind",
     "parameters without a kind are refused",
-    promise="Parameters that do not say what they are are an error of the claim.",
+    promise="Parameters without apiVersion and kind are an error of the claim.",
     source=_TYPES + " (self-identification: kind and apiVersion)",
     cost="A typing error in kind turns a setting off, silently.",
     recommended=True,
 )
-async def _no_kind(session: Session) -> None:
-    await _refused(session, {"some": {"deep": ["value"]}})
+async def _check_no_kind(session: Session) -> None:
+    await _expect_refusal(session, {"some": {"deep": ["value"]}})
 
 
 @AREA.check(
     "accepted",
-    "parameters that it takes are taken",
+    "valid parameters are accepted",
     promise="The parameters given with --config are accepted, from the claim and from the class.",
     source=_TYPES,
     cost="No pod with configuration starts.",
 )
-async def _accepted(session: Session) -> None:
+async def _check_accepted(session: Session) -> None:
     parameters = _parameters(session)
     for source in ("FromClaim", "FromClass"):
         answer = await _answer(session, config(session.name, parameters, source=source))
@@ -86,13 +86,13 @@ async def _accepted(session: Session) -> None:
 
 @AREA.check(
     "defaults",
-    "what is not given has a default",
+    "missing parameters have defaults",
     promise="Parameters with apiVersion and kind alone are accepted.",
     source=_STRICT,
     cost="A new field breaks all claims that were written before it.",
     recommended=True,
 )
-async def _defaults(session: Session) -> None:
+async def _check_defaults(session: Session) -> None:
     parameters = _parameters(session)
     bare = {key: parameters[key] for key in ("apiVersion", "kind") if key in parameters}
     if isinstance(answer := await _answer(session, config(session.name, bare)), str):
@@ -107,8 +107,8 @@ async def _defaults(session: Session) -> None:
     cost="A typing error in a field's name turns a setting off, silently.",
     recommended=True,
 )
-async def _unknown_field(session: Session) -> None:
-    await _refused(session, {**_parameters(session), "conformanceUnknownField": True})
+async def _check_unknown_field(session: Session) -> None:
+    await _expect_refusal(session, {**_parameters(session), "conformanceUnknownField": True})
 
 
 @AREA.check(
@@ -116,16 +116,16 @@ async def _unknown_field(session: Session) -> None:
     "a value of the wrong type is refused",
     promise="A field with a value of another type is an error.",
     source=_STRICT,
-    cost="The driver crashes, or takes a default without a word.",
+    cost="The driver crashes, or silently uses a default.",
 )
-async def _wrong_type(session: Session) -> None:
+async def _check_wrong_type(session: Session) -> None:
     parameters = _parameters(session)
     fields = [key for key in parameters if key not in ("apiVersion", "kind")]
     if not fields:
         raise NotOffered("the parameters of --config have no field besides apiVersion and kind")
     value = parameters[fields[0]]
     wrong: Any = [["wrong"]] if not isinstance(value, list) else "wrong"
-    await _refused(session, {**parameters, fields[0]: wrong})
+    await _expect_refusal(session, {**parameters, fields[0]: wrong})
 
 
 @AREA.check(
@@ -133,24 +133,24 @@ async def _wrong_type(session: Session) -> None:
     "an unknown version of its API is refused",
     promise="Parameters of the driver's kind in a version that it does not know are an error.",
     source=_TYPES + " (versioning)",
-    cost="Settings of a newer driver are taken for something else by an older one.",
+    cost="An older driver misreads the settings of a newer one.",
     recommended=True,
 )
-async def _old_version(session: Session) -> None:
+async def _check_old_version(session: Session) -> None:
     parameters = _parameters(session)
     group = str(parameters.get("apiVersion", "")).partition("/")[0]
-    await _refused(session, {**parameters, "apiVersion": f"{group}/v0conformance9"})
+    await _expect_refusal(session, {**parameters, "apiVersion": f"{group}/v0conformance9"})
 
 
 @AREA.check(
     "odd-values",
     "odd parameters do not end the driver",
-    promise="Parameters that are no object of the expected shape are an error of the claim alone.",
+    promise="Parameters of an unexpected shape are an error of this claim only.",
     source=_TYPES + " (parameters can contain arbitrary data)",
     cost="Any user who may create a claim can take the node's devices down, again and again.",
     rests_on=("prepare.half-failed",),
 )
-async def _odd_values(session: Session) -> None:
+async def _check_odd_values(session: Session) -> None:
     deep: Any = {}
     for _ in range(60):
         deep = {"kind": deep}
@@ -175,7 +175,7 @@ async def _odd_values(session: Session) -> None:
     cost="Anyone who may read logs reads what users put into claims.",
     recommended=True,
 )
-async def _not_logged(session: Session) -> None:
+async def _check_not_logged(session: Session) -> None:
     if not session.driver.output():
         raise NotOffered("the driver logs nothing that the suite sees")
     await _answer(session, config(session.name, {"password": f"{_SECRET}-logged"}))
@@ -185,10 +185,10 @@ async def _not_logged(session: Session) -> None:
 
 async def _answer(session: Session, *configs: Any) -> Any:
     async with session.claim([Result(session.pick()[0])], configs) as claim:
-        return await session.attempt(claim)
+        return await session.try_prepare(claim)
 
 
-async def _refused(session: Session, parameters: Any) -> None:
+async def _expect_refusal(session: Session, parameters: Any) -> None:
     if isinstance(problem := await _answer(session), str):
         raise Unmet(problem)
     answer = await _answer(session, config(session.name, parameters))

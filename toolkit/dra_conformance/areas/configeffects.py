@@ -1,4 +1,7 @@
-"""For which devices configuration counts, seen by what containers get: needs parameters that change that."""
+"""The scope of configuration: which devices it changes, seen in what containers get.
+
+The checks need parameters that change what containers get.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,8 +22,8 @@ _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfigura
 
 @AREA.check(
     "requests",
-    "configuration is for the requests that it names",
-    promise="Configuration for the request r1 counts for r1, and leaves the device of r10 as it is.",
+    "configuration applies to the requests that it names",
+    promise="Configuration for the request r1 applies to r1, and not to r10.",
     source=_TYPES + "; https://github.com/kubernetes/kubernetes/pull/135098 (applied to the wrong request)",
     cost="A setting for one device, such as time-slicing, is made for the claim's other devices too.",
     rests_on=(
@@ -31,12 +34,12 @@ _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfigura
         "cdi.by-request",
     ),
 )
-async def _requests(session: Session) -> None:
+async def _check_requests(session: Session) -> None:
     parameters = _parameters(session)
     first, second = session.pick(2)
     results = [Result(first, "r10"), Result(second, "r1")]
     async with session.claim(results) as claim:
-        ids = [set(one.cdi_device_ids) for one in (await session.ready(claim)).devices]
+        ids = [set(one.cdi_device_ids) for one in (await session.prepare_or_skip(claim)).devices]
     if set.intersection(*ids):
         raise NotOffered("a CDI device is for several devices of the claim")
     plain = await _effects(session, results)
@@ -51,8 +54,8 @@ async def _requests(session: Session) -> None:
 
 @AREA.check(
     "alternatives",
-    "configuration of one alternative is for that one alone",
-    promise="Configuration for r0/large counts for the result r0/large; configuration for r0/small does not.",
+    "configuration of one alternative applies to that one only",
+    promise="Configuration for r0/large applies to the result r0/large; configuration for r0/small does not.",
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
     " https://github.com/kubernetes-sigs/dra-example-driver/pull/257",
     cost="With firstAvailable a large device is set up as the small one, or not at all.",
@@ -64,7 +67,7 @@ async def _requests(session: Session) -> None:
         "cdi.defined",
     ),
 )
-async def _alternatives(session: Session) -> None:
+async def _check_alternatives(session: Session) -> None:
     parameters = _parameters(session)
     results = [Result(session.pick()[0], "r0/large")]
     plain = await _effects(session, results)
@@ -78,13 +81,13 @@ async def _alternatives(session: Session) -> None:
 
 @AREA.check(
     "precedence",
-    "a claim's configuration counts more than its class's",
-    promise="Where class and claim configure a device, the claim's parameters count.",
+    "a claim's configuration overrides its class's",
+    promise="If class and claim both configure a device, the claim's parameters apply.",
     source=_TYPES + "; https://github.com/kubernetes-sigs/dra-example-driver/pull/54",
     cost="The administrator's default for a class cannot be changed by any user.",
     rests_on=("config.accepted", "config.defaults", "cdi.defined"),
 )
-async def _precedence(session: Session) -> None:
+async def _check_precedence(session: Session) -> None:
     parameters = _parameters(session)
     bare = {key: parameters[key] for key in ("apiVersion", "kind") if key in parameters}
     results = [Result(session.pick()[0])]
@@ -107,10 +110,10 @@ async def _precedence(session: Session) -> None:
     stage=Stage.RESTART,
     rests_on=("config.accepted", "prepare.succeeds", "unprepare.succeeds", "cdi.defined"),
 )
-async def _undone(session: Session) -> None:
+async def _check_undone(session: Session) -> None:
     parameters = _parameters(session)
-    # The first claim that a driver ever had is the one that nothing can have been left for.
-    await session.fresh()
+    # Start from nothing, so that no earlier claim can have left a setting behind.
+    await session.start_from_nothing()
     results = [Result(session.pick()[0])]
     plain = await _effects(session, results)
     varies = plain != await _effects(session, results)
@@ -122,15 +125,15 @@ async def _undone(session: Session) -> None:
 
 def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:
     if varies:
-        raise NotOffered("what containers get is another thing each time")
+        raise NotOffered("what containers get differs each time")
     if plain == given:
         raise NotOffered("with the parameters of --config containers get the same as without")
 
 
 async def _effects(session: Session, results: Sequence[Result], *configs: JsonObject) -> dict[str, str]:
-    """What containers get with each device of such a claim; the claim's own names are left out."""
+    """Return what containers get with each device of such a claim, with the claim's names replaced by fixed ones."""
     async with session.claim(results, configs) as claim:
-        edits = edits_of(session, await session.ready(claim))
+        edits = edits_of(session, await session.prepare_or_skip(claim))
         return {
             name: msgspec.json.encode(found).decode().replace(claim.uid, "UID").replace(claim.name, "NAME")
             for name, found in edits.items()

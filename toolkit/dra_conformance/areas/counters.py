@@ -19,9 +19,9 @@ _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduli
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice (validateDriverResources)",
     cost="The scheduler takes the pool for invalid and allocates nothing from it.",
 )
-async def _defined(session: Session) -> None:
+async def _check_defined(session: Session) -> None:
     known = session.counters()
-    for key, _, device in _consumed(session):
+    for key, _, device in _consumptions(session):
         if key not in known:
             raise Breach(f"device {device} consumes {key[1]}/{key[2]}, which pool {key[0]} does not have")
 
@@ -33,9 +33,9 @@ async def _defined(session: Session) -> None:
     source=_KEP,
     cost="The device is published and can never be allocated.",
 )
-async def _fit(session: Session) -> None:
+async def _check_fit(session: Session) -> None:
     known = session.counters()
-    for key, value, device in _consumed(session):
+    for key, value, device in _consumptions(session):
         if key in known and known[key] < value:
             raise Breach(f"device {device} consumes {value} of {key[1]}/{key[2]}, which has {known[key]}")
 
@@ -45,11 +45,11 @@ async def _fit(session: Session) -> None:
     "counters are consumed",
     promise="Each counter that is published is consumed by a device.",
     source=_KEP,
-    cost="A misspelled counter is no limit: partitions that exclude each other are allocated together.",
+    cost="A misspelled counter limits nothing: partitions that exclude each other are allocated together.",
     recommended=True,
 )
-async def _used(session: Session) -> None:
-    used = {key for key, _, _ in _consumed(session)}
+async def _check_used(session: Session) -> None:
+    used = {key for key, _, _ in _consumptions(session)}
     unused = [
         f"{group}/{name}" for pool, group, name in session.counters() if (pool, group, name) not in used
     ]
@@ -59,17 +59,17 @@ async def _used(session: Session) -> None:
 
 @AREA.check(
     "shared-out",
-    "the largest device excludes its parts",
-    promise="Devices that consume of one counter set cannot all be allocated: that is what counters are for.",
+    "a whole device excludes its partitions",
+    promise="The devices that consume from one counter set cannot all be allocated at the same time.",
     source=_KEP,
     cost="The whole device and its partitions are allocated at a time.",
     recommended=True,
 )
-async def _shared_out(session: Session) -> None:
+async def _check_shared_out(session: Session) -> None:
     total: dict[tuple[str, str], bool] = {}
     sums: dict[tuple[str, str, str], Quantity] = {}
     users: dict[tuple[str, str], set[str]] = {}
-    for key, value, device in _consumed(session):
+    for key, value, device in _consumptions(session):
         sums[key] = sums[key].add(value) if key in sums else value
         users.setdefault(key[:2], set()).add(device)
     known = session.counters()
@@ -92,18 +92,18 @@ async def _shared_out(session: Session) -> None:
     gate="DRAPartitionableDevicesType",
     rests_on=("counters.defined", "counters.fit"),
 )
-async def _types(session: Session) -> None:
+async def _check_types(session: Session) -> None:
     costs: dict[tuple[str, str], tuple[str, list[str]]] = {}
-    for device, kind in _typed(session):
-        # Of whichever GPU's counters it takes them.
+    for device, kind in _typed_partitions(session):
+        # Compare without the counter set's name, because each GPU has a set of its own.
         wanted = sorted(str(sorted(one["counters"].items())) for one in device["consumesCounters"])
         name, cost = costs.setdefault(kind, (device["name"], wanted))
         if cost != wanted:
             raise Breach(f"{name} and {device['name']} are both {kind[1]}, and consume different counters")
 
 
-def _typed(session: Session) -> list[tuple[JsonObject, tuple[str, str]]]:
-    """Devices that consume counters, with pool and partition type; raises NotOffered where there are none."""
+def _typed_partitions(session: Session) -> list[tuple[JsonObject, tuple[str, str]]]:
+    """Return the devices that consume counters, with pool and partition type. Raises NotOffered if there are none."""
     found = []
     for one in session.slices:
         attribute = one["spec"].get("partitionTypeAttribute", "")
@@ -117,8 +117,8 @@ def _typed(session: Session) -> list[tuple[JsonObject, tuple[str, str]]]:
     return found
 
 
-def _consumed(session: Session) -> list[tuple[tuple[str, str, str], Quantity, str]]:
-    """Counter, amount and device of each consumption; raises NotOffered where there is none."""
+def _consumptions(session: Session) -> list[tuple[tuple[str, str, str], Quantity, str]]:
+    """Return counter, amount and device of each consumption. Raises NotOffered if there are no counters."""
     found = [
         ((device.pool, part["counterSet"], name), Quantity.parse(counter["value"]), device.name)
         for device in session.devices

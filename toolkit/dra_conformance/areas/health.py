@@ -15,7 +15,7 @@ from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.claims import Result
 from dra_conformance.driverprocess import Usage
 from dra_conformance.kubelet import HEALTH_SERVICES, health_reports
-from dra_conformance.restarts import killed
+from dra_conformance.restarts import kill_driver
 from dra_conformance.session import Session
 
 AREA = Area(
@@ -36,9 +36,9 @@ Key = tuple[str, str]
 
 @dataclass
 class Reports:
-    """The first report of a stream, and how long it took until each of its devices was reported again.
+    """The first report of a stream, and the seconds until each of its devices was reported again.
 
-    ``waiting`` has the devices that were not.
+    ``waiting`` has the devices that were not reported again.
     """
 
     first: Sequence[Any] = ()
@@ -56,17 +56,17 @@ class _Opened:
     seconds: float = field(default=0.0)
 
 
-async def reports(session: Session) -> Reports:
-    """Wait until a stream reports each device again; once more, where the driver was started again meanwhile."""
+async def observe_renewal(session: Session) -> Reports:
+    """Wait until a stream reports each device again. Repeat if the driver was restarted meanwhile."""
     while True:
         starts = session.starts
-        seen = await _reports(session)
+        seen = await _observe_once(session)
         async with session.changing:
             if not seen.problem or session.starts == starts:
                 return seen
 
 
-async def _reports(session: Session) -> Reports:
+async def _observe_once(session: Session) -> Reports:
     service = _service(session)
     loop = asyncio.get_running_loop()
     seen = Reports()
@@ -94,8 +94,8 @@ async def _reports(session: Session) -> Reports:
     return seen
 
 
-async def first_report(session: Session, then: float = 0.0) -> _Opened:
-    """Open a stream for its first report, and leave it open so many seconds more."""
+async def open_stream(session: Session, then: float = 0.0) -> _Opened:
+    """Open a stream, wait for its first report, and keep it open for ``then`` more seconds."""
     service = _service(session)
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -120,8 +120,8 @@ async def first_report(session: Session, then: float = 0.0) -> _Opened:
     source=_MANAGER + " (pickHealthService); https://github.com/kubernetes/kubernetes/pull/139477",
     cost="The driver reports health, and no kubelet asks for it: every device is Unknown.",
 )
-async def _served(session: Session) -> None:
-    offered = _offered(session)
+async def _check_served(session: Session) -> None:
+    offered = _offered_services(session)
     if _service(session) not in offered:
         raise Breach(f"{', '.join(offered)}, and a kubelet of {session.version} watches {_service(session)}")
 
@@ -135,9 +135,9 @@ async def _served(session: Session) -> None:
     recommended=True,
     since=V1_37,
 )
-async def _newest(session: Session) -> None:
-    if HEALTH_V1 not in _offered(session):
-        raise Breach(f"only {', '.join(_offered(session))}")
+async def _check_newest(session: Session) -> None:
+    if HEALTH_V1 not in _offered_services(session):
+        raise Breach(f"only {', '.join(_offered_services(session))}")
 
 
 @AREA.check(
@@ -147,8 +147,8 @@ async def _newest(session: Session) -> None:
     source=_PROTO,
     cost="Health is Unknown for every pod until something breaks.",
 )
-async def _first_report(session: Session) -> None:
-    seen = await session.once(first_report)
+async def _check_first_report(session: Session) -> None:
+    seen = await session.once(open_stream)
     if seen.problem:
         raise Breach(seen.problem)
 
@@ -161,7 +161,7 @@ async def _first_report(session: Session) -> None:
     cost="Devices that are left out become Unknown when their last report is stale.",
     rests_on=("health.known-devices",),
 )
-async def _every_device(session: Session) -> None:
+async def _check_every_device(session: Session) -> None:
     given = _keys(await _devices(session))
     missing = [device.name for device in session.devices if device.key not in given]
     if missing:
@@ -176,7 +176,7 @@ async def _every_device(session: Session) -> None:
     cost="The report is for no device; the kubelet's cache fills up.",
     rests_on=("slices.published",),
 )
-async def _known_devices(session: Session) -> None:
+async def _check_known_devices(session: Session) -> None:
     known = {device.key for device in session.devices}
     given = _keys(await _devices(session))
     if unknown := sorted(given - known):
@@ -190,7 +190,7 @@ async def _known_devices(session: Session) -> None:
     source=_PROTO + " (HealthStatus)",
     cost="The kubelet shows Unknown.",
 )
-async def _states(session: Session) -> None:
+async def _check_states(session: Session) -> None:
     devices = await _devices(session)
     if odd := [one for one in devices if one.health not in (0, 1, 2)]:
         raise Breach(f"device {odd[0].device.device_name}: {odd[0].health}")
@@ -200,20 +200,20 @@ async def _states(session: Session) -> None:
 
 @AREA.check(
     "in-use",
-    "devices in use are reported as others are",
-    promise="A device that a claim has is in the report, with the health that it had before.",
-    source="pkg/kubelet/cm/dra/manager.go (UpdateAllocatedResourcesStatus: of the devices of pods alone); "
+    "devices in use are reported",
+    promise="A device that is allocated to a claim is reported with the same health as before.",
+    source="pkg/kubelet/cm/dra/manager.go (UpdateAllocatedResourcesStatus: devices of pods only); "
     "https://github.com/kubernetes/website/pull/51731",
     cost="The kubelet shows the health of devices that pods have: each pod's is Unknown, or Unhealthy.",
     rests_on=("health.first-report", "health.every-device", "health.states", "prepare.succeeds"),
 )
-async def _in_use(session: Session) -> None:
+async def _check_in_use(session: Session) -> None:
     device = session.pick()[0]
     before = _states_of(await _devices(session)).get(device.key)
     if before is None:
         raise Unmet(f"device {device.name} is not reported without a claim either")
     async with session.claim([Result(device)], prepare=True):
-        opened = await first_report(session)
+        opened = await open_stream(session)
     if opened.devices is None:
         raise Unmet(opened.problem)
     found = _states_of(opened.devices)
@@ -226,13 +226,13 @@ async def _in_use(session: Session) -> None:
 @AREA.check(
     "meanwhile",
     "claims are prepared while a stream is open",
-    promise="The stream that kubelets keep open holds up no other call.",
+    promise="An open health stream does not block other calls.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (a stream for as long as the driver is there); "
     "https://github.com/grpc/grpc/issues/8616",
     cost="A kubelet that watches health, as all since 1.37 do, starts no pod.",
     rests_on=("health.first-report", "prepare.succeeds", "unprepare.succeeds"),
 )
-async def _meanwhile(session: Session) -> None:
+async def _check_meanwhile(session: Session) -> None:
     async with contextlib.aclosing(health_reports(session.registration, _service(session))) as stream:
         try:
             async with asyncio.timeout(_SOON):
@@ -240,9 +240,9 @@ async def _meanwhile(session: Session) -> None:
         except (TimeoutError, CallError, StopAsyncIteration) as error:
             raise Unmet(f"there is no stream: {error}") from error
         async with session.claim() as claim:
-            if isinstance(answer := await session.attempt(claim), str):
+            if isinstance(answer := await session.try_prepare(claim), str):
                 raise Breach(f"prepare: {answer}")
-            if problem := await session.undo(claim):
+            if problem := await session.try_unprepare(claim):
                 raise Breach(f"unprepare: {problem}")
 
 
@@ -254,7 +254,7 @@ async def _meanwhile(session: Session) -> None:
     cost="Milliseconds or zero make the report one of the far future, or of 1970.",
     recommended=True,
 )
-async def _times(session: Session) -> None:
+async def _check_times(session: Session) -> None:
     now = session.now()
     for one in await _devices(session):
         if abs(one.last_updated_time - now) > 3600:
@@ -263,14 +263,14 @@ async def _times(session: Session) -> None:
 
 @AREA.check(
     "again",
-    "reports come before the last one is stale",
+    "reports are renewed before they are stale",
     promise="Each device is reported at least every 30 seconds, or within the timeout that the report itself gives.",
     source=_CACHE + " (DefaultHealthTimeout)",
     cost="Every pod's health flips to Unknown half a minute after it was Healthy.",
     stage=Stage.BACKGROUND,
 )
-async def _again(session: Session) -> None:
-    seen = await session.once(reports)
+async def _check_again(session: Session) -> None:
+    seen = await session.once(observe_renewal)
     if not seen.first:
         raise Unmet(seen.problem or "there was no report")
     if seen.problem:
@@ -286,62 +286,65 @@ async def _again(session: Session) -> None:
 
 @AREA.check(
     "resumed",
-    "a second stream works after the first",
+    "a second stream can be opened after the first",
     promise="A kubelet that opens the stream again gets a report again.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (NodeWatchResources is called again)",
     cost="After a restart of the kubelet all health is Unknown.",
 )
-async def _resumed(session: Session) -> None:
-    if (await session.once(first_report)).problem:
-        raise Unmet("not even the first stream works")
-    again = await first_report(session)
+async def _check_resumed(session: Session) -> None:
+    if (await session.once(open_stream)).problem:
+        raise Unmet("the first stream fails already")
+    again = await open_stream(session)
     if again.problem:
         raise Breach(again.problem)
 
 
 @AREA.check(
     "closed",
-    "streams that end leave nothing",
-    promise="A stream that the kubelet gives up ends in the driver too, and its thread and file are free again.",
+    "a cancelled stream leaks nothing",
+    promise="A stream that the kubelet cancels ends in the driver too, and its thread and file are released.",
     source="https://github.com/Project-HAMi/ascend-device-plugin/issues/125 (its like in device plugins); "
     "https://grpc.io/docs/guides/cancellation/",
     cost="After some restarts of the kubelet the driver answers no call any more.",
     rests_on=("health.first-report", "health.resumed", "prepare.succeeds", "unprepare.succeeds"),
 )
-async def _closed(session: Session) -> None:
+async def _check_closed(session: Session) -> None:
     before = session.driver.usage()
-    await _give_up(session, _STREAMS)
+    await _open_and_cancel(session, _STREAMS)
     if await session.probe() and (problem := await session.probe()):
         raise Breach(f"after {_STREAMS} streams that were given up: {problem}")
-    if not await _stays(session, before):
+    if not await _lasting_excess(session, before):
         return
-    # What a garbage collector frees in its time does not grow with the streams.
-    await _give_up(session, _MORE * _STREAMS)
+    # A garbage collector may free resources late, but then they do not grow with the number of streams.
+    await _open_and_cancel(session, _MORE * _STREAMS)
     total = (_MORE + 1) * _STREAMS
-    if left := await _stays(session, before, spare=total // 2):
+    if left := await _lasting_excess(session, before, spare=total // 2):
         raise Breach(f"after {total} streams that were given up: {left}")
 
 
-async def _give_up(session: Session, count: int) -> None:
+async def _open_and_cancel(session: Session, count: int) -> None:
     for number in range(count):
-        opened = await first_report(session, then=_HELD)
+        opened = await open_stream(session, then=_HELD)
         if opened.problem:
             raise Breach(f"stream {number + 1}, after the others were given up: {opened.problem}")
 
 
-async def _stays(session: Session, before: Usage | None, spare: int = _SPARE) -> str:
-    """What the driver has more than before and keeps; a thread may notice a stream's end with its next report."""
+async def _lasting_excess(session: Session, before: Usage | None, spare: int = _SPARE) -> str:
+    """Return what the driver has more than before and keeps for a while, or "".
+
+    A thread may notice the end of its stream only with its next report.
+    """
     loop = asyncio.get_running_loop()
     end = loop.time() + min(_NOTICED, session.pace.health)
-    while left := _more(before, session.driver.usage(), spare):
+    while left := _excess(before, session.driver.usage(), spare):
         if loop.time() > end:
             return left
         await asyncio.sleep(session.pace.poll * 5)
     return ""
 
 
-def _more(before: Usage | None, after: Usage | None, spare: int) -> str:
-    """What the driver has more than before; empty for nothing, and where that cannot be seen."""
+def _excess(before: Usage | None, after: Usage | None, spare: int) -> str:
+    """Return what the driver has more than before, or "" if nothing or if its usage is not visible."""
     if before is None or after is None:
         return ""
     if after.threads > before.threads + spare:
@@ -353,19 +356,19 @@ def _more(before: Usage | None, after: Usage | None, spare: int) -> str:
 
 @AREA.check(
     "after-restart",
-    "the stream is there after a restart",
+    "the stream works after a restart",
     promise="After a crash and a new start the stream reports every device again.",
     source=_PROTO,
-    cost="All health is Unknown until somebody looks.",
+    cost="All health is Unknown until somebody intervenes.",
     stage=Stage.RESTART,
 )
-async def _after_restart(session: Session) -> None:
-    before = await session.once(first_report)
+async def _check_after_restart(session: Session) -> None:
+    before = await session.once(open_stream)
     if before.problem:
         raise Unmet(before.problem)
-    if (await session.once(killed)).problem:
+    if (await session.once(kill_driver)).problem:
         raise Unmet("the driver did not come back")
-    again = await first_report(session)
+    again = await open_stream(session)
     if again.problem:
         raise Breach(again.problem)
     if len(again.devices or ()) < len(before.devices or ()):
@@ -385,13 +388,13 @@ def _states_of(devices: Sequence[Any]) -> dict[Key, str]:
 
 
 async def _devices(session: Session) -> Sequence[Any]:
-    seen = await session.once(first_report)
+    seen = await session.once(open_stream)
     if seen.devices is None:
         raise Unmet(seen.problem)
     return seen.devices
 
 
-def _offered(session: Session) -> list[str]:
+def _offered_services(session: Session) -> list[str]:
     offered = [service for service in HEALTH_SERVICES if service in session.registration.versions]
     if not offered:
         raise NotOffered("the driver announces no health service")
@@ -399,5 +402,5 @@ def _offered(session: Session) -> list[str]:
 
 
 def _service(session: Session) -> str:
-    """The service that a kubelet of the session's version watches."""
-    return health_service(_offered(session), session.version) or HEALTH_V1
+    """Return the service that a kubelet of the session's version watches."""
+    return health_service(_offered_services(session), session.version) or HEALTH_V1

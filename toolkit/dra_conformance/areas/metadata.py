@@ -1,4 +1,4 @@
-"""Device metadata: files that tell programs in containers what they were given (KEP-5304)."""
+"""Device metadata: files that describe a container's devices to its programs (KEP-5304)."""
 
 import json
 import stat
@@ -26,7 +26,7 @@ _POD_CLAIM = "gpus-of-the-pod"
 
 @dataclass
 class _File:
-    """One file that is mounted: where it lies, where containers find it, and what was in it."""
+    """A file that is mounted into containers: its path on the host and in containers, options, content and mode."""
 
     host: Path
     target: str
@@ -35,10 +35,10 @@ class _File:
     mode: int
 
     def documents(self) -> list[JsonObject]:
-        """What is in it.
+        """Return the JSON objects in the file.
 
         Raises:
-            Unmet: it is no stream of JSON objects, which a check of its own names.
+            Unmet: it is not a stream of JSON objects, which another check reports.
         """
         try:
             found = list(_documents(self.text))
@@ -58,11 +58,11 @@ class Described:
     files: list[_File] = field(default_factory=list)
     left: list[Path] = field(default_factory=list)
 
-    def of(self, session: Session, request: str) -> _File:
-        """The file of a request.
+    def file_of(self, session: Session, request: str) -> _File:
+        """Return the file of a request.
 
         Raises:
-            Unmet: it is not where programs look.
+            Unmet: no file is mounted at the path where programs look.
         """
         target = container_path(session.name, self.claim.name, None, request)
         for file in self.files:
@@ -71,11 +71,11 @@ class Described:
         raise Unmet(f"nothing is mounted at {target}")
 
 
-async def described(session: Session) -> Described:
-    """Prepare a claim with two requests, look at the files of its containers, and unprepare it.
+async def observe_metadata(session: Session) -> Described:
+    """Prepare a claim with two requests, read the metadata files of its containers, and unprepare it.
 
     Raises:
-        NotOffered: the driver mounts no such files.
+        NotOffered: the driver mounts no metadata files.
     """
     try:
         devices = session.pick(2)
@@ -83,24 +83,24 @@ async def described(session: Session) -> Described:
         devices = session.pick()
     named = {f"r{number}": device for number, device in enumerate(devices)}
     async with session.claim([Result(device, request) for request, device in named.items()]) as claim:
-        seen = Described(claim, named, _files(session, cdi_ids(await session.ready(claim))))
+        seen = Described(claim, named, _files(session, cdi_ids(await session.prepare_or_skip(claim))))
         if not seen.files:
             raise NotOffered("the driver mounts no files that describe devices")
-        await session.undone(claim)
+        await session.unprepare_or_skip(claim)
         seen.left = [file.host for file in seen.files if file.host.exists()]
     return seen
 
 
 @AREA.check(
     "mounted",
-    "each request's file is where programs look",
+    "each request's file is mounted at the documented path",
     promise="For each request a file is mounted below /var/run/kubernetes.io/dra-device-attributes, under the claim's"
     " name, the request's and the driver's.",
     source=_TYPES + "/helpers.go",
-    cost="Programs do not find what they were given.",
+    cost="Programs do not find out which devices they have.",
 )
-async def _mounted(session: Session) -> None:
-    seen = await session.once(described)
+async def _check_mounted(session: Session) -> None:
+    seen = await session.once(observe_metadata)
     wanted = {container_path(session.name, seen.claim.name, None, request) for request in seen.devices}
     if missing := wanted - {file.target for file in seen.files}:
         raise Breach(f"not mounted: {', '.join(sorted(missing))}")
@@ -108,17 +108,17 @@ async def _mounted(session: Session) -> None:
 
 @AREA.check(
     "template",
-    "files of claims that were made from a template bear the pod's name for it",
-    promise="Where the claim's annotation has the pod's own name for it, the path has that one.",
+    "files of claims from a template are named after the pod's claim",
+    promise="If the claim's annotation has the name of the pod's claim, the path has that name.",
     source=_TYPES + "/helpers.go (ResourceClaimTemplateFilePath)",
     cost="A program would have to know the random name of its pod's claim.",
     rests_on=("metadata.mounted",),
 )
-async def _template(session: Session) -> None:
-    await session.once(described)
+async def _check_template(session: Session) -> None:
+    await session.once(observe_metadata)
     annotations = {POD_CLAIM_ANNOTATION: _POD_CLAIM}
     async with session.claim(annotations=annotations) as claim:
-        files = _files(session, cdi_ids(await session.ready(claim)))
+        files = _files(session, cdi_ids(await session.prepare_or_skip(claim)))
     wanted = container_path(session.name, claim.name, _POD_CLAIM, "r0")
     found = {file.target for file in files}
     if wanted not in found:
@@ -128,15 +128,15 @@ async def _template(session: Session) -> None:
 @AREA.check(
     "subrequests",
     "alternatives are under their request's name",
-    promise="For a device that was allocated for r0/large the path has r0: a container knows no more.",
+    promise="For a device that was allocated for r0/large, the path has r0: containers know only this name.",
     source=_WRITER + " (BaseRequestRef); https://github.com/kubernetes/website/pull/54716",
-    cost="With firstAvailable a program does not find what it was given.",
+    cost="With firstAvailable, a program does not find out which device it has.",
     rests_on=("metadata.mounted", "prepare.subrequests"),
 )
-async def _subrequests(session: Session) -> None:
-    await session.once(described)
+async def _check_subrequests(session: Session) -> None:
+    await session.once(observe_metadata)
     async with session.claim([Result(session.pick()[0], "r0/large")]) as claim:
-        files = _files(session, cdi_ids(await session.ready(claim)))
+        files = _files(session, cdi_ids(await session.prepare_or_skip(claim)))
     wanted = container_path(session.name, claim.name, None, "r0")
     found = {file.target for file in files}
     if wanted not in found:
@@ -148,10 +148,10 @@ async def _subrequests(session: Session) -> None:
     "every user of the container can read them",
     promise="The files are readable for all: containers need not run as root.",
     source=_WRITER + " (metadataFilePerms 0644)",
-    cost="Programs of containers that do not run as root cannot read what they were given.",
+    cost="Programs in containers that do not run as root cannot read the files.",
 )
-async def _readable(session: Session) -> None:
-    for file in (await session.once(described)).files:
+async def _check_readable(session: Session) -> None:
+    for file in (await session.once(observe_metadata)).files:
         if not file.mode & stat.S_IROTH:
             raise Breach(f"{file.host.name} has the mode {stat.S_IMODE(file.mode):o}")
 
@@ -161,10 +161,10 @@ async def _readable(session: Session) -> None:
     "containers cannot change them",
     promise="The files are mounted with the option ro.",
     source=_WRITER + " (writeCDISpec)",
-    cost="A container tells the other containers of its claim what it likes.",
+    cost="A container can change what the other containers of its claim read.",
 )
-async def _read_only(session: Session) -> None:
-    for file in (await session.once(described)).files:
+async def _check_read_only(session: Session) -> None:
+    for file in (await session.once(observe_metadata)).files:
         if "ro" not in file.options:
             raise Breach(f"{file.target} is mounted with {', '.join(file.options) or 'no options'}")
 
@@ -175,10 +175,10 @@ async def _read_only(session: Session) -> None:
     promise="A file has objects of kind DeviceMetadata of metadata.resource.k8s.io in JSON: in v1alpha1 for programs of"
     " Kubernetes 1.36, which know no other version, in v1alpha1 or v1beta1 since.",
     source="staging/src/k8s.io/dynamic-resource-allocation/devicemetadata (DecodeMetadataFromStream)",
-    cost="Programs cannot read what is there.",
+    cost="Programs cannot read the files.",
 )
-async def _stream(session: Session) -> None:
-    for file in (await session.once(described)).files:
+async def _check_stream(session: Session) -> None:
+    for file in (await session.once(observe_metadata)).files:
         try:
             documents = list(_documents(file.text))
         except ValueError as error:
@@ -191,16 +191,16 @@ async def _stream(session: Session) -> None:
 
 @AREA.check(
     "newest-version",
-    "they are there in v1beta1",
+    "they include v1beta1",
     promise="One of the objects is of metadata.resource.k8s.io/v1beta1: v1alpha1 may go with the next release.",
     source="https://github.com/kubernetes/kubernetes/issues/138994",
-    cost="Programs that are built for the next release cannot read what is there.",
+    cost="Programs that are built for the next release cannot read the files.",
     recommended=True,
     rests_on=("metadata.stream",),
     since=V1_37,
 )
-async def _newest_version(session: Session) -> None:
-    for file in (await session.once(described)).files:
+async def _check_newest_version(session: Session) -> None:
+    for file in (await session.once(observe_metadata)).files:
         versions = [str(one.get("apiVersion")) for one in file.documents()]
         if V1BETA1 not in versions:
             raise Breach(f"{file.target}: {', '.join(versions)}")
@@ -208,14 +208,14 @@ async def _newest_version(session: Session) -> None:
 
 @AREA.check(
     "equivalent",
-    "each version says the same",
-    promise="All objects of a file are equivalent: a program reads the first one that it knows.",
+    "all versions have the same content",
+    promise="All objects of a file are equivalent: a program reads the first object whose version it knows.",
     source=_WRITER + "; https://github.com/kubernetes/website/pull/54716",
     cost="An upgrade of the program changes what it knows of its devices.",
     rests_on=("metadata.stream",),
 )
-async def _equivalent(session: Session) -> None:
-    for file in (await session.once(described)).files:
+async def _check_equivalent(session: Session) -> None:
+    for file in (await session.once(observe_metadata)).files:
         contents = [{**one, "apiVersion": ""} for one in file.documents()]
         if any(one != contents[0] for one in contents):
             raise Breach(f"{file.target} has {len(contents)} objects that differ")
@@ -229,8 +229,8 @@ async def _equivalent(session: Session) -> None:
     cost="A program reports to the wrong claim.",
     rests_on=("metadata.stream",),
 )
-async def _claim(session: Session) -> None:
-    seen = await session.once(described)
+async def _check_claim(session: Session) -> None:
+    seen = await session.once(observe_metadata)
     for file in seen.files:
         for document in file.documents():
             meta = document.get("metadata") or {}
@@ -243,13 +243,13 @@ async def _claim(session: Session) -> None:
     "they have the request's devices",
     promise="The file of a request has that request and exactly the devices that were allocated for it.",
     source=_TYPES + "/types.go (DeviceMetadataRequest)",
-    cost="A program opens another device than it was given.",
+    cost="A program opens another device than its own.",
     rests_on=("metadata.mounted", "metadata.stream"),
 )
-async def _devices(session: Session) -> None:
-    seen = await session.once(described)
+async def _check_devices(session: Session) -> None:
+    seen = await session.once(observe_metadata)
     for request, device in seen.devices.items():
-        for document in seen.of(session, request).documents():
+        for document in seen.file_of(session, request).documents():
             found = _by_request(document)
             if found != {request: [(session.name, device.pool, device.name)]}:
                 raise Breach(f"request {request} has {device.name}; its file has {found}")
@@ -258,22 +258,22 @@ async def _devices(session: Session) -> None:
 @AREA.check(
     "attributes",
     "they have the attributes of the slice",
-    promise="A device is described with all attributes that its slice has.",
+    promise="The file has all attributes of a device that its slice has.",
     source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go (DeviceMetadata)",
-    cost="A program has to ask the API server, which it may not, for what the scheduler knew.",
+    cost="A program would have to ask the API server for the attributes, which it may not.",
     recommended=True,
     rests_on=("metadata.devices", "slices.steady"),
 )
-async def _attributes(session: Session) -> None:
-    seen = await session.once(described)
+async def _check_attributes(session: Session) -> None:
+    seen = await session.once(observe_metadata)
     for request, device in seen.devices.items():
-        wanted = {_qualified(session, name) for name in device.spec.get("attributes") or ()}
-        for document in seen.of(session, request).documents():
+        wanted = {_qualify(session, name) for name in device.spec.get("attributes") or ()}
+        for document in seen.file_of(session, request).documents():
             described_devices = [
                 one for part in document.get("requests") or () for one in part.get("devices") or ()
             ]
             known = {
-                _qualified(session, name) for one in described_devices for name in one.get("attributes") or ()
+                _qualify(session, name) for one in described_devices for name in one.get("attributes") or ()
             }
             if missing := wanted - known:
                 raise Breach(f"{device.name} has no {', '.join(sorted(missing))}")
@@ -281,19 +281,19 @@ async def _attributes(session: Session) -> None:
 
 @AREA.check(
     "gone",
-    "they are gone with their claim",
-    promise="Once the claim is unprepared its files are gone from the node.",
+    "they are removed with their claim",
+    promise="Once the claim is unprepared, its files are removed from the node.",
     source=_WRITER + " (cleanupClaim)",
     cost="The next claim of that name shows the devices of the last one; the disk fills up.",
     rests_on=("unprepare.succeeds",),
 )
-async def _gone(session: Session) -> None:
-    if left := (await session.once(described)).left:
+async def _check_gone(session: Session) -> None:
+    if left := (await session.once(observe_metadata)).left:
         raise Breach(f"still there: {', '.join(map(str, left))}")
 
 
 def _files(session: Session, ids: list[str]) -> list[_File]:
-    """The metadata files that containers with these CDI devices get."""
+    """Return the metadata files that containers with these CDI devices get."""
     wanted, found = set(ids), {}
     for spec in session.cdi.specs().values():
         if not isinstance(spec, Spec):
@@ -311,16 +311,16 @@ def _files(session: Session, ids: list[str]) -> list[_File]:
 
 
 def _documents(text: str) -> Iterator[JsonObject]:
-    """The objects of a JSON stream.
+    """Yield the objects of a JSON stream.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a stream of JSON objects.
     """
     decoder, rest = json.JSONDecoder(), text.lstrip()
     while rest:
         document, end = decoder.raw_decode(rest)
         if not isinstance(document, dict):
-            raise ValueError(f"{document!r} is no object")
+            raise ValueError(f"{document!r} is not an object")
         yield document
         rest = rest[end:].lstrip()
 
@@ -335,5 +335,5 @@ def _by_request(document: JsonObject) -> dict[str, list[tuple[str, str, str]]]:
     }
 
 
-def _qualified(session: Session, name: str) -> str:
+def _qualify(session: Session, name: str) -> str:
     return name if "/" in name else f"{session.name}/{name}"

@@ -1,4 +1,4 @@
-"""Metrics of the driver, where the suite is given their address (--metrics-url)."""
+"""Metrics of the driver, if the user gives their address (--metrics-url)."""
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -17,10 +17,10 @@ _FORMAT = "https://prometheus.io/docs/instrumenting/exposition_formats/"
     "metrics can be scraped",
     promise="The address answers with Prometheus' text format.",
     source=_FORMAT,
-    cost="That the driver fails is not seen.",
+    cost="Nobody sees that the driver fails.",
 )
-async def _format(session: Session) -> None:
-    if not await _scraped(session):
+async def _check_format(session: Session) -> None:
+    if not await _scrape(session):
         raise Breach("there are no metrics")
 
 
@@ -33,18 +33,18 @@ async def _format(session: Session) -> None:
     recommended=True,
     rests_on=("metrics.format",),
 )
-async def _bounded(session: Session) -> None:
+async def _check_bounded(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
-        for name, labels in await _scraped(session):
-            if any(_names(claim, value) for value in labels.values()):
+        for name, labels in await _scrape(session):
+            if any(_mentions_claim(claim, value) for value in labels.values()):
                 raise Breach(f"{name} has {labels}")
 
 
-def _names(claim: Claim, label: str) -> bool:
+def _mentions_claim(claim: Claim, label: str) -> bool:
     return claim.uid in label or label == claim.name or label.endswith(f"/{claim.name}")
 
 
-async def _scraped(session: Session) -> list[tuple[str, dict[str, str]]]:
+async def _scrape(session: Session) -> list[tuple[str, dict[str, str]]]:
     if not session.metrics_url:
         raise NotOffered("needs --metrics-url")
     async with httpx.AsyncClient() as client:

@@ -1,4 +1,4 @@
-"""NodePrepareResources for claims of unusual names and shapes, and in each version of the service."""
+"""NodePrepareResources for claims with unusual names and shapes, and in each version of the service."""
 
 from dataclasses import replace
 
@@ -16,28 +16,28 @@ _LONG_NAME = "-".join(["a-long-name"] * 21) + "x"
 
 @AREA.check(
     "count",
-    "a request for two devices gets both",
+    "a request for two devices gets two",
     promise="A request may have several devices; each is in the answer, under the request's name.",
     source="staging/src/k8s.io/api/resource/v1/types.go (ExactDeviceRequest.count)",
-    cost="A pod that pays for two devices of a kind gets one.",
+    cost="A pod that asks for two devices of a kind gets one.",
     rests_on=("prepare.several-devices", "prepare.devices", "cdi.qualified", "cdi.defined"),
 )
-async def _count(session: Session) -> None:
+async def _check_count(session: Session) -> None:
     wanted = session.pick(2)
     async with session.claim([Result(device) for device in wanted]) as claim:
-        answer = await session.attempt(claim)
+        answer = await session.try_prepare(claim)
         if isinstance(answer, str):
             raise Breach(answer)
         given = {(one.pool_name, one.device_name) for one in answer.devices}
         if missing := [device.name for device in wanted if device.key not in given]:
             raise Breach(f"not in the answer: {', '.join(missing)}")
-        if undefined := session.cdi.missing(cdi_ids(answer)):
+        if undefined := session.cdi.undefined_names(cdi_ids(answer)):
             raise Breach(f"no file defines {', '.join(undefined)}")
 
 
 @AREA.check(
     "namespaces",
-    "claims of one name in two namespaces are two claims",
+    "claims with the same name in two namespaces are two claims",
     promise="A claim is identified by its UID: a claim of the same name in another namespace has devices of its own.",
     source="staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Claim: the UID is the unique identifier)",
     cost="Two teams whose pods have the same names get each other's devices.",
@@ -51,39 +51,39 @@ async def _count(session: Session) -> None:
         "cdi.defined",
     ),
 )
-async def _namespaces(session: Session) -> None:
+async def _check_namespaces(session: Session) -> None:
     first, second = session.pick(2)
     async with (
         session.claim([Result(first)], name=_SAME_NAME) as one,
         session.claim([Result(second)], name=_SAME_NAME, namespace=OTHER_NAMESPACE) as other,
     ):
-        await session.ready(one)
-        answer = await session.attempt(other)
+        await session.prepare_or_skip(one)
+        answer = await session.try_prepare(other)
         if isinstance(answer, str):
             raise Breach(f"the second of them: {answer}")
         given = {(each.pool_name, each.device_name) for each in answer.devices}
         if given != {second.key}:
-            raise Breach(f"the second of them has {second.name}, and the answer {sorted(given)}")
-        await session.undone(one)
-        if missing := session.cdi.missing(cdi_ids(answer)):
-            raise Breach(f"with the first of them {', '.join(missing)} of the second went")
+            raise Breach(f"the second of them is allocated {second.name}, and the answer has {sorted(given)}")
+        await session.unprepare_or_skip(one)
+        if missing := session.cdi.undefined_names(cdi_ids(answer)):
+            raise Breach(f"unpreparing the first removed {', '.join(missing)} of the second")
 
 
 @AREA.check(
     "long-names",
     "a claim may have the longest name",
     promise="Names of claims have up to 253 characters; all such claims are prepared and unprepared.",
-    source="https://github.com/kubernetes/kubernetes/issues/91410 (what becomes of a file's name);"
+    source="https://github.com/kubernetes/kubernetes/issues/91410 (file names made from names of claims);"
     " https://kubernetes.io/docs/concepts/overview/working-with-objects/names/",
     cost="File name too long: pods with long names stay in ContainerCreating.",
     rests_on=("unprepare.succeeds",),
 )
-async def _long_names(session: Session) -> None:
+async def _check_long_names(session: Session) -> None:
     async with session.claim(name=_LONG_NAME) as claim:
-        answer = await session.attempt(claim)
+        answer = await session.try_prepare(claim)
         if isinstance(answer, str):
             raise Breach(answer)
-        if problem := await session.undo(claim):
+        if problem := await session.try_unprepare(claim):
             raise Breach(f"unprepare: {problem}")
 
 
@@ -95,12 +95,12 @@ async def _long_names(session: Session) -> None:
     cost="After an update of the kubelet, or back, pods lose their devices.",
     rests_on=("prepare.idempotent", "unprepare.succeeds"),
 )
-async def _same_answer(session: Session) -> None:
+async def _check_same_answer(session: Session) -> None:
     services = session.registration.dra_services
     if len(services) < 2:
         raise NotOffered(f"the driver announces {' '.join(services)} alone")
     async with session.claim(prepare=True) as claim:
-        wanted = plain(await session.ready(claim))
+        wanted = plain(await session.prepare_or_skip(claim))
         for service in services:
             one = replace(session.registration, versions=(service,))
             connection = session.kubelet.connect(one, session.pace.call)

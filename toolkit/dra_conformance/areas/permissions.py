@@ -1,11 +1,11 @@
-"""What a driver asks of the API server, and whether its role grants it (docs/authorization.md)."""
+"""Permissions: the driver's requests to the API server, and the role that allows them (docs/authorization.md)."""
 
 from dra_apiserver.traffic import Visit
 from dra_shared.version import V1_36
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage
 from dra_conformance.session import Session
-from dra_conformance.traffic import about, field_selector, is_write
+from dra_conformance.traffic import field_selector, is_about, is_write
 
 AREA = Area("permissions", Stage.END)
 
@@ -17,13 +17,13 @@ _SELECTORS = (
 
 @AREA.check(
     "granted",
-    "its role grants all that it asks for",
+    "its role allows all its requests",
     promise="No request of the driver is forbidden by RBAC, with the role given by --role, or the usual one of charts.",
     source=_GOOD_PRACTICES,
     cost="The driver works on its author's cluster, and not on one with RBAC.",
 )
-async def _granted(session: Session) -> None:
-    if refused := _refused(session, 403):
+async def _check_granted(session: Session) -> None:
+    if refused := _answered_with(session, 403):
         visit = refused[0]
         raise Breach(f"{len(refused)} requests were forbidden, such as {visit.method} {visit.path}")
 
@@ -39,24 +39,24 @@ async def _granted(session: Session) -> None:
     since=V1_36,
     gate="DRAResourceClaimGranularStatusAuthorization",
 )
-async def _status_of_its_node(session: Session) -> None:
+async def _check_status_of_its_node(session: Session) -> None:
     writing = {"update", "patch"} & _verbs(session, "resourceclaims/status")
     if not writing:
         raise NotOffered("its role grants no status of claims")
     granted = _verbs(session, "resourceclaims/driver")
-    missing = [verb for verb in sorted(writing) if not _granting(verb) & granted]
+    missing = [verb for verb in sorted(writing) if not _sufficient_verbs(verb) & granted]
     if missing:
         raise Breach(
             f"resourceclaims/status: {', '.join(sorted(writing))}; resourceclaims/driver: {sorted(granted)}"
         )
 
 
-def _granting(verb: str) -> set[str]:
+def _sufficient_verbs(verb: str) -> set[str]:
     return {f"associated-node:{verb}", f"arbitrary-node:{verb}", "*"}
 
 
 def _verbs(session: Session, resource: str) -> set[str]:
-    """What the driver's role grants of a resource of resource.k8s.io."""
+    """Return the verbs that the driver's role grants for a resource of resource.k8s.io."""
     return {
         verb
         for rule in session.world.rules
@@ -68,15 +68,15 @@ def _verbs(session: Session, resource: str) -> set[str]:
 
 @AREA.check(
     "authenticated",
-    "it shows who it is",
-    promise="Each request carries the credentials of the kubeconfig.",
+    "its requests are authenticated",
+    promise="Each request has the credentials of the kubeconfig.",
     source="https://kubernetes.io/docs/reference/access-authn-authz/authentication/",
     cost="The driver works only where anonymous requests are allowed.",
 )
-async def _authenticated(session: Session) -> None:
+async def _check_authenticated(session: Session) -> None:
     if not session.world.requests.answered:
         raise NotOffered("the driver has asked the API server nothing")
-    if refused := _refused(session, 401):
+    if refused := _answered_with(session, 401):
         raise Breach(f"{len(refused)} requests were refused with 401, such as {refused[0].path}")
 
 
@@ -87,24 +87,24 @@ async def _authenticated(session: Session) -> None:
     source=_GOOD_PRACTICES,
     cost="Anyone who breaks into one node reads every secret.",
 )
-async def _no_secrets(session: Session) -> None:
+async def _check_no_secrets(session: Session) -> None:
     for visit in session.world.requests.answered:
-        if about(visit, "secrets") or (about(visit, "configmaps") and "/namespaces/" not in visit.path):
+        if is_about(visit, "secrets") or (is_about(visit, "configmaps") and "/namespaces/" not in visit.path):
             raise Breach(f"{visit.method} {visit.path}")
 
 
 @AREA.check(
     "slices-of-its-node",
-    "it watches the slices of its node alone",
+    "it watches the slices of its own node only",
     promise="Lists and watches of ResourceSlices have a field selector with the node or the driver.",
     source=_SELECTORS,
     cost="With a thousand nodes each change of a slice is sent a thousand times.",
     recommended=True,
 )
-async def _slices_of_its_node(session: Session) -> None:
+async def _check_slices_of_its_node(session: Session) -> None:
     for visit in session.world.requests.answered:
         collection = visit.path.endswith("/resourceslices") and visit.method == "GET"
-        if collection and not {"spec.nodeName", "spec.driver"} & _fields(visit):
+        if collection and not {"spec.nodeName", "spec.driver"} & _selected_fields(visit):
             raise Breach(f"GET {visit.path}?{visit.query}")
 
 
@@ -116,9 +116,9 @@ async def _slices_of_its_node(session: Session) -> None:
     cost="With a thousand nodes each change of a claim is sent a thousand times.",
     recommended=True,
 )
-async def _no_claims_of_all(session: Session) -> None:
+async def _check_no_claims_of_all(session: Session) -> None:
     for visit in session.world.requests.answered:
-        if visit.path.endswith("/resourceclaims") and visit.method == "GET" and not _fields(visit):
+        if visit.path.endswith("/resourceclaims") and visit.method == "GET" and not _selected_fields(visit):
             raise Breach(f"GET {visit.path}")
 
 
@@ -129,7 +129,7 @@ async def _no_claims_of_all(session: Session) -> None:
     source=_GOOD_PRACTICES,
     cost="A selector that is empty by mistake deletes the devices of every node.",
 )
-async def _no_deletecollection(session: Session) -> None:
+async def _check_no_deletecollection(session: Session) -> None:
     for visit in session.world.requests.answered:
         if visit.verb == "deletecollection":
             raise Breach(f"DELETE {visit.path}?{visit.query}")
@@ -143,9 +143,11 @@ async def _no_deletecollection(session: Session) -> None:
     cost="Its role has to be so wide that a compromised node can change the cluster.",
     recommended=True,
 )
-async def _own_objects(session: Session) -> None:
+async def _check_own_objects(session: Session) -> None:
     for visit in session.world.requests.answered:
-        fine = about(visit, "resourceslices") or visit.path.endswith("/status") or about(visit, "events")
+        fine = (
+            is_about(visit, "resourceslices") or visit.path.endswith("/status") or is_about(visit, "events")
+        )
         own = "/leases" in visit.path or "selfsubject" in visit.path
         if is_write(visit) and not fine and not own:
             raise Breach(f"{visit.method} {visit.path}")
@@ -153,13 +155,13 @@ async def _own_objects(session: Session) -> None:
 
 @AREA.check(
     "user-agent",
-    "its requests say what program it is",
+    "its requests name the program",
     promise="The user agent names the driver or its library, with a version.",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/",
-    cost="It cannot be seen which program floods the API server.",
+    cost="Nobody can see which program floods the API server.",
     recommended=True,
 )
-async def _user_agent(session: Session) -> None:
+async def _check_user_agent(session: Session) -> None:
     for visit in session.world.requests.answered:
         if not visit.agent or visit.agent.lower().startswith(
             ("python-requests", "python-httpx", "aiohttp", "curl")
@@ -167,9 +169,9 @@ async def _user_agent(session: Session) -> None:
             raise Breach(f"user agent {visit.agent!r}")
 
 
-def _refused(session: Session, code: int) -> list[Visit]:
+def _answered_with(session: Session, code: int) -> list[Visit]:
     return [visit for visit in session.world.requests.answered if visit.code == code]
 
 
-def _fields(visit: Visit) -> set[str]:
+def _selected_fields(visit: Visit) -> set[str]:
     return {part.partition("=")[0].rstrip("!") for part in field_selector(visit).split(",") if part}

@@ -1,9 +1,9 @@
-"""The driver as a process: that it lives, ends when asked, keeps nothing open, and what it writes to its log."""
+"""The driver as a process: it survives, exits when asked, leaks nothing, and keeps secrets out of its log."""
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.driverprocess import Usage
-from dra_conformance.observations import REFUSED, cycles, outage, refused_claims
-from dra_conformance.restarts import damaged, stopped
+from dra_conformance.observations import REFUSED, cycle_claims, fail_api_server, refuse_claims
+from dra_conformance.restarts import damage_checkpoint, stop_driver
 from dra_conformance.session import Session
 
 PROCESS = Area("process", Stage.END)
@@ -19,12 +19,12 @@ _PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WAR
 
 @PROCESS.check(
     "alive",
-    "it never ended by itself",
-    promise="No call, claim or error of the API server ends the driver.",
+    "it never exits by itself",
+    promise="No call, claim or API server error makes the driver exit.",
     source=_PODS,
     cost="The node has no devices while the driver restarts, and after some crashes for minutes.",
 )
-async def _alive(session: Session) -> None:
+async def _check_alive(session: Session) -> None:
     if session.deaths:
         raise Breach(f"it ended during {', '.join(session.deaths)}")
 
@@ -32,9 +32,9 @@ async def _alive(session: Session) -> None:
 @PROCESS.check(
     "stuck",
     "nothing stops it from preparing other claims",
-    promise="After each call, whatever came of it, the driver prepares other claims of its devices.",
+    promise="After each call, successful or not, the driver prepares other claims for its devices.",
     source="KEP-4381; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1278",
-    cost="A device cannot be had by any pod until somebody mends the driver's checkpoint by hand.",
+    cost="No pod can use a device until somebody repairs the driver's checkpoint by hand.",
     rests_on=(
         "registration.notified",
         "slices.complete-after-restart",
@@ -53,7 +53,7 @@ async def _alive(session: Session) -> None:
         "health.closed",
     ),
 )
-async def _stuck(session: Session) -> None:
+async def _check_stuck(session: Session) -> None:
     if session.stuck:
         raise Breach(session.stuck[0])
 
@@ -61,16 +61,16 @@ async def _stuck(session: Session) -> None:
 @PROCESS.check(
     "answers",
     "its calls return",
-    promise="A call to the driver returns within the kubelet's 45 seconds, whatever came of the calls before it: here"
-    " those without an answer wait for less than two minutes in all.",
+    promise="A call to the driver returns within the kubelet's 45 seconds, whatever the result of earlier calls. In"
+    " this run, unanswered calls take less than two minutes in total.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout);"
     " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/378 (locks)",
     cost="No pod with devices starts or ends on the node until somebody restarts the driver.",
     rests_on=("prepare.succeeds",),
 )
-async def _answers(session: Session) -> None:
-    if session.patience.exhausted:
-        raise Breach(session.patience.exhausted)
+async def _check_answers(session: Session) -> None:
+    if session.patience.exhaustion:
+        raise Breach(session.patience.exhaustion)
 
 
 @PROCESS.check(
@@ -81,22 +81,22 @@ async def _answers(session: Session) -> None:
     cost="An update of the control plane takes all drivers of the cluster down.",
     stage=Stage.OUTAGE,
 )
-async def _outage(session: Session) -> None:
-    if not (await session.once(outage)).alive:
+async def _check_outage(session: Session) -> None:
+    if not (await session.once(fail_api_server)).alive:
         raise Breach("it ended meanwhile")
 
 
 @PROCESS.check(
     "ends",
-    "it ends when it is asked to",
+    "it exits on SIGTERM",
     promise="After SIGTERM the driver ends within a pod's grace period of 30 seconds, also while the kubelet watches"
     " its health: a server that waits for all calls waits for that stream.",
     source=_PODS + "; https://github.com/moby/swarmkit/issues/2307 (GracefulStop waits for streams)",
     cost="Each update waits half a minute on each node, and ends with kill -9.",
     stage=Stage.RESTART,
 )
-async def _ends(session: Session) -> None:
-    seen = await session.once(stopped)
+async def _check_ends(session: Session) -> None:
+    seen = await session.once(stop_driver)
     if seen.ended.code is None:
         raise Breach(f"it ran on for {seen.ended.seconds:.0f} s")
 
@@ -110,8 +110,8 @@ async def _ends(session: Session) -> None:
     recommended=True,
     stage=Stage.RESTART,
 )
-async def _exit_code(session: Session) -> None:
-    seen = await session.once(stopped)
+async def _check_exit_code(session: Session) -> None:
+    seen = await session.once(stop_driver)
     if seen.ended.code is None:
         raise Unmet("it had to be killed")
     if seen.ended.code not in (0, 143, -15):
@@ -120,18 +120,17 @@ async def _exit_code(session: Session) -> None:
 
 @PROCESS.check(
     "damaged-checkpoint",
-    "a damaged checkpoint is noticed",
-    promise="Started with a checkpoint that is cut short, the driver says so in its log, and either ends or prepares"
-    " claims again; with the checkpoint as it was it knows its claims.",
+    "a damaged checkpoint is detected",
+    promise="Started with a truncated checkpoint, the driver logs it, and either exits or prepares claims again. With"
+    " the intact checkpoint it knows its claims.",
     source="pkg/kubelet/checkpointmanager (ErrCorruptCheckpoint), which drivers use, too",
-    cost="After a power cut the node has a driver that is there and prepares nothing, or that has forgotten which"
-    " devices are in use.",
+    cost="After a power cut the driver runs and prepares nothing, or it has forgotten which devices are in use.",
     recommended=True,
     stage=Stage.RESTART,
     rests_on=("prepare.succeeds", "prepare.idempotent", "prepare.after-kill"),
 )
-async def _damaged_checkpoint(session: Session) -> None:
-    seen = await session.once(damaged)
+async def _check_damaged_checkpoint(session: Session) -> None:
+    seen = await session.once(damage_checkpoint)
     files = ", ".join(seen.files)
     if seen.problem and not seen.ended:
         raise Breach(f"with half of {files} it neither ends nor works: {seen.problem}")
@@ -147,13 +146,13 @@ async def _damaged_checkpoint(session: Session) -> None:
 
 @RESOURCES.check(
     "cycles",
-    "many claims in a row",
+    "it prepares many claims in a row",
     promise="Claims can be prepared and unprepared as often as pods come: 1,000 times here, or for 20 seconds.",
     source=_LEAKS,
-    cost="The driver works for a week, and then for no pod any more.",
+    cost="The driver works for a week, and then stops working for all pods.",
 )
-async def _cycles(session: Session) -> None:
-    seen = await session.once(cycles)
+async def _check_cycles(session: Session) -> None:
+    seen = await session.once(cycle_claims)
     if seen.problem:
         raise Breach(seen.problem)
 
@@ -165,7 +164,7 @@ async def _cycles(session: Session) -> None:
     source=_LEAKS,
     cost="After some hundred pods: too many open files.",
 )
-async def _files(session: Session) -> None:
+async def _check_files(session: Session) -> None:
     before, after, count = await _usage(session)
     if after.files > before.files + _SPARE_FILES:
         raise Breach(f"{before.files} open files, {after.files} after {count} claims")
@@ -178,7 +177,7 @@ async def _files(session: Session) -> None:
     source=_LEAKS,
     cost="The pod's limit of processes is reached, and nothing can be prepared.",
 )
-async def _threads(session: Session) -> None:
+async def _check_threads(session: Session) -> None:
     before, after, count = await _usage(session)
     if after.threads > before.threads + _SPARE_THREADS:
         raise Breach(f"{before.threads} threads, {after.threads} after {count} claims")
@@ -191,7 +190,7 @@ async def _threads(session: Session) -> None:
     source=_LEAKS,
     cost="The driver is killed for its memory limit, every few days.",
 )
-async def _memory(session: Session) -> None:
+async def _check_memory(session: Session) -> None:
     before, after, count = await _usage(session)
     if after.memory > before.memory + _SPARE_MEMORY:
         grown = (after.memory - before.memory) >> 20
@@ -199,23 +198,23 @@ async def _memory(session: Session) -> None:
 
 
 async def _usage(session: Session) -> tuple[Usage, Usage, int]:
-    """What the driver's process had before and after so many cycles."""
-    seen = await session.once(cycles)
+    """Return the driver's usage before and after the cycles, and their number."""
+    seen = await session.once(cycle_claims)
     if seen.before is None or seen.after is None:
-        raise NotOffered("the driver's process is not to be seen")
+        raise NotOffered("the driver's process is not visible")
     return seen.before, seen.after, seen.count
 
 
 @RESOURCES.check(
     "directories",
     "no files are left on the node",
-    promise="In the plugin's directory, the registry and the CDI directory is as much as before.",
+    promise="The plugins' directory, the registry and the CDI directory have as many files as before.",
     source=_LEAKS,
     cost="The node's disk, or the tmpfs of /var/run, fills up.",
     rests_on=("cdi.gone", "metadata.gone"),
 )
-async def _directories(session: Session) -> None:
-    seen = await session.once(cycles)
+async def _check_directories(session: Session) -> None:
+    seen = await session.once(cycle_claims)
     if seen.problem:
         raise Unmet(seen.problem)
     if seen.files_after > seen.files_before:
@@ -225,19 +224,19 @@ async def _directories(session: Session) -> None:
 @RESOURCES.check(
     "refused",
     "claims that are refused leave nothing open",
-    promise="Files, threads and folders of a claim that was refused are let go, as those of others are.",
+    promise="Files, threads and directories for a refused claim are released like those of other claims.",
     source=_LEAKS + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
-    cost="A pod that cannot start is tried again every minute, until the driver can open nothing any more.",
+    cost="A pod that cannot start is retried every minute, until the driver can open no more files.",
     rests_on=("prepare.half-failed", "resources.files", "resources.threads", "resources.directories"),
 )
-async def _refused(session: Session) -> None:
-    seen = await session.once(refused_claims)
+async def _check_refused(session: Session) -> None:
+    seen = await session.once(refuse_claims)
     if seen.files_after > seen.files_before:
         raise Breach(
             f"{seen.files_before} files, {seen.files_after} after {REFUSED} claims that were refused"
         )
     if seen.before is None or seen.after is None:
-        raise NotOffered("the driver's process is not to be seen")
+        raise NotOffered("the driver's process is not visible")
     if seen.after.files > seen.before.files + _SPARE_FILES:
         raise Breach(
             f"{seen.before.files} open files, {seen.after.files} after {REFUSED} claims that were refused"
@@ -250,15 +249,15 @@ async def _refused(session: Session) -> None:
 
 @RESOURCES.check(
     "forgotten",
-    "its checkpoint forgets claims that were refused",
-    promise="Once a claim that was refused is unprepared the checkpoint has no entry of it.",
+    "its checkpoint drops refused claims",
+    promise="Once a refused claim is unprepared, the checkpoint has no entry for it.",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
     cost="The checkpoint grows with each pod that fails, and is read and written ever more slowly.",
     recommended=True,
     rests_on=("prepare.half-failed", "resources.refused"),
 )
-async def _forgotten(session: Session) -> None:
-    seen = await session.once(refused_claims)
+async def _check_forgotten(session: Session) -> None:
+    seen = await session.once(refuse_claims)
     if len(seen.remembered) == REFUSED:
         raise Breach(f"the UIDs of all {REFUSED} claims are still in the plugin's directory")
 
@@ -270,7 +269,7 @@ async def _forgotten(session: Session) -> None:
     source="https://kubernetes.io/docs/concepts/security/rbac-good-practices/",
     cost="Anyone who may read logs acts as the driver on every node.",
 )
-async def _no_token(session: Session) -> None:
+async def _check_no_token(session: Session) -> None:
     if session.world.token in _output(session):
         raise Breach("the bearer token is in the log")
 
@@ -278,11 +277,11 @@ async def _no_token(session: Session) -> None:
 @LOGS.check(
     "no-panics",
     "its log has no panics",
-    promise="Nothing that the suite did made the driver panic, also not in one goroutine or request.",
+    promise="Nothing in this run made the driver panic, not even in a single goroutine or request.",
     source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/",
-    cost="What is locked when a handler panics stays locked; the next calls hang.",
+    cost="Locks that a handler holds when it panics stay locked, and the next calls hang.",
 )
-async def _no_panics(session: Session) -> None:
+async def _check_no_panics(session: Session) -> None:
     output = _output(session)
     for part in session.excused:
         output = output.replace(part, "", 1)

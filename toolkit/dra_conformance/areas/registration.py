@@ -8,8 +8,8 @@ from dra_node_agent.kubelet.dra.wire import CallError
 from dra_node_agent.kubelet.registration.registrar import DRA_TYPE
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
-from dra_conformance.kubelet import HEALTH_SERVICES, serves, streams
-from dra_conformance.restarts import instances, killed, stopped
+from dra_conformance.kubelet import HEALTH_SERVICES, serves, serves_health
+from dra_conformance.restarts import kill_driver, replace_instance, stop_driver
 from dra_conformance.session import Session
 
 AREA = Area("registration", Stage.START)
@@ -25,11 +25,11 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 @AREA.check(
     "appears",
     "the driver registers",
-    promise="The driver makes a socket below the kubelet's plugins_registry, and answers GetInfo on it.",
+    promise="The driver creates a socket below the kubelet's plugins_registry, and answers GetInfo on it.",
     source=_PROTO,
     cost="The kubelet does not know the driver; pods wait with 'DRA driver … is not registered'.",
 )
-async def _appears(session: Session) -> None:
+async def _check_appears(session: Session) -> None:
     if session.start_problem:
         raise Breach(session.start_problem)
 
@@ -41,7 +41,7 @@ async def _appears(session: Session) -> None:
     source=_PROTO,
     cost="The kubelet hands the plugin to another manager, or refuses it: no handler registered for plugin type.",
 )
-async def _type(session: Session) -> None:
+async def _check_type(session: Session) -> None:
     if session.registration.type != DRA_TYPE:
         raise Breach(f"type {session.registration.type!r}, not {DRA_TYPE!r}")
 
@@ -53,7 +53,7 @@ async def _type(session: Session) -> None:
     source="staging/src/k8s.io/api/resource/v1/types.go (DriverNameMaxLength)",
     cost="The API server rejects the driver's slices and status.",
 )
-async def _name(session: Session) -> None:
+async def _check_name(session: Session) -> None:
     name = session.registration.name
     if len(name) > _LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
         raise Breach(f"name {name!r}")
@@ -61,31 +61,31 @@ async def _name(session: Session) -> None:
 
 @AREA.check(
     "endpoint",
-    "its endpoint is a socket that takes connections",
-    promise="The endpoint in GetInfo is the absolute path of a unix socket that is there when GetInfo answers.",
+    "its endpoint is a unix socket",
+    promise="The endpoint in GetInfo is the absolute path of a unix socket that exists when GetInfo answers.",
     source=_KUBELETPLUGIN,
     cost="The driver is registered, and every call to it fails.",
 )
-async def _endpoint(session: Session) -> None:
+async def _check_endpoint(session: Session) -> None:
     path = session.registration.endpoint
     if not os.path.isabs(path):
-        raise Breach(f"endpoint {path!r} is no absolute path")
+        raise Breach(f"endpoint {path!r} is not an absolute path")
     try:
         mode = os.stat(path).st_mode
     except OSError as error:
         raise Breach(f"endpoint {path}: {error.strerror}") from error
     if not stat.S_ISSOCK(mode):
-        raise Breach(f"endpoint {path} is no socket")
+        raise Breach(f"endpoint {path} is not a socket")
 
 
 @AREA.check(
     "socket-length",
-    "its sockets' paths are short enough on a real node",
+    "its socket paths are short enough for a real node",
     promise="In /var/lib/kubelet the paths of its sockets have at most 107 bytes.",
     source="man 7 unix (sun_path); " + _KUBELETPLUGIN,
     cost="The driver cannot listen on nodes whose kubelet directory or whose pods' UIDs are longer than here.",
 )
-async def _socket_length(session: Session) -> None:
+async def _check_socket_length(session: Session) -> None:
     root = str(session.kubelet.root)
     for path in (session.registration.endpoint, str(session.registration.socket)):
         there = path.replace(root, "/var/lib/kubelet", 1)
@@ -100,7 +100,7 @@ async def _socket_length(session: Session) -> None:
     source=_MANAGER + " (validate supported gRPC versions)",
     cost="The kubelet refuses the driver: none of services supported by the plugin are supported by the kubelet.",
 )
-async def _versions(session: Session) -> None:
+async def _check_versions(session: Session) -> None:
     if not session.registration.dra_services:
         raise Breach(f"supported versions {list(session.registration.versions)}")
 
@@ -112,7 +112,7 @@ async def _versions(session: Session) -> None:
     source=_KUBELETPLUGIN,
     cost="The kubelet calls the first service that both know, and each call fails with Unimplemented.",
 )
-async def _versions_served(session: Session) -> None:
+async def _check_versions_served(session: Session) -> None:
     for service in session.registration.dra_services:
         try:
             if not await serves(session.registration, service):
@@ -121,7 +121,7 @@ async def _versions_served(session: Session) -> None:
             raise Unmet(f"a call without claims fails: {error}") from error
     for service in HEALTH_SERVICES:
         offered = service in session.registration.versions
-        if offered and not await streams(session.registration, service):
+        if offered and not await serves_health(session.registration, service):
             raise Breach(f"{service} is announced and not implemented")
 
 
@@ -133,7 +133,7 @@ async def _versions_served(session: Session) -> None:
     cost="A version number, which drivers before Kubernetes 1.31 announced, is refused where it stands alone.",
     recommended=True,
 )
-async def _versions_known(session: Session) -> None:
+async def _check_versions_known(session: Session) -> None:
     known = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha4.Node", "v1alpha3.Node", *HEALTH_SERVICES}
     unknown = [version for version in session.registration.versions if version not in known]
     if unknown:
@@ -143,25 +143,25 @@ async def _versions_known(session: Session) -> None:
 @AREA.check(
     "newest-version",
     "it offers the v1 service",
-    promise="v1.DRAPlugin is among the services: v1beta1 goes when its deprecation is over.",
+    promise="v1.DRAPlugin is among the services: v1beta1 is removed after its deprecation.",
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
     cost="The driver stops working with the kubelet that drops v1beta1; shares have no IDs in v1beta1.",
     recommended=True,
     rests_on=("registration.versions",),
 )
-async def _newest_version(session: Session) -> None:
+async def _check_newest_version(session: Session) -> None:
     if "v1.DRAPlugin" not in session.registration.versions:
         raise Breach(f"supported versions {list(session.registration.versions)}")
 
 
 @AREA.check(
     "notified",
-    "it takes the news that it is registered",
+    "it accepts the notification of its registration",
     promise="NotifyRegistrationStatus answers without an error within five seconds.",
     source="pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go",
-    cost="The kubelet takes the registration back and tries again, without end.",
+    cost="The kubelet undoes the registration and retries forever.",
 )
-async def _notified(session: Session) -> None:
+async def _check_notified(session: Session) -> None:
     if session.notify_problem:
         raise Breach(f"NotifyRegistrationStatus: {session.notify_problem}")
 
@@ -175,7 +175,7 @@ async def _notified(session: Session) -> None:
     stage=Stage.OUTAGE,
     rests_on=("registration.notified",),
 )
-async def _asked_again(session: Session) -> None:
+async def _check_asked_again(session: Session) -> None:
     known = session.registration
     try:
         info = await session.kubelet.ask(known.socket)
@@ -190,28 +190,28 @@ async def _asked_again(session: Session) -> None:
 @AREA.check(
     "back-after-kill",
     "it registers again after kill -9",
-    promise="A driver that was killed comes back: sockets and files that it left do not stop it.",
+    promise="A driver that was killed can start again: the sockets and files that it left are no obstacle.",
     source=_KUBELETPLUGIN,
     cost="After a crash or an OOM kill the node's devices are lost until somebody removes a file by hand.",
     stage=Stage.RESTART,
     rests_on=("registration.notified",),
 )
-async def _back_after_kill(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_back_after_kill(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Breach(seen.problem)
 
 
 @AREA.check(
     "sockets-removed",
-    "its registration socket is gone after SIGTERM",
-    promise="A driver that ends removes its registration socket: that is how the kubelet notices.",
+    "its registration socket is removed after SIGTERM",
+    promise="A driver that is stopped removes its registration socket: this tells the kubelet.",
     source="pkg/kubelet/pluginmanager/pluginwatcher/README.md; " + _KUBELETPLUGIN,
-    cost="The kubelet goes on calling a driver that is gone, and retries the socket for as long as it lies there.",
+    cost="The kubelet still calls the driver after its exit, and retries the socket as long as it exists.",
     stage=Stage.RESTART,
 )
-async def _sockets_removed(session: Session) -> None:
-    seen = await session.once(stopped)
+async def _check_sockets_removed(session: Session) -> None:
+    seen = await session.once(stop_driver)
     if seen.ended.code is None:
         raise Unmet("the driver had to be killed")
     if seen.sockets:
@@ -221,15 +221,15 @@ async def _sockets_removed(session: Session) -> None:
 @AREA.check(
     "rolling-update",
     "two instances can run at a time",
-    promise="With a socket of its own each, an instance starts while the other runs, and takes nothing of the old one's"
-    " away: the kubelet goes back to it where the new one fails. The old one's end takes nothing of the new one's.",
+    promise="An instance with its own socket can start while the other runs. It removes nothing of the old instance,"
+    " because the kubelet returns to that one if the new one fails. The old instance removes nothing of the new one.",
     source=_KUBELETPLUGIN + " (RollingUpdate); KEP-4381, seamless upgrades",
     cost="With maxSurge in the DaemonSet an update leaves the node without a driver, or with a dead socket.",
     stage=Stage.RESTART,
     rests_on=("slices.kept-over-restart",),
 )
-async def _rolling_update(session: Session) -> None:
-    seen = await session.once(instances)
+async def _check_rolling_update(session: Session) -> None:
+    seen = await session.once(replace_instance)
     if seen.problem:
         raise Breach(seen.problem)
 
@@ -246,8 +246,8 @@ async def _rolling_update(session: Session) -> None:
         "prepare.after-restart",
     ),
 )
-async def _rolling_update_claims(session: Session) -> None:
-    seen = await session.once(instances)
+async def _check_rolling_update_claims(session: Session) -> None:
+    seen = await session.once(replace_instance)
     if seen.problem:
         raise Unmet(seen.problem)
     if seen.claims:
@@ -256,13 +256,13 @@ async def _rolling_update_claims(session: Session) -> None:
 
 @AREA.check(
     "first-start",
-    "it is registered soon",
+    "it registers quickly",
     promise="The driver registers within ten seconds of its start.",
     source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes (startup)",
     cost="Pods of a new node wait.",
     recommended=True,
 )
-async def _first_start(session: Session) -> None:
+async def _check_first_start(session: Session) -> None:
     seconds = session.registration.seconds
     if not session.driver.restarts:
         raise NotOffered("the driver was started by somebody else (--attach)")

@@ -19,10 +19,10 @@ _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.share_id)
     source=_KEP,
     cost="The scheduler places a second pod, which never starts.",
 )
-async def _two_claims(session: Session) -> None:
+async def _check_two_claims(session: Session) -> None:
     device = session.pick(shared=True)[0]
     async with session.claim([Result(device)], prepare=True), session.claim([Result(device)]) as other:
-        answer = await session.attempt(other)
+        answer = await session.try_prepare(other)
         if isinstance(answer, str):
             raise Breach(answer)
 
@@ -32,14 +32,14 @@ async def _two_claims(session: Session) -> None:
     "the answer has the share's ID",
     promise="A device that is prepared as a share is answered with the shareID of the allocation.",
     source=_PROTO,
-    cost="Health and status of a share are those of no share.",
+    cost="Health and status are reported for the whole device instead of the share.",
 )
-async def _share_id(session: Session) -> None:
+async def _check_share_id(session: Session) -> None:
     device = session.pick(shared=True)[0]
     if "v1.DRAPlugin" not in session.registration.versions:
         raise NotOffered("v1beta1 has no share IDs")
     async with session.claim([Result(device)]) as claim:
-        answer = await session.ready(claim)
+        answer = await session.prepare_or_skip(claim)
         wanted = claim.results[0]["shareID"]
         for one in answer.devices:
             if one.device_name == device.name and one.share_id != wanted:
@@ -54,11 +54,11 @@ async def _share_id(session: Session) -> None:
     " https://github.com/cncf-tags/container-device-interface (conflicting devices)",
     cost="The engine drops a device that two files define: neither pod's containers start.",
 )
-async def _own_names(session: Session) -> None:
+async def _check_own_names(session: Session) -> None:
     device = session.pick(shared=True)[0]
     async with session.claim([Result(device)]) as one, session.claim([Result(device)]) as other:
-        ids = [set(cdi_ids(await session.ready(claim))) for claim in (one, other)]
-        own = [one for one in ids[0] & ids[1] if session.cdi.defined().count(one) > 1]
+        ids = [set(cdi_ids(await session.prepare_or_skip(claim))) for claim in (one, other)]
+        own = [one for one in ids[0] & ids[1] if session.cdi.device_names().count(one) > 1]
         if own:
             raise Breach(f"both claims have {', '.join(sorted(own))}")
 
@@ -66,55 +66,55 @@ async def _own_names(session: Session) -> None:
 @AREA.check(
     "same-claim",
     "a claim may have two shares of one device",
-    promise="Two results of a claim with one device and two shareIDs are prepared both.",
+    promise="Two results of a claim with the same device and two shareIDs are both prepared.",
     source=_KEP,
     cost="A pod that asks for two shares gets one, or its containers do not start.",
     rests_on=("prepare.several-devices", "cdi.defined", "cdi.unique"),
 )
-async def _same_claim(session: Session) -> None:
+async def _check_same_claim(session: Session) -> None:
     device = session.pick(shared=True)[0]
     async with session.claim([Result(device), Result(device, "r1")]) as claim:
-        answer = await session.attempt(claim)
+        answer = await session.try_prepare(claim)
         if isinstance(answer, str):
             raise Breach(answer)
         requests = {name for one in answer.devices for name in one.request_names}
         if requests and requests != {"r0", "r1"}:
             raise Breach(f"shares for r0 and r1, answered for {sorted(requests)}")
-        ids, defined = set(cdi_ids(answer)), session.cdi.defined()
+        ids, defined = set(cdi_ids(answer)), session.cdi.device_names()
         if wrong := sorted(one for one in ids if defined.count(one) != 1):
             raise Breach(f"{wrong[0]} is defined {defined.count(wrong[0])} times")
 
 
 @AREA.check(
     "independent",
-    "the end of one share leaves the others",
+    "unpreparing one share leaves the others",
     promise="Unpreparing one claim's share leaves the device with the other claim.",
     source=_KEP,
     cost="When one pod ends, its neighbours on the device lose it.",
     rests_on=("unprepare.others-kept",),
 )
-async def _independent(session: Session) -> None:
+async def _check_independent(session: Session) -> None:
     device = session.pick(shared=True)[0]
     async with session.claim([Result(device)]) as one, session.claim([Result(device)]) as other:
-        await session.ready(one)
-        answer = await session.ready(other)
-        if session.cdi.missing(cdi_ids(answer)):
+        await session.prepare_or_skip(one)
+        answer = await session.prepare_or_skip(other)
+        if session.cdi.undefined_names(cdi_ids(answer)):
             raise Unmet("the other share's CDI devices are not there at all")
-        await session.undone(one)
-        if missing := session.cdi.missing(cdi_ids(answer)):
+        await session.unprepare_or_skip(one)
+        if missing := session.cdi.undefined_names(cdi_ids(answer)):
             raise Breach(f"the other share lost {', '.join(missing)}")
 
 
 @AREA.check(
     "capacity",
-    "what can be shared has a capacity",
+    "a device that can be shared has a capacity",
     promise="A device with allowMultipleAllocations has a capacity to divide.",
     source=_KEP,
     cost="Any number of pods is placed on one device.",
     recommended=True,
 )
-async def _capacity(session: Session) -> None:
+async def _check_capacity(session: Session) -> None:
     for device in session.devices:
-        if device.shared and not device.spec.get("capacity"):
+        if device.is_shared and not device.spec.get("capacity"):
             raise Breach(f"device {device.name} has none")
     session.pick(shared=True)

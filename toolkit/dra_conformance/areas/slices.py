@@ -1,4 +1,4 @@
-"""ResourceSlices: what a driver publishes (resource.k8s.io/v1, k8s.io/dynamic-resource-allocation/resourceslice)."""
+"""ResourceSlices that a driver publishes (resource.k8s.io/v1, k8s.io/dynamic-resource-allocation/resourceslice)."""
 
 import itertools
 import re
@@ -7,10 +7,10 @@ from typing import Any
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.claims import Device, devices_of
-from dra_conformance.observations import still, wiped
-from dra_conformance.restarts import killed, stopped
-from dra_conformance.session import Session, incomplete
-from dra_conformance.traffic import about, is_write
+from dra_conformance.observations import watch_again, wipe_slices
+from dra_conformance.restarts import kill_driver, stop_driver
+from dra_conformance.session import Session, incomplete_pools
+from dra_conformance.traffic import is_about, is_write
 
 AREA = Area("slices", Stage.START)
 
@@ -24,7 +24,7 @@ _STANDARD = {
     "resource.kubernetes.io/pciBusID": ("string", re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")),
     "resource.kubernetes.io/numaNode": ("int", re.compile(r"\d+")),
 }
-# What drivers have called these before there were standard names.
+# Names that drivers used before there were standard ones.
 _OWN_NAMES = {
     "pcieRoot": "resource.kubernetes.io/pcieRoot",
     "pciRoot": "resource.kubernetes.io/pcieRoot",
@@ -41,7 +41,7 @@ _OWN_NAMES = {
     cost="The scheduler passes over an incomplete pool: pods stay pending although devices are free.",
     rests_on=("slices.accepted",),
 )
-async def _published(session: Session) -> None:
+async def _check_published(session: Session) -> None:
     _ = session.registration
     if session.publish_problem:
         raise Breach(session.publish_problem)
@@ -49,19 +49,19 @@ async def _published(session: Session) -> None:
 
 @AREA.check(
     "accepted",
-    "the API server takes every slice",
-    promise="What the driver writes is valid: names, limits of devices, attributes, capacities and counters.",
+    "the API server accepts every slice",
+    promise="All that the driver writes is valid: names, attributes, capacities, counters and numbers of devices.",
     source="pkg/apis/resource/validation/validation.go",
     cost="A slice that is rejected is missing, and with it its whole pool.",
     stage=Stage.END,
 )
-async def _accepted(session: Session) -> None:
-    # Those of a large node are named by the check of thousands.
+async def _check_accepted(session: Session) -> None:
+    # Rejected slices of a large node are reported by thousands.published.
     others = {id(visit) for visit in session.of_large_node}
     refused = [
         visit
         for visit in session.world.requests.answered
-        if about(visit, "resourceslices") and is_write(visit) and visit.code in (400, 422)
+        if is_about(visit, "resourceslices") and is_write(visit) and visit.code in (400, 422)
         if id(visit) not in others
     ]
     if refused:
@@ -70,19 +70,19 @@ async def _accepted(session: Session) -> None:
 
 @AREA.check(
     "known-fields",
-    "it writes no field that this Kubernetes does not know",
+    "it writes no unknown fields",
     promise="Slices have fields of the API that the server serves; others are dropped. In 1.37, for one,"
     " nodeAllocatableResources has taken the place of nodeAllocatableResourceMappings.",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation;"
     " https://github.com/kubernetes-sigs/dra-example-driver/pull/262",
-    cost="What the field says does not hold: devices without their limits, or not counted against their node.",
+    cost="The field has no effect: devices lack their limits, or are not counted against their node.",
     stage=Stage.END,
     recommended=True,
 )
-async def _known_fields(session: Session) -> None:
+async def _check_known_fields(session: Session) -> None:
     for visit in session.world.requests.answered:
         unknown = [text for text in visit.warnings if text.startswith("unknown field")]
-        if unknown and about(visit, "resourceslices"):
+        if unknown and is_about(visit, "resourceslices"):
             raise Breach(f"{visit.method} {visit.path}: {unknown[0]}")
 
 
@@ -93,8 +93,8 @@ async def _known_fields(session: Session) -> None:
     source=_TYPES + " (ResourcePool.generation)",
     cost="Old slices are ignored, but stay and are read by everybody who lists slices.",
 )
-async def _one_generation(session: Session) -> None:
-    _need_slices(session)
+async def _check_one_generation(session: Session) -> None:
+    _require_slices(session)
     pools: dict[str, set[int]] = {}
     for one in session.slices:
         pools.setdefault(one["spec"]["pool"]["name"], set()).add(one["spec"]["pool"].get("generation", 0))
@@ -110,8 +110,8 @@ async def _one_generation(session: Session) -> None:
     source=_TYPES + " (ResourceSlice: each device in a given pool must have a unique name)",
     cost="The scheduler takes the pool for invalid and allocates nothing from it.",
 )
-async def _unique_devices(session: Session) -> None:
-    _need_slices(session)
+async def _check_unique_devices(session: Session) -> None:
+    _require_slices(session)
     seen = Counter(device.key for device in session.devices)
     twice = [f"{pool}/{name}" for (pool, name), count in seen.items() if count > 1]
     if twice:
@@ -125,7 +125,7 @@ async def _unique_devices(session: Session) -> None:
     source=_TYPES + " (ResourceSliceSpec.driver)",
     cost="Claims are allocated devices of a driver that no kubelet knows.",
 )
-async def _own_driver(session: Session) -> None:
+async def _check_own_driver(session: Session) -> None:
     name = session.name
     others = [
         one["spec"]["driver"]
@@ -143,8 +143,8 @@ async def _own_driver(session: Session) -> None:
     source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (wipeResourceSlices)",
     cost="Slices of a node that is gone mislead the scheduler: nothing cleans them up.",
 )
-async def _node(session: Session) -> None:
-    _need_node_slices(session)
+async def _check_node(session: Session) -> None:
+    _require_node_slices(session)
     wrong = [
         f"{one['metadata']['name']} is for {one['spec']['nodeName']}"
         for one in session.slices
@@ -162,8 +162,8 @@ async def _node(session: Session) -> None:
     cost="Slices stay when the Node is deleted, until somebody deletes them by hand.",
     recommended=True,
 )
-async def _owner(session: Session) -> None:
-    _need_node_slices(session)
+async def _check_owner(session: Session) -> None:
+    _require_node_slices(session)
     for one in session.slices:
         owners = one["metadata"].get("ownerReferences") or ()
         mine = [o for o in owners if o["kind"] == "Node" and o["uid"] == session.world.node_uid]
@@ -173,13 +173,13 @@ async def _owner(session: Session) -> None:
 
 @AREA.check(
     "names",
-    "names of slices differ from node to node",
+    "each node's slices have different names",
     promise="A slice's name is generated, or has the node's name in it.",
     source=_CONTROLLER + " (GenerateName)",
     cost="Drivers on two nodes fight for one object.",
 )
-async def _names(session: Session) -> None:
-    _need_node_slices(session)
+async def _check_names(session: Session) -> None:
+    _require_node_slices(session)
     for one in session.slices:
         name, generated = one["metadata"]["name"], one["metadata"].get("generateName")
         if one["spec"].get("nodeName") and not generated and session.world.node not in name:
@@ -188,14 +188,14 @@ async def _names(session: Session) -> None:
 
 @AREA.check(
     "packed",
-    "few devices are in few slices",
+    "few devices need few slices",
     promise="A pool has not many more slices than its devices need.",
     source=_TYPES + " (ResourceSliceMaxDevices)",
     cost="Each slice costs every watcher an event, on each of thousands of nodes.",
     recommended=True,
 )
-async def _packed(session: Session) -> None:
-    _need_slices(session)
+async def _check_packed(session: Session) -> None:
+    _require_slices(session)
     for pool, slices in _by_pool(session.slices).items():
         devices = sum(len(one["spec"].get("devices") or ()) for one in slices)
         special = any(
@@ -217,8 +217,8 @@ async def _packed(session: Session) -> None:
     source=_ATTRIBUTES,
     cost="The name may get a meaning of Kubernetes' own, and selectors that rely on it pick wrong devices.",
 )
-async def _reserved_attributes(session: Session) -> None:
-    _need_slices(session)
+async def _check_reserved_attributes(session: Session) -> None:
+    _require_slices(session)
     for device in session.devices:
         for name in [*(device.spec.get("attributes") or ()), *(device.spec.get("capacity") or ())]:
             domain = name.rpartition("/")[0]
@@ -237,8 +237,8 @@ async def _reserved_attributes(session: Session) -> None:
     source=_ATTRIBUTES,
     cost="matchAttribute across drivers, such as a GPU and a network card on one root, never matches.",
 )
-async def _standard_attributes(session: Session) -> None:
-    _need_slices(session)
+async def _check_standard_attributes(session: Session) -> None:
+    _require_slices(session)
     for device in session.devices:
         for name, (kind, form) in _STANDARD.items():
             attribute = (device.spec.get("attributes") or {}).get(name)
@@ -250,14 +250,14 @@ async def _standard_attributes(session: Session) -> None:
 
 @AREA.check(
     "standard-names",
-    "what has a standard name has that name",
+    "standard attributes have their standard names",
     promise="A device's PCIe root and PCI address are published as the standard attributes, not only as own ones.",
     source="https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60; " + _ATTRIBUTES,
     cost="matchAttribute cannot compare the device with another driver's.",
     recommended=True,
 )
-async def _standard_names(session: Session) -> None:
-    _need_slices(session)
+async def _check_standard_names(session: Session) -> None:
+    _require_slices(session)
     for device in session.devices:
         names = device.spec.get("attributes") or {}
         for own, standard in _OWN_NAMES.items():
@@ -274,8 +274,8 @@ async def _standard_names(session: Session) -> None:
     cost="Devices of the same name on two nodes are one to the scheduler, and only one of them is ever allocated.",
     recommended=True,
 )
-async def _pool_names(session: Session) -> None:
-    _need_slices(session)
+async def _check_pool_names(session: Session) -> None:
+    _require_slices(session)
     for one in session.slices:
         pool = one["spec"]["pool"]["name"]
         if one["spec"].get("nodeName") and session.world.node not in pool:
@@ -291,10 +291,10 @@ async def _pool_names(session: Session) -> None:
     recommended=True,
     stage=Stage.END,
 )
-async def _served_version(session: Session) -> None:
+async def _check_served_version(session: Session) -> None:
     for visit in session.world.requests.answered:
         parts = visit.path.strip("/").split("/")
-        # What is not found in v1 clients of several versions look for in the older ones.
+        # A client that supports several versions falls back to older ones after a failure in v1.
         known = parts[:2] == ["apis", "resource.k8s.io"] and len(parts) > 3 and visit.code < 400
         if known and parts[2] != "v1":
             raise Breach(f"{visit.method} {visit.path}")
@@ -309,23 +309,23 @@ async def _served_version(session: Session) -> None:
     stage=Stage.OUTAGE,
     rests_on=("slices.accepted", "slices.published"),
 )
-async def _quiet(session: Session) -> None:
-    seen = await session.once(still)
+async def _check_quiet(session: Session) -> None:
+    seen = await session.once(watch_again)
     if seen.writes and all(_content(look) == _content(seen.looks[0]) for look in seen.looks):
         raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
 
 
 @AREA.check(
     "steady",
-    "devices are described by what stays",
-    promise="While nothing happens to the devices their attributes, capacities and taints stay what they are.",
+    "devices are described by stable values",
+    promise="While nothing happens to the devices, their attributes, capacities and taints do not change.",
     source=_CONTROLLER + "; KEP-4381 (scalability: slices change when hardware does)",
     cost="A temperature or a counter among the attributes writes each node's slices every few seconds.",
     stage=Stage.OUTAGE,
     rests_on=("slices.quiet", "slices.accepted", "slices.published"),
 )
-async def _steady(session: Session) -> None:
-    seen = await session.once(still)
+async def _check_steady(session: Session) -> None:
+    seen = await session.once(watch_again)
     looks = [_content(look) for look in seen.looks]
     if not any(look != looks[0] for look in looks):
         return
@@ -336,15 +336,15 @@ async def _steady(session: Session) -> None:
 
 @AREA.check(
     "restored",
-    "deleted slices come back",
+    "deleted slices are published again",
     promise="Slices that somebody deletes are published again: every kubelet does that when it starts.",
     source=_CONTROLLER + "; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (wipeResourceSlices)",
     cost="After a restart of the kubelet the node has no devices until the driver is restarted.",
     stage=Stage.BACKGROUND,
     rests_on=("slices.published",),
 )
-async def _restored(session: Session) -> None:
-    seen = await session.once(wiped)
+async def _check_restored(session: Session) -> None:
+    seen = await session.once(wipe_slices)
     if not seen.restored:
         raise Breach(f"not back after {session.pace.restored:g} s")
 
@@ -358,8 +358,8 @@ async def _restored(session: Session) -> None:
     recommended=True,
     stage=Stage.BACKGROUND,
 )
-async def _leftovers(session: Session) -> None:
-    seen = await session.once(wiped)
+async def _check_leftovers(session: Session) -> None:
+    seen = await session.once(wipe_slices)
     if not seen.restored:
         raise Unmet("the slices did not come back")
     if seen.leftover:
@@ -374,24 +374,24 @@ async def _leftovers(session: Session) -> None:
     cost="A driver that starts takes the devices of all other nodes away.",
     stage=Stage.BACKGROUND,
 )
-async def _others_kept(session: Session) -> None:
-    seen = await session.once(wiped)
+async def _check_others_kept(session: Session) -> None:
+    seen = await session.once(wipe_slices)
     if not seen.foreign:
         raise Breach("it deleted a slice of another node")
 
 
 @AREA.check(
     "kept-over-restart",
-    "a restart leaves slices as they are",
-    promise="A driver that finds its slices as it wants them leaves them, objects and generation.",
+    "a restart does not change slices",
+    promise="A driver that finds its slices up to date does not touch them, neither objects nor generation.",
     source=_CONTROLLER + "; KEP-4381, seamless upgrades",
     cost="Each update of a driver makes the scheduler see all devices vanish and return, on every node at once.",
     recommended=True,
     stage=Stage.RESTART,
     rests_on=("slices.published",),
 )
-async def _kept_over_restart(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_kept_over_restart(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
     before, after = _identities(seen.slices_before), _identities(seen.slices_after)
@@ -402,19 +402,19 @@ async def _kept_over_restart(session: Session) -> None:
 @AREA.check(
     "in-use",
     "devices that are in use stay published",
-    promise="A device is in its slice for as long as it is there: the scheduler knows which claim has it.",
+    promise="A device is published as long as it exists, also while a claim uses it: the scheduler tracks the claims.",
     source="https://github.com/google/dranet/issues/97; " + _TYPES + " (ResourceSlice)",
     cost="Taints, counters and shares of the device count no more, and a claim of all devices is allocated without it.",
     stage=Stage.RESTART,
     rests_on=("slices.complete-after-restart", "slices.steady"),
 )
-async def _in_use(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_in_use(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
     published = {device.key for device in devices_of(seen.slices_after)}
     if hidden := [device.name for device in seen.devices if device.key not in published]:
-        raise Breach(f"while a claim has {', '.join(hidden)} no slice does")
+        raise Breach(f"a claim has {', '.join(hidden)}, which no slice has")
 
 
 @AREA.check(
@@ -426,11 +426,11 @@ async def _in_use(session: Session) -> None:
     stage=Stage.RESTART,
     rests_on=("slices.published", "slices.steady"),
 )
-async def _complete_after_restart(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_complete_after_restart(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
-    if broken := incomplete(seen.slices_after):
+    if broken := incomplete_pools(seen.slices_after):
         raise Breach(f"incomplete pools: {', '.join(broken)}")
     if lost := _by_pool(seen.slices_before).keys() - _by_pool(seen.slices_after).keys():
         raise Breach(f"pools are gone: {', '.join(sorted(lost))}")
@@ -443,34 +443,34 @@ async def _complete_after_restart(session: Session) -> None:
 @AREA.check(
     "same-devices",
     "a device keeps its name over a restart",
-    promise="Driver, pool and name are one device for as long as claims have it: what tells devices apart, such as a"
-    " serial number or a PCI address, is the same after a restart.",
+    promise="Driver, pool and name identify the same device as long as claims use it: attributes that identify a"
+    " device, such as a serial number or a PCI address, are the same after a restart.",
     source="https://github.com/ROCm/k8s-gpu-dra-driver/issues/83;"
     " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/427; " + _TYPES + " (Device.name)",
     cost="A pod that has a device is given another one, which may be another pod's.",
     stage=Stage.RESTART,
     rests_on=("slices.published", "slices.steady"),
 )
-async def _same_devices(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_same_devices(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
     before = devices_of(seen.slices_before)
-    telling = _telling(before)
+    telling = _identifying_attributes(before)
     if not telling:
-        raise NotOffered("no attribute tells its devices apart")
+        raise NotOffered("no attribute identifies its devices")
     after = {device.key: device.spec.get("attributes") or {} for device in devices_of(seen.slices_after)}
     for device in before:
         for name in telling & after.get(device.key, {}).keys():
             was, now = (device.spec.get("attributes") or {}).get(name), after[device.key][name]
             if was not in (None, now):
                 raise Breach(
-                    f"device {device.name}: {name} is {_plain(was)}, and {_plain(now)} after a restart"
+                    f"device {device.name}: {name} is {_value(was)}, and {_value(now)} after a restart"
                 )
 
 
-def _telling(devices: list[Device]) -> set[str]:
-    """The attributes with a text that no two devices have in common."""
+def _identifying_attributes(devices: list[Device]) -> set[str]:
+    """Return the attributes that identify a device: those with a different text in each device."""
     found: dict[str, list[Any]] = {}
     for device in devices:
         for name, value in (device.spec.get("attributes") or {}).items():
@@ -482,32 +482,32 @@ def _telling(devices: list[Device]) -> set[str]:
     }
 
 
-def _plain(attribute: dict[str, Any]) -> Any:
+def _value(attribute: dict[str, Any]) -> Any:
     return next(iter(attribute.values()))
 
 
 @AREA.check(
     "stay-at-exit",
-    "slices stay when the driver ends",
-    promise="A driver that is stopped leaves its slices: the next one takes them over, or the kubelet deletes them.",
+    "slices remain when the driver exits",
+    promise="A driver that is stopped leaves its slices: its next instance adopts them, or the kubelet deletes them.",
     source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go (Stop)",
     cost="During an update of the driver pods that wait find no devices, and autoscalers add nodes.",
     recommended=True,
     stage=Stage.RESTART,
 )
-async def _stay_at_exit(session: Session) -> None:
-    seen = await session.once(stopped)
+async def _check_stay_at_exit(session: Session) -> None:
+    seen = await session.once(stop_driver)
     if seen.slices_before and not seen.slices_at_exit:
         raise Breach("all slices were deleted")
 
 
-def _need_slices(session: Session) -> None:
+def _require_slices(session: Session) -> None:
     if not session.slices:
         raise Unmet("the driver has published no slices")
 
 
-def _need_node_slices(session: Session) -> None:
-    _need_slices(session)
+def _require_node_slices(session: Session) -> None:
+    _require_slices(session)
     if all("nodeName" not in one["spec"] for one in session.slices):
         raise NotOffered("no slice is for one node")
 
@@ -528,15 +528,15 @@ def _identities(slices: list[Any]) -> set[tuple[str, int]]:
 
 
 def _content(slices: list[Any]) -> list[tuple[str, str]]:
-    """The devices and counters, whichever slice they are in; the times of taints left out."""
+    """Return the devices and counters, regardless of their slice and of the times of taints."""
     return sorted(
-        (one["spec"]["pool"]["name"], str(_timeless(part)))
+        (one["spec"]["pool"]["name"], str(_without_times(part)))
         for one in slices
         for part in [*(one["spec"].get("devices") or ()), *(one["spec"].get("sharedCounters") or ())]
     )
 
 
-def _timeless(device: dict[str, Any]) -> dict[str, Any]:
+def _without_times(device: dict[str, Any]) -> dict[str, Any]:
     if "taints" not in device:
         return device
     taints = [{key: taint[key] for key in taint if key != "timeAdded"} for taint in device["taints"]]

@@ -1,11 +1,11 @@
-"""What a driver says of prepared devices in the claim's status (KEP-4817)."""
+"""The device status that a driver writes into claims (KEP-4817)."""
 
 from typing import Any
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage
 from dra_conformance.claims import Device, Result
 from dra_conformance.session import Session
-from dra_conformance.traffic import about, is_write
+from dra_conformance.traffic import is_about, is_write
 from dra_conformance.world import NAMESPACE, RESOURCE
 
 AREA = Area(
@@ -19,18 +19,18 @@ _KEP = (
 
 @AREA.check(
     "accepted",
-    "the API server takes its status",
-    promise="Status that the driver writes is valid, and of devices that the claim has.",
+    "the API server accepts its status",
+    promise="The status that the driver writes is valid, and is about devices of the claim.",
     source=_KEP + "; pkg/apis/resource/validation/validation.go",
     cost="Users see no status, or the preparation fails because of it.",
     stage=Stage.END,
     rests_on=("prepare.devices",),
 )
-async def _accepted(session: Session) -> None:
+async def _check_accepted(session: Session) -> None:
     written = [
         visit
         for visit in session.world.requests.answered
-        if about(visit, "resourceclaims") and visit.path.endswith("/status") and is_write(visit)
+        if is_about(visit, "resourceclaims") and visit.path.endswith("/status") and is_write(visit)
     ]
     if not written:
         raise NotOffered("the driver writes no status")
@@ -43,11 +43,11 @@ async def _accepted(session: Session) -> None:
     "it writes about its own devices",
     promise="Entries in status.devices have the driver's name, and pool and device of the allocation.",
     source=_KEP,
-    cost="Status of other drivers is lost, or no status is found for the device.",
+    cost="The status of other drivers is lost, or the device has no status.",
 )
-async def _own_devices(session: Session) -> None:
+async def _check_own_devices(session: Session) -> None:
     async with session.claim() as claim:
-        await session.ready(claim)
+        await session.prepare_or_skip(claim)
         found: Any = await session.world.read(
             f"{RESOURCE}/namespaces/{NAMESPACE}/resourceclaims/{claim.name}"
         )
@@ -64,12 +64,12 @@ async def _own_devices(session: Session) -> None:
 @AREA.check(
     "others-kept",
     "status of other drivers stays",
-    promise="Entries of other drivers are as they were after the driver has written its own.",
+    promise="The driver's writes leave the entries of other drivers unchanged.",
     source=_KEP + "; https://github.com/kubernetes-sigs/dra-example-driver/issues/101 (server-side apply)",
     cost="The addresses of a network card are lost when the GPU of the same claim is prepared.",
     rests_on=("prepare.other-drivers",),
 )
-async def _others_kept(session: Session) -> None:
+async def _check_others_kept(session: Session) -> None:
     other = Device("other.example.com", "their-pool", {"name": "their-device"})
     entry = {"driver": other.driver, "pool": other.pool, "device": other.name, "data": {"kept": True}}
     async with session.claim([Result(session.pick()[0]), Result(other, "r1")]) as claim:
@@ -77,9 +77,9 @@ async def _others_kept(session: Session) -> None:
         found: Any = await session.world.read(path)
         found["status"]["devices"] = [entry]
         await session.world.write("PUT", f"{path}/status", found)
-        await session.ready(claim)
+        await session.prepare_or_skip(claim)
         prepared: Any = await session.world.read(path)
-        await session.undone(claim)
+        await session.unprepare_or_skip(claim)
         after: Any = await session.world.read(path)
     if not any(one["driver"] == session.name for one in prepared["status"].get("devices") or ()):
         raise NotOffered("the driver writes no status")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
-from dra_conformance.restarts import killed
+from dra_conformance.restarts import kill_driver
 from dra_conformance.session import Session
 
 AREA = Area("taints", Stage.START, gate="DRADeviceTaints")
@@ -19,7 +19,7 @@ _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduli
     cost="Tolerations for another driver's taints, or for nodes', tolerate this one.",
     recommended=True,
 )
-async def _keys(session: Session) -> None:
+async def _check_keys(session: Session) -> None:
     for device, taint in _taints(session.slices):
         domain = taint["key"].partition("/")[0] if "/" in taint["key"] else ""
         if (
@@ -32,16 +32,16 @@ async def _keys(session: Session) -> None:
 
 @AREA.check(
     "times",
-    "the time of a taint stays",
-    promise="timeAdded stays what it was for as long as the taint is there: tolerationSeconds counts from it.",
+    "the time of a taint does not change",
+    promise="timeAdded does not change while the taint exists: tolerationSeconds counts from it.",
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go (timeAdded)",
-    cost="Pods with tolerationSeconds are never evicted, as each update begins the time again.",
+    cost="Pods with tolerationSeconds are never evicted, because each update restarts the time.",
     stage=Stage.RESTART,
     rests_on=("slices.kept-over-restart", "slices.steady", "slices.in-use"),
 )
-async def _times(session: Session) -> None:
+async def _check_times(session: Session) -> None:
     _taints(session.slices)
-    seen = await session.once(killed)
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
     before = {(device, taint["key"]): taint.get("timeAdded") for device, taint in _taints(seen.slices_before)}
@@ -56,12 +56,12 @@ async def _times(session: Session) -> None:
 @AREA.check(
     "healthy-rest",
     "not every device is tainted",
-    promise="A driver that runs well has devices without NoSchedule and NoExecute.",
+    promise="A healthy driver has devices without NoSchedule and NoExecute taints.",
     source=_KEP,
     cost="Nothing is allocated on the node.",
     recommended=True,
 )
-async def _healthy_rest(session: Session) -> None:
+async def _check_healthy_rest(session: Session) -> None:
     _taints(session.slices)
     hard = ("NoSchedule", "NoExecute")
     free = [

@@ -1,8 +1,8 @@
-"""Nodes with thousands of devices: CPUs, virtual functions, partitions."""
+"""Nodes with thousands of devices, such as CPUs, virtual functions or partitions."""
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
-from dra_conformance.manydevices import Many, many
-from dra_conformance.restarts import stopped
+from dra_conformance.manydevices import Many, observe_many
+from dra_conformance.restarts import stop_driver
 from dra_conformance.session import Session
 
 AREA = Area(
@@ -28,8 +28,8 @@ _CPU = "https://github.com/kubernetes-sigs/dra-driver-cpu/issues/5"
     source=f"{_TYPES} (ResourceSliceMaxDevices); {_CPU}",
     cost="A large node has no devices at all: a slice with more than 128 is rejected, and with it the pool.",
 )
-async def _published(session: Session) -> None:
-    seen = await session.once(many)
+async def _check_published(session: Session) -> None:
+    seen = await session.once(observe_many)
     if seen.problem:
         raise Breach(seen.problem)
 
@@ -43,8 +43,8 @@ async def _published(session: Session) -> None:
     recommended=True,
     rests_on=("thousands.published", "slices.packed"),
 )
-async def _packed(session: Session) -> None:
-    seen = await _published_by(session)
+async def _check_packed(session: Session) -> None:
+    seen = await _observe_published(session)
     devices = session.pace.devices
     needed = -(-devices // 64)
     if seen.slices > 2 * needed:
@@ -53,28 +53,28 @@ async def _packed(session: Session) -> None:
 
 @AREA.check(
     "quiet",
-    "they stay as they are",
-    promise="Once all are published nothing is written: a device stays in its slice.",
+    "nothing is written while nothing changes",
+    promise="Once all are published, nothing is written: a device stays in its slice.",
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go (syncPool)",
     cost="Devices that move between slices on a large node write all of them again and again.",
     rests_on=("thousands.published", "slices.quiet", "slices.steady"),
 )
-async def _quiet(session: Session) -> None:
-    seen = await _published_by(session)
+async def _check_quiet(session: Session) -> None:
+    seen = await _observe_published(session)
     if seen.writes:
         raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
 
 
 @AREA.check(
     "prepared",
-    "the last of them is prepared",
-    promise="A device is found in whichever slice it is.",
+    "the last device can be prepared",
+    promise="The driver finds a device in any of its slices.",
     source="KEP-4381 (NodePrepareResources)",
     cost="Pods with devices beyond the first slice never start.",
     rests_on=("thousands.published", "prepare.succeeds"),
 )
-async def _prepared(session: Session) -> None:
-    seen = await _published_by(session)
+async def _check_prepared(session: Session) -> None:
+    seen = await _observe_published(session)
     if seen.prepared:
         raise Breach(seen.prepared)
 
@@ -92,13 +92,13 @@ async def _prepared(session: Session) -> None:
         "slices.in-use",
     ),
 )
-async def _generation(session: Session) -> None:
-    seen = await _published_by(session)
+async def _check_generation(session: Session) -> None:
+    seen = await _observe_published(session)
     if not seen.generations:
         raise NotOffered("no pool has more slices than before")
-    if not (await session.once(stopped)).slices_at_exit:
+    if not (await session.once(stop_driver)).slices_at_exit:
         raise NotOffered(
-            "the driver deletes its slices when it ends: there are none that new ones could be taken for"
+            "the driver deletes its slices when it exits, so new ones cannot be confused with them"
         )
     for pool, (before, after) in seen.generations.items():
         if after <= before:
@@ -107,37 +107,37 @@ async def _generation(session: Session) -> None:
 
 @AREA.check(
     "shrunk",
-    "devices that are gone are not published any more",
-    promise="A driver that starts with fewer devices publishes these alone, in a complete pool.",
+    "removed devices are not published any more",
+    promise="A driver that starts with fewer devices publishes only these, in a complete pool.",
     source=f"{_TYPES} (ResourcePool); KEP-4381 (obsolete slices are deleted)",
-    cost="Claims are allocated devices that are gone; or none, as the pool stays incomplete.",
+    cost="Claims are allocated devices that do not exist, or none because the pool stays incomplete.",
     rests_on=("thousands.published", "slices.leftovers", "slices.in-use"),
 )
-async def _shrunk(session: Session) -> None:
-    seen = await _published_by(session)
+async def _check_shrunk(session: Session) -> None:
+    seen = await _observe_published(session)
     if seen.shrunk:
         raise Breach(seen.shrunk)
 
 
 @AREA.check(
     "lost",
-    "a claim whose device is gone is unprepared",
-    promise="A driver starts although a prepared claim's device is not there any more, and unprepares the claim.",
+    "a claim with a removed device is unprepared",
+    promise="A driver starts although a prepared claim's device no longer exists, and unprepares the claim.",
     source="https://github.com/ROCm/k8s-gpu-dra-driver/pull/78 (one stale entry took every GPU of the node down)",
     cost="A GPU that fell off the bus takes all others of its node along, and its pod cannot be deleted.",
     rests_on=("thousands.published", "thousands.prepared", "unprepare.succeeds", "unprepare.after-restart"),
 )
-async def _lost(session: Session) -> None:
-    seen = await _published_by(session)
+async def _check_lost(session: Session) -> None:
+    seen = await _observe_published(session)
     if seen.prepared:
         raise Unmet(seen.prepared)
     if seen.lost:
         raise Breach(seen.lost)
 
 
-async def _published_by(session: Session) -> Many:
-    """What a driver with thousands of devices has done; raises Unmet where it did not publish them."""
-    seen = await session.once(many)
+async def _observe_published(session: Session) -> Many:
+    """Return the observations of a driver with thousands of devices. Raises Unmet if it did not publish them."""
+    seen = await session.once(observe_many)
     if seen.problem:
         raise Unmet(seen.problem)
     return seen

@@ -7,10 +7,10 @@ from dra_node_agent.kubelet.dra.connection import DriverError
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.claims import Result
-from dra_conformance.observations import outage
-from dra_conformance.restarts import Restarted, interrupted, killed, stopped
+from dra_conformance.observations import fail_api_server
+from dra_conformance.restarts import Restarted, interrupt_preparations, kill_driver, stop_driver
 from dra_conformance.session import Session, cdi_ids
-from dra_conformance.traffic import about
+from dra_conformance.traffic import is_about
 
 AREA = Area("unprepare", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
@@ -28,43 +28,43 @@ _TURN = 0.3
     source=_PROTO,
     cost="Pods stay in Terminating.",
 )
-async def _succeeds(session: Session) -> None:
+async def _check_succeeds(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
-        if problem := await session.undo(claim):
+        if problem := await session.try_unprepare(claim):
             raise Breach(problem)
 
 
 @AREA.check(
     "idempotent",
-    "again is fine",
-    promise="A claim that is unprepared already is unprepared with success: the kubelet may not have got the answer.",
+    "unpreparing a claim again succeeds",
+    promise="Unpreparing a claim that is unprepared already succeeds: the kubelet may not have received the answer.",
     source=_PROTO + "; KEP-4381 (NodeUnprepareResources must be idempotent)",
     cost="Pods stay in Terminating.",
     rests_on=("unprepare.never-prepared",),
 )
-async def _idempotent(session: Session) -> None:
+async def _check_idempotent(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
-        await session.undone(claim)
-        if problem := await session.undo(claim):
+        await session.unprepare_or_skip(claim)
+        if problem := await session.try_unprepare(claim):
             raise Breach(f"the second call: {problem}")
 
 
 @AREA.check(
     "never-prepared",
-    "a claim that was never prepared is fine",
-    promise="The kubelet unprepares after a failed preparation too; a claim that is not known is no error.",
+    "unpreparing a claim that was never prepared succeeds",
+    promise="A claim that is not prepared is no error: the kubelet unprepares also after a failed preparation.",
     source=_MANAGER + " (claims are in the checkpoint before the driver is called); " + _PLUGIN,
     cost="Pods whose preparation failed cannot be deleted.",
 )
-async def _never_prepared(session: Session) -> None:
+async def _check_never_prepared(session: Session) -> None:
     async with session.claim() as claim:
-        if problem := await session.undo(claim):
+        if problem := await session.try_unprepare(claim):
             raise Breach(problem)
 
 
 @AREA.check(
     "unknown-claim",
-    "a claim that never was is fine",
+    "unpreparing an unknown claim succeeds",
     promise="A UID that the driver has never seen is no error.",
     source=_PLUGIN + " (the claim may have been deleted)",
     cost="After the loss of its checkpoint the driver blocks the deletion of pods.",
@@ -73,34 +73,34 @@ async def _never_prepared(session: Session) -> None:
         "unprepare.claim-gone",
     ),
 )
-async def _unknown_claim(session: Session) -> None:
+async def _check_unknown_claim(session: Session) -> None:
     async with session.claim() as claim:
-        if problem := await session.undo(replace(claim, name="no-such-claim", uid="no-such-uid")):
+        if problem := await session.try_unprepare(replace(claim, name="no-such-claim", uid="no-such-uid")):
             raise Breach(problem)
 
 
 @AREA.check(
     "claim-gone",
-    "the claim may be gone",
-    promise="Unprepare works without the claim in the API server: force-deleted pods take it along.",
+    "the claim may have been deleted",
+    promise="Unprepare works if the API server has no such claim: it is deleted along with force-deleted pods.",
     source=_PLUGIN + " (UnprepareResourceClaims: the claim may not exist any more)",
     cost="Devices stay prepared, and the kubelet tries again without end.",
 )
-async def _claim_gone(session: Session) -> None:
+async def _check_claim_gone(session: Session) -> None:
     async with session.claim([Result(session.spare())], prepare=True) as claim:
         await session.claims.delete(claim)
-        if problem := await session.undo(claim):
+        if problem := await session.try_unprepare(claim):
             raise Breach(problem)
 
 
 @AREA.check(
     "only-asked",
-    "it answers for nothing else",
+    "it answers for the requested claims only",
     promise="The answer has no claim that was not asked for.",
     source=_MANAGER + " (NodeUnprepareResources returned result for unknown claim UID)",
     cost="The kubelet drops the whole answer; the pod stays in Terminating.",
 )
-async def _only_asked(session: Session) -> None:
+async def _check_only_asked(session: Session) -> None:
     first, second = session.pick(2)
     one_result, other_result = [Result(first)], [Result(second)]
     async with (
@@ -123,7 +123,7 @@ async def _only_asked(session: Session) -> None:
     cost="Pods with two claims stay in Terminating: NodeUnprepareResources skipped 1 ResourceClaims.",
     rests_on=("prepare.half-failed",),
 )
-async def _several_claims(session: Session) -> None:
+async def _check_several_claims(session: Session) -> None:
     first, second = session.pick(2)
     async with (
         session.claim([Result(first)], prepare=True) as one,
@@ -145,33 +145,33 @@ async def _several_claims(session: Session) -> None:
     source=_PROTO,
     cost="When one pod ends, containers of another cannot start any more.",
 )
-async def _others_kept(session: Session) -> None:
+async def _check_others_kept(session: Session) -> None:
     first, second = session.pick(2)
     async with (
         session.claim([Result(first)], prepare=True) as one,
         session.claim([Result(second)]) as other,
     ):
-        answer = await session.ready(other)
-        if session.cdi.missing(cdi_ids(answer)):
+        answer = await session.prepare_or_skip(other)
+        if session.cdi.undefined_names(cdi_ids(answer)):
             raise Unmet("the other claim's CDI devices are not there at all")
-        await session.undone(one)
-        if missing := session.cdi.missing(cdi_ids(answer)):
+        await session.unprepare_or_skip(one)
+        if missing := session.cdi.undefined_names(cdi_ids(answer)):
             raise Breach(f"the other claim lost {', '.join(missing)}")
 
 
 @AREA.check(
     "concurrent",
-    "calls at the same time",
+    "calls may be concurrent",
     promise="A claim may be unprepared by several calls at a time.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go; " + _PLUGIN + " (Serialize)",
     cost="Pods that end together stay in Terminating.",
     rests_on=("prepare.half-failed",),
 )
-async def _concurrent(session: Session) -> None:
+async def _check_concurrent(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
-        problems = await asyncio.gather(*(session.undo(claim) for _ in range(_PARALLEL)))
+        problems = await asyncio.gather(*(session.try_unprepare(claim) for _ in range(_PARALLEL)))
     failed = [problem for problem in problems if problem]
-    if failed and len(failed) < _PARALLEL and not await _twice_fails(session):
+    if failed and len(failed) < _PARALLEL and not await _fails_when_repeated(session):
         raise Breach(f"{len(failed)} of {_PARALLEL} calls fail: {failed[0]}")
     if failed:
         raise Unmet(failed[0])
@@ -185,13 +185,13 @@ async def _concurrent(session: Session) -> None:
     cost="A claim works for one pod only.",
     rests_on=("cdi.defined",),
 )
-async def _then_prepare(session: Session) -> None:
+async def _check_then_prepare(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
-        await session.undone(claim)
-        answer = await session.attempt(claim)
+        await session.unprepare_or_skip(claim)
+        answer = await session.try_prepare(claim)
         if isinstance(answer, str):
             raise Breach(answer)
-        if missing := session.cdi.missing(cdi_ids(answer)):
+        if missing := session.cdi.undefined_names(cdi_ids(answer)):
             raise Breach(f"prepared again, and no CDI file defines {', '.join(missing)}")
 
 
@@ -203,61 +203,61 @@ async def _then_prepare(session: Session) -> None:
     cost="After a restart of the kubelet, which asks again, the pod stays in Terminating and its device is lost.",
     rests_on=("prepare.idempotent", "prepare.released"),
 )
-async def _prepared_twice(session: Session) -> None:
+async def _check_prepared_twice(session: Session) -> None:
     device = session.pick()[0]
     async with session.claim([Result(device)], prepare=True) as claim:
-        await session.ready(claim)
-        if problem := await session.undo(claim):
+        await session.prepare_or_skip(claim)
+        if problem := await session.try_unprepare(claim):
             raise Breach(problem)
     async with session.claim([Result(device)]) as claim:
-        if isinstance(answer := await session.attempt(claim), str):
+        if isinstance(answer := await session.try_prepare(claim), str):
             raise Breach(f"unprepared with success; the next claim: {answer}")
 
 
 @AREA.check(
     "files-gone",
-    "its files may be gone",
-    promise="A claim whose CDI file is gone, as after a reboot, is unprepared.",
+    "its CDI files may be missing",
+    promise="A claim whose CDI file is missing, as after a reboot, is unprepared.",
     source="https://github.com/kubernetes/kubernetes/issues/141433 (CDI files do not survive a reboot);"
     " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/951",
     cost="After a reboot, pods of before it stay in Terminating, and their devices are lost.",
 )
-async def _files_gone(session: Session) -> None:
+async def _check_files_gone(session: Session) -> None:
     async with session.claim() as claim:
         before = session.cdi.names()
-        await session.ready(claim)
+        await session.prepare_or_skip(claim)
         own = session.cdi.names() - before
         if not own:
             raise NotOffered("the claim has no file of its own")
         for name in own:
             (session.cdi.directory / name).unlink()
-        if problem := await session.undo(claim):
+        if problem := await session.try_unprepare(claim):
             raise Breach(problem)
 
 
 @AREA.check(
     "given-up",
-    "it has the last word over a preparation that was given up",
-    promise="Once a claim is unprepared a preparation that the kubelet has given up before leaves nothing: no CDI file,"
-    " and the device is free.",
+    "it also undoes a preparation that was cancelled",
+    promise="If the kubelet cancels a preparation and then unprepares the claim, nothing is left: no CDI file, and the"
+    " device is free.",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1162",
     cost="The device of a pod that was deleted while it started stays with a claim that is never unprepared again.",
     rests_on=("prepare.cancelled", "prepare.released", "unprepare.never-prepared"),
 )
-async def _given_up(session: Session) -> None:
+async def _check_given_up(session: Session) -> None:
     device = session.pick()[0]
     before = session.cdi.names()
     async with session.claim([Result(device)]) as claim:
-        with session.world.requests.held(lambda visit: about(visit, "resourceclaims")) as hold:
-            call = asyncio.create_task(session.attempt(claim))
+        with session.world.requests.hold(lambda visit: is_about(visit, "resourceclaims")) as hold:
+            call = asyncio.create_task(session.try_prepare(claim))
             reached = asyncio.create_task(hold.reached.wait())
             await asyncio.wait([call, reached], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
             given_up = hold.reached.is_set()
             for task in (call, reached):
                 task.cancel()
             await asyncio.gather(call, reached, return_exceptions=True)
-            undone = asyncio.create_task(session.undo(claim))
-            # Where calls take turns it is answered after the preparation has ended.
+            undone = asyncio.create_task(session.try_unprepare(claim))
+            # If the driver serializes its calls, it answers only after the preparation has ended.
             await asyncio.wait([undone], timeout=_TURN)
         if problem := await undone:
             raise Unmet(f"the claim is not unprepared: {problem}")
@@ -267,7 +267,7 @@ async def _given_up(session: Session) -> None:
         if left := session.cdi.names() - before:
             raise Breach(f"after unprepare there is still {', '.join(sorted(left))}")
         async with session.claim([Result(device)]) as other:
-            if isinstance(answer := await session.attempt(other), str):
+            if isinstance(answer := await session.try_prepare(other), str):
                 raise Breach(f"the next claim: {answer}")
 
 
@@ -281,42 +281,42 @@ async def _given_up(session: Session) -> None:
     stage=Stage.OUTAGE,
     rests_on=("unprepare.claim-gone",),
 )
-async def _without_api(session: Session) -> None:
-    seen = await session.once(outage)
+async def _check_without_api(session: Session) -> None:
+    seen = await session.once(fail_api_server)
     if seen.unprepared:
         raise Breach(seen.unprepared)
 
 
 @AREA.check(
     "after-restart",
-    "claims of before a restart are unprepared",
+    "claims prepared before a restart are unprepared",
     promise="After SIGTERM and a new start a claim that was prepared before is unprepared, without a preparation.",
     source=_PLUGIN + "; KEP-4381",
     cost="Each update of the driver leaves devices and files behind.",
     stage=Stage.RESTART,
     rests_on=("cdi.gone",),
 )
-async def _after_restart(session: Session) -> None:
-    _unprepared(await session.once(stopped))
+async def _check_after_restart(session: Session) -> None:
+    _expect_unprepared(await session.once(stop_driver))
 
 
 @AREA.check(
     "after-kill",
-    "claims of before kill -9 are unprepared",
+    "claims prepared before kill -9 are unprepared",
     promise="After a crash a claim that was prepared before is unprepared, without a preparation.",
     source=_PLUGIN + "; KEP-4381",
     cost="Each crash of the driver leaves devices and files behind.",
     stage=Stage.RESTART,
     rests_on=("cdi.gone",),
 )
-async def _after_kill(session: Session) -> None:
-    orderly = await session.once(stopped)
+async def _check_after_kill(session: Session) -> None:
+    orderly = await session.once(stop_driver)
     if orderly.problem or orderly.unprepared or orderly.left:
-        raise Unmet("not even an orderly restart is survived")
-    _unprepared(await session.once(killed))
+        raise Unmet("the driver loses prepared claims on a graceful restart")
+    _expect_unprepared(await session.once(kill_driver))
 
 
-def _unprepared(seen: Restarted) -> None:
+def _expect_unprepared(seen: Restarted) -> None:
     if seen.problem:
         raise Unmet(seen.problem)
     if not seen.second:
@@ -329,15 +329,15 @@ def _unprepared(seen: Restarted) -> None:
 
 @AREA.check(
     "remembered",
-    "an unprepared claim stays so after kill -9",
-    promise="When unprepare has answered, a crash does not bring the claim back: its device is free after a new start.",
+    "an unprepared claim stays unprepared after kill -9",
+    promise="After unprepare has returned, a crash does not undo it: the claim's device is free after a new start.",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840; KEP-4381",
     cost="The device belongs to a claim that is gone, and no pod can have it until somebody edits the checkpoint.",
     stage=Stage.RESTART,
     rests_on=("prepare.released", "unprepare.prepared-twice"),
 )
-async def _remembered(session: Session) -> None:
-    seen = await session.once(killed)
+async def _check_remembered(session: Session) -> None:
+    seen = await session.once(kill_driver)
     if seen.problem:
         raise Unmet(seen.problem)
     if not seen.third:
@@ -348,8 +348,8 @@ async def _remembered(session: Session) -> None:
 
 @AREA.check(
     "killed-meanwhile",
-    "what a crash left half done is undone",
-    promise="Killed at any moment of a preparation, the driver unprepares the claim later, and nothing of it stays.",
+    "a preparation that crashed is undone",
+    promise="If the driver is killed at any moment of a preparation, it unprepares the claim later and leaves nothing.",
     source="pkg/kubelet/cm/dra/manager.go (phases); KEP-4381",
     cost="Crashes leave CDI files and devices behind.",
     stage=Stage.RESTART,
@@ -360,16 +360,16 @@ async def _remembered(session: Session) -> None:
         "unprepare.prepared-twice",
     ),
 )
-async def _killed_meanwhile(session: Session) -> None:
-    for seen in await session.once(interrupted):
+async def _check_killed_meanwhile(session: Session) -> None:
+    for seen in await session.once(interrupt_preparations):
         if seen.unprepared:
             raise Breach(f"killed when it {seen.moment}: {seen.unprepared}")
         if seen.left:
             raise Breach(f"killed when it {seen.moment}: still there: {', '.join(sorted(seen.left))}")
 
 
-async def _twice_fails(session: Session) -> bool:
-    """Whether a second call fails anyway, which another check names."""
+async def _fails_when_repeated(session: Session) -> bool:
+    """True if unpreparing a claim twice fails, which another check reports."""
     async with session.claim(prepare=True) as claim:
-        await session.undone(claim)
-        return bool(await session.undo(claim))
+        await session.unprepare_or_skip(claim)
+        return bool(await session.try_unprepare(claim))
