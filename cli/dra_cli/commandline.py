@@ -10,7 +10,7 @@ import importlib
 import re
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from dra_shared.errors import UserError
 
@@ -176,20 +176,3 @@ def _plain(word: str, switches: set[str]) -> str:
     if not equals or flag not in switches or value not in ("true", "false"):
         return word
     return flag if value == "true" else f"--no-{flag.removeprefix('--')}"
-
-
-def number(lowest: float, highest: float | None = None, kind: type[Any] = int) -> Any:
-    """A type for options: numbers in these bounds."""
-
-    def read(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-        # What is no number compares with none.
-        if not value >= lowest or (highest is not None and value > highest):
-            bounds = f"at least {lowest}" if highest is None else f"between {lowest} and {highest}"
-            raise argparse.ArgumentTypeError(f"{text} is not {bounds}")
-        return value
-
-    return read

@@ -9,13 +9,13 @@ from dra_scheduler.plan.objects import Objects
 from dra_shared.api.codec import encode
 from dra_shared.api.resources import Resource
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 from dra_worlds.documents import Document
 from dra_worlds.fleet import DEFAULT_GPUS
 from dra_worlds.running import Running, of_objects
 from dra_worlds.sources import Source, is_kubeconfig, kubeconfig_cluster, list_cluster
 
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
-from dra_cli.commandline import number
 
 
 def world_options(parser: argparse.ArgumentParser) -> None:

@@ -1,15 +1,11 @@
 """A picture of the fleet before and after, node by node and device by device: one page of HTML."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from dra_scheduler.plan.change import Comparison
-from dra_scheduler.plan.fit import Fit, PodPlace
-from dra_scheduler.plan.moves import Move, Moves
 from dra_scheduler.plan.objects import Objects
-from dra_scheduler.plan.packing.answer import Packing
-from dra_scheduler.plan.purchase.answer import Purchase
+from dra_scheduler.plan.questions.question import Holders, Question
 from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 _STYLE = """
@@ -25,33 +21,34 @@ pre { background: #f5f5f5; padding: 1em; overflow-x: auto }
 _Holders = Mapping[str, str]
 
 
-def page(question: str, objects: Objects, answer: Any, text: str) -> str:
+def page(question: Question[Any, Any], objects: Objects, answer: Any) -> str:
     """The page: a row for each node, its devices before and after, and the answer as text below."""
     before = _holders(objects)
-    after = _after(before, answer)
-    rows = "".join(_row(node, devices, before, after) for node, devices in _fleet(objects, answer).items())
-    title = f"dralab plan {question}"
+    after = Holders(dict(before))
+    question.draw(answer, after)
+    fleet = _fleet(objects, after).items()
+    rows = "".join(_row(node, devices, before, after.devices) for node, devices in fleet)
+    title = f"dralab plan {question.name}"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
         '<p><span class="d"></span> free <span class="d used"></span> used <span class="d new"></span> newly used '
         '<span class="d left"></span> no longer used</p>'
         f"<table><thead><tr><th>node</th><th>before</th><th>after</th></tr></thead><tbody>{rows}</tbody></table>"
-        f"<pre>{escape(text)}</pre></body></html>"
+        f"<pre>{escape(question.text(answer))}</pre></body></html>"
     )
 
 
-def _fleet(objects: Objects, answer: Any) -> dict[str, list[str]]:
+def _fleet(objects: Objects, after: Holders) -> dict[str, list[str]]:
     """The devices of each node; those of several nodes come last. Of bought nodes those that are used."""
     found: dict[str, list[str]] = {name: [] for name in objects.of(NODES)}
     for piece in objects.of(RESOURCE_SLICES).values():
         node = piece.spec.node_name or "several nodes"
         prefix = f"{piece.spec.driver}/{piece.spec.pool.name}"
         found.setdefault(node, []).extend(f"{prefix}/{device.name}" for device in piece.spec.devices)
-    if isinstance(answer, Purchase):
-        for place in answer.pods:
-            if place.node not in objects.of(NODES):
-                found.setdefault(place.node, []).extend(place.devices)
+    for node, devices in after.nodes.items():
+        if node not in objects.of(NODES):
+            found.setdefault(node, []).extend(devices)
     return found
 
 
@@ -62,38 +59,6 @@ def _holders(objects: Objects) -> dict[str, str]:
         if claim.status.allocation is not None
         for result in claim.status.allocation.devices.results
     }
-
-
-def _after(before: _Holders, answer: Any) -> dict[str, str]:
-    after = dict(before)
-    if isinstance(answer, Fit | Purchase):
-        _place(after, answer.pods)
-    elif isinstance(answer, Moves):
-        _move(after, answer.moves)
-    elif isinstance(answer, Packing) and answer.room is not None:
-        _move(after, answer.room.moves)
-        _place(after, answer.room.placed)
-    elif isinstance(answer, Comparison):
-        for change in answer.changed:
-            for device in change.before.devices:
-                after.pop(device, None)
-        for change in answer.changed:
-            after.update(dict.fromkeys(change.after.devices, change.pod))
-    return after
-
-
-def _place(after: dict[str, str], places: Iterable[PodPlace]) -> None:
-    for place in places:
-        after.update(dict.fromkeys(place.devices, place.pod))
-
-
-def _move(after: dict[str, str], moves: Sequence[Move]) -> None:
-    for move in moves:
-        if move.after != move.before:
-            for device in move.devices_before:
-                after.pop(device, None)
-    for move in moves:
-        after.update(dict.fromkeys(move.devices_after, move.pod))
 
 
 def _row(node: str, devices: list[str], before: _Holders, after: _Holders) -> str:

@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
 import orjson
 from dra_kube.access import ChosenCluster, current_kubeconfig
 from dra_scheduler.config import SchedulerConfig
@@ -32,6 +33,13 @@ from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
 from dra_scheduler.plan.planner import Planner, unknown_kinds_line, without_nodes
 from dra_scheduler.plan.purchase.answer import Purchase
+from dra_scheduler.plan.purchase.buyer import NodeType
+from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay
+from dra_scheduler.plan.questions.catalog import QUESTIONS
+from dra_scheduler.plan.questions.change import ChangeRequest
+from dra_scheduler.plan.questions.question import Answer, Question, Recording, Request
+from dra_scheduler.plan.questions.taint import QUESTION as TAINT
+from dra_scheduler.plan.questions.taint import parse_taint
 from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.setup import Setup
 from dra_scheduler.plan.tables import table
@@ -47,7 +55,6 @@ from dra_worlds.reading import manifests as read_manifests
 from dra_worlds.reading import read
 from dra_worlds.running import UNKNOWN, Running, of_objects
 from dra_worlds.sources import from_cluster
-from dra_worlds.tainting import taint as ask_taint
 from dra_worlds.timeline import timeline
 from dra_worlds.working import Settings
 
@@ -179,8 +186,7 @@ class World:
         Raises:
             WorldError: they cannot be read, or there are none.
         """
-        wanted = self._wanted(pods)
-        return _answered(lambda: self._planner.fit(wanted, count, most=most, more=more))
+        return self._ask(fit.QUESTION, objects=pods, count=count, max=most, more=more)
 
     def drain(self, *nodes: str) -> Moves:
         """Where the pods of the nodes go when they are drained, and which are stuck.
@@ -188,15 +194,15 @@ class World:
         Raises:
             WorldError: there is no such node.
         """
-        return _answered(lambda: self._planner.drain(nodes))
+        return self._ask(moves.DRAIN, nodes=nodes)
 
     def remove(self, *nodes: str) -> Moves:
         """The same when the nodes are gone at once, with their devices; raises as :meth:`drain`."""
-        return _answered(lambda: self._planner.remove(nodes))
+        return self._ask(moves.REMOVE, nodes=nodes)
 
     def upgrade(self, *nodes: str) -> Moves:
         """In which order the nodes (all, unless some are named) can be drained one by one; raises as :meth:`drain`."""
-        return _answered(lambda: self._planner.upgrade(nodes))
+        return self._ask(moves.UPGRADE, nodes=nodes)
 
     def taint(self, target: str, taint: str) -> Moves:
         """Return which pods leave ``node/NAME`` or ``device/DRIVER/POOL/DEVICE`` with the taint ``KEY[=VALUE]:EFFECT``.
@@ -204,7 +210,8 @@ class World:
         Raises:
             WorldError: there is no such node or device, or the taint is malformed.
         """
-        return _answered(lambda: ask_taint(self._planner, target, taint))
+        request = _answered(lambda: parse_taint(target, taint))
+        return self._ask(TAINT, **msgspec.structs.asdict(request))
 
     def change(self, edits: "Manifests | World") -> Comparison:
         """What the same pods get before and after these objects take the place of those of the same names.
@@ -214,11 +221,7 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        if isinstance(edits, World):
-            return self._planner.change(edits._planner)
-        found = _found(edits, self._objects)
-        after = self._planner.with_changes(self._objects.with_objects(found.objects))
-        return self._planner.change(after, found.left_out)
+        return self._ask(change.QUESTION, objects=edits)
 
     def nodes(
         self,
@@ -233,10 +236,8 @@ class World:
         Raises:
             WorldError: the catalog or the pods cannot be read.
         """
-        wanted = Wanted(()) if pods is None else self._wanted(pods)
-        return _answered(
-            lambda: self._planner.nodes(read_catalog(Path(catalog)), wanted, count, seconds=seconds)
-        )
+        objects = () if pods is None else pods
+        return self._ask(nodes.QUESTION, types=catalog, objects=objects, count=count, seconds=seconds)
 
     def pack(
         self, wanted: Manifests | None = None, count: int | None = None, *, seconds: float = 60.0
@@ -246,8 +247,8 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        asked = None if wanted is None else self._wanted(wanted)
-        return self._planner.pack(asked, count, seconds=seconds)
+        objects = () if wanted is None else wanted
+        return self._ask(pack.QUESTION, objects=objects, count=count, seconds=seconds)
 
     def replay(
         self, times: str | Path, shapes: Manifests | None = None, *, starved_after: float = 600.0
@@ -257,17 +258,32 @@ class World:
         Raises:
             WorldError: it cannot be read.
         """
-        known = self._wanted(shapes) if shapes is not None else None
-        recorded, _ = _answered(lambda: timeline(str(times), self._objects, known))
-        return self._planner.replay(recorded, starved_after=starved_after).courses[0]
+        objects = () if shapes is None else shapes
+        answer = self._ask(replay.QUESTION, arrivals=times, objects=objects, starved_after=starved_after)
+        return answer.courses[0]
+
+    def ask(self, question: str, **fields: Any) -> Any:
+        """Return the answer of any question of ``dralab plan``. ``fields`` are those of its request.
+
+        Objects are manifests as for the other methods, ``types`` is a catalog, and ``arrivals`` a timeline.
+
+        Raises:
+            WorldError: there is no such question or field, or it has no answer in this world.
+        """
+        if question not in QUESTIONS:
+            raise WorldError(f"there is no question {question!r}: choose {', '.join(QUESTIONS)}")
+        return self._ask(QUESTIONS[question], **fields)
+
+    def _ask(self, question: Question[Request, Answer], **fields: Any) -> Answer:
+        try:
+            request = question.request(**fields)
+        except TypeError as error:
+            raise WorldError(f"{question.name}: {error}") from error
+        return _answered(lambda: question.ask(_WorldDoor(self), request))
 
     @property
     def _planner(self) -> Planner:
         return Planner(self._objects, self._engine, problems=self._read_problems)
-
-    def _wanted(self, pods: Manifests) -> Wanted:
-        found = _found(pods, self._objects, again=True)
-        return _answered(lambda: of(found, self._objects))
 
     def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
         """Why the pod of the world is where it is, or nowhere.
@@ -298,6 +314,40 @@ class World:
     def _variant(self, objects: Objects, left_out: Sequence[str] = ()) -> "World":
         problems = (*self._read_problems, *((unknown_kinds_line(left_out),) if left_out else ()))
         return World(objects, problems, engine=self._engine)
+
+
+class _WorldDoor:
+    """Reads requests whose objects are manifests as Python has them. Variants share the world's scheduler."""
+
+    def __init__(self, world: World) -> None:
+        self._planner = world._planner
+
+    @property
+    def planner(self) -> Planner:
+        return self._planner
+
+    def pods(self, given: Any, count: int | None = None) -> Wanted:
+        return of(_found(given, self._planner.objects, again=True), self._planner.objects)
+
+    def types(self, given: Any) -> Sequence[NodeType]:
+        return read_catalog(Path(given))
+
+    def changed(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
+        edits: Any = change.objects
+        if isinstance(edits, World):
+            return edits._planner, ()
+        found = _found(edits, self._planner.objects)
+        return self._planner.with_changes(self._planner.objects.with_objects(found.objects)), found.left_out
+
+    def changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
+        raise WorldError("a world replays no changes: replay the timeline in each variant")
+
+    def timeline(self, arrivals: Any, objects: Any) -> Recording:
+        shapes = self.pods(objects) if objects else None
+        return Recording(timeline(str(arrivals), self._planner.objects, shapes)[0])
+
+    def seconds(self, seconds: float) -> float:
+        return seconds
 
 
 def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:

@@ -4,7 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from dra_cli.commandline import Parser, number
+from dra_shared.optiontypes import number
+
+from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:

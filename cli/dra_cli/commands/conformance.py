@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 _DRIVER = "driver"
 

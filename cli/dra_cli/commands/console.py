@@ -9,9 +9,10 @@ from urllib.parse import urlencode
 
 from dra_kube.cluster import Cluster, own_console
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:

@@ -6,7 +6,9 @@ import contextlib
 import os
 from pathlib import Path
 
-from dra_cli.commandline import Parser, number
+from dra_shared.optiontypes import number
+
+from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:

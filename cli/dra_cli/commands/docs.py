@@ -7,7 +7,9 @@ import tempfile
 from functools import partial
 from pathlib import Path
 
-from dra_cli.commandline import Parser, number
+from dra_shared.optiontypes import number
+
+from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:

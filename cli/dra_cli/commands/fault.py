@@ -5,9 +5,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
 from dra_cli.access import data_option
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 if TYPE_CHECKING:
     from dra_lab.faults.story import Sampler

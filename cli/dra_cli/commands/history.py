@@ -3,9 +3,10 @@
 import argparse
 
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
 from dra_cli.access import chosen_cluster, cluster_options
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 _OUTPUTS = ("", "json")
 

@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 if TYPE_CHECKING:
     from dra_lab.learn.classroom import Classroom

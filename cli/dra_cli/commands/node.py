@@ -9,10 +9,11 @@ from pathlib import Path
 
 from dra_kube.access import ChosenCluster
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 from dra_worlds.fleet import DEFAULT_GPUS
 
 from dra_cli.access import chosen_cluster, cluster_options
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 _ACTIONS = ("add", "remove", "credentials", "cordon", "uncordon", "drain")
 

@@ -4,9 +4,10 @@ import argparse
 from typing import TYPE_CHECKING
 
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
 from dra_cli.access import data_option
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 if TYPE_CHECKING:
     from dra_lab.snapshots import Snapshots

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dra_shared.errors import UserError
+from dra_shared.optiontypes import number
 
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 from dra_cli.commands import up
 
 if TYPE_CHECKING:

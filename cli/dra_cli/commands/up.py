@@ -13,10 +13,11 @@ from dra_kube.access import default_data
 from dra_shared.boundedfiles import open_file
 from dra_shared.errors import UserError
 from dra_shared.jsontypes import JsonObject
+from dra_shared.optiontypes import number
 from dra_shared.retention import parse_retention
 
 from dra_cli.access import data_option
-from dra_cli.commandline import Parser, number
+from dra_cli.commandline import Parser
 
 if TYPE_CHECKING:
     from dra_lab.clusteroptions import ClusterOptions

@@ -16,14 +16,14 @@ from dra_apiserver.front.application import build
 from dra_apiserver.health import Health
 from dra_apiserver.server import ApiServer
 from dra_scheduler.explain import free, report
-from dra_scheduler.plan import requests
 from dra_scheduler.plan.change import Changed, Comparison
 from dra_scheduler.plan.fit import Fit, PodPlace
 from dra_scheduler.plan.moves import Move, Moves
 from dra_scheduler.plan.packing.answer import Largest, NodeRoom, Packing, Room
 from dra_scheduler.plan.purchase.answer import Bought, Purchase
+from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay, taint
+from dra_scheduler.plan.questions.catalog import QUESTIONS
 from dra_scheduler.plan.replaying.answer import Course, Replay, Starved, Waits
-from dra_scheduler.plan.routes import QUESTIONS
 from dra_shared.api import poolstatus
 from msgspec.structs import fields
 
@@ -125,7 +125,8 @@ async def test_all_other_paths_are_the_mounted_applications(front: httpx.AsyncCl
             "PartitionTypeStatus", "ShareableCapacityStatus", "ShareableSummaryStatus",
         )),
         *((getattr(plans, kind.__name__), kind) for kind in (
-            *(each for each in vars(requests).values() if getattr(each, "__module__", "") == requests.__name__),
+            fit.FitRequest, moves.NodesRequest, taint.TaintRequest, change.ChangeRequest, nodes.NodeTypeRequest,
+            nodes.PurchaseRequest, pack.PackRequest, replay.ArrivalRequest, replay.ReplayRequest,
             Fit, PodPlace, Move, Moves, Changed, Comparison, Bought, Purchase, Largest, NodeRoom, Room, Packing,
             Starved, Waits, Course, Replay,
         )),

@@ -15,6 +15,7 @@ import uvicorn
 from dra_apiserver.front import claimbench, console, insight, packed, workbench
 from dra_kube.access import ChosenCluster
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.questions.catalog import QUESTIONS
 from dra_scheduler.plan.routes import ask
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_SLICES
@@ -66,6 +67,8 @@ class _View:
             if question == "explain":
                 kind, *names = rest
                 return snapshot.explain(kind, "/".join(names[:-1]), names[-1], params.get("nodes", 0))[0]
+            if rest[0] not in QUESTIONS:
+                raise HTTPException(404, f"there is no question {rest[0]!r}")
             answer = await asyncio.to_thread(ask, snapshot.planner(), rest[0], orjson.dumps(body))
             return orjson.loads(answer)
         except UserError as error:

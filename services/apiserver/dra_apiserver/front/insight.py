@@ -78,6 +78,12 @@ def router(ask: Ask, complete: Complete) -> APIRouter:
 
     for name in _PLANS:
         _add_plan(made, ask, complete, name)
+
+    @made.post("/plan/{question}", include_in_schema=False)
+    async def plan(question: str, wanted: dict[str, Any]) -> Any:
+        """Ask a question that has no type here: the scheduler may know more of them than the API server."""
+        return await _ask_plan(ask, complete, question, wanted)
+
     return made
 
 
@@ -87,11 +93,7 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
 
     async def endpoint(wanted: Report) -> Any:
         given = wanted.model_dump(by_alias=True, exclude_unset=True)
-        try:
-            await _complete_objects(given, complete)
-        except ValueError as error:
-            raise HTTPException(400, str(error)) from error
-        return answer.model_validate(await ask(f"/plan/{name}", {}, given))
+        return answer.model_validate(await _ask_plan(ask, complete, name, given))
 
     # FastAPI reads the body's type from here.
     endpoint.__annotations__["wanted"] = request
@@ -104,6 +106,14 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
         response_model=answer,
         response_model_exclude_unset=True,
     )
+
+
+async def _ask_plan(ask: Ask, complete: Complete, name: str, given: dict[str, Any]) -> Any:
+    try:
+        await _complete_objects(given, complete)
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from error
+    return await ask(f"/plan/{name}", {}, given)
 
 
 async def _complete_objects(given: dict[str, Any], complete: Complete) -> None:

@@ -9,34 +9,18 @@ from typing import Any
 
 import httpx
 import msgspec
-from dra_shared.api.meta import Struct
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
 
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan import requests
 from dra_scheduler.plan.answers import complete
-from dra_scheduler.plan.asking import Asked
 from dra_scheduler.plan.clusterworld import cluster_world
 from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.jsondoor import JsonDoor
 from dra_scheduler.plan.planner import Planner
+from dra_scheduler.plan.questions.catalog import QUESTIONS
 from dra_scheduler.plan.setup import Setup
-
-Ask = Callable[[Asked, Any], Struct]
-
-# The request type and the handler of each question.
-QUESTIONS: dict[str, tuple[type[Struct], Ask]] = {
-    "fit": (requests.FitRequest, Asked.fit),
-    "drain": (requests.NodesRequest, Asked.drain),
-    "remove": (requests.NodesRequest, Asked.remove),
-    "upgrade": (requests.NodesRequest, Asked.upgrade),
-    "taint": (requests.TaintRequest, Asked.taint),
-    "change": (requests.ChangeRequest, Asked.change),
-    "nodes": (requests.PurchaseRequest, Asked.nodes),
-    "pack": (requests.PackRequest, Asked.pack),
-    "replay": (requests.ReplayRequest, Asked.replay),
-}
 
 
 def plan_routes(
@@ -52,19 +36,20 @@ def plan_routes(
     return {f"POST /plan/{name}": _endpoint(planner, name) for name in QUESTIONS}
 
 
-def ask(planner: Planner, question: str, body: bytes) -> bytes:
-    """Answer a question. Question and answer are JSON.
+def ask(planner: Planner, name: str, body: bytes) -> bytes:
+    """Answer a question. Question and answer are JSON. Close the planner.
 
     Raises:
         ValueError: the question is invalid.
     """
-    kind, answer = QUESTIONS[question]
+    question, door = QUESTIONS[name], JsonDoor(planner)
     try:
-        return msgspec.json.encode(complete(answer(Asked(planner), msgspec.json.decode(body, type=kind))))
+        answer = question.ask(door, msgspec.json.decode(body, type=question.request))
+        return msgspec.json.encode(complete(answer))
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
     finally:
-        planner.close()
+        door.close()
 
 
 def _endpoint(planner: Callable[[], Awaitable[Planner]], question: str) -> Callable[[Any], Awaitable[Any]]:

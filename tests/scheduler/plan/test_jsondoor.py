@@ -4,17 +4,14 @@ from typing import Any
 
 import pytest
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.asking import Asked, apply_change
 from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.jsondoor import JsonDoor, apply_change
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import Planner
-from dra_scheduler.plan.requests import (
-    ArrivalRequest,
-    ChangeRequest,
-    NodeTypeRequest,
-    PurchaseRequest,
-    ReplayRequest,
-)
+from dra_scheduler.plan.questions import change, nodes, replay
+from dra_scheduler.plan.questions.change import ChangeRequest
+from dra_scheduler.plan.questions.nodes import NodeTypeRequest, PurchaseRequest
+from dra_scheduler.plan.questions.replay import ArrivalRequest, ReplayRequest
 from dra_scheduler.plan.setup import Setup
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
@@ -79,17 +76,17 @@ def test_a_replay_tries_versions_and_gates_in_order() -> None:
         ChangeRequest(remove=("n1",)),
     )
     asked = ReplayRequest(arrivals=arrivals, objects=tuple(map(_claim, "ab")), changes=changes)
-    answer = Asked(_planner()).replay(asked)
+    answer = replay.QUESTION.ask(JsonDoor(_planner()), asked)
     assert [(course.name, course.placed) for course in answer.courses] == [
         ("as it is", 2), ("before shares", 1), ("change 2", 2), ("change 3", 0),
     ]  # fmt: skip
 
 
 def test_a_change_of_the_version() -> None:
-    asked = Asked(_planner())
-    assert asked.change(ChangeRequest(kubernetes_version="1.34")).pods == 0
+    door = JsonDoor(_planner())
+    assert change.QUESTION.ask(door, ChangeRequest(kubernetes_version="1.34")).pods == 0
     with pytest.raises(ValueError, match=r"1\.2"):
-        asked.change(ChangeRequest(kubernetes_version="1.2"))
+        change.QUESTION.ask(door, ChangeRequest(kubernetes_version="1.2"))
 
 
 def test_a_type_may_bring_the_device_classes_of_its_nodes() -> None:
@@ -99,5 +96,5 @@ def test_a_type_may_bring_the_device_classes_of_its_nodes() -> None:
     ]
     type_ = NodeTypeRequest(name="x", price=2, objects=tuple(parts))
     asked = PurchaseRequest(types=(type_,), objects=(_claim("a"), _pod("a")))
-    answer = Asked(Planner(Objects())).nodes(asked)
+    answer = nodes.QUESTION.ask(JsonDoor(Planner(Objects())), asked)
     assert (answer.cost, answer.unplaced, answer.uncertain) == (2, (), ())

@@ -1,0 +1,1 @@
+"""The planner's questions: a module has everything about one question, and :mod:`.catalog` lists them."""

@@ -1,0 +1,123 @@
+"""A question to the planner, and the doors through which it is asked.
+
+Each door reads the same request in its own form: an HTTP body has JSON objects, the words of a command name
+files, and ``World`` takes Python values. A question says what it needs of a :class:`Door`, and knows no form.
+
+The command line loads all questions for its help texts. Therefore a question's module imports what the planner
+computes with only to check types.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from dra_shared.api.meta import Struct
+
+if TYPE_CHECKING:
+    from dra_scheduler.plan.fit import PodPlace, Wanted
+    from dra_scheduler.plan.moves import Move
+    from dra_scheduler.plan.objects import Objects
+    from dra_scheduler.plan.planner import Planner
+    from dra_scheduler.plan.purchase.buyer import NodeType
+    from dra_scheduler.plan.questions.change import ChangeRequest
+    from dra_scheduler.plan.replaying.replayer import Timeline
+
+Request = TypeVar("Request", bound=Struct)
+Answer = TypeVar("Answer", bound=Struct)
+
+
+class Door(Protocol):
+    """Reads what a request names. Errors are ValueErrors, PlanErrors or UserErrors."""
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the world that the question is about."""
+        ...
+
+    def pods(self, given: Any, count: int | None = None) -> Wanted:
+        """Return the pods of the given objects. ``count`` copies will be tried."""
+        ...
+
+    def types(self, given: Any) -> Sequence[NodeType]:
+        """Return the types of nodes that can be bought."""
+        ...
+
+    def changed(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
+        """Return the planner after the change, and the workloads of the change whose kind is unknown."""
+        ...
+
+    def changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
+        """Return the planner after each of the cumulative changes, with its name, and workloads of unknown kinds."""
+        ...
+
+    def timeline(self, arrivals: Any, objects: Any) -> Recording:
+        """Return the timeline of the arrivals. ``objects`` are what its pods refer to, or their shapes."""
+        ...
+
+    def seconds(self, seconds: float) -> float:
+        """Check how long a search may take."""
+        ...
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A timeline, the workloads of unknown kinds among its objects, and errors of reading it."""
+
+    timeline: Timeline
+    left_out: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+
+@dataclass
+class Holders:
+    """The pod or claim that has each device, as an answer changes it; for pictures.
+
+    A device is ``driver/pool/device``. ``nodes`` are the devices that pods got on each node.
+    """
+
+    devices: dict[str, str]
+    nodes: dict[str, list[str]] = field(default_factory=dict)
+
+    def place(self, places: Iterable[PodPlace]) -> None:
+        """Give pods the devices of their places."""
+        for place in places:
+            self.devices.update(dict.fromkeys(place.devices, place.pod))
+            if place.node:
+                self.nodes.setdefault(place.node, []).extend(place.devices)
+
+    def move(self, moves: Sequence[Move]) -> None:
+        """Take the devices from pods that move, and give them their new ones."""
+        for move in moves:
+            if move.after != move.before:
+                for device in move.devices_before:
+                    self.devices.pop(device, None)
+        for move in moves:
+            self.devices.update(dict.fromkeys(move.devices_after, move.pod))
+
+
+def draw_nothing(answer: Any, holders: Holders) -> None:
+    """Leave the picture as it is: the answer has no places."""
+
+
+@dataclass(frozen=True)
+class Question(Generic[Request, Answer]):
+    """Everything about a question.
+
+    ``about`` is the command's help. ``request`` has the fields of ``POST /plan/NAME``. ``add_words`` declares the
+    words of ``dralab plan NAME``, and ``read_words`` makes a request of them in the world of some objects.
+    ``text`` shows an answer to people, and ``draw`` puts it into the picture of ``--output html``. ``counted`` is
+    the verb of the progress on a terminal.
+    """
+
+    name: str
+    about: str
+    request: type[Request]
+    ask: Callable[[Door, Request], Answer]
+    text: Callable[[Answer], str]
+    add_words: Callable[[argparse.ArgumentParser], None]
+    read_words: Callable[[argparse.Namespace, Objects], Request]
+    draw: Callable[[Answer, Holders], None] = draw_nothing
+    counted: str = "tried"

@@ -1,0 +1,104 @@
+"""``plan replay``: how a recorded timeline of pods would go."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from dra_shared.api.meta import Struct
+from dra_shared.jsontypes import JsonObject
+from dra_shared.optiontypes import number
+from dra_shared.plurals import count
+
+from dra_scheduler.plan.questions.change import ChangeRequest
+from dra_scheduler.plan.questions.question import Door, Question
+from dra_scheduler.plan.questions.texts import INTERRUPTED, MOST_PODS, doubt_lines
+
+if TYPE_CHECKING:
+    from dra_scheduler.plan.objects import Objects
+    from dra_scheduler.plan.replaying.answer import Replay
+
+
+class ArrivalRequest(Struct):
+    """``object`` is a pod that arrives at ``at`` seconds and stays for ``lasts`` seconds, or forever."""
+
+    at: float
+    object: JsonObject
+    lasts: float | None = None
+
+
+class ReplayRequest(Struct):
+    """A timeline, and in ``objects`` everything its pods refer to. The ``changes`` are cumulative."""
+
+    arrivals: tuple[ArrivalRequest, ...]
+    objects: tuple[JsonObject, ...] = ()
+    changes: tuple[ChangeRequest, ...] = ()
+    starved_after: float = 600.0
+
+
+def _ask(door: Door, asked: ReplayRequest) -> Replay:
+    recorded = door.timeline(asked.arrivals, asked.objects)
+    variants, unknown = door.changes(asked.changes) if asked.changes else ((), ())
+    left_out = [*recorded.left_out, *unknown]
+    answer = door.planner.replay(
+        recorded.timeline, variants, starved_after=asked.starved_after, left_out=left_out
+    )
+    return msgspec.structs.replace(answer, uncertain=(*answer.uncertain, *recorded.problems))
+
+
+def _add_words(words: argparse.ArgumentParser) -> None:
+    words.add_argument("file", help="the timeline: CSV of start, end and shape, a dump, or a recorded watch")
+    words.add_argument("--shapes", metavar="FILE", help="manifests of the pods that a CSV names")
+    words.add_argument("--changes", type=Path, metavar="FILE", help="changes to try, each on top of the last")
+    words.add_argument(
+        "--starved-after",
+        type=number(0.0, None, float),
+        default=600.0,
+        metavar="SECONDS",
+        help="pods that wait longer starve (600)",
+    )
+
+
+def _read_words(chosen: argparse.Namespace, objects: Objects) -> ReplayRequest:
+    return ReplayRequest(
+        arrivals=chosen.file,
+        objects=chosen.shapes or (),
+        changes=chosen.changes or (),
+        starved_after=chosen.starved_after,
+    )
+
+
+def _text(answer: Replay) -> str:
+    lines = []
+    for course in answer.courses:
+        waits = course.waits
+        lines += [
+            f"{course.name}: {course.placed} of {count(course.pods, 'pod')} placed, utilisation "
+            f"{course.utilisation:.1%} in {course.span:g} s",
+            f"  waits: mean {waits.mean:g} s, median {waits.median:g} s, 95th percentile {waits.p95:g} s, "
+            f"longest {waits.longest:g} s",
+        ]
+        if course.preempted:
+            lines.append(f"  {count(course.preempted, 'pod')} preempted, which started again")
+        for pod in course.starved[:MOST_PODS]:
+            why = f": {pod.message}" if pod.message else ""
+            lines.append(f"  starved: {pod.pod}, which came at {pod.at:g} s, waited {pod.waited:g} s{why}")
+        if len(course.starved) > MOST_PODS:
+            lines.append(f"  and {len(course.starved) - MOST_PODS} more; -o json has all")
+    if not answer.complete:
+        lines.append(INTERRUPTED)
+    return "\n".join([*lines, *doubt_lines(answer.uncertain)])
+
+
+QUESTION = Question(
+    "replay",
+    "how a recorded timeline of pods would go",
+    ReplayRequest,
+    _ask,
+    _text,
+    _add_words,
+    _read_words,
+    counted="arrived",
+)
