@@ -1,11 +1,13 @@
 """Changes that a page shows as ``diff`` blocks, made on a copy of the packages.
 
 A block names its files in lines ``--- PATH``. A hunk's lines, in order, are found in the file as they are; a line
-``@@ TEXT`` before them says that they come after the first line that has TEXT.
+``@@ TEXT`` before them says that they come after the first line that has TEXT. A hunk that only adds lines, and has
+no such line, is a new file.
 """
 
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,6 +28,10 @@ class Hunk:
             AssertionError: the file does not have the lines.
         """
         file = folder / self.path
+        if not self.old and not self.after:
+            assert not file.exists(), f"{self.path} exists already"
+            file.write_text("\n".join([*self.new, ""]))
+            return
         lines = file.read_text().split("\n")
         start = next((number for number, line in enumerate(lines) if self.after in line), None)
         assert start is not None, f"{self.path} has no line with {self.after!r}"
@@ -56,7 +62,10 @@ def hunks(page: str, heading: str) -> list[Hunk]:
     return found
 
 
-def copy_packages(repository: Path, folder: Path) -> None:
-    """A copy of what the API server runs, compiled where it is: what does not change need not be compiled again."""
-    for package in ("shared/dra_shared", "services/apiserver/dra_apiserver"):
+_API_SERVER = ("shared/dra_shared", "services/apiserver/dra_apiserver")
+
+
+def copy_packages(repository: Path, folder: Path, packages: Sequence[str] = _API_SERVER) -> None:
+    """Copy packages, those that the API server runs by default, with their compiled modules."""
+    for package in packages:
         shutil.copytree(repository / package, folder / package)

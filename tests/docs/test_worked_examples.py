@@ -44,6 +44,20 @@ def _ask(
     return found
 
 
+def _run(packages: Path, part: str, *words: str) -> str:
+    """Return the output of a program that runs with the copy of a package."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, "PYTHONPATH": str(packages / part), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def _changed(heading: str, folder: Path, *allowed: str) -> Path:
     copy_packages(REPOSITORY, folder)
     return _changed_more(heading, folder, *allowed)
@@ -145,6 +159,30 @@ def test_a_new_version_of_kubernetes(tmp_path: Path) -> None:
     assert 'unknown field "spec.devices.requests[0].exactly.purpose"' in old[2][1]["message"]
     # 1.37 serves v1beta1, and 1.38 does not.
     assert [answers[3][0] for answers in (old, new)] == [400, 404]
+
+
+_OTHER_DOORS = """
+from dra_scheduler.plan.planner import Planner
+from dra_scheduler.plan.routes import ask
+from dralab import World
+
+world = World.described(2, "1xH100-SXM5-80GB")
+print(world.ask("idle", prefix="node-1").nodes)
+print(ask(Planner(world.objects), "idle", b'{"prefix": "node-0"}').decode())
+"""
+
+
+def test_new_planner_question_is_answered_at_every_door(tmp_path: Path) -> None:
+    part = "services/scheduler"
+    copy_packages(REPOSITORY, tmp_path, [f"{part}/dra_scheduler"])
+    _changed_more("Example: a planner question", tmp_path, f"{part}/dra_scheduler/plan/questions/")
+    command = ("-m", "dralab", "plan", "idle", "--nodes", "2")
+    assert _run(tmp_path, part, *command) == "idle: node-0, node-1\n"
+    assert "nodes whose names begin with it" in _run(tmp_path, part, *command, "--help")
+    answer = json.loads(_run(tmp_path, part, *command, "--prefix", "node-1", "-o", "json"))
+    assert answer == {"nodes": ["node-1"]}
+    assert "<pre>idle: node-0, node-1</pre>" in _run(tmp_path, part, *command, "-o", "html")
+    assert _run(tmp_path, part, "-c", _OTHER_DOORS) == '(\'node-1\',)\n{"nodes":["node-0"]}\n'
 
 
 def test_page_shows_the_floors_of_all_rooms() -> None:

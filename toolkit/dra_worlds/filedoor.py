@@ -47,7 +47,7 @@ class FileDoor:
 
         return catalog(Path(given))
 
-    def changed(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
+    def apply_change(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
         """Return the planner after the edit.
 
         Raises:
@@ -70,7 +70,7 @@ class FileDoor:
         setup = None if after == before else after.setup()
         return self._planner.with_changes(objects.with_objects(edits.objects), setup), edits.left_out
 
-    def changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
+    def apply_changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
         """Return the planner after each change of the file."""
         start = Changed("as it is", self._planner.objects, self._settings)
         found = list(changed(Path(given), start))

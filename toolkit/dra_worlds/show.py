@@ -6,7 +6,7 @@ from dra_scheduler.plan.answers import complete
 from dra_shared.errors import UserError
 
 
-def structured(answer: msgspec.Struct, output: str) -> str:
+def format_answer(answer: msgspec.Struct, output: str) -> str:
     """Return the answer as JSON or YAML.
 
     Raises:

@@ -332,14 +332,14 @@ class _WorldDoor:
     def types(self, given: Any) -> Sequence[NodeType]:
         return read_catalog(Path(given))
 
-    def changed(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
+    def apply_change(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
         edits: Any = change.objects
         if isinstance(edits, World):
             return edits._planner, ()
         found = _found(edits, self._planner.objects)
         return self._planner.with_changes(self._planner.objects.with_objects(found.objects)), found.left_out
 
-    def changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
+    def apply_changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
         raise WorldError("a world replays no changes: replay the timeline in each variant")
 
     def timeline(self, arrivals: Any, objects: Any) -> Recording:

@@ -82,7 +82,7 @@ def _answer(chosen: argparse.Namespace) -> int:
     from dra_scheduler.plan.questions.catalog import QUESTIONS
     from dra_worlds.filedoor import FileDoor
     from dra_worlds.picture import page
-    from dra_worlds.show import structured
+    from dra_worlds.show import format_answer
     from dra_worlds.working import Progress, Settings
 
     from dra_cli.worldoptions import chosen_world
@@ -106,7 +106,7 @@ def _answer(chosen: argparse.Namespace) -> int:
     if chosen.output == "html":
         print(page(question, source.objects, answer))
     else:
-        print(structured(answer, chosen.output) if chosen.output else question.text(answer))
+        print(format_answer(answer, chosen.output) if chosen.output else question.text(answer))
     return _code(answer)
 
 

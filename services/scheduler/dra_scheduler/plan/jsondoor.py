@@ -52,11 +52,13 @@ class JsonDoor:
         """Return the types of nodes that can be bought."""
         return list(map(_type, given))
 
-    def changed(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
+    def apply_change(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
         """Return the planner after the change."""
         return self._change(self._planner, change)
 
-    def changes(self, given: Sequence[ChangeRequest]) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
+    def apply_changes(
+        self, given: Sequence[ChangeRequest]
+    ) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
         """Return the planner after each of the cumulative changes."""
         now, variants, left_out = self._planner, [], list[str]()
         for number, change in enumerate(given, 1):

@@ -12,7 +12,7 @@ from dra_shared.plurals import count
 from dra_shared.version import VERSIONS
 
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.questions.texts import MOST_PODS, doubt_lines
+from dra_scheduler.plan.questions.texts import MOST_PODS, uncertainty_lines
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.change import Comparison
@@ -36,7 +36,7 @@ class ChangeRequest(Struct):
 
 
 def _ask(door: Door, asked: ChangeRequest) -> Comparison:
-    after, left_out = door.changed(asked)
+    after, left_out = door.apply_change(asked)
     return door.planner.change(after, left_out)
 
 
@@ -69,7 +69,7 @@ def _text(answer: Comparison) -> str:
     lines += [f"  {each.pod}: {_place(each.before)} -> {_place(each.after)}" for each in shown]
     if len(answer.changed) > MOST_PODS:
         lines.append(f"  and {len(answer.changed) - MOST_PODS} more; -o json has all")
-    return "\n".join([*lines, *doubt_lines(answer.uncertain)])
+    return "\n".join([*lines, *uncertainty_lines(answer.uncertain)])
 
 
 def _place(place: PodPlace) -> str:

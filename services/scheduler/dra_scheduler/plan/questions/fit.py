@@ -12,7 +12,7 @@ from dra_shared.plurals import count
 
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.questions.texts import INTERRUPTED, add_namespace, doubt_lines, place_lines
+from dra_scheduler.plan.questions.texts import INTERRUPTED, add_namespace, place_lines, uncertainty_lines
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.fit import Fit
@@ -63,7 +63,7 @@ def _text(fit: Fit) -> str:
         lines.append(f"tried first: {count(fit.waiting, 'pod')} of the cluster, waiting for a node")
     if fit.unplaced is not None:
         lines += ["", "the first that does not fit:", render(fit.unplaced).rstrip()]
-    return "\n".join([*lines, *doubt_lines(fit.uncertain)])
+    return "\n".join([*lines, *uncertainty_lines(fit.uncertain)])
 
 
 def _headline(fit: Fit) -> str:

@@ -12,7 +12,7 @@ from dra_shared.plurals import count
 from dra_shared.selectors import SelectorError, parse_label_selector
 
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.questions.texts import INTERRUPTED, doubt_lines
+from dra_scheduler.plan.questions.texts import INTERRUPTED, uncertainty_lines
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.moves import Moves
@@ -39,7 +39,7 @@ def show_moves(answer: Moves) -> str:
             devices = f": {', '.join(move.devices_after)}" if move.devices_after else ""
             lines.append(f"  {move.pod} from {move.before} to {move.after}{devices}")
     lines += [f"preempted: {pod}: {text}" for pod, text in answer.preempted.items()]
-    return "\n".join([*lines, *doubt_lines(answer.uncertain)])
+    return "\n".join([*lines, *uncertainty_lines(answer.uncertain)])
 
 
 def draw_moves(answer: Moves, holders: Holders) -> None:

@@ -16,8 +16,8 @@ from dra_scheduler.plan.questions.texts import (
     MOST_PODS,
     add_namespace,
     add_seconds,
-    doubt_lines,
     place_lines,
+    uncertainty_lines,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _text(answer: Purchase) -> str:
         )
     lines += [f"  {place}" for place in place_lines(answer.pods)]
     lines += [f"no place: {each.pod}: {each.message}" for each in answer.unplaced[:MOST_PODS]]
-    return "\n".join([*lines, *doubt_lines(answer.uncertain)])
+    return "\n".join([*lines, *uncertainty_lines(answer.uncertain)])
 
 
 def _draw(answer: Purchase, holders: Holders) -> None:

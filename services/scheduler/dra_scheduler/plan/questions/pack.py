@@ -17,8 +17,8 @@ from dra_scheduler.plan.questions.texts import (
     MOST_PODS,
     add_namespace,
     add_seconds,
-    doubt_lines,
     place_lines,
+    uncertainty_lines,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _text(answer: Packing) -> str:
         lines.append(f"  and {len(answer.nodes) - MOST_PODS} more; -o json has all")
     if answer.room is not None:
         lines += _room_lines(answer.room)
-    return "\n".join([*lines, *doubt_lines(answer.uncertain)])
+    return "\n".join([*lines, *uncertainty_lines(answer.uncertain)])
 
 
 def _node_lines(node: NodeRoom) -> Iterator[str]:

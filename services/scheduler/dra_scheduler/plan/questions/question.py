@@ -45,11 +45,11 @@ class Door(Protocol):
         """Return the types of nodes that can be bought."""
         ...
 
-    def changed(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
+    def apply_change(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
         """Return the planner after the change, and the workloads of the change whose kind is unknown."""
         ...
 
-    def changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
+    def apply_changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
         """Return the planner after each of the cumulative changes, with its name, and workloads of unknown kinds."""
         ...
 

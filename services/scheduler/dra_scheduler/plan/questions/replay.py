@@ -14,7 +14,7 @@ from dra_shared.plurals import count
 
 from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.question import Door, Question
-from dra_scheduler.plan.questions.texts import INTERRUPTED, MOST_PODS, doubt_lines
+from dra_scheduler.plan.questions.texts import INTERRUPTED, MOST_PODS, uncertainty_lines
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.objects import Objects
@@ -40,7 +40,7 @@ class ReplayRequest(Struct):
 
 def _ask(door: Door, asked: ReplayRequest) -> Replay:
     recorded = door.timeline(asked.arrivals, asked.objects)
-    variants, unknown = door.changes(asked.changes) if asked.changes else ((), ())
+    variants, unknown = door.apply_changes(asked.changes) if asked.changes else ((), ())
     left_out = [*recorded.left_out, *unknown]
     answer = door.planner.replay(
         recorded.timeline, variants, starved_after=asked.starved_after, left_out=left_out
@@ -89,7 +89,7 @@ def _text(answer: Replay) -> str:
             lines.append(f"  and {len(course.starved) - MOST_PODS} more; -o json has all")
     if not answer.complete:
         lines.append(INTERRUPTED)
-    return "\n".join([*lines, *doubt_lines(answer.uncertain)])
+    return "\n".join([*lines, *uncertainty_lines(answer.uncertain)])
 
 
 QUESTION = Question(

@@ -24,7 +24,7 @@ def place_lines(pods: Iterable[PodPlace]) -> Iterator[str]:
         yield f"and {len(placed) - MOST_PODS} more; -o json has all"
 
 
-def doubt_lines(uncertain: Sequence[str]) -> list[str]:
+def uncertainty_lines(uncertain: Sequence[str]) -> list[str]:
     """Return a line for each reason why the answer is uncertain."""
     return [f"uncertain: {problem}" for problem in uncertain]
 

@@ -1,0 +1,30 @@
+"""Test the endpoints below ``/insight`` without a scheduler."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+from dra_apiserver.front import insight
+from dra_shared.jsontypes import JsonObject
+from fastapi import FastAPI
+
+
+async def test_question_without_a_type_is_asked_with_completed_objects() -> None:
+    asked: list[tuple[str, JsonObject | None]] = []
+
+    async def ask(path: str, params: Mapping[str, int], body: JsonObject | None = None) -> Any:
+        asked.append((path, body))
+        return {"nodes": ["a"]}
+
+    async def complete(objects: list[JsonObject]) -> list[JsonObject]:
+        return [{**each, "completed": True} for each in objects]
+
+    app = FastAPI()
+    app.include_router(insight.router(ask, complete))
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://front") as client:
+        answer = await client.post("/insight/plan/idle", json={"objects": [{}], "prefix": "a"})
+        refused = await client.post("/insight/plan/idle", content="[]")
+    assert answer.json() == {"nodes": ["a"]}
+    assert asked == [("/plan/idle", {"objects": [{"completed": True}], "prefix": "a"})]
+    assert refused.status_code == 422
