@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs lock gates schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs reference lock gates schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -87,6 +87,9 @@ bench: install-dev ## Print the benchmarks' numbers
 
 docs: install-dev ## Build the documentation as a site in site/, without network; `dralab docs` shows it (URL=where it is published)
 	@$(BIN)/python -m tools.site $(if $(URL),--url $(URL))
+
+reference: install-dev ## Write the tables of docs/ again that are made from the code
+	@$(BIN)/python -m tools.reference
 
 dist: install-dev ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
 	@tools/dist $(BIN)/python $(DIST)

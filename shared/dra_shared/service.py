@@ -70,7 +70,8 @@ class Options(argparse.ArgumentParser):
         self.option(
             "--allowed-hosts",
             default="",
-            help="comma-separated names that clients reach this server by; .NAME with all below it, * any",
+            help="comma-separated names that clients reach this server by; .NAME with all below it, * any; "
+            "see docs/security.md",
         )
 
     def tls_options(self, who: str) -> None:
@@ -100,11 +101,12 @@ class Options(argparse.ArgumentParser):
             default="",
             help="URL of another API server of its database: lists and watches go there while it answers",
         )
-        self.option("--token", default=None, help="bearer token for the API server")
+        self.option("--token", default=None, help="bearer token for requests to the API server")
         self.option(
             "--kubeconfig",
             default=None,
-            help="file with the API server's address and credentials, instead of --server and --token",
+            help="file with the API server's address and credentials, instead of --server and --token; credential "
+            "plugins are refused",
         )
         self.option(
             "--health-address", default="127.0.0.1", help="where /healthz, /readyz and /metrics listen"
@@ -118,9 +120,9 @@ class Options(argparse.ArgumentParser):
             "--kubernetes-version",
             default=str(DEFAULT),
             choices=[str(version) for version in VERSIONS],
-            help=f"the version of Kubernetes to follow (default: {DEFAULT})",
+            help="the version of Kubernetes to follow; see docs/versions.md",
         )
-        self.option("--feature-gates", default="", help="A=true,B=false, as that version has them")
+        self.option("--feature-gates", default="", help="feature gates: A=true,B=false")
 
 
 def boolean(text: str) -> bool:

@@ -7,11 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
-from dra_cli import commandline
 from dra_controller.registry import CONTROLLERS
-from dra_shared.version import DEFAULT, release
 
-from tests.docs.flags import flags_of, service_options
 from tests.support.cases import check_all
 from tests.support.reference import REPOSITORY, load_vectors, reference_path
 
@@ -83,34 +80,6 @@ def test_pages_name_no_path_of_somebodys_machine(page: Path) -> None:
     assert not re.findall(r"/(?:home|root|Users|work)/\w+", page.read_text())
 
 
-def test_every_command_and_option_is_documented() -> None:
-    pages = (DOCS / "cli.md").read_text() + (DOCS / "configuration.md").read_text()
-    missing = []
-    for name in commandline.COMMANDS:
-        if not re.search(rf"`{name}\b", pages):
-            missing.append(name)
-        flags = [flag for flag in flags_of(name) if flag.startswith("--")]
-        missing += [
-            f"{name} {flag}"
-            for flag in flags
-            if not flag.startswith("--no-") and not re.search(rf"`{flag}\b", pages)
-        ]
-    assert not missing
-
-
-@pytest.mark.parametrize("package", SERVICES)
-def test_every_flag_of_a_service_is_documented(package: str) -> None:
-    parser = service_options(package)
-    text = (DOCS / "configuration.md").read_text()
-    _, heading, own = text.partition(f"## `{parser.prog}`")
-    assert heading
-    common, own = text.partition("## `dralab-apiserver`")[0], own.partition("\n## ")[0]
-    flags = {flag for action in parser._actions for flag in action.option_strings} - {"-h", "--help"}
-    documented = set(re.findall(r"^\| `(--[a-z-]+)`", common + own, flags=re.MULTILINE))
-    assert flags <= documented
-    assert set(re.findall(r"^\| `(--[a-z-]+)`", own, flags=re.MULTILINE)) <= flags
-
-
 def test_every_environment_variable_is_documented() -> None:
     pages = "".join(page.read_text() for page in PAGES)
     sources = [*_modules(), *(REPOSITORY / "tests").rglob("*.py"), REPOSITORY / "docker-compose.yml"]
@@ -129,27 +98,6 @@ def test_every_environment_variable_is_documented() -> None:
         for service in ("", "APISERVER_", "SCHEDULER_", "CONTROLLER_", "NODE_AGENT_")
     }
     assert unknown <= made
-
-
-# A resource, features that nodes declare, NVIDIA's drivers' gates: Kubernetes' of these names are not asked about.
-_NO_GATES = {
-    "ContextualLogging",
-    "LoggingAlphaOptions",
-    "LoggingBetaOptions",
-    "RestartAllContainersOnContainerExits",
-    "UserNamespacesHostNetworkSupport",
-    "VolumeAttributesClass",
-}
-
-
-def test_every_feature_gate_that_is_asked_about_is_documented_with_its_default() -> None:
-    rows = dict(
-        re.findall(r"^\| `([A-Z]\w+)` \| (on|off)\b", (DOCS / "configuration.md").read_text(), re.MULTILINE)
-    )
-    code = "".join(module.read_text() for module in _modules())
-    gates = release(DEFAULT).gates
-    asked = gates.keys() & set(re.findall(r'"([A-Z]\w+)"', code)) - _NO_GATES
-    assert rows == {name: "on" if gates[name].default else "off" for name in asked}
 
 
 def test_make_help_and_the_guides_agree() -> None:

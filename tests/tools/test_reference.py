@@ -11,8 +11,7 @@ from dra_shared.version import DEFAULT, V1_34, V1_35, VERSIONS, release
 from dra_worlds.world import World
 from dralab.testing import AsyncCluster, Cluster
 
-from tests.docs.flags import flags_of, service_options
-from tests.support.reference import REPOSITORY
+from tests.docs.flags import flags_of
 from tools.reference import pages
 
 
@@ -33,19 +32,6 @@ def test_every_option_of_a_command_is_there(command: str) -> None:
     section = _section("commands.md", f"### {command}")
     assert f"dralab {command}" in section
     assert not [flag for flag in flags_of(command) if not re.search(rf"`{flag}[` ]", section)]
-
-
-@pytest.mark.parametrize("service", ["apiserver", "scheduler", "controller", "node-agent"])
-def test_every_flag_of_a_service_is_there(service: str) -> None:
-    section = _section("services.md", f"## dralab-{service}")
-    flags = [
-        flag
-        for action in service_options(f"dra_{service.replace('-', '_')}")._actions
-        for flag in action.option_strings
-        if flag not in ("-h", "--help")
-    ]
-    assert len(flags) > 8
-    assert not [flag for flag in flags if not re.search(rf"`{flag}[` ]", section)]
 
 
 def test_every_gate_is_there_with_its_default() -> None:
@@ -73,17 +59,6 @@ def test_each_version_of_kubernetes_has_a_page() -> None:
     assert row in pages["kubernetes-1.37.md"]
     assert "scheduling.k8s.io/v1alpha1" not in pages["kubernetes-1.36.md"]
     assert "`schedulingGroup` | `workloadRef` |" in pages["kubernetes-1.36.md"]
-
-
-def test_every_metric_that_is_explained_is_there() -> None:
-    rows = re.findall(r"^\| (`.*?) \|", (REPOSITORY / "docs/metrics.md").read_text(), re.MULTILINE)
-    named = set(
-        re.findall(r"`((?:apiserver|scheduler|workqueue|dra|dralab|\w+_controller)_[a-z_]+)`", str(rows))
-    )
-    assert len(named) > 30
-    made = set(re.findall(r"^\| `(\w+)` \|", _pages()["metrics.md"], re.MULTILINE))
-    assert named <= made
-    assert "| `workqueue_adds_total` | counter | Keys added | `name` |" in _pages()["metrics.md"]
 
 
 def test_every_kind_is_there() -> None:

@@ -1,7 +1,8 @@
 """What argparse knows of a command, as Markdown."""
 
 import argparse
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 from tools.reference.markdown import code, plain, table
 
@@ -33,6 +34,20 @@ def arguments(
     return "\n\n".join(parts)
 
 
+def flag_table(flags: Iterable[argparse.Action]) -> str:
+    """Return a table of flags for a page in docs/: flag, default, meaning with links to the pages that it names."""
+    rows = (
+        [", ".join(map(code, one.option_strings)), _default(one), _add_links(_help(one))] for one in flags
+    )
+    return table(["flag", "default", "meaning"], rows)
+
+
+def _add_links(text: str) -> str:
+    """Return a help text with code for flags, and links in place of the paths of pages."""
+    text = re.sub(r"docs/([A-Za-z/-]+\.md)(#[a-z-]+)?", r"[\1](\1\2)", text)
+    return re.sub(r"(?<![\w`-])(--[a-z-]+)", r"`\1`", text)
+
+
 def usage(parser: argparse.ArgumentParser) -> str:
     """How the command is called, without its options."""
     words = " ".join(_word(action) for action in parser._actions if not action.option_strings)
@@ -55,7 +70,7 @@ def _flags(action: argparse.Action) -> str:
 
 def _default(action: argparse.Action) -> str:
     value = action.default
-    if value is None or value == argparse.SUPPRESS or value == [] or value == "" or value is False:
+    if value is None or value is False or str(value) in ("", "[]", "inf", argparse.SUPPRESS):
         return ""
     return code("on" if value is True else str(value))
 

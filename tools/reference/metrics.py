@@ -5,19 +5,19 @@ The sources are read and not run, since most metrics are made when a service has
 
 import ast
 import re
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.reference.markdown import Page, code, plain, table
+from tools.reference.markdown import code, plain, table
 
 _ROOT = Path(__file__).parents[2]
 _SERVICES = {
     "API server": "services/apiserver/dra_apiserver",
-    "Scheduler": "services/scheduler/dra_scheduler",
-    "Controllers": "services/controller/dra_controller",
-    "Node agent": "services/node-agent/dra_node_agent",
+    "scheduler": "services/scheduler/dra_scheduler",
+    "controllers": "services/controller/dra_controller",
+    "node agent": "services/node-agent/dra_node_agent",
 }
 _KINDS = {
     "Counter": "counter",
@@ -27,6 +27,8 @@ _KINDS = {
     "gauge": "gauge",
     "Histogram": "histogram",
 }
+# Metrics of /metrics/resource, which have a table of their own.
+_OF_CONTAINERS = frozenset({"container_start_time_seconds", "resource_scrape_error", "scrape_error"})
 # What a module has that makes one: most make none, and need not be parsed.
 _MADE = re.compile(rf'\b(?:{"|".join(_KINDS)})\(\s*"')
 
@@ -40,22 +42,18 @@ class Metric(NamedTuple):
     labels: tuple[str, ...]
 
 
-def page() -> Page:
-    """All metrics, service by service."""
-    parts = []
-    for title, folder in _SERVICES.items():
-        rows = [
-            [code(one.name), one.kind, plain(one.about), ", ".join(map(code, one.labels))]
-            for one in sorted(set(metrics(_ROOT / folder)))
-        ]
-        parts += [f"## {title}", table(["metric", "type", "", "labels"], rows)]
-    return Page(
-        "reference/metrics.md",
-        "All metrics",
-        "Every metric that the services have besides `process_*` and `python_*`. What to do with them: "
-        "[Metrics](../metrics.md).",
-        "\n\n".join(parts),
-    )
+def tables() -> Mapping[str, Callable[[], str]]:
+    """Return the tables of docs/metrics.md by name: one for each service."""
+    return {f"metrics of the {title}": partial(_table, folder) for title, folder in _SERVICES.items()}
+
+
+def _table(folder: str) -> str:
+    rows = [
+        [code(one.name), one.kind, ", ".join(map(code, one.labels)), plain(one.about.rstrip("."))]
+        for one in sorted(set(metrics(_ROOT / folder)))
+        if one.name not in _OF_CONTAINERS
+    ]
+    return table(["metric", "type", "labels", "meaning"], rows)
 
 
 def metrics(folder: Path) -> Iterator[Metric]:
@@ -65,11 +63,19 @@ def metrics(folder: Path) -> Iterator[Metric]:
         if not _MADE.search(text):
             continue
         tree = ast.parse(text)
-        names = _constants(tree)
-        for node in ast.walk(tree):
-            made = _metric(node, names) if isinstance(node, ast.Call) else _listed(node)
-            if made:
-                yield made
+        yield from _within(tree, _constants(tree))
+
+
+def _within(scope: ast.AST, names: dict[str, ast.expr]) -> Iterator[Metric]:
+    """Yield the metrics that a module or a function makes. A function's own names come before its module's."""
+    for node in ast.iter_child_nodes(scope):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _within(node, names | _constants(node))
+            continue
+        made = _metric(node, names) if isinstance(node, ast.Call) else _listed(node)
+        if made:
+            yield made
+        yield from _within(node, names)
 
 
 def _metric(call: ast.Call, names: dict[str, ast.expr]) -> Metric | None:
@@ -95,7 +101,7 @@ def _listed(entry: ast.AST) -> Metric | None:
     return None
 
 
-def _constants(tree: ast.Module) -> dict[str, ast.expr]:
+def _constants(tree: ast.AST) -> dict[str, ast.expr]:
     """What names are set to, once, anywhere in the module, or in one of `dra_shared` that it imports them from."""
     found: dict[str, ast.expr] = {}
     for node in ast.walk(tree):

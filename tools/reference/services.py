@@ -1,39 +1,49 @@
-"""The flags of the services, from their parsers."""
+"""The flags of the services, from their parsers, as docs/configuration.md has them."""
 
 import argparse
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 
 from dra_shared.service import Options
 
-from tools.reference.arguments import arguments
-from tools.reference.markdown import Page, code
+from tools.reference.arguments import flag_table
 
-_SERVICES = ("apiserver", "scheduler", "controller", "node-agent")
-
-
-def page() -> Page:
-    """All services with their flags."""
-    return Page(
-        "reference/services.md",
-        "Services' flags",
-        "The flags of each service, which are environment variables too: `--health-port` of the scheduler is "
-        "`DRALAB_SCHEDULER_HEALTH_PORT`, or `DRALAB_HEALTH_PORT` for every service that has it. More about them: "
-        "[Configuration](../configuration.md).",
-        "\n\n".join(_services()),
-    )
+SERVICES = ("apiserver", "scheduler", "controller", "node-agent")
+_CLIENTS = SERVICES[1:]
 
 
-def _services() -> Iterator[str]:
-    for name in _SERVICES:
-        parser: Options = importlib.import_module(f"dra_{name.replace('-', '_')}.main").options()
-        yield f"## {parser.prog}"
-        yield f"{(parser.description or '').rstrip('.')}."
-        yield arguments(parser, _default)
+def tables() -> Mapping[str, Callable[[], str]]:
+    """Return the tables by name: flags of all services, of the API server's clients, and of each service."""
+    own = {f"flags of dralab-{service}": partial(_own, service) for service in SERVICES}
+    return {"flags of all services": _of_all, "flags of clients": _of_clients, **own}
 
 
-def _default(action: argparse.Action) -> str:
-    value = action.default
-    if value is None or value is False or str(value) in ("", "inf"):
-        return ""
-    return code("on" if value is True else str(value))
+def _of_all() -> str:
+    common = _common_keys(SERVICES)
+    return flag_table(one for one in _flags("scheduler") if _key(one) in common)
+
+
+def _of_clients() -> str:
+    common = _common_keys(_CLIENTS) - _common_keys(SERVICES)
+    return flag_table(one for one in _flags("scheduler") if _key(one) in common)
+
+
+def _own(service: str) -> str:
+    common = _common_keys(SERVICES) | (_common_keys(_CLIENTS) if service in _CLIENTS else frozenset())
+    return flag_table(one for one in _flags(service) if _key(one) not in common)
+
+
+def _common_keys(services: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """The flags that all these services have with the same meaning."""
+    return frozenset.intersection(*(frozenset(map(_key, _flags(service))) for service in services))
+
+
+def _key(action: argparse.Action) -> tuple[str, str]:
+    return action.option_strings[0], action.help or ""
+
+
+@cache
+def _flags(service: str) -> tuple[argparse.Action, ...]:
+    parser: Options = importlib.import_module(f"dra_{service.replace('-', '_')}.main").options()
+    return tuple(one for one in parser._actions if one.option_strings and one.dest != "help")

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from dra_apiserver.kinds.catalog import registry
 from dra_shared.features import FeatureGates
-from dra_shared.version import VERSIONS, Gate, Version, release
+from dra_shared.version import DEFAULT, VERSIONS, Gate, Version, release
 from dra_shared.version.release import Change, changes
 
 from tools.reference.markdown import Page, code, table
@@ -24,6 +24,12 @@ _OTHERS = (
 )
 _GROUPS = ("resource.k8s.io/", "scheduling.k8s.io/")
 _PACKAGES = ("core/", "resource/")
+
+
+def table_of_versions() -> str:
+    """Return the table of the versions that can be followed, for docs/versions.md."""
+    rows = [[str(one), str(release(one).patch), "the default" if one == DEFAULT else ""] for one in VERSIONS]
+    return table(["version", "follows", ""], rows)
 
 
 def pages() -> Iterator[Page]:

@@ -37,7 +37,11 @@ def options(parser: Parser) -> None:
 
 def _size(parser: Parser) -> None:
     parser.add_argument(
-        "--filename", "-f", type=Path, metavar="FLEET", help="a fleet: pools of nodes; see docs/fleets.md"
+        "--filename",
+        "-f",
+        type=Path,
+        metavar="FLEET",
+        help="a fleet: pools of nodes; see docs/configuration.md#fleets",
     )
     parser.add_argument(
         "--nodes",
@@ -45,7 +49,7 @@ def _size(parser: Parser) -> None:
         type=nodes,
         default=[],
         metavar="COUNT[:GPUS][@ZONE]",
-        help="how many nodes to simulate (2); may be repeated: 4000:8xA100-SXM4-40GB@eu-1a",
+        help="how many nodes to simulate (2); 0: you bring the nodes; may be repeated: 4000:8xA100-SXM4-40GB@eu-1a",
     )
     parser.add_argument(
         "--gpus",
@@ -56,7 +60,8 @@ def _size(parser: Parser) -> None:
         "--from",
         dest="source",
         metavar="SOURCE",
-        help="go on from a snapshot, by name or file, from a dump, or from a kubeconfig's cluster, which is only read",
+        help="go on from a snapshot, by name or file, from a dump, or from a kubeconfig's cluster, which is only "
+        "read; see docs/plan.md and docs/history.md",
     )
     parser.add_argument(
         "--driver",
@@ -123,7 +128,8 @@ def _storage(parser: Parser) -> None:
         "--apiservers",
         type=number(1, 16),
         default=1,
-        help="how many API servers of one PostgreSQL (1): the services read from those after the first",
+        help="how many API servers of one PostgreSQL (1): the services read from those after the first; "
+        "see docs/scaling.md",
     )
     parser.add_argument(
         "--database",
@@ -142,9 +148,10 @@ def _services(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="which Kubernetes to follow: 1.34 to 1.37 (1.37); 1.36,node-agent=1.34 for an older service",
+        help="which Kubernetes to follow: 1.34 to 1.37 (1.37); 1.36,node-agent=1.34 for an older service; "
+        "see docs/versions.md",
     )
-    parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
+    parser.add_argument("--feature-gates", default="", help="feature gates of all services: A=true,B=false")
     parser.add_argument(
         "--scheduler-config", type=Path, help="file with a KubeSchedulerConfiguration for the scheduler"
     )
@@ -157,7 +164,7 @@ def _services(parser: Parser) -> None:
         "--speed",
         type=number(0.1, 1000, float),
         default=1.0,
-        help="how much faster time passes: timers, leases (1)",
+        help="how much faster time passes for all services (1): 10 lets a lease of 40 seconds end after 4",
     )
     parser.add_argument(
         "--grace",
@@ -169,7 +176,7 @@ def _services(parser: Parser) -> None:
         "--without",
         action="append",
         default=[],
-        help="leave out scheduler, controller or node-agent; may be repeated",
+        help="leave out scheduler, controller or node-agent, to run another in its place; may be repeated",
     )
 
 
@@ -178,9 +185,11 @@ def _protection(parser: Parser) -> None:
         "--authorization-mode",
         default="",
         help="AlwaysAllow, or RBAC: roles tell who may do what; Node,RBAC: and nodes see what is theirs "
-        "(default with --tls)",
+        "(default with --tls); see docs/authorization.md",
     )
-    parser.switch("--tls", help="know everybody by a certificate; a CA in DIR/auth signs them")
+    parser.switch(
+        "--tls", help="know everybody by a certificate; a CA in DIR/auth signs them; see docs/security.md"
+    )
     parser.add_argument(
         "--tls-san",
         action="append",

@@ -60,8 +60,8 @@ _METRIC_VERBS = {
     "deletecollection": "DELETECOLLECTION",
 }
 _READS = frozenset({"get", "list"})
-_MAX_REQUESTS = 2000
-_MAX_WATCHES = 5000
+MAX_REQUESTS = 2000
+MAX_WATCHES = 5000
 _SLOW = 1.0
 _LASTING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _HEALTH = frozenset({"livez", "readyz", "healthz"})
@@ -204,9 +204,9 @@ class Application:
                 await self._other(request)
                 return
             if verb == "watch":
-                if len(self._api.streams) >= _MAX_WATCHES:
+                if len(self._api.streams) >= MAX_WATCHES:
                     raise too_many_requests("too many watches, please try again later")
-            elif self._running - len(self._api.streams) > _MAX_REQUESTS:
+            elif self._running - len(self._api.streams) > MAX_REQUESTS:
                 raise too_many_requests("too many requests, please try again later")
             if self._faults.active or self._traffic is not None:
                 await self._pass_traffic(request, verb, target)

@@ -49,7 +49,7 @@ _GZIP_IN_LOOP = 256 << 10
 _YAML_FROM = 16 << 10
 _GZIP_ONLY = 16 + zlib.MAX_WBITS
 # Go's net/url treats a query with more parameters as empty.
-_MOST_PARAMETERS = 10_000
+MOST_PARAMETERS = 10_000
 
 # The key of a `Direct` among the `extensions` of a request's scope, if the server has one.
 DIRECT = "dralab.direct"
@@ -238,7 +238,7 @@ class Request:
         """The query's parameters in order."""
         if self._parameters is None:
             text = self.scope["query_string"]
-            if not text or text.count(b"&") >= _MOST_PARAMETERS:
+            if not text or text.count(b"&") >= MOST_PARAMETERS:
                 self._parameters = []
             else:
                 self._parameters = parse_qsl(text.decode("latin-1"), keep_blank_values=True)

@@ -51,14 +51,23 @@ def seconds(text: str) -> int:
 def options() -> Options:
     """Return the command's options."""
     made = Options("apiserver", "Serve the Kubernetes API.")
-    made.option("--listen", default="127.0.0.1", help="address to listen on")
+    made.option(
+        "--listen",
+        default="127.0.0.1",
+        help="address to listen on; see docs/security.md before you choose another",
+    )
     made.option("--port", default=8080, type=int, help="port to listen on; 0 takes any free one")
-    made.option("--data", default=Path(".dralab"), type=Path, help="directory of the cluster's state")
+    made.option(
+        "--data",
+        default=Path(".dralab"),
+        type=Path,
+        help="the cluster's directory; the database is in apiserver/",
+    )
     made.option(
         "--database",
         default=IN_DIRECTORY,
-        help="where objects are kept: sqlite:///FILE, sqlite: for a file in the data directory, postgresql://…, "
-        "or memory: until the server ends",
+        help="where objects are kept: sqlite:///FILE, sqlite: for a file in the data directory, postgresql://… "
+        "(docs/scaling.md), or memory: until the server ends",
     )
     made.option(
         "--relaxed",
@@ -70,7 +79,8 @@ def options() -> Options:
         "--history",
         default=None,
         type=history,
-        help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first",
+        help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first; "
+        "see docs/history.md",
     )
     made.option(
         "--past",
@@ -79,18 +89,22 @@ def options() -> Options:
         help="a file with another cluster's past, with which an empty database begins (dralab up --from BUNDLE)",
     )
     made.option(
-        "--runtime-config", default="", help="versions to serve: api/all=true,resource.k8s.io/v1beta1=true"
+        "--runtime-config",
+        default="",
+        help="API versions to serve besides the stable ones: api/all=true, resource.k8s.io/v1beta1=true, …; "
+        "resource.k8s.io/classic=true for the older DRA (docs/classic-dra.md)",
     )
     made.feature_options()
     made.option(
         "--authorization-mode",
         default=ALWAYS_ALLOW,
-        help="RBAC: callers may do what roles and bindings say; Node,RBAC: nodes read what their pods need",
+        help="RBAC: callers may do what roles and bindings say; Node,RBAC: nodes read what their pods "
+        "need; see docs/authorization.md",
     )
     made.option(
         "--disable-admission-plugins",
         default="",
-        help="admission plugins to turn off: ServiceAccount,TaintNodesByCondition,…",
+        help="admission plugins to turn off: ServiceAccount,TaintNodesByCondition,…; see docs/admission.md",
     )
     made.option(
         "--metrics-server",
@@ -137,7 +151,7 @@ def options() -> Options:
     made.option(
         "--scheduler-url",
         default="",
-        help="the scheduler's health port, which /insight asks for explanations",
+        help="the scheduler's health port, which /insight asks for explanations and plans",
     )
     made.option(
         "--supervisor-url", default="", help="what runs the services: /faults has it stop and kill them"
@@ -150,7 +164,12 @@ def options() -> Options:
     )
     made.guard_options()
     _audit_options(made)
-    made.option("--access-log", default=False, action="store_true", help="log every request")
+    made.option(
+        "--access-log",
+        default=False,
+        action="store_true",
+        help="log every request; slow ones (over a second) and errors from 500 are always logged",
+    )
     return made
 
 
@@ -171,7 +190,8 @@ def _service_account_options(made: Options) -> None:
         "--service-account-issuer",
         default=[],
         action="append",
-        help=f"who issues tokens ({ISSUER}); may be repeated: the first issues, tokens of all are taken",
+        help=f"who issues tokens ({ISSUER}; see docs/authorization.md); may be repeated: the first "
+        "issues, tokens of all are taken",
     )
     made.option("--service-account-jwks-uri", default="", help="where the public keys are, if elsewhere")
     made.option(
@@ -211,7 +231,7 @@ def _audit_options(made: Options) -> None:
         "--audit-policy-file",
         default=None,
         type=Path,
-        help="a Policy of audit.k8s.io/v1: which requests are logged",
+        help="a Policy of audit.k8s.io/v1: which requests are logged; see docs/security.md",
     )
     made.option("--audit-log-path", default="", help="the audit log's file; - for standard output")
     made.option("--audit-log-maxsize", default=0, type=int, help="MiB after which a new file begins (100)")

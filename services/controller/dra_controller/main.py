@@ -26,7 +26,8 @@ def options() -> service.Options:
     made.option(
         "--controllers",
         default="*",
-        help="comma-separated: * for all, a name, or -name to leave one out; by kube-controller-manager's names",
+        help="comma-separated: * for all, a name, or -name to leave one out; by kube-controller-manager's names; "
+        "see docs/controllers/README.md",
     )
     made.option(
         "--leader-elect",

@@ -25,7 +25,7 @@ from dra_node_agent.runtime.images import ImagesError, load_images
 
 # The value for nodes without drivers of their own.
 _NO_DRIVER = "none"
-_MOST_NODES = 10_000
+MOST_NODES = 10_000
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _log = logger(__name__)
@@ -37,13 +37,18 @@ def options() -> service.Options:
     made.client_options()
     made.option("--data", default=".dralab", type=Path, help="the cluster's directory")
     _node_options(made)
-    made.option("--gpus", default="8xA100-SXM4-40GB", help="simulated GPUs of each node, or host")
+    made.option(
+        "--gpus",
+        default="8xA100-SXM4-40GB",
+        help="simulated GPUs of each node, or host; see docs/gpu-models.md",
+    )
     made.option("--gpu-models", default=None, action="append", help="a directory with GPU models; repeatable")
     made.option(
         "--driver",
         default=None,
         action="append",
-        help="a driver, or a profile's file, perhaps with @NODES; repeatable; or none",
+        help="a driver (gpu.nvidia.com), or a profile's file, perhaps with @NODES; repeatable; or none; see "
+        "docs/driver-profiles.md",
     )
     for option in driver_options():
         made.option(f"--{option.name}", default="", help=option.help)
@@ -52,9 +57,9 @@ def options() -> service.Options:
         "--images",
         default=None,
         action="append",
-        help="a file that says what images' programs do; repeatable",
+        help="with fake: a file that says what images' programs do; repeatable; see docs/node-agent.md",
     )
-    made.option("--network", default="", help="the container engine's network for pods")
+    made.option("--network", default="", help="with docker: the engine's network for pods")
     made.option(
         "--allow-host-access",
         default=False,
@@ -67,9 +72,9 @@ def options() -> service.Options:
         "--topology-manager-policy",
         default=NONE,
         choices=POLICIES,
-        help="whether a container's devices have to be on one NUMA node",
+        help="whether the device plugins' devices of a container have to be on one NUMA node",
     )
-    made.option("--address", default="", help="where the API server reaches the nodes")
+    made.option("--address", default="", help="where the API server reaches the nodes (--health-address)")
     return made
 
 
@@ -80,8 +85,8 @@ def main() -> int:
     try:
         service.features(args)
         service.create_tls(args)
-        if args.nodes < 0 or args.nodes > _MOST_NODES:
-            raise ValueError(f"--nodes must be between 1 and {_MOST_NODES}")
+        if args.nodes < 0 or args.nodes > MOST_NODES:
+            raise ValueError(f"--nodes must be between 1 and {MOST_NODES}")
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
             raise ValueError("--root-dir and --cdi-dir are for a single node")
         _labels(args.node_labels)
@@ -97,7 +102,12 @@ def main() -> int:
 
 def _node_options(options: service.Options) -> None:
     """Add the options for the nodes and their properties."""
-    options.option("--nodes", default=0, type=int, help="how many nodes, named node-0, node-1, ...")
+    options.option(
+        "--nodes",
+        default=0,
+        type=int,
+        help="how many nodes, named node-0, node-1, …; 0: one, named after the host",
+    )
     options.option(
         "--node-name", default="", help="the node's name (default: the host's), or the nodes' prefix"
     )
@@ -117,7 +127,7 @@ def _node_options(options: service.Options) -> None:
         "--relaxed",
         default=False,
         action="store_true",
-        help="do not wait for the disk when checkpoints are written",
+        help="do not wait for the disk when checkpoints are written; a machine's crash may lose the last ones",
     )
     options.option("--node-cpu", default="64", help="CPUs of each node")
     options.option("--node-memory", default="512Gi", help="memory of each node")

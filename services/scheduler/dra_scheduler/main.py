@@ -21,7 +21,12 @@ def options() -> Options:
     """Return the command's options."""
     made = Options("scheduler", "Gives pods their nodes and devices.")
     made.client_options()
-    made.option("--config", default=None, type=Path, help="file with a KubeSchedulerConfiguration")
+    made.option(
+        "--config",
+        default=None,
+        type=Path,
+        help="file with a KubeSchedulerConfiguration; see docs/scheduler.md",
+    )
     made.option(
         "--scheduler-name",
         default=DEFAULT_SCHEDULER_NAME,
@@ -33,7 +38,8 @@ def options() -> Options:
         const=True,
         default=None,
         type=boolean,
-        help="compete with other replicas; false: do not, though --config says so",
+        help="work only while holding the Lease kube-system/kube-scheduler, or the one that --config names; false: "
+        "do not, though --config says so",
     )
     return made
 

@@ -14,8 +14,7 @@ from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.catalog import KINDS
 from dra_shared.api import resources
 
-from tests.support.reference import REPOSITORY
-
+_ROOT = Path(__file__).parents[2]
 _SERVICES = {
     "scheduler": "services/scheduler/dra_scheduler",
     "controllers": "services/controller/dra_controller",
@@ -126,7 +125,7 @@ def _acting(kind: Kind) -> Iterator[str]:
             and (value.group, value.plural) == (kind.group, kind.plural)
         ]
         words = [word for constant in names for word in (constant, _FUNCTIONS.get(constant, constant))]
-        if not _words(REPOSITORY / folder).isdisjoint(words):
+        if not _words(_ROOT / folder).isdisjoint(words):
             yield name
 
 
