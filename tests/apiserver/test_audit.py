@@ -19,6 +19,7 @@ from dra_apiserver.config import AuditOptions, Config
 from dra_apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Resource, Store
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.user import UserInfo
 from dra_shared.clock import FakeClock
 
@@ -69,7 +70,7 @@ async def _serve(folder: Path, text: str = _POLICY) -> AsyncIterator[tuple[httpx
     config = Config(
         port=0,
         data=folder,
-        relaxed=True,
+        database=IN_MEMORY,
         authorization_mode="RBAC",
         anonymous_auth=False,
         known_tokens=_KNOWN,

@@ -6,6 +6,7 @@ from pathlib import Path
 from dra_apiserver.config import Config
 from dra_apiserver.connection import JoiningTransport
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 from tests.support.waiting import until
 
@@ -93,7 +94,7 @@ def _config_map(name: str) -> bytes:
 
 
 async def test_whatever_way_requests_come_each_gets_its_answer_in_turn(tmp_path: Path) -> None:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+    async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         host, port = server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
 
@@ -131,7 +132,7 @@ async def test_whatever_way_requests_come_each_gets_its_answer_in_turn(tmp_path:
 
 
 async def test_a_slow_write_is_answered_after_the_client_half_closes(tmp_path: Path) -> None:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+    async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         writer.write(_request("POST", "a", _config_map("a")))
         writer.write_eof()
@@ -140,7 +141,7 @@ async def test_a_slow_write_is_answered_after_the_client_half_closes(tmp_path: P
 
 
 async def test_an_answer_that_is_still_held_is_sent_when_the_client_half_closes(tmp_path: Path) -> None:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+    async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         # Answers with headers of their own, and those without a body, are held until the turn of the loop ends.
         for line in (b"GET /livez", b"GET /no", b"HEAD /version", b"GET /openapi/v3"):
             reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
@@ -151,7 +152,7 @@ async def test_an_answer_that_is_still_held_is_sent_when_the_client_half_closes(
 
 
 async def test_a_watch_ends_when_its_client_half_closes(tmp_path: Path) -> None:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+    async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         for delay in (False, True):
             reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
             writer.write(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -168,7 +169,7 @@ _OFFER = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings
 
 
 async def test_a_dry_run_of_a_delete_that_offers_an_upgrade_deletes_nothing(tmp_path: Path) -> None:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+    async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
         writer.write(_request("POST", "a", _config_map("a"), "1.1", *_OFFER))
         writer.write(_request("DELETE", "a", b'{"dryRun":["All"]}', "1.1", *_OFFER))

@@ -9,6 +9,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.user import UserInfo
 
 _KNOWN = {
@@ -44,7 +45,7 @@ async def _serve(
     config = Config(
         port=0,
         data=folder,
-        relaxed=True,
+        database=IN_MEMORY,
         authorization_mode="RBAC" if rbac else "AlwaysAllow",
         anonymous_auth=anonymous,
         known_tokens=_KNOWN,

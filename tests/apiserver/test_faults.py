@@ -10,6 +10,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.errors import GroupResource, StatusError
 from dra_apiserver.faults import Fault, Faults
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.clock import FakeClock
 from dra_shared.faults.catalog import KINDS
 
@@ -318,7 +319,7 @@ async def test_a_request_that_is_lost_has_no_answer_until_it_is_over() -> None:
 
 
 async def test_faults_need_a_right_where_rights_are_checked(tmp_path: Any) -> None:
-    config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         body, somebody = {"fault": "error", "seconds": 1}, {"Impersonate-User": "somebody"}
         assert (await client.post("/faults", json=body, headers=somebody)).status_code == 403

@@ -16,6 +16,7 @@ from dra_apiserver.credentials import Credentials
 from dra_apiserver.errors import StatusError
 from dra_apiserver.server import ApiServer
 from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions, Tokens
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.user import UserInfo
 from dra_shared.clientcertificate import ClientCertificate
 from dra_shared.servingtls import ServingTLS
@@ -71,7 +72,7 @@ async def _serve(
     config = Config(
         port=0,
         data=folder,
-        relaxed=True,
+        database=IN_MEMORY,
         authorization_mode=mode,
         tls=ServingTLS(files.certificate, files.key, files.client_ca),
         client_certificates=True,

@@ -6,6 +6,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.errors import StatusError
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.traffic import Visit
 from dra_shared.client.rest import Client
 
@@ -27,7 +28,7 @@ class _Watcher:
 
 async def test_requests_are_seen_and_stopped(tmp_path: Path) -> None:
     traffic = _Watcher()
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with (
         ApiServer(config, traffic=traffic) as server,
         Client(server.url, user_agent="me/1.0") as client,

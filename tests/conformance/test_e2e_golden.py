@@ -14,6 +14,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.wiring import new_scheduler
@@ -260,7 +261,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
 
 async def _live(data: Path) -> Life:
     async with AsyncExitStack() as stack:
-        config = Config(port=0, data=data, relaxed=True, runtime_config="api/all=true", features=_GATES)
+        config = Config(port=0, data=data, database=IN_MEMORY, runtime_config="api/all=true", features=_GATES)
         server = await stack.enter_async_context(ApiServer(config))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))
         manager = await stack.enter_async_context(

@@ -16,6 +16,7 @@ import pytest
 from dra_apiserver.common.declarative.structs import fields
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
@@ -376,7 +377,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     config = Config(
         port=0,
         data=tmp_path,
-        relaxed=True,
+        database=IN_MEMORY,
         runtime_config="api/all=true",
         features=gates,
         disabled_plugins=frozenset({"ServiceAccount", "NodeDeclaredFeatureValidator"}),

@@ -10,6 +10,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36
 
@@ -40,7 +41,9 @@ def steps(name: str) -> list[Step]:
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
     features = FeatureGates(V1_36, DRADeviceTaintRules=True)
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=features)
+    config = Config(
+        port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=features
+    )
     async with ApiServer(config) as started:
         yield started
 

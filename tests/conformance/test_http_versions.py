@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.version import V1_34, V1_35, Version
 
 from tests.conformance.test_http_golden import NAMES, Step, converse
@@ -36,7 +37,7 @@ async def test_conversation(version: Version, file: str, name: str, tmp_path: Pa
     config = Config(
         port=0,
         data=tmp_path,
-        relaxed=True,
+        database=IN_MEMORY,
         runtime_config="api/all=true" if start == "all" else "",
         features=gates(version, start),
         disabled_plugins=frozenset({"ServiceAccount", "TaintNodesByCondition"}),

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
@@ -135,7 +136,7 @@ class Cluster:
 async def api_server(path: Path, gates: FeatureGates | None = None) -> AsyncIterator[Cluster]:
     """An API server without any controller."""
     features = gates or FeatureGates()
-    config = Config(port=0, data=path, relaxed=True, runtime_config="api/all=true", features=features)
+    config = Config(port=0, data=path, database=IN_MEMORY, runtime_config="api/all=true", features=features)
     async with ApiServer(config) as server, Client(server.url) as client:
         yield Cluster(server.url, client)
 

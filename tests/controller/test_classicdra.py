@@ -9,6 +9,7 @@ import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_controller.classicdra.backing import TEMPLATE
 from dra_controller.classicdra.objects import CLAIMS, CLASSES, CONTEXTS, TEMPLATES, ClassicObject
 from dra_controller.classicdra.translator import Translator
@@ -45,7 +46,7 @@ _PATHS = {
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
     config = Config(
-        port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true,resource.k8s.io/classic=true"
+        port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true,resource.k8s.io/classic=true"
     )
     async with ApiServer(config) as server, Client(server.url) as client:
         yield Cluster(server.url, client)
@@ -322,7 +323,7 @@ async def test_a_namespace_takes_its_classic_objects_along(cluster: Cluster) -> 
 
 async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the_same(tmp_path: Path) -> None:
     async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
         Client(server.url) as client,
         controllers(Cluster(server.url, client), _NAME) as manager,
     ):

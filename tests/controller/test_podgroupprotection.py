@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_controller.podgroupprotection import FINALIZER
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import Resource
@@ -34,7 +35,7 @@ def groups(gates: FeatureGates) -> Resource[PodGroup]:
 
 @pytest.fixture
 async def cluster(tmp_path: Path, gates: FeatureGates) -> AsyncIterator[Cluster]:
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
     async with ApiServer(config) as server, Client(server.url) as client:
         yield Cluster(server.url, client)
 

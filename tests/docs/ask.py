@@ -16,6 +16,7 @@ import dra_apiserver
 import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, Version
 
@@ -26,7 +27,9 @@ async def ask(
     """The answers of a new API server to the requests, one after the other."""
     answers = []
     with tempfile.TemporaryDirectory() as data:
-        config = Config(port=0, data=Path(data), relaxed=True, runtime_config="api/all=true", features=gates)
+        config = Config(
+            port=0, data=Path(data), database=IN_MEMORY, runtime_config="api/all=true", features=gates
+        )
         async with (
             ApiServer(config) as server,
             httpx.AsyncClient(base_url=server.url, timeout=30) as client,

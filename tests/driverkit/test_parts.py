@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from dra_shared.api.resources import RESOURCE_SLICES
@@ -37,7 +38,10 @@ def _published() -> driver.DriverResources:
 async def test_the_api_takes_what_the_guide_publishes(tmp_path: Path) -> None:
     (pool,) = _published().pools.values()
     stored = []
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server, Client(server.url) as client:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
+        Client(server.url) as client,
+    ):
         for number, part in enumerate(pool.slices):
             spec = ResourceSliceSpec(
                 driver="npu.example.com",

@@ -13,6 +13,7 @@ from anyio.from_thread import BlockingPortal
 from dra_apiserver.config import Config
 from dra_apiserver.front import console
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_cli.commandline import run
 from dra_kube.access import ChosenCluster
 from dra_lab.console.server import pages
@@ -158,7 +159,7 @@ async def doors(portal: BlockingPortal, folder: Path, *, waiting: bool = False) 
         config = Config(
             port=0,
             data=folder / "data",
-            relaxed=True,
+            database=IN_MEMORY,
             disabled_plugins=_WITHOUT,
             features=_GATES,
             runtime_config="api/all=true",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_scheduler.plan.simulation import Simulation
@@ -43,7 +44,7 @@ _Stored = list[tuple[Resource[Any], Object]]
 @pytest.mark.parametrize("seed", range(_WORLDS))
 async def test_a_plan_agrees_with_a_cluster(seed: int, tmp_path: Path) -> None:
     standing, coming = random_world(random.Random(1000 + seed))
-    config = Config(port=0, data=tmp_path, relaxed=True, disabled_plugins=_WITHOUT)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, disabled_plugins=_WITHOUT)
     async with ApiServer(config) as server, Client(server.url) as client:
         for obj in standing:
             await _create(client, obj)

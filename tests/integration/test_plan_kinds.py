@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_scheduler.plan.simulation import Simulation
@@ -52,7 +53,7 @@ async def test_a_plan_agrees_with_a_cluster_about_all_kinds(seed: int, tmp_path:
     config = Config(
         port=0,
         data=tmp_path,
-        relaxed=True,
+        database=IN_MEMORY,
         disabled_plugins=_WITHOUT,
         features=FeatureGates.parse(_GATES),
         runtime_config="api/all=true",

@@ -9,6 +9,7 @@ import orjson
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_kube import objects
 from dra_kube.discovery import Discovery
 from dra_shared.client.rest import Client, PatchType
@@ -18,7 +19,7 @@ from dra_shared.errors import UserError
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[Client]:
     async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
         Client(server.url, user_agent="test") as made,
     ):
         yield made

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_cli import commandline
 from dra_kube.cluster import Cluster, Record, ServiceRecord
 from dra_lab.faults.rest import Rest
@@ -33,7 +34,7 @@ async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
     """An API server, and a service that stands for the scheduler."""
     cluster = Cluster(folder)
     with cluster.locked():
-        async with ApiServer(Config(port=0, data=folder, relaxed=True)) as server:
+        async with ApiServer(Config(port=0, data=folder, database=IN_MEMORY)) as server:
             services = {"scheduler": ServiceRecord(pid=0, url=server.url)}
             cluster.write(Record(pid=os.getpid(), server=server.url, services=services))
             cluster.write_kubeconfig(server.url)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_lab.readiness import wait_for_schedulable_nodes
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node
@@ -25,7 +26,7 @@ class _Counting(Client):
 
 async def test_waits_until_ready_nodes_lose_the_not_ready_taint(tmp_path: Path) -> None:
     async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
         _Counting(server.url) as client,
     ):
         for name, ready in (("up", "True"), ("down", "False")):

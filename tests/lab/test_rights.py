@@ -10,6 +10,7 @@ import pytest_asyncio
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.user import UserInfo
 from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_lab.rights import grant
@@ -63,7 +64,7 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[http
     config = Config(
         port=0,
         data=tmp_path_factory.mktemp("rights"),
-        relaxed=True,
+        database=IN_MEMORY,
         authorization_mode="RBAC",
         features=FeatureGates(V1_35, DRAPartitionableDevices=True),
         runtime_config="api/all=true",

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import CONFIG_MAPS
@@ -34,7 +35,10 @@ async def test_requests_and_watch_events_of_a_client_are_delayed(
 
     monkeypatch.setattr(Delays, "wait", wait)
     delay_clients(monkeypatch, 1)
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server, Client(server.url) as client:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
+        Client(server.url) as client,
+    ):
         await client.create(CONFIG_MAPS, ConfigMap(metadata=ObjectMeta(name="one", namespace="default")))
         assert len(delayed) == 2
         async for event in client.watch(CONFIG_MAPS, "default", resource_version="0"):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.client.rest import Client, PatchType
 
 from tests.support.fakeapi import FakeApi
@@ -217,7 +218,10 @@ async def _watch(session: _Session) -> None:
 
 @asynccontextmanager
 async def _real_server(data: Path) -> AsyncIterator[Client]:
-    async with ApiServer(Config(port=0, data=data, relaxed=True)) as server, Client(server.url) as client:
+    async with (
+        ApiServer(Config(port=0, data=data, database=IN_MEMORY)) as server,
+        Client(server.url) as client,
+    ):
         # Pods are refused in a namespace without its service account.
         await client.raw(
             "POST",

@@ -9,6 +9,7 @@ from dra_apiserver import admission
 from dra_apiserver.config import Config
 from dra_apiserver.kinds import catalog
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
@@ -140,7 +141,7 @@ async def test_the_priority_of_a_group_is_its_classes(tmp_path: Path, version: V
     since_1_37 = version >= V1_37
     more = {} if since_1_37 else {"GangScheduling": True, "WorkloadAwarePreemption": True}
     gates = FeatureGates(version, GenericWorkload=True, **more)
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
     served = "v1beta1" if since_1_37 else "v1alpha2"
     path = f"/apis/scheduling.k8s.io/{served}/namespaces/default/podgroups"
 
@@ -341,7 +342,7 @@ async def test_a_new_node_takes_no_pods_until_it_is_ready(client: httpx.AsyncCli
 
 async def test_plugins_can_be_turned_off(tmp_path: Path) -> None:
     disabled = admission.disabled_plugins("ServiceAccount, TaintNodesByCondition", catalog.KINDS)
-    config = Config(port=0, data=tmp_path, relaxed=True, disabled_plugins=disabled)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, disabled_plugins=disabled)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         assert "taints" not in (await create(client, "/api/v1/nodes", node("n")))["spec"]
         spec = (await create(client, PODS, pod()))["spec"]

@@ -5,6 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -17,7 +18,7 @@ AS_DRIVER = "system:serviceaccount:default:driver"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC")
 
 
 def rule(verbs: str, resources: str, group: str = "", names: str = "") -> JsonObject:

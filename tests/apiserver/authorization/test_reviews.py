@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 Json = dict[str, Any]
 
@@ -17,7 +18,7 @@ _AT = "spec.resourceAttributes"
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, authorization_mode="Node,RBAC")
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="Node,RBAC")
 
 
 async def _review_access(client: httpx.AsyncClient, **more: Any) -> httpx.Response:

@@ -10,6 +10,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.handlers.routes import resolve
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 
 from tests.apiserver.authorization.test_rbac import give, message, rule, under, user
@@ -61,7 +62,7 @@ _ASKED = 400
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return Config(
-        port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC", runtime_config="api/all=true"
+        port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC", runtime_config="api/all=true"
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 
 Json = dict[str, Any]
@@ -55,7 +56,7 @@ def change(obj: Json, path: str, value: Any) -> Json:
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     gates = FeatureGates.parse("DRANodeAllocatableResources=true,GenericWorkload=true")
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from dra_apiserver import cbor
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 
 CBOR = {"Accept": "application/cbor"}
@@ -19,7 +20,7 @@ SECRETS = "/api/v1/namespaces/default/secrets"
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     features = FeatureGates(CBORServingAndStorage=True)
-    return Config(port=0, data=tmp_path, relaxed=True, features=features)
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, features=features)
 
 
 def _read(answer: httpx.Response, media_type: str = "application/cbor") -> Any:
@@ -154,7 +155,7 @@ class TestWithoutTheGate:
 
     @pytest.fixture
     def config(self, tmp_path: Path) -> Config:
-        return Config(port=0, data=tmp_path, relaxed=True)
+        return Config(port=0, data=tmp_path, database=IN_MEMORY)
 
     async def test_nothing_is_in_cbor(self, client: httpx.AsyncClient) -> None:
         body = cbor.encode(_map("a"))

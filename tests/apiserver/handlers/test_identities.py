@@ -10,6 +10,7 @@ import orjson
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.clock import FakeClock, rfc3339
 from dra_shared.jsontypes import JsonObject
 
@@ -26,7 +27,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def client(tmp_path: Path, clock: FakeClock) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with (
         ApiServer(config, clock) as server,
         httpx.AsyncClient(base_url=server.url, timeout=30) as made,

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 Json = dict[str, Any]
 
@@ -18,7 +19,7 @@ TABLE = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
         yield made
 

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 from tests.support import apiobjects as objects
 from tests.support.sampling import either
@@ -44,7 +45,7 @@ REQUESTS = either(1500, few=300)
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
 
 
 def collection(obj: Json) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 from tests.apiserver.handlers.test_as_upstream import CLAIM, RULE, change
 
@@ -24,7 +25,7 @@ TYPES = {
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
 
 
 async def patch(

@@ -10,6 +10,7 @@ from dra_apiserver.protobuf import envelope as written
 from dra_apiserver.protobuf import message as message_of
 from dra_apiserver.schema.protobuf import envelope, read_message
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 from tests.support.waiting import until
 
@@ -151,7 +152,7 @@ async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, 
     ):
         answer = await client.request(method, path, json=body if method == "POST" else None, headers=only)
         assert (answer.status_code, _read(answer, f"{META}.Status")[2]["code"]) == (code, code), path
-    config = Config(port=0, data=tmp_path / "rbac", relaxed=True, authorization_mode="RBAC")
+    config = Config(port=0, data=tmp_path / "rbac", database=IN_MEMORY, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as guarded:
         refused = await guarded.get("/api/v1/secrets", headers={**only, "impersonate-user": "joe"})
         assert _read(refused, f"{META}.Status")[2]["reason"] == "Forbidden"

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 Json = dict[str, Any]
 
@@ -19,7 +20,7 @@ TABLE = "application/json;as=Table;g=meta.k8s.io;v="
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ async def test_bad_continue_tokens(client: httpx.AsyncClient, token: str, proble
 
 
 async def test_a_watch_from_a_revision_that_is_gone_begins_and_fails(tmp_path: Path) -> None:
-    config = Config(port=0, data=tmp_path, relaxed=True, history=0.0)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, history=0.0)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         for number in range(3):
             await client.post(MAPS, json={"metadata": {"name": f"c{number}"}})

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 from tests.support.waiting import until
 
@@ -223,7 +224,7 @@ async def test_a_page_of_another_origin_neither_saves_nor_restores(
 
 
 async def test_roles_say_who_may_save_and_restore(tmp_path: Path) -> None:
-    config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         someone = {"Impersonate-User": "someone"}
         assert (await client.get("/snapshot", headers=someone)).status_code == 403

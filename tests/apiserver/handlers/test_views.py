@@ -8,6 +8,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.retention import parse_retention
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -17,7 +18,7 @@ MERGE = {"Content-Type": "application/merge-patch+json", "User-Agent": "kubectl/
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     return Config(
-        port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC", retention=parse_retention("all")
+        port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC", retention=parse_retention("all")
     )
 
 

@@ -6,6 +6,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.guard import Guard
 
 _PODS = "/api/v1/namespaces/default/pods"
@@ -39,7 +40,7 @@ async def test_a_body_without_a_type_is_json_for_programs_alone(client: httpx.As
 
 
 async def test_hosts_can_be_allowed(tmp_path: Path) -> None:
-    config = Config(port=0, data=tmp_path, relaxed=True, guard=Guard(["apiserver"]))
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, guard=Guard(["apiserver"]))
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get("/version", headers={"host": "apiserver:8080"})).status_code == 200
         assert (await client.get("/version", headers={"host": "scheduler:8080"})).status_code == 403

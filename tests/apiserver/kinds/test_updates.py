@@ -12,6 +12,7 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Struct
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, VERSIONS, Version, release
 
@@ -222,7 +223,7 @@ async def test_empty_lists_and_maps_change_nothing(tmp_path: Path, version: Vers
     gates = FeatureGates(version, **{name: True for name in _GATES if name in release(version).gates})
     registry = catalog.registry("api/all=true", gates)
     kinds = {(kind.group, kind.plural): kind for kind in registry}
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
     async with (
         ApiServer(config) as server,
         httpx.AsyncClient(base_url=server.url, timeout=30) as client,

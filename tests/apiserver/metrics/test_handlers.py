@@ -9,6 +9,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.schema.protobuf import envelope, read_message
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.service import HealthServer
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,7 +20,7 @@ _TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, metrics_server=True)
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, metrics_server=True)
 
 
 class _Kubelet:
@@ -186,7 +187,7 @@ async def test_discovery_and_what_comes_with_an_installation(client: httpx.Async
 
 async def test_the_option_adds_and_removes_the_api(tmp_path: Path) -> None:
     for served in (True, False):
-        config = Config(port=0, data=tmp_path, relaxed=True, metrics_server=served)
+        config = Config(port=0, data=tmp_path, database=IN_MEMORY, metrics_server=served)
         async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
             assert ((await client.get(_BASE)).status_code == 200) == served
             path = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"

@@ -14,6 +14,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.main import main
 from dra_apiserver.server import ApiServer
 from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 _ISSUER = "https://kubernetes.default.svc"
@@ -24,7 +25,7 @@ async def _serve(folder: Path, options: TokenOptions, *verifying: Path) -> Async
     config = Config(
         port=0,
         data=folder,
-        relaxed=True,
+        database=IN_MEMORY,
         authorization_mode="RBAC",
         tokens=options,
         verifying_keys=verifying,

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37
@@ -27,7 +28,7 @@ def gates(request: pytest.FixtureRequest) -> FeatureGates:
 
 @pytest.fixture
 async def cluster(tmp_path: Path, gates: FeatureGates) -> AsyncIterator[Cluster]:
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
     async with ApiServer(config) as server, Client(server.url) as client:
         yield Cluster(server.url, client)
 

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.clock import FakeClock
 
 _EVENTS = "/api/v1/namespaces/default/events"
@@ -24,7 +25,7 @@ async def _names(client: httpx.AsyncClient) -> list[str]:
 
 async def test_an_event_goes_an_hour_after_its_last_change(tmp_path: Path) -> None:
     clock = FakeClock()
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with (
         ApiServer(config, clock) as server,
         httpx.AsyncClient(base_url=server.url, timeout=60) as client,

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_driverkit.files import short_path
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode
@@ -36,7 +37,7 @@ async def _agent(client: Client, folder: Path, *names: str) -> AsyncIterator[Nod
 
 @asynccontextmanager
 async def _server(folder: Path) -> AsyncIterator[Client]:
-    config = Config(port=0, data=folder, relaxed=True, disabled_plugins=frozenset({"ServiceAccount"}))
+    config = Config(port=0, data=folder, database=IN_MEMORY, disabled_plugins=frozenset({"ServiceAccount"}))
     async with ApiServer(config) as server, Client(server.url) as client:
         yield client
 

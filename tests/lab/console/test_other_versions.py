@@ -8,6 +8,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.front import console
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_kube.access import ChosenCluster
 from dra_lab.console.server import pages
 from dra_shared.client.rest import Client
@@ -35,7 +36,7 @@ async def cluster(
 ) -> AsyncIterator[tuple[bool, httpx.AsyncClient]]:
     version, lists = request.param
     gates = FeatureGates(version, **({"DRAListTypeAttributes": True} if lists else {}))
-    config = Config(port=0, data=tmp_path, relaxed=True, features=gates)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, features=gates)
     async with ApiServer(config) as server, Client(server.url) as client:
         made = await client.raw("POST", "/apis/resource.k8s.io/v1/deviceclasses", content=_CLASS)
         assert made.status_code == 201, made.text

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_kube.discovery import Discovery
 from dra_lab.learn.barrier import pass_barrier
 from dra_shared.api.codec import convert
@@ -23,7 +24,7 @@ _UNKNOWN_CLASS = "request device: device class class-of-the-barrier does not exi
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[Client]:
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with ApiServer(config) as server, Client(server.url) as client:
         yield client
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
 from dra_shared.api.node import NodeStatus
 from dra_shared.api.resources import LEASES, NODES
@@ -23,7 +24,7 @@ def _ready(status: NodeStatus) -> str:
 
 
 async def test_a_node_that_was_given_up_says_that_it_is_back(tmp_path: Path) -> None:
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     clock = SystemClock()
     async with ApiServer(config) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)
@@ -42,7 +43,7 @@ async def test_a_node_that_was_given_up_says_that_it_is_back(tmp_path: Path) -> 
 async def test_a_node_that_is_watched_is_not_read_before_each_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config, clock = Config(port=0, data=tmp_path, relaxed=True), SystemClock()
+    config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), SystemClock()
     async with ApiServer(config) as server, Client(server.url) as client, Client(server.url) as other:
         nodes = Informer(other, NODES, clock=clock)
         recorder = Recorder(client, "kubelet", clock=clock)
@@ -71,7 +72,7 @@ async def test_a_node_that_is_watched_is_not_read_before_each_report(
 
 
 async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Path) -> None:
-    config, clock = Config(port=0, data=tmp_path, relaxed=True), FakeClock()
+    config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), FakeClock()
     async with ApiServer(config, clock) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)
         reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
@@ -99,7 +100,7 @@ async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Pat
 
 
 async def test_a_lease_that_went_with_its_node_is_made_again(tmp_path: Path) -> None:
-    config, clock = Config(port=0, data=tmp_path, relaxed=True), FakeClock()
+    config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), FakeClock()
     async with ApiServer(config, clock) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)
         reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
@@ -121,7 +122,7 @@ async def test_a_lease_that_went_with_its_node_is_made_again(tmp_path: Path) -> 
 
 
 async def test_a_node_that_is_deleted_as_soon_as_it_is_back_comes_back_again(tmp_path: Path) -> None:
-    config, clock = Config(port=0, data=tmp_path, relaxed=True), FakeClock()
+    config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), FakeClock()
     async with ApiServer(config, clock) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)
         reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)

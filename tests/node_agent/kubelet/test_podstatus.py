@@ -9,6 +9,7 @@ import orjson
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.podstatus import pod_status
 from dra_node_agent.kubelet.qos import qos_class
@@ -164,7 +165,10 @@ async def test_a_new_address_takes_the_place_of_the_old_one(tmp_path: Path) -> N
 
     path = "/api/v1/namespaces/default/pods"
     pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server, Client(server.url) as client:
+    async with (
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
+        Client(server.url) as client,
+    ):
         made = (await client.raw("POST", path, content=orjson.dumps(pod))).json()
         uid = made["metadata"]["uid"]
         for old, new in ((PodStatus(), at("10.0.0.1")), (at("10.0.0.1"), at("10.0.0.2"))):

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.verdict import Judge
 from dra_shared.classic import Conversion, Outcome, convert
 from dra_shared.classic.notes import find_lost
@@ -333,7 +334,7 @@ async def test_an_api_server_takes_all_that_comes_out(tmp_path: Path) -> None:
         for path in sorted(DATA.glob("*.yaml"))
     ]
     async with (
-        ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server,
+        ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
         httpx.AsyncClient(base_url=server.url, params={"fieldValidation": "Strict"}) as client,
     ):
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "work"}}

@@ -11,6 +11,7 @@ from dra_apiserver.authorization.rules import find_uncovered
 from dra_apiserver.config import Config
 from dra_apiserver.kinds.rbac.bootstrap import default_rules, roles_and_bindings
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
@@ -110,7 +111,7 @@ _FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 async def server_and_clock(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeClock]]:
     """Start a server whose clock stands still, and return a client of it."""
     clock = FakeClock()
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with (
         ApiServer(config, clock) as server,
         httpx.AsyncClient(base_url=server.url, timeout=30) as client,

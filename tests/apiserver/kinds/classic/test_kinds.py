@@ -8,6 +8,7 @@ import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.kinds import catalog
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 from tests.support.reference import REPOSITORY
 
@@ -21,7 +22,7 @@ _STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config=_CLASSIC)
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config=_CLASSIC)
 
 
 def _documents() -> dict[str, dict[str, Any]]:

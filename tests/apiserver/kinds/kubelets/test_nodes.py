@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from dra_apiserver.config import Config, authorization_mode
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 # One server for all: starting one takes longer than any test here.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -77,7 +78,9 @@ _FURNITURE: tuple[tuple[str, Json], ...] = (
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path_factory.mktemp("n"), relaxed=True, authorization_mode="Node,RBAC")
+    config = Config(
+        port=0, data=tmp_path_factory.mktemp("n"), database=IN_MEMORY, authorization_mode="Node,RBAC"
+    )
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         for path, obj in _FURNITURE:
             spec = obj.get("spec", {})

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.verdict import Judge
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_35, V1_36, V1_37, Version
@@ -109,7 +110,7 @@ async def test_fields_dropped_from_a_template_do_not_change_the_generation(tmp_p
 
 @contextlib.asynccontextmanager
 async def _server(path: Path, **gates: bool) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=path, relaxed=True, features=FeatureGates(V1_36, **gates))
+    config = Config(port=0, data=path, database=IN_MEMORY, features=FeatureGates(V1_36, **gates))
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         yield client
 

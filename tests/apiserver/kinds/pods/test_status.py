@@ -10,6 +10,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.kinds.pods.status import check_status_update
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.version import V1_36, V1_37, Version
 
 Json = dict[str, Any]
@@ -36,7 +37,7 @@ OF_CLAIM = (
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as made:
         assert (await made.post(PODS, json=POD)).status_code == 201
         yield made

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -21,7 +22,7 @@ DEBUGGER: Json = {"name": "debug", "image": "busybox"}
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    config = Config(port=0, data=tmp_path, relaxed=True)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as made:
         await made.post(PODS, json=POD)
         yield made

@@ -8,6 +8,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36
 
@@ -31,12 +32,12 @@ def workload(**template: Any) -> Json:
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
     gates = FeatureGates.parse(ALPHA, V1_36)
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
 
 
 async def test_without_the_feature_nothing_is_served(tmp_path: Path) -> None:
     gates = FeatureGates(V1_36)
-    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         assert (await client.get(GROUPS)).status_code == 404
         assert (await client.get("/apis/scheduling.k8s.io/v1alpha2")).status_code == 404

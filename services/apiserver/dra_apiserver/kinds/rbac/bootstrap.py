@@ -14,9 +14,11 @@ the server: ``when GATE``, ``since VERSION`` and ``before VERSION`` at its end.
 """
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+import orjson
 from dra_shared.features import FeatureGates
 from dra_shared.version import Version
 
@@ -31,8 +33,20 @@ _CONDITIONS: dict[str, Callable[[FeatureGates, str], bool]] = {
 }
 
 
-def roles_and_bindings(features: FeatureGates) -> Iterator[Object]:
-    """Yield the default objects of a server with these gates, without the fields that the server sets."""
+def roles_and_bindings(features: FeatureGates) -> list[Object]:
+    """Return the default objects of a server with these gates, without the fields that the server sets."""
+    found: list[Object] = orjson.loads(_encode(features))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _encode(features: FeatureGates) -> bytes:
+    """Return the objects as JSON. A process may start many servers, and each changes the objects that it gets."""
+    return orjson.dumps(list(_parse(features)))
+
+
+def _parse(features: FeatureGates) -> Iterator[Object]:
+    """Yield the objects of the policy whose conditions hold."""
     made: Object | None = None
     for line in (files(__package__) / "policy.txt").read_text().splitlines():
         words, holds = _without_conditions(line.split(), features)

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true")
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
 
 
 @pytest.fixture(autouse=True)

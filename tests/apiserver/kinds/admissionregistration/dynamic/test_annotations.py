@@ -8,6 +8,7 @@ import httpx
 import orjson
 import pytest
 from dra_apiserver.config import AuditOptions, Config
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patch_with
@@ -40,7 +41,7 @@ def config(tmp_path: Path) -> Config:
     policy = tmp_path / "policy.yaml"
     policy.write_text(_POLICY)
     audit = AuditOptions(policy, str(tmp_path / "audit.log"))
-    return Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", audit=audit)
+    return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", audit=audit)
 
 
 @pytest.fixture
