@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
 from dra_node_agent.kubelet.devicemanager.types import Device
 from dra_node_agent.kubelet.dra.wire import CallError
+from dra_recordings.devicemanager.stub import StubPlugin
 
 RESOURCE = "example.com/widget"
 _DEVICES = [Device(f"widget-{number}", "Healthy") for number in range(4)]

@@ -49,7 +49,6 @@ class Restarted:
     before: list[Any] = field(default_factory=list)
     after: Any = ""
     missing: list[str] = field(default_factory=list)
-    missing_again: list[str] = field(default_factory=list)
     second: bool = False
     unprepared: str = ""
     left: set[str] = field(default_factory=set)
@@ -106,8 +105,6 @@ async def _restart_driver(session: Session, *, kill: bool) -> Restarted:
         seen.missing = session.cdi.undefined_names(cdi_ids(first))
         again = await session.try_prepare(claims[0])
         seen.after = again if isinstance(again, str) else plain(again)
-        if not isinstance(again, str):
-            seen.missing_again = session.cdi.undefined_names(cdi_ids(again))
         if seen.second:
             seen.unprepared = await session.try_unprepare(claims[1])
             seen.left = session.cdi.names() & of_second

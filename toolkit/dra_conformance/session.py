@@ -84,7 +84,6 @@ class Session:
         self.excused: list[str] = []
         self.of_large_node: list[Visit] = []
         self.start_problem = self.notify_problem = self.publish_problem = ""
-        self.writes_at_start = 0
         self._registration: Registration | None = None
         self._connection: DriverConnection | None = None
         self._seen: dict[Any, asyncio.Task[Any]] = {}

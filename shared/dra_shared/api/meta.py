@@ -115,9 +115,5 @@ class Status(Struct):
     code: int = 0
 
 
-class PartialObjectMetadata(Object):
-    """The metadata of any object, for watchers that need nothing else (meta.k8s.io/v1)."""
-
-
 class Unread(Object):
     """A placeholder for an object that is not decoded."""

@@ -9,7 +9,6 @@ from dra_shared.classic.drivers import Driver, Type
 from dra_shared.numerals import integer, is_digits
 from dra_shared.quantity import Quantity, QuantityError
 
-COMPARISONS = {"==": "==", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
 _SEPARATOR = re.compile(r"[-_.]+([A-Za-z0-9])")
 _DIGITS = re.compile(r"-?\d+")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
-
-_Warn = Callable[[JsonObject, JsonObject | None], Iterable[str]]
 
 
 def annotations_of(obj: JsonObject) -> JsonObject:

@@ -222,11 +222,6 @@ class Features:
         """True if selectors can read attributes that are lists."""
         return self.list_type_attributes or self.kubernetes >= V1_37
 
-    @property
-    def unknown_values_match(self) -> bool:
-        """True if the first device may have a value that matchAttribute cannot compare, such as a list."""
-        return self.kubernetes < V1_37
-
     @classmethod
     def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":
         """Create the features from the names of enabled gates. Iterating over a ``FeatureGates`` yields those."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_driverkit.proto import podresources_v1_pb2, rpc
-from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
 from dra_node_agent.kubelet.devicemanager.types import Device
 from dra_node_agent.kubelet.podresources import SOCKET as POD_RESOURCES
+from dra_recordings.devicemanager.stub import StubPlugin
 from dra_shared.api.resources import NODES
 from dra_shared.clock import FakeClock
 from grpc import aio

@@ -10,9 +10,9 @@ import grpc
 import pytest
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
-from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.dra.wire import CallError
+from dra_recordings.devicemanager.stub import StubPlugin
 from dra_recordings.devicemanager.worlds import World
 
 RESOURCE = "example.com/gpu"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from dra_node_agent.kubelet.admission import Rejected, admit_allocated
 from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
-from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
 from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, DevicePlugin
 from dra_node_agent.kubelet.dra.wire import CallError
 from dra_shared.api.container import Container, ResourceRequirements
@@ -19,6 +18,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_recordings.devicemanager import worlds
 from dra_recordings.devicemanager.courses import capacity_json
+from dra_recordings.devicemanager.stub import StubPlugin
 from dra_recordings.devicemanager.worlds import World
 
 _RESOURCE = "example.com/gpu"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import ipaddress
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
 from dra_shared.jsontypes import JsonObject
@@ -13,7 +12,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_apiserver.common.addresses import parse_address
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.objectmeta import validate_metadata, validate_metadata_update
-from dra_apiserver.errors import FieldError, StatusError, Verbatim, internal, invalid, invalid_object
+from dra_apiserver.errors import FieldError, StatusError, internal, invalid, invalid_object
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.networking.service import (
     NONE,
@@ -178,10 +177,6 @@ class ServiceStrategy(GenericStrategy):
 
 def _refuse(obj: JsonObject, errors: list[FieldError]) -> StatusError:
     return invalid_object("", "Service", obj["metadata"].get("name", ""), errors)
-
-
-def _or_null(value: Any) -> Any:
-    return Verbatim("null") if value is None else value
 
 
 def _set_families(obj: JsonObject, before: JsonObject | None) -> None:

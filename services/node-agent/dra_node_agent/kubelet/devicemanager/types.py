@@ -1,6 +1,6 @@
 """Devices of plugins, and the options that containers get for them (pkg/kubelet/cm/devicemanager/types.go)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,7 +10,6 @@ HEALTHY = "Healthy"
 NODE_WITHOUT_TOPOLOGY = -1
 """The NUMA node of devices that belong to none."""
 
-DeviceInstances = Mapping[str, "Device"]
 """Devices by their ids."""
 
 

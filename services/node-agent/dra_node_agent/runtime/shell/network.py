@@ -10,7 +10,6 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declare
 from dra_node_agent.runtime.shell.world import Process
 
-_LONGEST_HEAD = 1 << 16
 _REASONS = {200: "OK", 400: "Bad Request", 404: "Not Found", 501: "Not Implemented"}
 
 

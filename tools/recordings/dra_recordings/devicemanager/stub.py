@@ -9,10 +9,9 @@ import grpc
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_driverkit.proto import registration_v1_pb2, rpc
 from dra_driverkit.transport import CHANNEL_OPTIONS
-from grpc import aio
-
 from dra_node_agent.kubelet.devicemanager.types import Device
 from dra_node_agent.kubelet.dra import wire
+from grpc import aio
 
 Responder = Callable[[str, Sequence[str]], pb.ContainerAllocateResponse]
 """Returns the answer to Allocate for a resource and device ids."""
