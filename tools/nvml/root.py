@@ -1,6 +1,6 @@
 """``python -m tools.nvml.root 2xT4 DIR``: make DIR a driver root with libnvidia-ml.so for simulated whole GPUs.
 
-It is compiled with ``cc``; the device nodes need root. With NVIDIA's DRA drivers: docs/conformance-driver.md and
+It is compiled with ``cc``; the device nodes need root. With NVIDIA's DRA drivers: docs/conformance.md and
 docs/compute-domains.md.
 """
 
