@@ -11,8 +11,6 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node
 from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from dra_shared.clock import settle
-from dra_shared.features import FeatureGates
-from dra_shared.version import V1_36, V1_37, Version
 
 from tests.support.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
 from tests.support.kubelet.fakedriver import FakeDriver
@@ -314,79 +312,6 @@ async def test_force_deleted_pod_leaves_nothing_behind() -> None:
         bench.force_delete("pod")
         await until(lambda: not driver.prepared and not bench.runtime.containers())
         await until(lambda: not bench.kubelet.pods())
-
-
-# Until 1.36 kubelets ask drivers that offer no health, too.
-@pytest.mark.parametrize(
-    ("version", "offered"),
-    [(V1_37, ["v1.DRAResourceHealth"]), (V1_37, ["v1alpha1.DRAResourceHealth"]), (V1_36, [])],
-)
-async def test_device_health_shows_in_the_pods_status(version: Version, offered: list[str]) -> None:
-    bench = Bench(features=FeatureGates(version))
-    services = ["v1.DRAPlugin", *offered]
-    async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver, bench:
-        await driver.registered.get()
-        bench.add_claim(claim("gpu", "pod"))
-        wanted = {"claims": [{"name": "gpu"}]}
-        container = {"name": "main", "image": "x", "command": SLEEPER, "resources": wanted}
-        bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-        await until(lambda: bench.phase() == "Running")
-        driver.reports.put_nowait([("pool", "gpu", 2, "too hot")])
-
-        def shown() -> list[tuple[str, str, str]]:
-            return [
-                (entry.name, device.health, device.message)
-                for entry in _state(bench).allocated_resources_status
-                for device in entry.resources
-            ]
-
-        await until(lambda: shown() == [("claim:gpu", "Unhealthy", "too hot")])
-        # The driver ends its reports.
-        driver.reports.put_nowait(None)
-        await until(lambda: shown() == [("claim:gpu", "Unknown", "")])
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-async def test_status_has_device_health_only_with_the_gate(enabled: bool) -> None:
-    bench = Bench(features=FeatureGates(V1_37, ResourceHealthStatus=enabled))
-    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
-        await driver.registered.get()
-        bench.add_claim(claim("gpu", "pod"))
-        wanted = {"claims": [{"name": "gpu"}]}
-        container = {"name": "main", "image": "x", "command": SLEEPER, "resources": wanted}
-        bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-        await until(lambda: bench.phase() == "Running")
-        assert bool(_state(bench).allocated_resources_status) is enabled
-
-
-async def test_device_health_outlives_a_restart_of_the_driver() -> None:
-    bench = Bench()
-    services = ["v1.DRAPlugin", "v1.DRAResourceHealth"]
-
-    def shown() -> set[tuple[str, str]]:
-        statuses = _state(bench).allocated_resources_status
-        return {(device.health, device.message) for entry in statuses for device in entry.resources}
-
-    async with bench:
-        async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver:
-            await driver.registered.get()
-            bench.add_claim(claim("gpu", "pod"))
-            resources = {"claims": [{"name": "gpu"}]}
-            container = {"name": "main", "image": "x", "command": SLEEPER, "resources": resources}
-            bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-            await until(lambda: bench.phase() == "Running")
-            driver.reports.put_nowait([("pool", "gpu", 2, "too hot")])
-            await until(lambda: shown() == {("Unhealthy", "too hot")})
-        connections = bench.kubelet.dra.connections
-        await until(lambda: not connections.drivers())
-        await bench.clock.advance(20)
-        assert shown() == {("Unhealthy", "too hot")}
-        async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver:
-            await driver.registered.get()
-            driver.reports.put_nowait([("pool", "gpu", 2, "still too hot")])
-            await until(lambda: shown() == {("Unhealthy", "still too hot")})
-        await until(lambda: not connections.drivers())
-        await until(lambda: shown() == {("Unknown", "")}, clock=bench.clock)
 
 
 async def test_a_restart_admits_no_pod_before_the_node_is_known() -> None:

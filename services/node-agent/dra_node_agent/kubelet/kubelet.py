@@ -139,21 +139,7 @@ class Kubelet:
         self.cgroups = Cgroups(config.features, Quantity.parse(config.shape.memory).value())
         self._starter = self._new_starter(sources)
         self.reporter = self._new_reporter(heartbeats or client, nodes)
-        self._context = WorkerContext(
-            node_name=self.name,
-            host_ip=address,
-            runtime=runtime,
-            dra=self.dra,
-            devices=self.devices,
-            volumes=self._volumes,
-            starter=self._starter,
-            cgroups=self.cgroups,
-            recorder=self._recorder,
-            clock=clock,
-            admission=self._admit,
-            shows_health=config.features.enabled("ResourceHealthStatus"),
-            most_grace=config.most_grace,
-        )
+        self._context = self._new_context()
         self._workers: dict[str, PodWorker] = {}
         self._left = Flag()
         self._tasks = Tasks()
@@ -163,6 +149,23 @@ class Kubelet:
         self._reconcile_now = Flag()
         self._pod_resources = PodResourcesServer(config.root, self.dra, self.devices, self.active_pods)
         runtime.on_change(self._container_changed)
+
+    def _new_context(self) -> WorkerContext:
+        return WorkerContext(
+            node_name=self.name,
+            host_ip=self.config.shape.address,
+            runtime=self.runtime,
+            dra=self.dra,
+            devices=self.devices,
+            volumes=self._volumes,
+            starter=self._starter,
+            cgroups=self.cgroups,
+            recorder=self._recorder,
+            clock=self._clock,
+            admission=self._admit,
+            shows_health=self.config.features.enabled("ResourceHealthStatus"),
+            most_grace=self.config.most_grace,
+        )
 
     def _new_dra(self, faults: CallFaults | None) -> DraManager:
         config = self.config
