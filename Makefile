@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs reference lock gates schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs reference lock gates schemas served tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -108,6 +108,9 @@ assets: install-dev ## Fetch the scripts of /docs again that tools/assets.toml p
 
 lock: ## Resolve the locks again (needs uv)
 	@tools/lock
+
+served: install-dev ## Write what released Kubernetes API servers serve to tests/data/served again (needs Go)
+	@$(BIN)/python -m tools.served
 
 gates: install-dev ## Write the feature gates of the released Kubernetes sources to tests/data/gates again (needs Go)
 	@$(BIN)/python -m tools.gates

@@ -5,6 +5,7 @@ from typing import Any
 from dra_apiserver.kinds.networking.endpointslices import check_endpoint_slice
 from dra_apiserver.kinds.storage.csi import (
     check_csi_node,
+    check_csi_node_status,
     check_storage_capacity,
     check_volume_attributes_class,
 )
@@ -38,6 +39,25 @@ def test_a_driver_on_a_node_only_changes_how_many_volumes_it_takes() -> None:
     assert texts(check_csi_node(node({**DRIVER, "nodeID": "b"}), node(DRIVER))) == [
         'spec.drivers: Invalid value: {"Name":"d.example.com","NodeID":"b","TopologyKeys":["zone"],'
         '"Allocatable":null}: field is immutable'
+    ]
+
+
+def test_storage_health_of_a_node_is_validated() -> None:
+    good: Json = {"status": "StorageDegraded", "reason": "Slow", "accessMode": "ReadWriteOnce"}
+    bad: Json = {"status": "Lost", "reason": "", "message": "m" * 1025, "volumeMode": "Raw"}
+    health = [{"name": "d.example.com", "healthConditions": [good, bad]}, {"name": "d.example.com"}]
+    assert texts(check_csi_node_status({"status": {"storageHealth": health}}, {})) == [
+        'status.storageHealth[0].healthConditions[1].status: Unsupported value: "Lost": supported values: '
+        '"StorageDegraded", "StorageUnreachable"',
+        "status.storageHealth[0].healthConditions[1].reason: Required value",
+        "status.storageHealth[0].healthConditions[1].message: Too long: may not be more than 1024 bytes",
+        'status.storageHealth[0].healthConditions[1].volumeMode: Unsupported value: "Raw": supported values: '
+        '"Filesystem", "Block"',
+        'status.storageHealth[1]: Duplicate value: "d.example.com"',
+    ]
+    many = [{"name": "d.example.com", "healthConditions": [good] * 17}]
+    assert texts(check_csi_node_status({"status": {"storageHealth": many}}, {})) == [
+        "status.storageHealth[0].healthConditions: Too many: 17: must have at most 16 items"
     ]
 
 

@@ -9,6 +9,8 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
@@ -16,6 +18,18 @@ from dra_apiserver.kindkit.behaviour import Admission, Writes
 from dra_apiserver.kinds.certificates import columns
 from dra_apiserver.kinds.certificates.strategy import SigningRequestStrategy
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
+
+
+def _keep_all(obj: JsonObject) -> None:
+    pass
+
+
+def _drop_separate_keys(obj: JsonObject) -> None:
+    """Remove the key and its proof, which v1 only has inside of the signing request."""
+    spec = obj.get("spec") or {}
+    for field in ("pkixPublicKey", "proofOfPossession"):
+        spec.pop(field, None)
+
 
 KINDS = (
     builtin(
@@ -39,6 +53,7 @@ KINDS = (
     builtin(
         "certificates.k8s.io",
         "podcertificaterequests",
+        conversions={"v1": (_keep_all, _drop_separate_keys)},
         writes=Writes(allow_unconditional_update=False),
         feature_gate="PodCertificateRequest",
     ),

@@ -20,7 +20,8 @@ from dra_apiserver.errors import (
 )
 
 _STATUSES = ("DataLoss", "Degraded", "Inaccessible")
-_MOST = 16
+MOST_CONDITIONS = 16
+"""The most conditions of a volume, or of the storage of a driver."""
 _REASON_LENGTH = 256
 _MESSAGE_LENGTH = 1024
 
@@ -41,8 +42,8 @@ def check_volume_health(volumes: Sequence[JsonObject], spec: JsonObject, path: s
 
 def check_health_conditions(conditions: Sequence[JsonObject], path: str) -> list[FieldError]:
     """Validate the conditions of one volume, which differ in status or reason."""
-    if len(conditions) > _MOST:
-        return [too_many(path, len(conditions), _MOST)]
+    if len(conditions) > MOST_CONDITIONS:
+        return [too_many(path, len(conditions), MOST_CONDITIONS)]
     errors: list[FieldError] = []
     seen: set[tuple[str, str]] = set()
     for index, condition in enumerate(conditions):
@@ -55,14 +56,19 @@ def check_health_conditions(conditions: Sequence[JsonObject], path: str) -> list
             errors.append(missing_field(f"{at}.status"))
         elif status not in _STATUSES:
             errors.append(not_supported(f"{at}.status", status, _STATUSES))
-        errors += _check_reason(reason, f"{at}.reason")
-        if len(condition.get("message", "").encode()) > _MESSAGE_LENGTH:
-            errors.append(too_long(f"{at}.message", _MESSAGE_LENGTH))
+        errors += check_reason(reason, f"{at}.reason")
+        errors += check_message(condition.get("message", ""), f"{at}.message")
     return errors
 
 
-def _check_reason(reason: str, path: str) -> list[FieldError]:
+def check_reason(reason: str, path: str) -> list[FieldError]:
+    """Validate the reason of a condition of health, which is required."""
     if not reason:
         return [missing_field(path)]
     errors = [] if re.fullmatch(REASON, reason) else [invalid(path, reason, REASON_TEXT)]
     return errors + ([too_long(path, _REASON_LENGTH)] if len(reason.encode()) > _REASON_LENGTH else [])
+
+
+def check_message(message: str, path: str) -> list[FieldError]:
+    """Validate the length of the message of a condition of health."""
+    return [too_long(path, _MESSAGE_LENGTH)] if len(message.encode()) > _MESSAGE_LENGTH else []

@@ -8,6 +8,7 @@ from dra_shared.quantity import Quantity
 
 from dra_apiserver.common import names
 from dra_apiserver.common.counts import check_counts
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.common.labelselectors import check_label_selector, format_selector
 from dra_apiserver.common.lists import find_repeated
@@ -18,13 +19,21 @@ from dra_apiserver.errors import (
     forbidden_field,
     invalid,
     missing_field,
+    not_supported,
     too_long,
+    too_many,
 )
+from dra_apiserver.kinds.pods.volumehealth import MOST_CONDITIONS, check_message, check_reason
 from dra_apiserver.kinds.storage.volumes import driver_name
 from dra_apiserver.schema import same, same_members
 
+STATUS_GATED = (GatedFields(("CSIVolumeHealth",), ("status.storageHealth",)),)
+
 _LONGEST_ID = 256
 _LARGEST_PARAMETERS = 256 * 1024
+_STORAGE_STATUSES = ("StorageDegraded", "StorageUnreachable")
+_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES = ("Filesystem", "Block")
 _DRIVER: Shape = [
     ("Name", "name", None, ""),
     ("NodeID", "nodeID", None, ""),
@@ -47,6 +56,39 @@ def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
             known, now = ({**one, "allocatable": None} for one in (before, driver))
             if not same("io.k8s.api.storage.v1.CSINodeDriver", known, now):
                 errors.append(invalid("spec.drivers", show(now, _DRIVER), IMMUTABLE))
+    return errors
+
+
+def check_csi_node_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Validate the health of the storage behind each driver of a node."""
+    entries = (obj.get("status") or {}).get("storageHealth") or []
+    again = find_repeated(entry.get("name", "") for entry in entries)
+    errors: list[FieldError] = []
+    for index, entry in enumerate(entries):
+        path, name = f"status.storageHealth[{index}]", entry.get("name", "")
+        if index in again:
+            errors.append(duplicate(path, name))
+        errors += driver_name(name, f"{path}.name")
+        conditions, path = entry.get("healthConditions") or [], f"{path}.healthConditions"
+        if len(conditions) > MOST_CONDITIONS:
+            errors.append(too_many(path, len(conditions), MOST_CONDITIONS))
+            continue
+        for number, condition in enumerate(conditions):
+            errors += _check_storage_condition(condition, f"{path}[{number}]")
+    return errors
+
+
+def _check_storage_condition(condition: JsonObject, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    status = condition.get("status", "")
+    if status not in _STORAGE_STATUSES:
+        errors.append(not_supported(f"{path}.status", status, _STORAGE_STATUSES))
+    errors += check_reason(condition.get("reason", ""), f"{path}.reason")
+    errors += check_message(condition.get("message", ""), f"{path}.message")
+    for field, allowed in (("accessMode", _ACCESS_MODES), ("volumeMode", _VOLUME_MODES)):
+        value = condition.get(field)
+        if value is not None and value not in allowed:
+            errors.append(not_supported(f"{path}.{field}", value, allowed))
     return errors
 
 

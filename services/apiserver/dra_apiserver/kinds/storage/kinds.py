@@ -65,9 +65,12 @@ KINDS = (
         "storage.k8s.io",
         "csinodes",
         strategy=CheckedStrategy(csi.check_csi_node),
+        status_strategy=StatusStrategy(
+            csi.check_csi_node_status, keeps_metadata=True, gated=csi.STATUS_GATED
+        ),
         printer=printer("Name|Drivers#|Age", columns.csi_node),
         admission=Admission(mutating=(NODE_RESTRICTION,)),
-        writes=Writes(allow_unconditional_update=False),
+        writes=Writes(allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}),
         deletion=Deletion(return_deleted_object=True),
     ),
     builtin(

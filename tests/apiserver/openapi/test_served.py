@@ -1,0 +1,68 @@
+"""Compare every resource and every field of every type with the released Kubernetes of each version.
+
+The files in tests/data/served are written by `make served`.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from dra_apiserver.discovery import Discovery
+from dra_apiserver.kinds import catalog
+from dra_apiserver.openapi import OpenApi
+from dra_shared.version import Version
+
+from tools.served.__main__ import format_resources, format_types
+
+_RECORDS = sorted((Path(__file__).parents[2] / "data/served").glob("*.txt"))
+_EVERY_VERSION = ("1.34", "1.35", "1.36", "1.37")
+
+# Off by default everywhere, and far from devices: the eviction requests of 1.37, two alpha versions of 1.34.
+_NOT_SERVED = {
+    "1.34": (
+        "resource certificates.k8s.io/v1alpha1 podcertificaterequests",
+        "resource storagemigration.k8s.io/v1alpha1 ",
+        "type io.k8s.api.certificates.v1alpha1.PodCertificateRequest",
+        "type io.k8s.api.storagemigration.v1alpha1.",
+    ),
+    "1.37": ("resource lifecycle.k8s.io/", "type io.k8s.api.lifecycle."),
+}
+# Types of documents that our OpenAPI has no path for, and types that no other type has.
+_NOT_DESCRIBED = (
+    "type io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup ",
+    "type io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList ",
+    "type io.k8s.apimachinery.pkg.apis.meta.v1.APIVersions ",
+    "type io.k8s.apimachinery.pkg.apis.meta.v1.GroupVersionForDiscovery ",
+    "type io.k8s.apimachinery.pkg.apis.meta.v1.ServerAddressByClientCIDR ",
+    "type io.k8s.apimachinery.pkg.version.Info ",
+    "type io.k8s.api.admissionregistration.v1alpha1.MatchCondition ",
+)
+
+
+def test_every_version_has_a_record() -> None:
+    assert {path.stem for path in _RECORDS} >= set(_EVERY_VERSION)
+
+
+@pytest.mark.parametrize("record", _RECORDS, ids=lambda path: path.stem)
+def test_resources_are_those_of_the_release(record: Path) -> None:
+    registry = catalog.registry("api/all=true", kubernetes=Version.parse(record.stem))
+    discovery = Discovery(registry)
+    documents = [discovery.build_aggregated(core=core) for core in (False, True)]
+    ours = {line for document in documents for line in format_resources(document)}
+    assert ours == _read_record(record, "resource")
+
+
+@pytest.mark.parametrize("record", _RECORDS, ids=lambda path: path.stem)
+def test_types_have_the_fields_of_the_release(record: Path) -> None:
+    openapi = OpenApi(catalog.registry("api/all=true", kubernetes=Version.parse(record.stem)))
+    documents = [json.loads(openapi.v3(path) or "{}") for path in json.loads(openapi.index())["paths"]]
+    assert format_types(documents) == _read_record(record, "type")
+
+
+def _read_record(record: Path, word: str) -> set[str]:
+    left_out = (*_NOT_SERVED.get(record.stem, ()), *_NOT_DESCRIBED)
+    return {
+        line
+        for line in record.read_text().splitlines()
+        if line.startswith(f"{word} ") and not line.startswith(left_out)
+    }
