@@ -1,4 +1,4 @@
-"""Objects for tests, as JSON and as the scheduler has them."""
+"""Objects for tests, as JSON and as decoded types."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def pod_json(
     container: Json | None = None,
     **spec: Any,
 ) -> Json:
-    """``claims``: what the pod calls each claim, and the claim's name."""
+    """Return a pod. ``claims`` maps the pod's name for each claim to the claim's name."""
     return {
         "kind": "Pod",
         "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": labels or {}},
@@ -89,10 +89,10 @@ def claim(name: str, **fields: Any) -> ResourceClaim:
     return convert(RESOURCE_CLAIMS, claim_json(name, **fields))
 
 
-def allocated(
+def allocated_claim(
     name: str, *devices: str, version: str = "1", pool: str = "node-1", **result: Any
 ) -> ResourceClaim:
-    """A claim that has those devices of the pool."""
+    """Return a claim with those devices of the pool."""
     obj = claim_json(name)
     obj["metadata"]["resourceVersion"] = version
     results = [

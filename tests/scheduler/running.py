@@ -1,4 +1,4 @@
-"""The whole scheduler on a stand-in for the API server, and what tests ask of the two."""
+"""The whole scheduler with a fake API server, and accessors for tests."""
 
 import contextlib
 import random
@@ -15,10 +15,10 @@ from tests.support.waiting import until
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_scheduler(
     api: FakeApi, clock: FakeClock | None = None, **config: Any
 ) -> AsyncIterator[tuple[Scheduler, FakeClock]]:
-    """A scheduler that knows the cluster; ``config`` is for its SchedulerConfig."""
+    """Run a scheduler that has synced its caches. ``config`` has options of SchedulerConfig."""
     clock = clock or FakeClock()
     settings = SchedulerConfig(health_port=None, **config)
     async with new_scheduler(settings, client=api.client(), clock=clock, rng=random.Random(1)) as scheduler:
@@ -27,7 +27,7 @@ async def running(
 
 
 async def quiet(api: FakeApi) -> None:
-    """Until nothing has been written for a long time."""
+    """Wait until nothing has been written for a long time."""
     writes = -1
     while writes != len(api.calls):
         writes = len(api.calls)
@@ -40,7 +40,7 @@ def node_of(api: FakeApi, name: str) -> str | None:
 
 
 def events(api: FakeApi, name: str) -> list[str]:
-    """``reason: note`` of the events on that pod."""
+    """Return ``reason: note`` of the events on that pod."""
     return [
         f"{call.body['reason']}: {call.body['note']}"
         for call in api.writes("events")
@@ -49,7 +49,7 @@ def events(api: FakeApi, name: str) -> list[str]:
 
 
 def condition(api: FakeApi, name: str) -> Json:
-    """The pod's condition PodScheduled."""
+    """Return the PodScheduled condition of the pod."""
     conditions = api.get("pods", "default", name)["status"].get("conditions", [])
     return next((c for c in conditions if c["type"] == "PodScheduled"), {})
 
@@ -60,7 +60,7 @@ def nominations(api: FakeApi, name: str) -> list[str]:
     return [status["nominatedNodeName"] for status in statuses if status.get("nominatedNodeName")]
 
 
-def nominated(api: FakeApi, name: str) -> str | None:
+def nominated_node(api: FakeApi, name: str) -> str | None:
     """Return the node that the pod's status names."""
     found: str | None = api.get("pods", "default", name)["status"].get("nominatedNodeName")
     return found

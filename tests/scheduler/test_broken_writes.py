@@ -1,4 +1,4 @@
-"""Whatever write fails on a pod's way to its node, it is tried again, and nothing stays taken."""
+"""A pod is retried after any write on its way to its node fails, and nothing stays reserved."""
 
 import itertools
 
@@ -7,7 +7,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, run_scheduler
 from tests.support.fakeapi import Call, FakeApi, Json
 from tests.support.waiting import until
 
@@ -16,17 +16,17 @@ _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 _REFUSALS = {"refused": (500, "InternalError", "out of order"), "conflict": (409, "Conflict", "modified")}
 
 
-def _extended(name: str) -> Json:
+def _pod_with_extended_resource(name: str) -> Json:
     return pod_json(name, requests={"example.com/gpu": "1"})
 
 
 def _cluster(kind: str) -> tuple[FakeApi, list[Json]]:
-    """A node with two devices, and two pods."""
+    """Return a node with two devices, and two pods."""
     claims = [claim_json("c"), claim_json("d")]
     group: Json = {}
     match kind:
         case "extended":
-            claims, pods = [], [_extended("p"), _extended("q")]
+            claims, pods = [], [_pod_with_extended_resource("p"), _pod_with_extended_resource("q")]
         case "shared":
             pods = [pod_json(name, claims={"gpu": "c"}) for name in "pq"]
         case "template":
@@ -67,8 +67,8 @@ def _make_ready(api: FakeApi) -> None:
             api.add({**claim, "status": status})
 
 
-def _breaks(api: FakeApi, how: str, first: int, count: int) -> None:
-    """The writes from the first on go wrong, apart from events."""
+def _break_writes(api: FakeApi, how: str, first: int, count: int) -> None:
+    """Fail ``count`` writes, starting with number ``first``. Events are never failed."""
     numbers = itertools.count()
     lost: list[Call] = []
 
@@ -87,11 +87,11 @@ def _breaks(api: FakeApi, how: str, first: int, count: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["refused", "conflict", "lost"])
 @pytest.mark.parametrize("kind", ["extended", "claims", "shared", "template", "gang", "conditions"])
-async def test_no_pod_is_lost_and_nothing_stays_taken(kind: str, how: str) -> None:
+async def test_no_pod_is_lost_and_nothing_stays_reserved(kind: str, how: str) -> None:
     for first, count in itertools.product((1, 2, 5, 7), (1, 6)):
         api, pods = _cluster(kind)
-        _breaks(api, how, first, count)
-        async with running(api, gates=_GATES) as (scheduler, clock):
+        _break_writes(api, how, first, count)
+        async with run_scheduler(api, gates=_GATES) as (scheduler, clock):
             for pod in pods:
                 api.add(pod)
             for _ in range(26):
@@ -114,11 +114,11 @@ async def test_no_pod_is_lost_and_nothing_stays_taken(kind: str, how: str) -> No
             ], at
 
 
-async def test_a_pod_is_tried_as_soon_as_the_claim_in_its_way_is_gone() -> None:
-    """The claim for its extended resources was made, but the answer got lost: the next attempt deletes it."""
+async def test_a_pod_is_retried_once_its_leftover_claim_is_deleted() -> None:
+    """The claim for its extended resources was created, but the response was lost. The next attempt deletes it."""
     api, [pod, _] = _cluster("extended")
-    _breaks(api, "lost", 1, 1)
-    async with running(api) as (_, clock):
+    _break_writes(api, "lost", 1, 1)
+    async with run_scheduler(api) as (_, clock):
         api.add(pod)
         await quiet(api)
         [claim] = api.of("resourceclaims")
@@ -135,11 +135,11 @@ async def test_a_pod_is_tried_as_soon_as_the_claim_in_its_way_is_gone() -> None:
         assert claim["metadata"]["annotations"] == {_SPECIAL: "true"}
 
 
-async def test_a_pod_whose_claim_could_not_be_given_back_is_tried_again() -> None:
+async def test_a_pod_whose_claim_could_not_be_deallocated_is_retried() -> None:
     api, [pod, _] = _cluster("extended")
     # The claim is made; nothing else succeeds until the next attempt has failed to delete it.
-    _breaks(api, "refused", 2, 5)
-    async with running(api) as (_, clock):
+    _break_writes(api, "refused", 2, 5)
+    async with run_scheduler(api) as (_, clock):
         api.add(pod)
         await quiet(api)
         await clock.advance(2)
@@ -151,10 +151,10 @@ async def test_a_pod_whose_claim_could_not_be_given_back_is_tried_again() -> Non
         assert node_of(api, "p") == "a"
 
 
-async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod_until_1_36() -> None:
-    """Its devices are free, but as in kube-scheduler no pod is woken."""
+async def test_a_claim_that_is_deleted_during_allocation_requeues_no_pod_until_1_36() -> None:
+    """Its devices are free, but kube-scheduler requeues no pod either."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
-    async with running(api, gates=FeatureGates(V1_36)) as (scheduler, clock):
+    async with run_scheduler(api, gates=FeatureGates(V1_36)) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p"))
         api.add(pod_json("q", claims={"gpu": "d"}))

@@ -1,4 +1,4 @@
-"""docs/architecture.md draws the scheduler's floors, which import-linter checks."""
+"""The scheduler's layers in docs/architecture.md are those that import-linter checks."""
 
 import tomllib
 from pathlib import Path
@@ -7,7 +7,7 @@ _REPOSITORY = Path(__file__).parents[2]
 _TITLE = "| the scheduler's floors |"
 
 
-def test_the_page_has_the_floors_of_the_contract() -> None:
+def test_the_page_shows_the_layers_of_the_contract() -> None:
     settings = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(c["layers"] for c in contracts if c["name"] == "The scheduler's floors")

@@ -1,4 +1,4 @@
-"""Pods of a group, which are tried together, until 1.36; ``test_trees`` has what is since 1.37."""
+"""Pods of a group, which are tried together, until 1.36; ``test_trees`` covers 1.37 and later."""
 
 from typing import Any
 
@@ -9,7 +9,15 @@ from dra_shared.version import V1_36, V1_37
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, node_of, nominated, nominations, quiet, running
+from tests.scheduler.running import (
+    condition,
+    events,
+    node_of,
+    nominated_node,
+    nominations,
+    quiet,
+    run_scheduler,
+)
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -40,7 +48,7 @@ def _group_condition(api: FakeApi) -> tuple[str, str, str]:
 
 async def test_each_member_reports_its_own_reason() -> None:
     api = FakeApi(node_json("a"), _group(2))
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         api.add(_member("fits", priority=1))
         api.add(_member("left"))
         await until(lambda: condition(api, "fits") and condition(api, "left"))
@@ -66,7 +74,7 @@ async def test_attempts_are_counted_by_result() -> None:
     before = _attempts("scheduled"), _attempts("unschedulable")
     decided = _decisions()
     api = FakeApi(node_json("a"), _group(2), _member("first"), _member("second"))
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         await until(lambda: condition(api, "first") and condition(api, "second"))
         await quiet(api)
         failed = _attempts("unschedulable")
@@ -77,11 +85,11 @@ async def test_attempts_are_counted_by_result() -> None:
     assert _decisions() == decided + 2
 
 
-async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:
+async def test_gangs_need_no_separate_gate_since_1_37() -> None:
     """Their condition has another name, and says how many pods fit."""
     api = FakeApi(node_json("a"), _group(2))
     gates = FeatureGates(V1_37, GenericWorkload=True)
-    async with running(api, gates=gates):
+    async with run_scheduler(api, gates=gates):
         api.add(_member("left", cpu="30"))
         api.add(_member("fits"))
         await until(lambda: condition(api, "fits") and condition(api, "left"))
@@ -95,9 +103,9 @@ async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:
     assert (found["type"], found["message"]) == ("PodGroupInitiallyScheduled", text)
 
 
-async def test_members_without_a_gang_go_one_by_one() -> None:
+async def test_members_of_a_group_without_gang_policy_are_scheduled_one_by_one() -> None:
     api = FakeApi(node_json("a"), _group())
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         api.add(_member("big", cpu="30"))
         await until(lambda: condition(api, "big"))
         await quiet(api)
@@ -108,12 +116,12 @@ async def test_members_without_a_gang_go_one_by_one() -> None:
         assert _group_condition(api) == ("True", "Scheduled", "")
 
 
-async def test_an_error_for_one_is_an_error_for_all() -> None:
+async def test_an_error_for_one_member_is_an_error_for_all() -> None:
     broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(
         node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken), _group(2)
     )
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         api.add(_member("good", "1", priority=1))
         api.add(_member("bad", "1", claims={"gpu": "c"}))
         await until(lambda: condition(api, "good") and condition(api, "bad"))
@@ -127,10 +135,10 @@ async def test_an_error_for_one_is_an_error_for_all() -> None:
         assert not node_of(api, "good")
 
 
-async def test_the_last_member_brings_all_others_along() -> None:
-    """Those that would have fitted wait for no event of their own."""
+async def test_adding_the_last_member_requeues_all_members() -> None:
+    """Members that would have fitted need no event of their own."""
     api = FakeApi(node_json("a"), node_json("b", taints=[{"key": "k", "effect": "NoSchedule"}]), _group(2))
-    async with running(api, gates=GATES) as (_, clock):
+    async with run_scheduler(api, gates=GATES) as (_, clock):
         api.add(_member("fits", priority=1))
         api.add(_member("left"))
         await until(lambda: condition(api, "left"))
@@ -140,9 +148,9 @@ async def test_the_last_member_brings_all_others_along() -> None:
         await until(lambda: node_of(api, "fits") and node_of(api, "left"))
 
 
-async def test_a_gang_whose_members_are_not_ready_is_tried_all_the_same() -> None:
+async def test_a_gang_with_members_that_lack_a_claim_is_unschedulable() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c0"), _group(2))
-    async with running(api, gates=GATES) as (_, clock):
+    async with run_scheduler(api, gates=GATES) as (_, clock):
         for number in range(2):
             api.add(_member(f"p{number}", "1", claims={"gpu": f"c{number}"}))
         await quiet(api)
@@ -156,9 +164,9 @@ async def test_a_gang_whose_members_are_not_ready_is_tried_all_the_same() -> Non
         assert not events(api, "p1") or "Scheduled" in events(api, "p1")[0]
 
 
-async def test_gang_members_that_wait_for_others_name_their_node() -> None:
+async def test_gang_members_that_wait_for_others_report_their_node() -> None:
     api = FakeApi(node_json("a"), _group(2))
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         for number in range(3):
             api.add(_member(f"p{number}", "1", priority=3 - number))
         await until(lambda: all(node_of(api, f"p{number}") for number in range(3)))
@@ -169,12 +177,12 @@ async def test_gang_members_that_wait_for_others_name_their_node() -> None:
 
 
 @pytest.mark.parametrize("enough", [True, False])
-async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
-    """One node has to be cleared; the gang waits for that, all its pods nominated, if it then fits."""
+async def test_members_that_preempt_pods_are_nominated(enough: bool) -> None:
+    """One node has to be cleared. The gang waits for that with all pods nominated, if it fits then."""
     low = pod_json("low", requests={"cpu": "3"}, nodeName="a")
     nodes = [node_json("a"), node_json("b")] if enough else [node_json("a")]
     api = FakeApi(*nodes, low, _group(2))
-    async with running(api, gates=GATES) as (scheduler, clock):
+    async with run_scheduler(api, gates=GATES) as (scheduler, clock):
         for number in range(2):
             api.add(_member(f"p{number}", priority=10))
         await until(lambda: condition(api, "p0") and condition(api, "p1"))
@@ -189,8 +197,8 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
             await quiet(api)
             assert _group_condition(api) == ("True", "Scheduled", "")
         else:
-            assert not nominated(api, "p0")
-            assert not nominated(api, "p1")
+            assert not nominated_node(api, "p0")
+            assert not nominated_node(api, "p1")
             assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
             assert not scheduler.cache.count_assumed
 
@@ -199,7 +207,7 @@ async def test_the_member_that_completes_a_gang_is_tried_first() -> None:
     api = FakeApi(
         node_json("a"), class_json(), slice_json("a", 2), claim_json("c0"), claim_json("c1"), _group(2)
     )
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         for number in range(2):
             api.add(_member(f"p{number}", "1", claims={"gpu": f"c{number}"}))
             await quiet(api)
@@ -208,9 +216,11 @@ async def test_the_member_that_completes_a_gang_is_tried_first() -> None:
     assert [result["device"] for result in allocation["devices"]["results"]] == ["gpu-0"]
 
 
-async def test_members_are_tried_again_after_a_bug_met_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_members_are_retried_after_an_exception_for_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     api = FakeApi(node_json("a"), _group(2))
-    async with running(api, gates=GATES) as (scheduler, clock):
+    async with run_scheduler(api, gates=GATES) as (scheduler, clock):
         broken = [RuntimeError("a bug")]
         begin = Placement.begin
 

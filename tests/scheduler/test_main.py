@@ -25,7 +25,7 @@ leaderElection: {leaderElect: ELECTS}
         ("false", ["--leader-elect=true"], True),
     ],
 )
-def test_leader_election_is_as_the_flag_says_and_else_as_the_file_does(
+def test_the_leader_election_flag_overrides_the_configuration_file(
     tmp_path: Path, file: str, words: list[str], elects: bool
 ) -> None:
     config = tmp_path / "config.yaml"
@@ -35,8 +35,8 @@ def test_leader_election_is_as_the_flag_says_and_else_as_the_file_does(
     assert main._config(chosen, FeatureGates(), loaded).leader_elect is elects
 
 
-def test_no_two_replicas_of_one_host_and_process_number_have_one_name() -> None:
-    """Containers on the host's network share both, and would both lead."""
+def test_replicas_with_equal_host_and_process_id_have_different_identities() -> None:
+    """Containers on the host's network share both. With one identity, both would lead."""
     chosen = main.options().parse_args(["--leader-elect"])
     names = {main._config(chosen, FeatureGates(), None).identity for _ in range(2)}
     names |= {ControllerConfig().identity for _ in range(2)}

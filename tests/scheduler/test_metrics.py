@@ -16,7 +16,7 @@ def _value(name: str, **labels: str) -> float:
 
 
 def test_attempts_are_counted_by_result_and_scheduler() -> None:
-    def counted(result: str) -> float:
+    def read_count(result: str) -> float:
         return _value("scheduler_schedule_attempts_total", result=result, profile="for-metrics")
 
     entry = QueuedPod(convert(PODS, pod_json("p", schedulerName="for-metrics")), 0.0, attempts=1)
@@ -27,7 +27,7 @@ def test_attempts_are_counted_by_result_and_scheduler() -> None:
     entry.attempts = 3
     before = _value("scheduler_pod_scheduling_attempts_sum")
     count_attempt(entry, True, 0.25)
-    assert [counted(result) for result in ("unschedulable", "error", "scheduled")] == [1, 1, 1]
+    assert [read_count(result) for result in ("unschedulable", "error", "scheduled")] == [1, 1, 1]
     assert _value("scheduler_pod_scheduling_attempts_sum") - before == 3
     assert (
         _value("scheduler_scheduling_attempt_duration_seconds_sum", result="scheduled", profile="for-metrics")
@@ -35,7 +35,7 @@ def test_attempts_are_counted_by_result_and_scheduler() -> None:
     )
 
 
-def test_the_cache_tells_its_size() -> None:
+def test_the_cache_size_is_a_metric() -> None:
     cache = Cache()
     watch_cache(cache)
     cache.set_node(convert(NODES, node_json("n")))
@@ -45,7 +45,7 @@ def test_the_cache_tells_its_size() -> None:
     assert sizes == {"nodes": 1, "pods": 2, "assumed_pods": 1}
 
 
-def test_claims_count_with_their_owner_since_1_37() -> None:
+def test_claims_are_counted_with_their_owner_since_1_37() -> None:
     old, new = (
         "scheduler_resourceclaim_creates_total",
         "dynamic_resource_allocation_resourceclaim_creates_total",
@@ -58,7 +58,7 @@ def test_claims_count_with_their_owner_since_1_37() -> None:
     assert after == (before[0] + 1, before[1] + 1)
 
 
-def test_pods_in_groups_are_one_entity() -> None:
+def test_the_pods_of_a_group_are_counted_as_one_entity() -> None:
     queue = SchedulingQueue(FakeClock())
     watch_entities(queue)
     for name in ("a", "b"):
@@ -70,30 +70,30 @@ def test_pods_in_groups_are_one_entity() -> None:
     assert found == {"pod": 2, "podgroup": 1}
 
 
-def test_incoming_pods_count_by_the_versions_name_of_the_event() -> None:
-    def counted() -> list[float]:
+def test_incoming_pods_are_counted_by_the_event_name_of_the_version() -> None:
+    def read_counts() -> list[float]:
         name = "scheduler_queue_incoming_pods_total"
         return [
             _value(name, queue="active", event=event)
             for event in ("UnschedulablePodAdd", "UnscheduledPodAdd")
         ]
 
-    before = counted()
+    before = read_counts()
     for version, pods in ((V1_36, "a"), (V1_37, "bc")):
         queue = SchedulingQueue(FakeClock())
         queue.on_incoming = count_incoming(version)
         for name in pods:
             queue.add(convert(PODS, pod_json(name)))
-    assert [after - old for after, old in zip(counted(), before, strict=True)] == [1, 2]
+    assert [after - old for after, old in zip(read_counts(), before, strict=True)] == [1, 2]
 
 
-def test_a_group_comes_to_a_place_with_its_first_pod() -> None:
-    def counted(queue: str, event: str) -> list[float]:
+def test_a_group_enters_a_queue_with_its_first_pod() -> None:
+    def read_counts(queue: str, event: str) -> list[float]:
         name = "scheduler_queue_incoming_entities_total"
         return [_value(name, queue=queue, event=event, type=kind) for kind in ("pod", "podgroup")]
 
     added, failed = ("active", "UnscheduledPodAdd"), ("unschedulable", "ScheduleAttemptFailure")
-    before = counted(*added), counted(*failed)
+    before = read_counts(*added), read_counts(*failed)
     for version in (V1_36, V1_37):
         queue = SchedulingQueue(FakeClock())
         queue.on_incoming = count_incoming(version)
@@ -106,6 +106,6 @@ def test_a_group_comes_to_a_place_with_its_first_pod() -> None:
             )
             for each in (entry, *members):
                 queue.reject(each, {"Fit"}, "no room")
-    after = counted(*added), counted(*failed)
+    after = read_counts(*added), read_counts(*failed)
     assert [after[0][n] - before[0][n] for n in (0, 1)] == [2, 1]
     assert [after[1][n] - before[1][n] for n in (0, 1)] == [2, 1]

@@ -1,10 +1,10 @@
-"""status.nominatedNodeName: where a pod is expected to go, and for whom room is made."""
+"""status.nominatedNodeName: the expected node of a pod, and the node where pods were preempted for it."""
 
 import pytest
 from dra_shared.features import FeatureGates
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, node_of, nominated_node, quiet, run_scheduler
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.waiting import until
 
@@ -21,61 +21,61 @@ def _nominations(api: FakeApi, name: str) -> list[str | None]:
     ]
 
 
-async def test_is_written_while_claims_are_prepared() -> None:
+async def test_nomination_is_written_while_claims_are_prepared() -> None:
     api = _with_claim()
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p"))
         assert _nominations(api, "p") == ["a"]
 
 
-async def test_is_not_written_where_nothing_has_to_be_prepared() -> None:
+async def test_nomination_is_not_written_if_nothing_has_to_be_prepared() -> None:
     api = _with_claim()
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p"))
         await until(lambda: node_of(api, "p"))
         assert not _nominations(api, "p")
 
 
-async def test_is_not_written_without_the_feature() -> None:
+async def test_nomination_is_not_written_without_the_feature() -> None:
     api = _with_claim()
-    async with running(api, gates=FeatureGates(NominatedNodeNameForExpectation=False)):
+    async with run_scheduler(api, gates=FeatureGates(NominatedNodeNameForExpectation=False)):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p"))
         assert not _nominations(api, "p")
 
 
-async def test_is_taken_back_when_the_pod_is_not_bound() -> None:
+async def test_nomination_is_removed_if_the_pod_is_not_bound() -> None:
     api = _with_claim()
     api.refuse = lambda call: (500, "InternalError", "no") if call.subresource == "binding" else None
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         await quiet(api)
         assert _nominations(api, "p") == ["a", None]
-        assert not nominated(api, "p")
+        assert not nominated_node(api, "p")
         assert not len(scheduler.cache.nominations)
 
 
-async def test_a_failure_to_tell_keeps_no_pod_from_its_node() -> None:
+async def test_a_pod_is_bound_even_if_writing_its_nomination_fails() -> None:
     def refuse(call: Call) -> tuple[int, str, str] | None:
         reported = "nominatedNodeName" in call.body.get("status", {})
         return (500, "InternalError", "no") if reported else None
 
     api = _with_claim()
     api.refuse = refuse
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p") == "a")
 
 
 @pytest.mark.parametrize("how", ["deleted", "cleared"])
-async def test_the_end_of_a_nomination_wakes_who_had_to_leave_room(how: str) -> None:
-    """Others of its priority and below may fit now."""
+async def test_clearing_a_nomination_requeues_pods_of_equal_or_lower_priority(how: str) -> None:
+    """Pods that had to leave room may fit now."""
     waiting = pod_json("first", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
     waiting["status"] = {"nominatedNodeName": "a"}
     api = FakeApi(node_json("a"), waiting)
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("low", requests={"cpu": "3"}))
         await until(lambda: condition(api, "low"))
         if how == "deleted":

@@ -1,4 +1,4 @@
-"""Searches that take long go on in a thread, and the scheduler lives on meanwhile."""
+"""Long searches run in a thread while the event loop continues."""
 
 import random
 import threading
@@ -25,27 +25,27 @@ def _node_of(api: FakeApi, name: str) -> Any:
 
 
 class _Held:
-    """Keeps searches in threads waiting until they may go on."""
+    """Blocks searches in threads until they may continue."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go_on = threading.Event()
         self.searches = 0
         allocate = Allocator.allocate
 
-        def held(allocator: Allocator, *args: Any, **kwargs: Any) -> Any:
+        def block(allocator: Allocator, *args: Any, **kwargs: Any) -> Any:
             if threading.current_thread() is not threading.main_thread():
                 self.searches += 1
                 while not self.go_on.wait(0.001):
                     kwargs["check"]()
             return allocate(allocator, *args, **kwargs)
 
-        monkeypatch.setattr(Allocator, "allocate", held)
+        monkeypatch.setattr(Allocator, "allocate", block)
         # No search is quick enough.
         monkeypatch.setattr(nodefilter, "_OFFLOAD_AFTER", -1.0)
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> _Held:
+def blocked_searches(monkeypatch: pytest.MonkeyPatch) -> _Held:
     return _Held(monkeypatch)
 
 
@@ -58,63 +58,63 @@ def _api() -> FakeApi:
     return FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("d"))
 
 
-async def test_news_come_in_during_a_search(held: _Held) -> None:
+async def test_events_are_handled_during_a_search(blocked_searches: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await until(lambda: held.searches)
+        await until(lambda: blocked_searches.searches)
         api.add(node_json("b"))
         await until(lambda: scheduler.cache.node("b"))
         assert _node_of(api, "p") is None
-        held.go_on.set()
+        blocked_searches.go_on.set()
         await until(lambda: _node_of(api, "p") == "a")
 
 
-async def test_a_search_that_news_overtook_is_done_again(held: _Held) -> None:
+async def test_a_search_is_repeated_if_its_input_changed_meanwhile(blocked_searches: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await until(lambda: held.searches)
+        await until(lambda: blocked_searches.searches)
         api.add(slice_json("a", 1))
         await until(lambda: [len(piece.spec.devices) for piece in scheduler.manager.slices.list()] == [1])
-        held.go_on.set()
+        blocked_searches.go_on.set()
         await until(lambda: _node_of(api, "p") == "a")
-        assert held.searches > 1
+        assert blocked_searches.searches > 1
 
 
-async def test_the_time_limit_holds_in_the_thread(held: _Held) -> None:
+async def test_the_time_limit_applies_in_the_thread(blocked_searches: _Held) -> None:
     api = _api()
     clock = FakeClock()
     async with _scheduler(api, clock) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await until(lambda: held.searches)
+        await until(lambda: blocked_searches.searches)
         await clock.advance(11)
         await until(
             lambda: (entry := scheduler.queue.get("uid-p")) is not None and "timed out" in entry.message
         )
-        held.go_on.set()
+        blocked_searches.go_on.set()
 
 
-async def test_a_deleted_pod_and_the_end_stop_the_search(held: _Held) -> None:
+async def test_deleting_the_pod_or_stopping_the_scheduler_stops_the_search(blocked_searches: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
-        await until(lambda: held.searches == 1)
+        await until(lambda: blocked_searches.searches == 1)
         api.remove("pods", "default", "p")
         await until(lambda: scheduler.queue.get("uid-p") is None)
         api.add(pod_json("q", claims={"gpu": "d"}))
-        await until(lambda: held.searches == 2)
-    assert not held.go_on.is_set()
+        await until(lambda: blocked_searches.searches == 2)
+    assert not blocked_searches.go_on.is_set()
 
 
 async def test_long_selectors_are_compiled_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[bool] = []
 
-    def spied(expressions: Sequence[str], features: Features) -> None:
+    def record_thread(expressions: Sequence[str], features: Features) -> None:
         threads.append(threading.current_thread() is threading.main_thread())
         compile_all(expressions, features)
 
-    monkeypatch.setattr(nodefilter, "compile_all", spied)
+    monkeypatch.setattr(nodefilter, "compile_all", record_thread)
     long = " || ".join(f'device.driver == "driver-{number}"' for number in range(200)) + " || true"
     api = _api()
     claim = claim_json("long")

@@ -1,4 +1,4 @@
-"""Choosing a node: what is examined, what is remembered, what is chosen."""
+"""Choosing a node: filtering, caching and scoring."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ from tests.scheduler.objects import node, pod
 
 
 class _Judge:
-    """Says what ``verdicts`` have for a node, rates it by its number, and counts how often it is asked."""
+    """A plugin that returns the status in ``verdicts``, scores a node by its number, and counts its calls."""
 
     name = "Judge"
 
@@ -55,7 +55,7 @@ async def _choose(placement: Placement, name: str = "p") -> str:
     return await placement.choose(placement.begin(pod(name)))
 
 
-async def test_nodes_are_scored_again_when_other_plugins_score() -> None:
+async def test_nodes_are_scored_again_if_other_plugins_score() -> None:
     judge = _Judge()
     judge.rates = False
     placement, _ = _placement(judge, 5)
@@ -66,14 +66,14 @@ async def test_nodes_are_scored_again_when_other_plugins_score() -> None:
     await _choose(placement)
 
 
-async def test_best_node_wins() -> None:
+async def test_the_node_with_the_highest_score_is_chosen() -> None:
     judge = _Judge()
     placement, _ = _placement(judge, 5)
     assert await _choose(placement) == "n4"
     judge.verdicts["n4"] = unschedulable("full")
 
 
-async def test_equal_pods_have_only_changed_nodes_examined_again() -> None:
+async def test_only_changed_nodes_are_filtered_again_for_equal_pods() -> None:
     judge = _Judge()
     placement, cache = _placement(judge, 5)
     await _choose(placement)
@@ -93,7 +93,7 @@ async def test_equal_pods_have_only_changed_nodes_examined_again() -> None:
     assert len(judge.asked) == 4
 
 
-async def test_pods_that_are_one_of_a_kind_share_nothing() -> None:
+async def test_different_pods_share_no_cached_results() -> None:
     judge = _Judge(signature=None)
     placement, _ = _placement(judge, 3)
     await _choose(placement)
@@ -101,7 +101,7 @@ async def test_pods_that_are_one_of_a_kind_share_nothing() -> None:
     assert len(judge.asked) == 6
 
 
-async def test_every_node_has_its_reason() -> None:
+async def test_every_rejected_node_has_its_reason() -> None:
     judge = _Judge()
     judge.verdicts = {f"n{i}": unschedulable("full" if i else "broken") for i in range(3)}
     placement, _ = _placement(judge, 3)
@@ -111,7 +111,7 @@ async def test_every_node_has_its_reason() -> None:
     assert failure.value.diagnosis.plugins == {"Judge"}
 
 
-async def test_error_ends_the_attempt() -> None:
+async def test_an_error_of_a_plugin_ends_the_attempt() -> None:
     judge = _Judge()
     judge.verdicts["n0"] = error("no such key: thing")
     placement, _ = _placement(judge, 1)
@@ -121,13 +121,13 @@ async def test_error_ends_the_attempt() -> None:
     assert await _choose(placement) == "n0"
 
 
-async def test_without_nodes() -> None:
+async def test_an_attempt_without_nodes_reports_no_nodes() -> None:
     placement, _ = _placement(_Judge(), 0)
     with pytest.raises(Unschedulable, match="no nodes available to schedule pods"):
         await _choose(placement)
 
 
-async def test_enough_is_enough_and_the_next_pod_starts_elsewhere() -> None:
+async def test_filtering_stops_at_enough_nodes_and_the_next_pod_starts_after_them() -> None:
     judge = _Judge(signature=None)
     placement, _ = _placement(judge, 250)
     await _choose(placement)
@@ -141,11 +141,11 @@ async def test_enough_is_enough_and_the_next_pod_starts_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("nodes", "wanted"), [(10, 10), (99, 99), (100, 100), (500, 230), (5000, 500), (10000, 500)]
 )
-def test_how_many_nodes_are_enough(nodes: int, wanted: int) -> None:
+def test_number_of_feasible_nodes_to_find_follows_upstream(nodes: int, wanted: int) -> None:
     assert feasible_nodes_wanted(nodes) == wanted
 
 
-async def test_nominated_node_is_taken_though_others_are_better() -> None:
+async def test_the_nominated_node_is_chosen_even_if_others_score_higher() -> None:
     judge = _Judge()
     placement, cache = _placement(judge, 5)
     mine = pod("p")
@@ -156,7 +156,7 @@ async def test_nominated_node_is_taken_though_others_are_better() -> None:
     assert await placement.choose(placement.begin(mine)) == "n4"
 
 
-async def test_nominated_pods_are_counted_with_and_without() -> None:
+async def test_filters_run_with_and_without_nominated_pods() -> None:
     class Crowd(_Judge):
         def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
             self.asked.append(f"{node.name} with {len(node.pods)}")
@@ -171,7 +171,7 @@ async def test_nominated_pods_are_counted_with_and_without() -> None:
     assert await _choose(placement) == "n1"
 
 
-async def test_a_node_is_not_lost_for_later_pods_when_a_plugin_breaks() -> None:
+async def test_a_node_stays_available_to_later_pods_after_a_plugin_raised() -> None:
     judge = _Judge()
     placement, _ = _placement(judge, 2)
     judge.broken = True

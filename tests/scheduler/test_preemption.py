@@ -1,4 +1,4 @@
-"""Preemption: who has to go, and what is reported and stored of it."""
+"""Preemption: the choice of victims, and the events, conditions and nominations that it writes."""
 
 from typing import Any
 
@@ -6,12 +6,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, events, node_of, nominated_node, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
 
-def _placed(name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any) -> Json:
+def _scheduled_pod(
+    name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any
+) -> Json:
     pod = pod_json(name, requests={"cpu": cpu}, priority=priority, nodeName=node, **more)
     if started:
         pod["status"]["startTime"] = started
@@ -28,42 +30,46 @@ def _budget(allowed: int, **labels: str) -> Json:
 
 
 async def _survivors(*objects: Json, **high: Any) -> list[str]:
-    """The pods that are left once ``high`` has made room for itself."""
+    """Return the pods that are left after ``high`` has preempted others."""
     api = FakeApi(*objects)
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("high", **{"requests": {"cpu": "3"}, "priority": 100, **high}))
-        await until(lambda: nominated(api, "high"))
+        await until(lambda: nominated_node(api, "high"))
         await quiet(api)
         await clock.advance(2)
         await until(lambda: node_of(api, "high"))
     return [pod["metadata"]["name"] for pod in api.of("pods") if pod["metadata"]["name"] != "high"]
 
 
-async def test_budgets_come_before_priorities() -> None:
+async def test_fewer_budget_violations_count_more_than_lower_priorities() -> None:
     nodes = node_json("a"), node_json("b")
-    guarded = _placed("guarded", "a", 1, labels={"app": "x"})
-    assert await _survivors(*nodes, guarded, _placed("dearer", "b", 2)) == ["dearer"]
-    assert await _survivors(*nodes, guarded, _placed("dearer", "b", 2), _budget(0, app="x")) == ["guarded"]
-    assert await _survivors(*nodes, guarded, _placed("dearer", "b", 2), _budget(1, app="x")) == ["dearer"]
+    guarded = _scheduled_pod("guarded", "a", 1, labels={"app": "x"})
+    assert await _survivors(*nodes, guarded, _scheduled_pod("dearer", "b", 2)) == ["dearer"]
+    assert await _survivors(*nodes, guarded, _scheduled_pod("dearer", "b", 2), _budget(0, app="x")) == [
+        "guarded"
+    ]
+    assert await _survivors(*nodes, guarded, _scheduled_pod("dearer", "b", 2), _budget(1, app="x")) == [
+        "dearer"
+    ]
 
 
-async def test_of_one_node_the_guarded_are_spared_if_that_is_possible() -> None:
-    pods = _placed("guarded", "a", 1, "2", labels={"app": "x"}), _placed("dearer", "a", 2, "2")
+async def test_pods_with_a_disruption_budget_are_reprieved_first() -> None:
+    pods = _scheduled_pod("guarded", "a", 1, "2", labels={"app": "x"}), _scheduled_pod("dearer", "a", 2, "2")
     room = {"requests": {"cpu": "2"}}
     assert await _survivors(node_json("a"), *pods, **room) == ["dearer"]
     assert await _survivors(node_json("a"), *pods, _budget(0, app="x"), **room) == ["guarded"]
 
 
-async def test_what_started_last_goes_first() -> None:
+async def test_the_pod_that_started_last_is_preempted() -> None:
     pods = (
-        _placed("old", "a", started="2026-01-01T00:00:00Z"),
-        _placed("young", "b", started="2026-01-02T00:00:00Z"),
+        _scheduled_pod("old", "a", started="2026-01-01T00:00:00Z"),
+        _scheduled_pod("young", "b", started="2026-01-02T00:00:00Z"),
     )
     assert await _survivors(node_json("a"), node_json("b"), *pods) == ["old"]
 
 
 @pytest.mark.parametrize("of", ["itself", "the other"])
-async def test_who_is_kept_away_by_anti_affinity_makes_room_too(of: str) -> None:
+async def test_preemption_removes_pods_that_conflict_by_anti_affinity(of: str) -> None:
     away = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -74,12 +80,12 @@ async def test_who_is_kept_away_by_anti_affinity_makes_room_too(of: str) -> None
     high: Json = {"labels": {"app": "x"}, "requests": {"cpu": "1"}}
     other: Json = {"labels": {"app": "x"}}
     (high if of == "itself" else other)["affinity"] = away
-    pods = _placed("rival", "a", cpu="1", **other), _placed("bystander", "a", cpu="1")
+    pods = _scheduled_pod("rival", "a", cpu="1", **other), _scheduled_pod("bystander", "a", cpu="1")
     left = await _survivors(node_json("a"), *pods, **high)
     assert left == ["bystander"]
 
 
-async def test_who_is_kept_away_by_spreading_makes_room_too() -> None:
+async def test_preemption_removes_pods_that_violate_topology_spreading() -> None:
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -89,7 +95,7 @@ async def test_who_is_kept_away_by_spreading_makes_room_too() -> None:
     left = await _survivors(
         node_json("a"),
         node_json("b", unschedulable=True),
-        _placed("rival", "a", cpu="1", labels={"app": "x"}),
+        _scheduled_pod("rival", "a", cpu="1", labels={"app": "x"}),
         labels={"app": "x"},
         requests={"cpu": "1"},
         topologySpreadConstraints=[{**spread, "nodeTaintsPolicy": "Ignore"}],
@@ -97,11 +103,11 @@ async def test_who_is_kept_away_by_spreading_makes_room_too() -> None:
     assert left == []
 
 
-async def test_why_preemption_does_not_help_is_reported_node_by_node() -> None:
+async def test_reasons_why_preemption_does_not_help_are_reported_for_each_node() -> None:
     nodes = node_json("a"), node_json("b"), node_json("c", unschedulable=True)
-    peers = _placed("peer-a", "a", 10), _placed("peer-b", "b", 10)
-    api = FakeApi(*nodes, *peers, _placed("low", "a", cpu="1"))
-    async with running(api):
+    peers = _scheduled_pod("peer-a", "a", 10), _scheduled_pod("peer-b", "b", 10)
+    api = FakeApi(*nodes, *peers, _scheduled_pod("low", "a", cpu="1"))
+    async with run_scheduler(api):
         api.add(pod_json("big", requests={"cpu": "2"}, priority=10))
         await until(lambda: condition(api, "big"))
         assert condition(api, "big")["message"].partition("preemption: ")[2] == (
@@ -116,27 +122,27 @@ def _with_middle_nominated(*pods: Json) -> FakeApi:
     return FakeApi(node_json("a"), middle, *pods)
 
 
-async def test_lower_nominations_end() -> None:
-    api = _with_middle_nominated(_placed("low", "a"))
-    async with running(api):
+async def test_preemption_clears_nominations_of_lower_priority() -> None:
+    api = _with_middle_nominated(_scheduled_pod("low", "a"))
+    async with run_scheduler(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await until(lambda: nominated(api, "high") == "a")
-        assert not nominated(api, "middle")
+        await until(lambda: nominated_node(api, "high") == "a")
+        assert not nominated_node(api, "middle")
 
 
-async def test_lower_nominations_stay_where_no_victim_is_left() -> None:
-    low = _placed("low", "a")
+async def test_nominations_of_lower_priority_are_kept_on_a_node_without_victims() -> None:
+    low = _scheduled_pod("low", "a")
     low["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     api = _with_middle_nominated(low)
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await until(lambda: nominated(api, "high") == "a")
-        assert nominated(api, "middle") == "a"
+        await until(lambda: nominated_node(api, "high") == "a")
+        assert nominated_node(api, "middle") == "a"
 
 
 async def test_the_event_names_the_preemptor() -> None:
-    api = FakeApi(node_json("a"), _placed("low", "a"))
-    async with running(api):
+    api = FakeApi(node_json("a"), _scheduled_pod("low", "a"))
+    async with run_scheduler(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
         await until(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
     (reported,) = [call.body for call in api.writes("events") if call.body["reason"] == "Preempted"]
@@ -144,18 +150,18 @@ async def test_the_event_names_the_preemptor() -> None:
     assert reported["regarding"]["name"] == "low"
 
 
-async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> None:
+async def test_a_victim_that_waits_in_prebind_is_requeued_instead_of_deleted() -> None:
     """It waits for its device, whose binding condition is never set."""
     ready = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update(ready)
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("low", claims={"gpu": "c"}, requests={"cpu": "3"}))
         await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         await quiet(api)
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await until(lambda: nominated(api, "high") or node_of(api, "high"))
+        await until(lambda: nominated_node(api, "high") or node_of(api, "high"))
         await until(lambda: any(call.body["reason"] == "Preempted" for call in api.writes("events")))
         await until(lambda: condition(api, "low"))
         assert condition(api, "low")["message"] == (
@@ -167,12 +173,12 @@ async def test_a_pod_that_is_being_prepared_is_put_back_instead_of_deleted() -> 
         assert note.endswith("on node a (in kube-scheduler memory).")
 
 
-async def test_the_room_of_a_pod_that_is_deleted_while_it_is_prepared_is_free_at_once() -> None:
+async def test_room_of_a_pod_that_is_deleted_in_prebind_is_free_at_once() -> None:
     """It waited for its device, whose binding condition is never set."""
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update({"bindingConditions": ["ready"], "bindingFailureConditions": ["no"]})
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}, requests={"cpu": "3"}))
         await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         api.add(pod_json("q", requests={"cpu": "3"}))
@@ -183,12 +189,12 @@ async def test_the_room_of_a_pod_that_is_deleted_while_it_is_prepared_is_free_at
         assert scheduler.cache.count_assumed == 0
 
 
-async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
-    """The end of the first victim alone would have it look for victims once more."""
-    api = FakeApi(node_json("a"), *(_placed(name, "a", cpu="1") for name in ("one", "two", "three")))
-    async with running(api) as (_, clock):
+async def test_a_pod_is_not_retried_while_its_victims_terminate() -> None:
+    """After the end of the first victim alone it would preempt more pods."""
+    api = FakeApi(node_json("a"), *(_scheduled_pod(name, "a", cpu="1") for name in ("one", "two", "three")))
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("high", requests={"cpu": "4"}, priority=100))
-        await until(lambda: nominated(api, "high") == "a")
+        await until(lambda: nominated_node(api, "high") == "a")
         await quiet(api)
         await clock.advance(2)
         await until(lambda: node_of(api, "high") == "a")
@@ -199,11 +205,11 @@ async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
     assert sum("FailedScheduling" in text for text in events(api, "high")) == 1
 
 
-async def test_when_a_victim_could_not_be_deleted_the_pod_is_tried_again() -> None:
+async def test_the_pod_is_retried_if_a_victim_could_not_be_deleted() -> None:
     refusals = [(500, "InternalError", "no")]
-    api = FakeApi(node_json("a"), _placed("low", "a"))
+    api = FakeApi(node_json("a"), _scheduled_pod("low", "a"))
     api.refuse = lambda call: refusals.pop() if call.verb == "delete" and refusals else None
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
         await until(lambda: condition(api, "high"))
         await clock.advance(5)
@@ -211,17 +217,17 @@ async def test_when_a_victim_could_not_be_deleted_the_pod_is_tried_again() -> No
     assert condition(api, "high")["reason"] == "Unschedulable"
 
 
-async def test_of_pods_that_have_not_started_the_first_goes() -> None:
-    """Upstream compares them by the time at which it looks at them, and so spares the last."""
-    pods = [_placed(name, "a", cpu="1") for name in ("first", "second", "third", "fourth")]
+async def test_the_first_of_the_pods_that_have_not_started_is_preempted() -> None:
+    """Upstream uses the current time as their start time, and so spares the last one."""
+    pods = [_scheduled_pod(name, "a", cpu="1") for name in ("first", "second", "third", "fourth")]
     assert await _survivors(node_json("a"), *pods, requests={"cpu": "1"}) == ["fourth", "second", "third"]
 
 
-async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
-    low = _placed("low", "a")
+async def test_a_new_condition_is_appended_to_existing_ones() -> None:
+    low = _scheduled_pod("low", "a")
     low["status"]["conditions"] = [{"type": "PodScheduled", "status": "True"}]
     api = FakeApi(node_json("a"), low)
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
         await until(lambda: not api.has("pods", "default", "low"))
     (patch,) = [
@@ -230,16 +236,16 @@ async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
     assert patch["$setElementOrder/conditions"] == [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}]
 
 
-async def test_an_error_without_a_victim_anywhere_is_all_that_is_reported_of_preemption() -> None:
+async def test_an_error_is_the_only_preemption_message_if_no_node_has_victims() -> None:
     broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(
         node_json("a"),
         class_json(),
         slice_json("a", 1),
         claim_json("c", request=broken),
-        _placed("low", "a"),
+        _scheduled_pod("low", "a"),
     )
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100, claims={"gpu": "c"}))
         await until(lambda: condition(api, "high"))
         # It waits for something to change, as if there had been no error.
@@ -252,7 +258,7 @@ async def test_an_error_without_a_victim_anywhere_is_all_that_is_reported_of_pre
 
 
 async def test_attempts_and_victims_are_counted() -> None:
-    def counted() -> list[float]:
+    def read_counts() -> list[float]:
         names = (
             "scheduler_preemption_attempts_total",
             "scheduler_preemption_victims_count",
@@ -260,7 +266,7 @@ async def test_attempts_and_victims_are_counted() -> None:
         )
         return [REGISTRY.get_sample_value(name) or 0 for name in names]
 
-    before = counted()
-    lows = (_placed(name, "a", cpu="2") for name in ("one", "two"))
+    before = read_counts()
+    lows = (_scheduled_pod(name, "a", cpu="2") for name in ("one", "two"))
     await _survivors(node_json("a"), *lows)
-    assert [new - old for new, old in zip(counted(), before, strict=True)] == [1, 1, 2]
+    assert [new - old for new, old in zip(read_counts(), before, strict=True)] == [1, 1, 2]

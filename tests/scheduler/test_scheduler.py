@@ -1,4 +1,4 @@
-"""The whole scheduler against a stand-in for the API server."""
+"""The whole scheduler with a fake API server."""
 
 import asyncio
 
@@ -7,7 +7,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, node_of, quiet, running
+from tests.scheduler.running import condition, events, node_of, quiet, run_scheduler
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.waiting import until
 
@@ -20,17 +20,17 @@ def _devices(api: FakeApi) -> list[str]:
     ]
 
 
-async def test_plain_pod() -> None:
+async def test_a_plain_pod_is_bound() -> None:
     api = FakeApi(node_json("a"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", requests={"cpu": "1"}))
         await until(lambda: node_of(api, "p") == "a")
         await until(lambda: events(api, "p") == ["Scheduled: Successfully assigned default/p to a"])
 
 
-async def test_no_nodes_at_all() -> None:
+async def test_a_pod_is_unschedulable_without_nodes() -> None:
     api = FakeApi()
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p"))
         await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"] == "no nodes available to schedule pods"
@@ -40,7 +40,7 @@ async def test_no_nodes_at_all() -> None:
 
 async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p"))
     writes = [(c.verb, c.resource, c.subresource) for c in api.calls if c.resource != "events"]
@@ -61,7 +61,7 @@ async def test_claim_is_stored_in_the_order_of_the_real_scheduler() -> None:
 
 async def test_pod_without_a_node_reports_why_and_is_tried_again_when_that_changes() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 0), claim_json("c"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         message = (
@@ -84,7 +84,7 @@ async def test_pod_waits_for_its_claim_from_a_template() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1))
     pod = pod_json("p", claims={})
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "t"}]
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod)
         await quiet(api)
         assert scheduler.queue.count_by_place()["gated"] == 1
@@ -97,9 +97,9 @@ async def test_pod_waits_for_its_claim_from_a_template() -> None:
         await until(lambda: node_of(api, "p"))
 
 
-async def test_missing_class_is_named() -> None:
+async def test_a_missing_device_class_is_named_in_the_condition() -> None:
     api = FakeApi(node_json("a"), slice_json("a", 1), claim_json("c"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"] == (
@@ -113,7 +113,7 @@ async def test_missing_class_is_named() -> None:
 async def test_broken_selector_is_an_error() -> None:
     broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken))
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         reported = condition(api, "p")
@@ -126,13 +126,13 @@ async def test_broken_selector_is_an_error() -> None:
         assert scheduler.queue.count_by_place()["backoff"] == 1
 
 
-async def test_every_device_is_given_once() -> None:
+async def test_every_device_is_allocated_once() -> None:
     api = FakeApi(
         class_json(),
         *(obj for name in ("a", "b", "c") for obj in (node_json(name), slice_json(name, 3))),
         *(claim_json(f"c{i}") for i in range(12)),
     )
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         for i in range(12):
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
         await until(lambda: len(_devices(api)) == 9)
@@ -144,11 +144,11 @@ async def test_every_device_is_given_once() -> None:
 
 
 async def test_two_schedulers_never_allocate_one_claim_twice() -> None:
-    """Both decide on claims that pods of both share; who is late finds a conflict and starts over."""
+    """Both decide on claims that their pods share. The later one gets a conflict and starts over."""
     api = FakeApi(class_json(), node_json("a"), slice_json("a", 4), *(claim_json(f"c{i}") for i in range(4)))
     async with (
-        running(api, scheduler_name="one") as (_, clock),
-        running(api, clock, scheduler_name="two"),
+        run_scheduler(api, scheduler_name="one") as (_, clock),
+        run_scheduler(api, clock, scheduler_name="two"),
     ):
         for i in range(4):
             for name in ("one", "two"):
@@ -162,12 +162,12 @@ async def test_two_schedulers_never_allocate_one_claim_twice() -> None:
         assert all(node_of(api, f"{name}-{i}") for i in range(4) for name in ("one", "two"))
 
 
-async def test_two_schedulers_never_give_out_one_device_twice() -> None:
-    """Each decides on claims of its own, at the same moment, and both like the same devices best."""
+async def test_two_schedulers_never_allocate_one_device_twice() -> None:
+    """Both allocate different claims at the same moment, and score the same devices highest."""
     api = FakeApi(class_json(), node_json("a"), slice_json("a", 4))
     async with (
-        running(api, scheduler_name="one") as (_, clock),
-        running(api, clock, scheduler_name="two"),
+        run_scheduler(api, scheduler_name="one") as (_, clock),
+        run_scheduler(api, clock, scheduler_name="two"),
     ):
         for i in range(4):
             for name in ("one", "two"):
@@ -189,11 +189,11 @@ async def test_two_schedulers_never_give_out_one_device_twice() -> None:
         assert sorted(_devices(api)) == [f"a/gpu-{i}" for i in range(4)]
 
 
-async def test_failed_binding_is_taken_back_and_tried_again() -> None:
+async def test_a_failed_binding_is_rolled_back_and_retried() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
     refusals = [(500, "InternalError", "out of order")]
     api.refuse = lambda call: refusals.pop() if call.subresource == "binding" and refusals else None
-    async with running(api) as (scheduler, clock):
+    async with run_scheduler(api) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         await quiet(api)
@@ -214,7 +214,7 @@ async def test_failed_allocation_frees_the_device() -> None:
         return (422, "Invalid", "never") if broken and call.verb == "update" else None
 
     api.refuse = refuse
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         text = "add allocation and reservation to claim default/c: never"
@@ -223,9 +223,9 @@ async def test_failed_allocation_frees_the_device() -> None:
         await until(lambda: node_of(api, "q"))
 
 
-async def test_other_pods_are_left_alone() -> None:
+async def test_pods_of_other_schedulers_are_ignored() -> None:
     api = FakeApi(node_json("a"))
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("theirs", schedulerName="other"))
         api.add(pod_json("by-hand", nodeName="a", requests={"cpu": "4"}))
         done = pod_json("done")
@@ -242,9 +242,9 @@ async def test_other_pods_are_left_alone() -> None:
         await until(lambda: node_of(api, "ours") == "a")
 
 
-async def test_pod_shares_a_claim_that_another_has() -> None:
+async def test_a_pod_shares_an_allocated_claim_with_another_pod() -> None:
     api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("b", 1), claim_json("c"))
-    async with running(api):
+    async with run_scheduler(api):
         for name in ("p", "q"):
             api.add(pod_json(name, claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p") and node_of(api, "q"))
@@ -255,7 +255,7 @@ async def test_pod_shares_a_claim_that_another_has() -> None:
 
 async def test_extended_resource_gets_a_claim() -> None:
     api = FakeApi(node_json("a"), class_json(extendedResourceName="example.com/gpu"), slice_json("a", 2))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", requests={"example.com/gpu": "2"}))
         api.add(pod_json("q", requests={"deviceclass.resource.kubernetes.io/gpu": "1"}))
         await until(lambda: node_of(api, "p"))
@@ -268,7 +268,7 @@ async def test_extended_resource_gets_a_claim() -> None:
         assert node_of(api, "q") is None
 
 
-async def test_taint_rule_keeps_devices_away() -> None:
+async def test_devices_tainted_by_a_rule_are_not_allocated() -> None:
     rule = {
         "kind": "DeviceTaintRule",
         "metadata": {"name": "broken"},
@@ -278,7 +278,7 @@ async def test_taint_rule_keeps_devices_away() -> None:
         },
     }
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), rule)
-    async with running(api, gates=FeatureGates(DRADeviceTaintRules=True)):
+    async with run_scheduler(api, gates=FeatureGates(DRADeviceTaintRules=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: events(api, "p"))
         assert "broken" in events(api, "p")[0]
@@ -301,7 +301,7 @@ async def test_a_rule_of_1_34_taints_the_devices_of_its_class() -> None:
     api = FakeApi(
         node_json("a"), class_json(), second, slice_json("a", 2), claim_json("c"), claim_json("d"), rule
     )
-    async with running(api, gates=FeatureGates(V1_34, DRADeviceTaints=True)):
+    async with run_scheduler(api, gates=FeatureGates(V1_34, DRADeviceTaints=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p"))
         api.add(pod_json("q", claims={"gpu": "d"}))
@@ -323,7 +323,7 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         node_json("a"), class_json(), slice_json("a", 2), *(claim_json(f"c{i}") for i in range(3)), group
     )
     gates = FeatureGates(GenericWorkload=True, DRAWorkloadResourceClaims=True)
-    async with running(api, gates=gates) as (scheduler, clock):
+    async with run_scheduler(api, gates=gates) as (scheduler, clock):
         for i in range(3):
             assert not _devices(api)
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}, schedulingGroup={"podGroupName": "g"}))
@@ -350,9 +350,9 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         assert "message" not in reported
 
 
-async def test_lower_priority_makes_room() -> None:
+async def test_a_pod_of_lower_priority_is_preempted() -> None:
     api = FakeApi(node_json("a"))
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
         await until(lambda: node_of(api, "low"))
         api.add(pod_json("never", requests={"cpu": "3"}, priority=5, preemptionPolicy="Never"))
@@ -367,7 +367,7 @@ async def test_lower_priority_makes_room() -> None:
 
 async def test_preempting_pod_is_nominated_until_it_is_placed() -> None:
     api = FakeApi(node_json("a"), node_json("b", unschedulable=True))
-    async with running(api) as (scheduler, clock):
+    async with run_scheduler(api) as (scheduler, clock):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
         await until(lambda: node_of(api, "low"))
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))
@@ -378,12 +378,12 @@ async def test_preempting_pod_is_nominated_until_it_is_placed() -> None:
         assert not len(scheduler.cache.nominations)
 
 
-async def test_a_nomination_in_the_api_server_counts() -> None:
-    """As after a restart: the room is kept for the one that others were preempted for, gated as it is just now."""
+async def test_nominations_are_read_from_the_api_server_at_start() -> None:
+    """Room is reserved for the pod that others were preempted for, even while it has a scheduling gate."""
     waiting = pod_json("high", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
     waiting["status"] = {"nominatedNodeName": "a"}
     api = FakeApi(node_json("a"), waiting)
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("low", requests={"cpu": "3"}, priority=0))
         await until(lambda: condition(api, "low"))
         assert "Insufficient cpu" in condition(api, "low")["message"]
@@ -405,7 +405,7 @@ async def test_the_report_of_an_attempt_is_not_overtaken_by_the_next_one() -> No
             return await super().handle_async_request(request)
 
     api = Slow(node_json("a", unschedulable=True), pod_json("p"))
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: api.writes("events"))
         api.add(node_json("b"))
         await quiet(api)
@@ -415,22 +415,22 @@ async def test_the_report_of_an_attempt_is_not_overtaken_by_the_next_one() -> No
     assert [call.subresource for call in api.writes("pods")] == ["status", "binding"]
 
 
-async def test_preemption_is_not_tried_where_a_plugin_before_its_time_turned_the_pod_away() -> None:
+async def test_preemption_is_not_tried_if_an_earlier_prefilter_plugin_rejected_the_pod() -> None:
     names = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in ("a", "b")]
     required = {"nodeSelectorTerms": [{"matchFields": names}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     api = FakeApi(node_json("a"), pod_json("p", affinity=affinity))
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: condition(api, "p"))
     assert condition(api, "p")["message"] == (
         "0/1 nodes are available: pod affinity terms conflict. not found"
     )
 
 
-async def test_changed_taints_have_every_pod_tried_again_that_a_new_node_might_help() -> None:
-    """As upstream does (kubernetes/kubernetes#109437), so a condition names a node that was tainted since."""
+async def test_changed_taints_requeue_every_pod_that_waits_for_a_new_node() -> None:
+    """Follows upstream (kubernetes/kubernetes#109437), so that the condition names the new taint."""
     api = FakeApi(node_json("a"), node_json("b"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", requests={"cpu": "5"}))
         await until(lambda: condition(api, "p"))
         await quiet(api)

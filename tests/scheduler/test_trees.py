@@ -1,4 +1,4 @@
-"""Composite pod groups: all groups of a tree are tried in one go, and enough of them get nodes, or none does."""
+"""Composite pod groups: all groups of a tree are tried at once, and either enough of them get nodes or none does."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, pod_json, slice_json
 from tests.scheduler.objects import node_json as small_node_json
-from tests.scheduler.running import condition, node_of, nominations, quiet, running
+from tests.scheduler.running import condition, node_of, nominations, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -68,7 +68,7 @@ def _nodes(api: FakeApi, *names: str) -> list[str | None]:
 
 async def test_enough_groups_of_a_gang_are_scheduled_and_the_others_wait() -> None:
     api = FakeApi(node_json("a"), _composite("root", 2), *(_group(f"g{n}", minimum=2) for n in range(3)))
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         for number in range(3):
             api.add(_pod(f"p{number}", f"g{number}", cpu="30" if number == 1 else "0.5"))
             api.add(_pod(f"q{number}", f"g{number}", cpu="0.5"))
@@ -81,10 +81,10 @@ async def test_enough_groups_of_a_gang_are_scheduled_and_the_others_wait() -> No
     assert condition(api, "p1")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
 
 
-async def test_too_few_groups_and_none_is_scheduled() -> None:
-    """Pods of a group that would fit have the reason of the one above; nothing stays assumed."""
+async def test_no_group_is_scheduled_if_too_few_fit() -> None:
+    """Pods of a group that would fit get the reason of the parent group, and nothing stays assumed."""
     api = FakeApi(node_json("a"), _composite("root", 2), _group("one"), _group("two", minimum=1))
-    async with running(api, gates=GATES) as (scheduler, clock):
+    async with run_scheduler(api, gates=GATES) as (scheduler, clock):
         api.add(_pod("p", "one"))
         api.add(_pod("q", "two", cpu="30"))
         await until(lambda: condition(api, "p") and condition(api, "q"))
@@ -100,8 +100,8 @@ async def test_too_few_groups_and_none_is_scheduled() -> None:
         await until(lambda: node_of(api, "p") and node_of(api, "q"))
 
 
-async def test_a_tree_of_three_levels() -> None:
-    """As upstream's TestCPGHierarchicalScheduling: what fails takes nothing from those after it."""
+async def test_failing_groups_of_a_three_level_tree_release_their_resources() -> None:
+    """Follows upstream's TestCPGHierarchicalScheduling."""
     parts = [
         _composite("root", 2),
         *(_composite(f"sub{n}", 0 if n == 2 else 2, parent="root") for n in (1, 2, 3)),
@@ -112,7 +112,7 @@ async def test_a_tree_of_three_levels() -> None:
     ]
     api = FakeApi(node_json("a", cpu="12"), *parts)
     fails = {3, 6, 7}
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         for group in range(1, 8):
             for number in range(3):
                 api.add(_pod(f"p{group}{number}", f"g{group}", cpu="100" if group in (3, 7) else "1"))
@@ -127,7 +127,7 @@ async def test_a_tree_of_three_levels() -> None:
 async def test_pods_wait_until_the_tree_is_complete() -> None:
     waiting = 'waiting for composite pod group "root" tree to meet quorum'
     api = FakeApi(node_json("a"), _group("g0", minimum=1), _group("g1", minimum=1))
-    async with running(api, gates=GATES) as (scheduler, _):
+    async with run_scheduler(api, gates=GATES) as (scheduler, _):
         api.add(_pod("p0", "g0"))
         await quiet(api)
         entry = scheduler.queue.get("uid-p0")
@@ -141,11 +141,11 @@ async def test_pods_wait_until_the_tree_is_complete() -> None:
 
 
 async def test_claims_of_all_groups_are_allocated_or_none() -> None:
-    """Devices that a group that fits would get stay free until the whole tree fits."""
+    """Devices for a group that fits stay free until the whole tree fits."""
     claims = [claim_json(f"c{n}") for n in range(4)]
     groups = [_composite("root", 2), _group("g0", minimum=2), _group("g1", minimum=2)]
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 3), *claims, *groups)
-    async with running(api, gates=GATES) as (scheduler, clock):
+    async with run_scheduler(api, gates=GATES) as (scheduler, clock):
         for number in range(4):
             api.add(_pod(f"p{number}", f"g{number // 2}", cpu="0.5", claims={"gpu": f"c{number}"}))
         await until(lambda: condition(api, "p3"))
@@ -166,11 +166,11 @@ async def test_claims_of_all_groups_are_allocated_or_none() -> None:
 
 
 async def test_a_claim_is_shared_within_a_group_and_not_with_another() -> None:
-    """Each group has an attempt of its own, and another's claim is being allocated as far as it knows."""
+    """Each group has its own attempt, in which claims of another group count as being allocated."""
     entry = {"name": "gpu", "resourceClaimName": "c"}
     groups = [_composite("root"), _group("g0", resourceClaims=[entry]), _group("g1", resourceClaims=[entry])]
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), *groups)
-    async with running(api, gates=GATES) as (_, clock):
+    async with run_scheduler(api, gates=GATES) as (_, clock):
         for name, group in (("p0", "g0"), ("p1", "g0"), ("q", "g1")):
             api.add(_pod(name, group, claims={"gpu": "c"}))
         await until(lambda: condition(api, "q"))
@@ -187,7 +187,7 @@ async def test_an_error_is_an_error_for_the_whole_tree() -> None:
     claim = claim_json("c", request=broken)
     groups = [_composite("root"), _group("g0"), _group("g1")]
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim, *groups)
-    async with running(api, gates=GATES) as (scheduler, _):
+    async with run_scheduler(api, gates=GATES) as (scheduler, _):
         api.add(_pod("good", "g0"))
         api.add(_pod("bad", "g1", claims={"gpu": "c"}))
         await until(lambda: condition(api, "good") and condition(api, "bad"))
@@ -221,10 +221,12 @@ async def test_an_error_is_an_error_for_the_whole_tree() -> None:
         ),
     ],
 )
-async def test_pods_that_differ_are_an_error(one: Json, other: Json, policy: bool, problem: str) -> None:
+async def test_pods_of_one_group_with_different_settings_are_an_error(
+    one: Json, other: Json, policy: bool, problem: str
+) -> None:
     gates = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, PodGroupPreemptionPolicy=policy)
     api = FakeApi(node_json("a"), _group("g", None, 2))
-    async with running(api, gates=gates):
+    async with run_scheduler(api, gates=gates):
         api.add(_pod("p", "g", **one))
         api.add(_pod("q", "g", **other))
         await until(lambda: condition(api, "p") and condition(api, "q"))
@@ -238,9 +240,9 @@ async def test_pods_that_differ_are_an_error(one: Json, other: Json, policy: boo
     assert _verdict(api, "g") == ("False", "SchedulerError", message)
 
 
-async def test_a_gang_that_gets_smaller_is_tried() -> None:
+async def test_a_gang_is_retried_when_its_min_count_is_lowered() -> None:
     api = FakeApi(node_json("a"), _group("g", None, 2))
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         api.add(_pod("p", "g"))
         await quiet(api)
         assert node_of(api, "p") is None
@@ -252,22 +254,22 @@ def _low(name: str, node: str, cpu: str = "3", **more: Any) -> Json:
     return pod_json(name, requests={"cpu": cpu}, nodeName=node, **more)
 
 
-def _preempted(api: FakeApi) -> list[str]:
+def _preempted_pods(api: FakeApi) -> list[str]:
     return [call.name for call in api.calls if (call.verb, call.resource) == ("delete", "pods")]
 
 
-async def test_a_gang_makes_room_once_for_all_its_pods() -> None:
-    """Kubernetes/kubernetes#139980: what has to go goes at once, the rest stays, all pods are nominated."""
+async def test_a_gang_preempts_once_for_all_its_pods() -> None:
+    """Kubernetes/kubernetes#139980: only the needed victims are deleted, at once, and all pods are nominated."""
     before = _preemptions()
     nodes = [node_json("a"), node_json("b"), node_json("c")]
     lows = [_low("one", "a"), _low("two", "b"), _low("other", "c", cpu="1", labels={"x": "y"})]
     api = FakeApi(*nodes, *lows, _group("g", None, 3, priority=10))
-    async with running(api, gates=GATES) as (_, clock):
+    async with run_scheduler(api, gates=GATES) as (_, clock):
         for number in range(3):
             api.add(_pod(f"p{number}", "g", cpu="3", priority=10))
-        await until(lambda: len(_preempted(api)) == 2)
+        await until(lambda: len(_preempted_pods(api)) == 2)
         await quiet(api)
-        assert sorted(_preempted(api)) == ["one", "two"]
+        assert sorted(_preempted_pods(api)) == ["one", "two"]
         found = "pod group preemption: found a placement for podgroup, preempting 2 victims"
         first = api.writes("podgroups")[0].body["status"]["conditions"][0]["message"]
         assert first == f"minCount (3) cannot be satisfied: 1 scheduled, 1 remaining, {found}"
@@ -302,21 +304,21 @@ def _preemptions() -> list[float]:
         ("PreemptLowerPriority", 0, "No preemption victims found for incoming preemptor"),
     ],
 )
-async def test_a_gang_that_would_not_fit_makes_no_room(policy: str, priority: int, problem: str) -> None:
+async def test_a_gang_that_would_not_fit_preempts_no_pods(policy: str, priority: int, problem: str) -> None:
     api = FakeApi(node_json("a"), _low("one", "a"), _group("g", None, 2, priority=priority))
-    async with running(api, gates=GATES) as (scheduler, _):
+    async with run_scheduler(api, gates=GATES) as (scheduler, _):
         for number in range(2):
             api.add(_pod(f"p{number}", "g", cpu="3", priority=priority, preemptionPolicy=policy))
         await until(lambda: condition(api, "p0"))
         await quiet(api)
         assert _verdict(api, "g")[2].endswith(f"pod group preemption: {problem}")
-        assert _preempted(api) == []
+        assert _preempted_pods(api) == []
         assert scheduler.cache.place_of("uid-one") == "a"
         assert not scheduler.cache.count_assumed
 
 
-async def test_devices_of_victims_are_not_free_as_yet() -> None:
-    """A gang that only lacks devices evicts no pod: until a victim is gone, its claim has them."""
+async def test_devices_of_victims_are_not_free_before_the_victims_are_deleted() -> None:
+    """A gang that only lacks devices preempts no pod, because a victim's claim holds its devices until it is gone."""
     claims = [claim_json(name) for name in ("c0", "c1", "held")]
     claims[2]["status"] = {
         "allocation": {
@@ -328,27 +330,27 @@ async def test_devices_of_victims_are_not_free_as_yet() -> None:
     api = FakeApi(
         node_json("a"), class_json(), slice_json("a", 2), *claims, low, _group("g", None, 2, priority=10)
     )
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         for number in range(2):
             api.add(_pod(f"p{number}", "g", priority=10, claims={"gpu": f"c{number}"}))
         await until(lambda: condition(api, "p0") and condition(api, "p1"))
         await quiet(api)
     assert _verdict(api, "g")[2] == f"{SHORT}, pod group preemption: {SHORT}"
-    assert _preempted(api) == []
+    assert _preempted_pods(api) == []
 
 
-async def test_a_group_that_must_not_be_torn_goes_as_a_whole() -> None:
-    """Its pods on other nodes go with the one that is in the way."""
+async def test_a_group_with_all_or_nothing_disruption_is_preempted_as_a_whole() -> None:
+    """Its pods on other nodes are preempted with the one in the way."""
     victims = _group("low", None, 1, disruptionMode={"all": {}})
     lows = [_low(name, name, schedulingGroup={"podGroupName": "low"}) for name in ("a", "b")]
     api = FakeApi(node_json("a"), node_json("b"), victims, *lows, _group("g", None, 1, priority=10))
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         api.add(_pod("p", "g", cpu="3", priority=10))
-        await until(lambda: len(_preempted(api)) == 2)
-    assert sorted(_preempted(api)) == ["a", "b"]
+        await until(lambda: len(_preempted_pods(api)) == 2)
+    assert sorted(_preempted_pods(api)) == ["a", "b"]
 
 
-async def test_a_pod_that_goes_during_a_trial_does_not_come_back() -> None:
+async def test_a_pod_that_is_deleted_during_an_attempt_is_not_restored() -> None:
     cache = Cache()
     cache.set_node(convert(NODES, node_json("a")))
     for name in ("stays", "goes"):
@@ -365,7 +367,7 @@ async def test_a_pod_that_goes_during_a_trial_does_not_come_back() -> None:
 
 @pytest.mark.parametrize("consumer", ["group", "pod", "none"])
 async def test_claims_that_keep_a_group_from_fitting_are_deallocated(consumer: str) -> None:
-    """They are where another node's devices are; only the group's own pods may have them."""
+    """They are allocated on another node, and reserved for pods of the group alone."""
     claim = claim_json("c")
     there = {"nodeSelectorTerms": [{"matchFields": [_is_called("b")]}]}
     result = {"request": "gpu", "driver": DRIVER, "pool": "b", "device": "gpu-0"}
@@ -382,7 +384,7 @@ async def test_claims_that_keep_a_group_from_fitting_are_deallocated(consumer: s
     group = _group("g", None, 1, resourceClaims=entries)
     slices = slice_json("a", 1), slice_json("b", 1)
     api = FakeApi(node_json("a"), node_json("b", cpu="1"), class_json(), *slices, claim, group)
-    async with running(api, gates=GATES) as (_, clock):
+    async with run_scheduler(api, gates=GATES) as (_, clock):
         api.add(_pod("p", "g", cpu="3", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         await quiet(api)
@@ -395,11 +397,11 @@ def _is_called(node: str) -> Json:
     return {"key": "metadata.name", "operator": "In", "values": [node]}
 
 
-async def test_placements_are_counted_where_topology_counts() -> None:
-    """There is one, of all nodes; reasons name it then."""
+async def test_placements_are_counted_for_topology_aware_groups() -> None:
+    """There is one placement, of all nodes, and reasons name it."""
     gates = FeatureGates(V1_37, GenericWorkload=True, TopologyAwareWorkloadScheduling=True)
 
-    def counted() -> list[float]:
+    def read_counts() -> list[float]:
         made = REGISTRY.get_sample_value("scheduler_generated_placements_total", {"profile": _PROFILE}) or 0
         tried = [
             REGISTRY.get_sample_value(name, {"profile": _PROFILE, "result": result}) or 0
@@ -411,14 +413,14 @@ async def test_placements_are_counted_where_topology_counts() -> None:
         ]
         return [made, *tried]
 
-    before = counted()
+    before = read_counts()
     api = FakeApi(node_json("a"), _group("fits", None, 1), _group("big", None, 1))
-    async with running(api, gates=gates):
+    async with run_scheduler(api, gates=gates):
         api.add(_pod("p", "fits"))
         api.add(_pod("q", "big", cpu="30"))
         await until(lambda: node_of(api, "p") and condition(api, "q"))
         await quiet(api)
-    assert [new - old for new, old in zip(counted(), before, strict=True)] == [2, 1, 1, 1, 1]
+    assert [new - old for new, old in zip(read_counts(), before, strict=True)] == [2, 1, 1, 1, 1]
     tried = "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"
     text = f"pod group is unschedulable, 0/1 placements are available, reported placement status: {tried}"
     assert _verdict(api, "big")[2] == f"{text}, {NO_VICTIMS}"

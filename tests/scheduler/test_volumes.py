@@ -1,11 +1,11 @@
-"""Pods with volumes: where they go, what is written for them, and what is reported when they can't go anywhere."""
+"""Pods with volumes: their node, the objects that are written for them, and the reasons why no node fits."""
 
 from typing import Any
 
 import pytest
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
+from tests.scheduler.running import condition, events, node_of, nominated_node, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -60,7 +60,7 @@ def _pod(name: str = "p", claim: str = "data", **fields: Any) -> Json:
 
 
 def _finish(api: FakeApi, volume: str, claim: str = "data") -> None:
-    """What the volume controllers do in the end."""
+    """Bind the claim to the volume, as the volume controllers do."""
     obj = api.get("persistentvolumeclaims", "default", claim)
     obj["spec"]["volumeName"] = volume
     obj["metadata"].setdefault("annotations", {}).update(_BOUND)
@@ -68,9 +68,9 @@ def _finish(api: FakeApi, volume: str, claim: str = "data") -> None:
 
 
 async def _message(*objects: Json, pod: Json | None = None) -> str:
-    """Why the pod has no node, without what upstream says of preemption: nothing of use where no node was looked at."""
+    """Return the reason why the pod has no node, without upstream's remarks on preemption if no node was examined."""
     api = FakeApi(node_json("a"), node_json("b"), pod or _pod(), *objects)
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: condition(api, "p"))
     text = str(condition(api, "p")["message"]).removeprefix("0/2 nodes are available: ")
     for end in (
@@ -82,9 +82,9 @@ async def _message(*objects: Json, pod: Json | None = None) -> str:
     raise AssertionError(text)
 
 
-async def test_nothing_is_asked_for_before_a_pod_has_a_claim() -> None:
+async def test_volume_informers_start_with_the_first_pod_that_has_a_claim() -> None:
     api = FakeApi(node_json("a"), pod_json("q"), _claim(bound="pv"), _volume("pv"))
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         await until(lambda: node_of(api, "q"))
         assert not scheduler._pod_cycle._cycles["default-scheduler"]._volumes.is_synced
         api.add(_pod())
@@ -92,11 +92,11 @@ async def test_nothing_is_asked_for_before_a_pod_has_a_claim() -> None:
         assert scheduler._pod_cycle._cycles["default-scheduler"]._volumes.is_synced
 
 
-async def test_a_pod_goes_where_its_volume_is() -> None:
+async def test_a_pod_is_scheduled_to_the_node_of_its_volume() -> None:
     api = FakeApi(node_json("a"), node_json("b"), _pod(), _claim(bound="pv"), _volume("pv", "b"))
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: node_of(api, "p") == "b")
-    assert not nominated(api, "p")
+    assert not nominated_node(api, "p")
     assert not api.writes("persistentvolumes")
 
 
@@ -150,7 +150,7 @@ async def test_a_pod_goes_where_its_volume_is() -> None:
         ),
     ],
 )
-async def test_why_there_is_no_node(objects: list[Json], message: str) -> None:
+async def test_unschedulable_pod_reports_the_reason_of_its_volumes(objects: list[Json], message: str) -> None:
     assert await _message(*objects) == message
 
 
@@ -160,7 +160,7 @@ async def test_a_claim_that_is_being_deleted_is_not_used() -> None:
     assert await _message(claim) == 'persistentvolumeclaim "data" is being deleted.'
 
 
-async def test_an_ephemeral_volume_waits_for_its_claim_and_takes_no_other() -> None:
+async def test_an_ephemeral_volume_waits_for_its_claim_and_rejects_claims_of_others() -> None:
     pod = pod_json("p", volumes=[{"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
     assert await _message(pod=pod) == (
         'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-tmp".'
@@ -177,11 +177,11 @@ async def test_the_smallest_volume_is_bound_before_the_pod() -> None:
     )
     for volume in volumes:
         api.add(volume)
-    async with running(api):
+    async with run_scheduler(api):
         api.add(_pod())
         await until(lambda: api.writes("persistentvolumes"))
         await quiet(api)
-        assert (nominated(api, "p"), node_of(api, "p")) == ("b", None)
+        assert (nominated_node(api, "p"), node_of(api, "p")) == ("b", None)
         bound = api.get("persistentvolumes", "", "right")
         assert bound["metadata"]["annotations"] == {"pv.kubernetes.io/bound-by-controller": "yes"}
         assert bound["spec"]["claimRef"] == {
@@ -196,9 +196,9 @@ async def test_the_smallest_volume_is_bound_before_the_pod() -> None:
         await until(lambda: node_of(api, "p") == "b")
 
 
-async def test_a_volume_is_made_for_the_chosen_node() -> None:
+async def test_a_volume_is_provisioned_for_the_chosen_node() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class())
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: api.writes("persistentvolumeclaims"))
         annotations = api.get("persistentvolumeclaims", "default", "data")["metadata"]["annotations"]
         assert annotations == {"volume.kubernetes.io/selected-node": "a"}
@@ -207,9 +207,9 @@ async def test_a_volume_is_made_for_the_chosen_node() -> None:
         await until(lambda: node_of(api, "p") == "a")
 
 
-async def test_when_no_volume_can_be_made_another_node_is_looked_for() -> None:
+async def test_a_pod_reports_that_provisioning_of_its_volume_failed() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class())
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: api.writes("persistentvolumeclaims"))
         await quiet(api)
         claim = api.get("persistentvolumeclaims", "default", "data")
@@ -222,9 +222,9 @@ async def test_when_no_volume_can_be_made_another_node_is_looked_for() -> None:
     assert events(api, "p") == [f"FailedScheduling: {text}"]
 
 
-async def test_volumes_have_ten_minutes() -> None:
+async def test_binding_of_volumes_times_out_after_ten_minutes() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class())
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: api.writes("persistentvolumeclaims"))
         await quiet(api)
         await clock.advance(601)
@@ -232,12 +232,12 @@ async def test_volumes_have_ten_minutes() -> None:
     assert condition(api, "p")["message"].endswith("binding volumes: context deadline exceeded")
 
 
-async def test_two_pods_get_two_volumes() -> None:
+async def test_two_pods_get_different_volumes() -> None:
     api = FakeApi(node_json("a"), _class(provisioner="kubernetes.io/no-provisioner"))
     for name in ("one", "two"):
         api.add(_volume(f"pv-{name}", "a"))
         api.add(_claim(name))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(_pod("p", "one"))
         api.add(_pod("q", "two"))
         await until(lambda: len(api.writes("persistentvolumes")) == 2)
@@ -245,33 +245,33 @@ async def test_two_pods_get_two_volumes() -> None:
     assert claims == {"one", "two"}
 
 
-async def test_a_new_volume_is_worth_another_try() -> None:
+async def test_a_new_volume_requeues_the_pod() -> None:
     api = FakeApi(node_json("a"), _pod(), _claim(), _class(provisioner="kubernetes.io/no-provisioner"))
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: condition(api, "p"))
         api.add(_volume("pv", "a"))
         await clock.advance(2)
         await until(lambda: api.writes("persistentvolumes"))
 
 
-async def test_a_pod_goes_to_its_volumes_zone() -> None:
+async def test_a_pod_is_scheduled_to_the_zone_of_its_volume() -> None:
     zone = "topology.kubernetes.io/zone"
     volume = _volume("pv", labels={"failure-domain.beta.kubernetes.io/zone": "x__y"})
     nodes = node_json("a", labels={zone: "z"}), node_json("b", labels={zone: "y"})
     api = FakeApi(*nodes, _claim(bound="pv"), volume, _pod())
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: node_of(api, "p") == "b")
     api = FakeApi(nodes[0], _claim(bound="pv"), volume, _pod())
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: condition(api, "p"))
     assert "1 node(s) had no available volume zone." in condition(api, "p")["message"]
 
 
-async def test_an_exclusive_claim_is_for_one_pod_anywhere() -> None:
+async def test_a_read_write_once_pod_claim_is_used_by_one_pod() -> None:
     claim = _claim(bound="pv", accessModes=["ReadWriteOncePod"])
     user = _pod("user", nodeName="a", priority=0)
     api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod())
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"].startswith(
             "0/2 nodes are available: 2 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod "
@@ -283,11 +283,11 @@ async def test_an_exclusive_claim_is_for_one_pod_anywhere() -> None:
         await until(lambda: node_of(api, "p"))
 
 
-async def test_who_has_an_exclusive_claim_is_preempted_for_it() -> None:
+async def test_the_user_of_a_read_write_once_pod_claim_is_preempted() -> None:
     claim = _claim(bound="pv", accessModes=["ReadWriteOncePod"])
     user = _pod("user", nodeName="a", priority=0)
     api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod(priority=10))
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: not api.has("pods", "default", "user"))
         await clock.advance(2)
         await until(lambda: node_of(api, "p") == "a")
@@ -316,10 +316,12 @@ async def test_who_has_an_exclusive_claim_is_preempted_for_it() -> None:
         ),
     ],
 )
-async def test_a_disk_is_for_one_pod_of_a_node(ours: Json, theirs: Json, together: bool) -> None:
+async def test_pods_that_use_one_disk_exclusively_do_not_share_a_node(
+    ours: Json, theirs: Json, together: bool
+) -> None:
     first = pod_json("first", nodeName="a", volumes=[{"name": "d", **theirs}])
     api = FakeApi(node_json("a"), first, pod_json("p", volumes=[{"name": "d", **ours}]))
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: node_of(api, "p") or condition(api, "p"))
     if together:
         assert node_of(api, "p") == "a"
@@ -332,7 +334,7 @@ def _csi_node(name: str, count: int) -> Json:
     return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": [driver]}}
 
 
-async def test_a_node_takes_only_so_many_volumes() -> None:
+async def test_a_node_has_at_most_its_limit_of_volumes() -> None:
     csi: Json = {"driver": "d.example.com"}
     volumes = [_volume(f"pv-{n}", csi={**csi, "volumeHandle": n}) for n in ("one", "two", "left")]
     attachment = {
@@ -354,7 +356,7 @@ async def test_a_node_takes_only_so_many_volumes() -> None:
         _pod("same", "one"),
         attachment,
     )
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: node_of(api, "same"))
         api.add(_pod("p", "two"))
         await until(lambda: condition(api, "p"))
@@ -364,11 +366,11 @@ async def test_a_node_takes_only_so_many_volumes() -> None:
         await until(lambda: node_of(api, "p"))
 
 
-async def test_pods_go_to_nodes_that_have_what_they_need() -> None:
+async def test_pods_are_scheduled_to_nodes_that_declare_their_required_features() -> None:
     rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
     pod = pod_json("p", container={"restartPolicy": "Never", "restartPolicyRules": rules})
     api = FakeApi(node_json("a"), pod)
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"].startswith(
             "0/1 nodes are available: 1 node(s) didn't match Pod's required features."
@@ -386,10 +388,10 @@ def _with_device() -> Json:
     return pod
 
 
-async def test_devices_are_allocated_while_volumes_are_waited_for() -> None:
+async def test_devices_are_allocated_while_volumes_are_being_bound() -> None:
     devices = class_json(), slice_json("a", 1), claim_json("c")
     api = FakeApi(node_json("a"), _with_device(), _claim(), _class(), *devices)
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("allocation"))
         await quiet(api)
         assert not node_of(api, "p")
@@ -398,10 +400,10 @@ async def test_devices_are_allocated_while_volumes_are_waited_for() -> None:
         await until(lambda: node_of(api, "p") == "a")
 
 
-async def test_when_volumes_fail_devices_are_reserved_no_longer() -> None:
+async def test_devices_are_released_if_binding_volumes_fails() -> None:
     devices = class_json(), slice_json("a", 1), claim_json("c")
     api = FakeApi(node_json("a"), _with_device(), _claim(), _class(), *devices)
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await until(lambda: api.get("resourceclaims", "default", "c")["status"].get("reservedFor"))
         await quiet(api)
         await clock.advance(601)
@@ -411,10 +413,10 @@ async def test_when_volumes_fail_devices_are_reserved_no_longer() -> None:
         assert [c.body["status"] for c in api.writes("resourceclaims") if c.verb == "patch"] == [given_back]
 
 
-async def test_a_pod_whose_volumes_are_waited_for_makes_room_in_memory() -> None:
+async def test_a_victim_whose_volumes_are_being_bound_is_requeued_instead_of_deleted() -> None:
     low = _pod(priority=0, requests={"cpu": "3"})
     api = FakeApi(node_json("a"), low, _claim(), _class())
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: api.writes("persistentvolumeclaims"))
         await quiet(api)
         api.add(pod_json("high", requests={"cpu": "3"}, priority=10))

@@ -1,4 +1,4 @@
-"""What an allocation says, and when the allocator looks again."""
+"""Fields of an allocation result, and when cached results become stale."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,7 @@ def _json(value: object) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value))
 
 
-def _configured(name: str, *drivers: str) -> DeviceClass:
+def configured_class(name: str, *drivers: str) -> DeviceClass:
     config = [{"opaque": {"driver": driver, "parameters": {"of": name}}} for driver in drivers]
     return convert(DEVICE_CLASSES, {"metadata": {"name": name}, "spec": {"config": config}})
 
@@ -66,7 +66,7 @@ def test_configuration_of_classes_comes_first_and_once(version: Version, times: 
     devices = [{"name": f"d{i}", "attributes": {"kind": {"string": "x"}}} for i in range(3)]
     world = World(
         features=replace(Features.all(), kubernetes=version),
-        classes={"rich": _configured("rich", "a", "b"), "plain": _configured("plain", "c")},
+        classes={"rich": configured_class("rich", "a", "b"), "plain": configured_class("plain", "c")},
         slices=[slice_of("s", devices)],
         claims=[claim_of(requests, config=own)],
     )
@@ -103,7 +103,7 @@ def _zone(*values: str) -> dict[str, Any]:
         ({"perDeviceNodeSelection": True}, {"nodeSelector": _zone("a")}, _zone("a")),
     ],
 )
-def test_where_the_devices_can_be_used(
+def test_node_selector_of_an_allocation_matches_the_nodes_that_reach_its_devices(
     spec: dict[str, Any], device: dict[str, Any], expected: object
 ) -> None:
     world = World(
@@ -150,7 +150,7 @@ def test_selectors_of_several_devices_are_joined() -> None:
     assert [item.values for item in found.node_selector_terms[0].match_expressions] == [("a", "b"), ("a",)]
 
 
-def test_everything_about_a_shared_device() -> None:
+def test_allocation_of_a_shared_device_has_share_id_and_consumed_capacity() -> None:
     toleration = {"key": "sick", "operator": "Exists"}
     capacity = {
         "memory": {"value": "10Gi", "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi"}}}
@@ -201,7 +201,7 @@ def test_share_ids_differ_by_claim_and_stay_the_same() -> None:
     assert None not in ids
 
 
-def test_an_invalid_pool_matters_only_when_nothing_else_does() -> None:
+def test_an_invalid_pool_is_an_error_only_if_no_valid_pool_satisfies_the_claim() -> None:
     bad = slice_of("s0", [{"name": "d"}, {"name": "d"}])
     good = slice_of("s1", [{"name": "d"}], pool={"name": "q"})
     claims = [claim_of([exactly()])]
@@ -227,7 +227,7 @@ def test_a_missing_class_is_an_error_for_all_nodes() -> None:
     assert not caught.value.only_this_node
 
 
-def test_classes_and_allocations_are_read_again_for_each_call() -> None:
+def test_each_call_reads_current_classes_and_allocations() -> None:
     classes = {"any": device_class(selector="kind=y")}
     state, claims = AllocatedState(), [claim_of([exactly()])]
     snapshot = Snapshot(
@@ -252,7 +252,7 @@ def test_classes_and_allocations_are_read_again_for_each_call() -> None:
     assert allocator.allocate(here, claims) == results
 
 
-def test_what_happens_elsewhere_leaves_a_node_s_stamp_alone() -> None:
+def test_stamp_of_a_node_is_unchanged_by_changes_on_other_nodes() -> None:
     state = AllocatedState()
     snapshot = Snapshot(Features.all())
     for name in ("n0", "n1"):
@@ -269,12 +269,12 @@ def test_what_happens_elsewhere_leaves_a_node_s_stamp_alone() -> None:
     assert allocator.stamp("n0") == stamp
 
 
-def test_a_snapshot_for_other_features_is_refused() -> None:
+def test_a_snapshot_built_for_other_features_is_rejected() -> None:
     with pytest.raises(ValueError, match="other features"):
         Allocator(Features.all(), AllocatedState(), {}, Snapshot(Features()))
 
 
-def test_features_from_gates() -> None:
+def test_features_are_derived_from_feature_gates() -> None:
     assert Features.from_gates(()) == Features(implementation=Implementation.STABLE)
     assert not Features.from_gates(("DRADeviceBindingConditions",)).device_binding
     assert Features.from_gates(("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")).device_binding
@@ -306,14 +306,14 @@ def test_features_from_gates() -> None:
         "DRAOptionalNodeOperations",
     ],
 )
-def test_the_oldest_allocator_is_asked_only_where_no_newer_feature_is_on(newer: str) -> None:
+def test_the_stable_allocator_is_used_only_if_no_newer_feature_is_enabled(newer: str) -> None:
     older = {"DRAAdminAccess", "DRAResourceClaimDeviceStatus", "DRAPartitionableDevices"}
 
     assert Features.from_gates(older).implementation is Implementation.STABLE
     assert Features.from_gates({*older, newer}).implementation is not Implementation.STABLE
 
 
-def test_the_oldest_allocator_does_not_know_what_came_after_it() -> None:
+def test_the_stable_allocator_ignores_newer_features() -> None:
     devices = [{"name": "d", "bindsToNode": True, "attributes": {"c": {"int": 1}}}]
     request = exactly("r", capacity={"requests": {"memory": "1Gi"}})
     distinct = {"distinctAttribute": "a.b/c"}

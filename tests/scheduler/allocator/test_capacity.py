@@ -1,4 +1,4 @@
-"""Consumable capacity: how much of it a request takes, and what keeps it from getting it."""
+"""Consumable capacity: the amount that a request consumes, and the reasons why it does not fit."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ WRAPPING, WHOLE, FRACTIONS = Arithmetic.WRAPPING, Arithmetic.WHOLE, Arithmetic.F
 DRIVER = "gpu.example.com"
 
 
-def _taken(
+def _consume(
     capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic = WRAPPING
 ) -> tuple[int, str]:
     requests = {} if requested is None else {"memory": requested}
@@ -54,21 +54,23 @@ def _fits(
         (_capacity("10Gi", default="1Gi", validValues=["1Gi", "4Gi", "8Gi"]), "9Gi", "9Gi"),
     ],
 )
-def test_what_a_request_takes(capacity: DeviceCapacity, requested: str | None, text: str) -> None:
-    assert _taken(capacity, requested) == (amount(text), text)
+def test_consumed_amount_follows_the_request_policy(
+    capacity: DeviceCapacity, requested: str | None, text: str
+) -> None:
+    assert _consume(capacity, requested) == (amount(text), text)
 
 
-def test_what_has_no_64_bits_is_rounded_up_from_below_the_minimum() -> None:
+def test_a_request_beyond_64_bits_is_rounded_up_from_below_the_minimum() -> None:
     capacity = _capacity("20", default="4", validRange={"min": "1", "step": "3", "max": "10"})
 
-    assert _taken(capacity, "12E") == (4 * G, "4")
+    assert _consume(capacity, "12E") == (4 * G, "4")
     assert _fits(capacity, "12E")
 
 
-def test_steps_are_taken_in_64_bits() -> None:
+def test_rounding_up_to_a_step_overflows_64_bits() -> None:
     capacity = _capacity("10Gi", validRange={"min": "2", "step": "3", "max": "8"})
 
-    assert _taken(capacity, "9223372036854775807") == (-(2**63) * G, "-9223372036854775808")
+    assert _consume(capacity, "9223372036854775807") == (-(2**63) * G, "-9223372036854775808")
     assert _fits(capacity, "9223372036854775807")
 
 
@@ -123,7 +125,7 @@ def test_steps_are_taken_in_64_bits() -> None:
         (_capacity("10", validRange={"max": "4"}, validValues=["2", "4"]), {"memory": "3"}, {}, {}, None),
     ],
 )
-def test_what_is_short(
+def test_shortage_names_the_capacity_that_does_not_fit(
     capacity: DeviceCapacity,
     requests: dict[str, str],
     used: dict[str, int],
@@ -133,7 +135,7 @@ def test_what_is_short(
     assert shortage({"memory": capacity}, requests, used, allocating, WRAPPING) == expected
 
 
-def test_every_capacity_is_consumed_mentioned_or_not() -> None:
+def test_capacities_that_a_request_does_not_mention_are_consumed_too() -> None:
     capacities = {"memory": _capacity("10"), "bandwidth": _capacity("1G", default="100M")}
 
     assert consumption(capacities, {"memory": "2"}, WRAPPING) == (
@@ -155,12 +157,12 @@ def test_every_capacity_is_consumed_mentioned_or_not() -> None:
         ({"min": "1Gi", "step": "1Gi"}, "1500Mi", FRACTIONS, "2Gi"),
     ],
 )
-def test_steps_since_1_37(
+def test_amounts_are_rounded_up_to_steps_in_each_arithmetic_since_1_37(
     valid_range: dict[str, str], requested: str, arithmetic: Arithmetic, text: str
 ) -> None:
     capacity = _capacity("10Gi", default=valid_range["min"], validRange=valid_range)
 
-    assert _taken(capacity, requested, arithmetic) == (amount(text), text)
+    assert _consume(capacity, requested, arithmetic) == (amount(text), text)
 
 
 _NO_NUMBER = "capacity request cannot be represented in the device's range arithmetic"
@@ -184,19 +186,19 @@ _NO_NUMBER = "capacity request cannot be represented in the device's range arith
         ),
     ],
 )
-def test_what_has_no_64_bits_ends_the_allocation_since_1_37(
+def test_a_request_beyond_64_bits_fails_the_allocation_since_1_37(
     requested: str, arithmetic: Arithmetic, text: str | None
 ) -> None:
     capacity = _capacity("20", default="4", validRange={"min": "1", "step": "5"})
     if text is None:
-        assert _taken(capacity, requested, arithmetic) == (G, "1")
+        assert _consume(capacity, requested, arithmetic) == (G, "1")
         return
     with pytest.raises(CapacityError, match=_NO_NUMBER) as caught:
         _fits(capacity, requested, arithmetic)
     assert str(caught.value) == f'capacity "memory": {_NO_NUMBER}: {text}'
 
 
-def test_amounts_below_zero_end_the_allocation_since_1_37() -> None:
+def test_negative_amounts_fail_the_allocation_since_1_37() -> None:
     with pytest.raises(CapacityError, match=r'^capacity "memory": capacity value is negative$'):
         _fits(_capacity("10"), "-1", WHOLE)
     assert _fits(_capacity("10"), "-1", WRAPPING)

@@ -1,4 +1,4 @@
-"""Constraints, with upstream's bookkeeping: what they accept, and what taking back leaves behind."""
+"""Constraints: the devices that they accept, and their state after a device was removed again, as upstream."""
 
 from typing import Any
 
@@ -51,7 +51,9 @@ def _add(constraint: Constraint, request: str, subrequest: str, device: PoolDevi
         ("distinct", {"string": "x"}, {}, False),
     ],
 )
-def test_single_values(kind: str, first: dict[str, Any], second: dict[str, Any], accepted: bool) -> None:
+def test_devices_match_or_differ_by_single_values(
+    kind: str, first: dict[str, Any], second: dict[str, Any], accepted: bool
+) -> None:
     for lists in (False, True):
         constraint = _constraint(kind, lists=lists)
 
@@ -68,7 +70,7 @@ def test_single_values(kind: str, first: dict[str, Any], second: dict[str, Any],
         ("distinct", ["xy", "yz"], False),
     ],
 )
-def test_lists(kind: str, sets: list[str], accepted: bool) -> None:
+def test_devices_match_or_differ_by_lists(kind: str, sets: list[str], accepted: bool) -> None:
     constraint = _constraint(kind, lists=True)
 
     added = [_add(constraint, f"r{i}", "", _device(strings=list(values))) for i, values in enumerate(sets)]
@@ -76,7 +78,7 @@ def test_lists(kind: str, sets: list[str], accepted: bool) -> None:
     assert all(added) is accepted
 
 
-def test_a_value_and_a_list_can_share() -> None:
+def test_a_single_value_matches_a_list_that_contains_it() -> None:
     constraint = _constraint("match", lists=True)
 
     assert _add(constraint, "r0", "", _device(string="x"))
@@ -84,7 +86,7 @@ def test_a_value_and_a_list_can_share() -> None:
     assert not _add(constraint, "r2", "", _device(strings=["y"]))
 
 
-def test_an_intersection_stays_narrowed_until_1_36() -> None:
+def test_intersection_stays_narrowed_after_removal_until_1_36() -> None:
     constraint = _constraint("match", lists=True, kubernetes=V1_36)
     _add(constraint, "r0", "", _device(strings=["x", "y"]))
     _add(constraint, "r1", "", _device(strings=["x"]))
@@ -96,7 +98,7 @@ def test_an_intersection_stays_narrowed_until_1_36() -> None:
     assert _add(constraint, "r0", "", _device(strings=["y"]))
 
 
-def test_of_two_devices_of_one_request_only_the_last_is_remembered_until_1_36() -> None:
+def test_distinct_constraint_keeps_only_the_last_device_of_a_request_until_1_36() -> None:
     constraint = _constraint("distinct", kubernetes=V1_36)
     _add(constraint, "r0", "", _device(string="x"))
     _add(constraint, "r0", "", _device(string="y"))
@@ -108,7 +110,7 @@ def test_of_two_devices_of_one_request_only_the_last_is_remembered_until_1_36() 
     assert constraint.remove("r1", "", _device(string="y"))
 
 
-def test_only_the_named_requests_are_concerned() -> None:
+def test_a_constraint_applies_only_to_the_requests_that_it_names() -> None:
     constraint = _constraint("match", requests=("r0", "r1/small"))
 
     assert _add(constraint, "r0", "", _device(string="x"))
@@ -128,5 +130,5 @@ def test_attributes_of_other_domains_need_their_full_name() -> None:
     assert not _add(other, "r0", "", _device(string="x"))
 
 
-def test_an_unknown_kind_is_no_constraint() -> None:
+def test_a_constraint_of_an_unknown_kind_is_ignored() -> None:
     assert new_constraint(DeviceConstraint(), Features()) is None

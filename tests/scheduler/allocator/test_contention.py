@@ -1,4 +1,4 @@
-"""What several claims hold, and whether it goes together."""
+"""Allocations of several claims never conflict."""
 
 from dra_scheduler.allocator import AllocatedState, Features, Snapshot
 from dra_scheduler.allocator.contention import contender
@@ -8,15 +8,15 @@ from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
-from tests.scheduler.objects import DRIVER, allocated, piece
+from tests.scheduler.objects import DRIVER, allocated_claim, piece
 from tests.support.fakeapi import Json
 
 
 def _state(**claims: tuple[str, Json]) -> AllocatedState:
-    """By name of the claim: the device that it has, and what else its result says."""
+    """Return for each claim its device and the other fields of its result."""
     state = AllocatedState()
     for name, (device, result) in claims.items():
-        state.add(allocated(name, device, **result))
+        state.add(allocated_claim(name, device, **result))
     return state
 
 
@@ -30,42 +30,42 @@ def _contender(slices: list[ResourceSlice], state: AllocatedState, *regarded: st
 
 
 def _part(name: str, **spec: object) -> ResourceSlice:
-    """One of a pool's two slices."""
+    """Return one of the two slices of a pool."""
     pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
     body = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, **spec}
     return convert(RESOURCE_SLICES, {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": body})
 
 
-def test_a_device_is_one_claims() -> None:
+def test_a_device_is_allocated_to_one_claim_only() -> None:
     slices = [piece("node-1", 2)]
     state = _state(mine=("gpu-0", {}), first=("gpu-0", {}), other=("gpu-1", {}))
     assert _contender(slices, state, "first", "other") == "default/first"
     assert _contender(slices, state, "other") is None
 
 
-def test_admin_access_takes_nothing_away() -> None:
+def test_a_claim_with_admin_access_leaves_the_device_free() -> None:
     state = _state(mine=("gpu-0", {}), first=("gpu-0", {"adminAccess": True}))
     assert _contender([piece("node-1", 1)], state, "first") is None
 
 
-def test_shares_go_together_as_long_as_there_is_capacity() -> None:
+def test_shares_are_allocated_while_capacity_is_left() -> None:
     slices = [
         piece("node-1", 1, allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}}),
     ]
     state = _state(mine=("gpu-0", _share(1, "4G")), first=("gpu-0", _share(2, "6000M")))
     assert _contender(slices, state, "first") is None
-    state.add(allocated("second", "gpu-0", **_share(3, "1")))
+    state.add(allocated_claim("second", "gpu-0", **_share(3, "1")))
     assert _contender(slices, state, "first") is None
     assert _contender(slices, state, "first", "second") == "default/second"
 
 
-def test_a_share_does_not_go_with_the_whole_device() -> None:
+def test_a_device_is_not_allocated_both_shared_and_whole() -> None:
     slices = [piece("node-1", 1, allowMultipleAllocations=True, capacity={"bandwidth": {"value": "10G"}})]
     state = _state(mine=("gpu-0", _share(1, "1")), first=("gpu-0", {}))
     assert _contender(slices, state, "first") == "default/first"
 
 
-def test_devices_go_together_as_long_as_there_are_counters() -> None:
+def test_partitions_are_allocated_while_counters_are_left() -> None:
     def mig(name: str, memory: str, counter_set: str = "gpu") -> Json:
         counters = {"memory": {"value": memory}}
         return {"name": name, "consumesCounters": [{"counterSet": counter_set, "counters": counters}]}
@@ -80,17 +80,17 @@ def test_devices_go_together_as_long_as_there_are_counters() -> None:
     slices = [_part("counters", sharedCounters=sets), _part("devices", devices=devices)]
     state = _state(mine=("half-0", {}), first=("half-1", {}), other=("gpu-1", {}))
     assert _contender(slices, state, "first", "other") is None
-    state.add(allocated("whole", "gpu-0"))
+    state.add(allocated_claim("whole", "gpu-0"))
     assert _contender(slices, state, "first", "other") is None
     assert _contender(slices, state, "whole") == "default/whole"
 
 
-def test_a_device_that_is_no_longer_published_is_one_claims_all_the_same() -> None:
+def test_an_allocated_device_stays_in_use_after_its_slice_was_deleted() -> None:
     state = _state(mine=("gone", {}), first=("gone", {}))
     assert _contender([], state, "first") == "default/first"
 
 
-def test_devices_on_a_counter_set_have_a_compatibility_group_in_common() -> None:
+def test_devices_on_one_counter_set_share_a_compatibility_group() -> None:
     def device(name: str, *groups: str) -> Json:
         consumed = {"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}
         return {"name": name, "consumesCounters": [{**consumed, "compatibilityGroups": list(groups)}]}

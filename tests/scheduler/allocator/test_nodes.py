@@ -47,11 +47,11 @@ def _field(operator: str, *values: str) -> dict[str, Any]:
         (_selector({**_field("In", "n1"), **_expression("zone", "In", "a")}), False),
     ],
 )
-def test_selectors(selector: NodeSelector, expected: bool) -> None:
+def test_a_node_selector_matches_labels_and_fields(selector: NodeSelector, expected: bool) -> None:
     assert node_matches(NODE, None, None, selector) is expected
 
 
-def test_name_comes_before_all_nodes_before_selector() -> None:
+def test_node_name_precedes_all_nodes_and_all_nodes_precedes_the_selector() -> None:
     everywhere = _selector(_expression("zone", "Exists"))
 
     assert node_matches(NODE, "n0", None, None)
@@ -78,7 +78,7 @@ def test_name_comes_before_all_nodes_before_selector() -> None:
         (_selector(_expression("zone", "Gt", "1", "2")), "exactly one value is required"),
     ],
 )
-def test_selectors_that_validation_should_have_refused(selector: NodeSelector, message: str) -> None:
+def test_a_selector_that_validation_would_reject_is_an_error(selector: NodeSelector, message: str) -> None:
     with pytest.raises(AllocationError) as caught:
         node_matches(NODE, None, None, selector)
 
@@ -111,5 +111,5 @@ def test_selectors_that_validation_should_have_refused(selector: NodeSelector, m
         ),
     ],
 )
-def test_problems_of_selectors(selector: NodeSelector, problem: str) -> None:
+def test_selector_problem_describes_an_invalid_selector(selector: NodeSelector, problem: str) -> None:
     assert selector_problem(selector) == problem

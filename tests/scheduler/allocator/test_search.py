@@ -1,4 +1,4 @@
-"""The shortcuts of the search: they must never change what upstream's plain search would answer."""
+"""The shortcuts of the search never change its result."""
 
 import math
 from dataclasses import replace
@@ -32,8 +32,8 @@ def _outcome(world: World, *, limit: bool = False) -> object:
         return str(error), error.only_this_node
 
 
-def _plainly(world: World) -> object:
-    """The answer without any shortcut."""
+def _allocate_without_shortcuts(world: World) -> object:
+    """Return the result of the search without any shortcut."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(equivalence.DeviceEquivalence, "current_key", lambda *_: object())
         patch.setattr(search, "_REMEMBER_AFTER", math.inf)
@@ -44,12 +44,12 @@ def _plainly(world: World) -> object:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", sample(range(0, 1000, 100), 3))
-def test_shortcuts_change_no_answer(start: int) -> None:
+def test_shortcuts_do_not_change_the_result(start: int) -> None:
     compared = 0
     for seed in range(start, start + 100):
         world = random_world(seed)
         try:
-            expected = _plainly(world)
+            expected = _allocate_without_shortcuts(world)
         except _TooLongError:
             continue
         compared += 1
@@ -63,7 +63,10 @@ def test_shortcuts_change_no_answer(start: int) -> None:
 
 
 def _leaking_world(shareable: int) -> World:
-    """Each shareable device that fails leaves a unit of the counter consumed; the last one needs two of three."""
+    """Return a world in which each failed shareable device leaves one counter unit consumed.
+
+    The last device needs two of three units.
+    """
     tries = [
         {
             "name": f"d{i}",
@@ -96,7 +99,7 @@ def _leaking_world(shareable: int) -> World:
 # Until 1.36.
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
 @pytest.mark.parametrize("shareable", [0, 1, 2, 3])
-def test_equal_devices_are_tried_when_trying_leaves_something_behind(
+def test_equal_devices_are_all_tried_if_a_failed_try_leaves_counters_consumed(
     version: Version, shareable: int
 ) -> None:
     found = shareable < 2 or version >= V1_37
@@ -106,7 +109,7 @@ def test_equal_devices_are_tried_when_trying_leaves_something_behind(
     outcome = _outcome(world)
 
     assert (outcome is not None) is found
-    assert outcome == _plainly(world)
+    assert outcome == _allocate_without_shortcuts(world)
 
 
 def test_equal_devices_are_tried_once() -> None:
@@ -132,7 +135,7 @@ def test_many_claims_do_not_exhaust_the_interpreter() -> None:
     assert names == [f"d{i:04}" for i in range(1200)]
 
 
-def test_the_check_stops_the_search() -> None:
+def test_an_exception_of_the_check_stops_the_search() -> None:
     calls = 0
 
     def check() -> None:

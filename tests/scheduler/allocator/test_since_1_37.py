@@ -39,7 +39,7 @@ def names(results: tuple[AllocationResult, ...] | None) -> list[list[str]] | Non
     return [[one.device for one in result.devices.results] for result in results]
 
 
-def held(*devices: str, share: str | None = None) -> AllocatedState:
+def hold_devices(*devices: str, share: str | None = None) -> AllocatedState:
     state = AllocatedState()
     ids = [DeviceID(FIRST, "p", device) for device in devices]
     state.hold_devices("default/other", [(device, share, {}) for device in ids])
@@ -51,13 +51,13 @@ def numa(name: str, **attributes: Any) -> Json:
 
 
 def two_drivers() -> list[ResourceSlice]:
-    """The first driver calls it numa, the second numaNode."""
+    """Return slices of two drivers. The first calls the attribute numa, the second numaNode."""
     first = [numa("a1", numa={"string": "0"}), numa("a2", numa={"string": "1"})]
     second = [numa("b1", numaNode={"string": "1"})]
     return [slice_of("s1", first), slice_of("s2", second, driver=SECOND, pool={"name": "q"})]
 
 
-def derived(expression: str, name: str = "derived/node") -> list[Json]:
+def derived_attributes(expression: str, name: str = "derived/node") -> list[Json]:
     return [{"name": name, "expression": expression}]
 
 
@@ -74,8 +74,8 @@ def both(
     first: str = OF_FIRST, second: str = OF_SECOND, constraints: list[Json] | None = None
 ) -> ResourceClaim:
     requests = [
-        exactly("a", selectors=of_driver(FIRST), derivedAttributes=derived(first)),
-        exactly("b", selectors=of_driver(SECOND), derivedAttributes=derived(second)),
+        exactly("a", selectors=of_driver(FIRST), derivedAttributes=derived_attributes(first)),
+        exactly("b", selectors=of_driver(SECOND), derivedAttributes=derived_attributes(second)),
     ]
     return claim_of(requests, constraints=constraints or MATCH)
 
@@ -84,7 +84,7 @@ DERIVED = features("DRADerivedAttributes")
 
 
 def test_derived_attributes_of_two_drivers_are_compared() -> None:
-    """Upstream's testDerivedAttributes."""
+    """Follows upstream's testDerivedAttributes."""
     assert names(allocate(two_drivers(), both(), on=DERIVED)) == [["a2", "b1"]]
 
 
@@ -97,21 +97,21 @@ def test_derived_attributes_need_their_gate() -> None:
     assert str(caught.value) == text
 
 
-def test_a_derived_attribute_stands_before_the_devices_own() -> None:
+def test_a_derived_attribute_takes_precedence_over_a_published_one() -> None:
     """Both devices have the same tag, but derive different ones."""
     devices = [numa("x", tag={"int": 1}, n={"int": 1}), numa("y", tag={"int": 1}, n={"int": 2})]
     own = f"{FIRST}/tag"
     constraints = [{"distinctAttribute": own}]
     plain = claim_of([exactly(count=2)], constraints=constraints)
     other = claim_of(
-        [exactly(count=2, derivedAttributes=derived(f"device.attributes['{FIRST}'].n", own))],
+        [exactly(count=2, derivedAttributes=derived_attributes(f"device.attributes['{FIRST}'].n", own))],
         constraints=constraints,
     )
     assert names(allocate([slice_of("s", devices)], plain, on=DERIVED)) is None
     assert names(allocate([slice_of("s", devices)], other, on=DERIVED)) == [["x", "y"]]
 
 
-def test_an_alternative_has_attributes_of_its_own() -> None:
+def test_each_alternative_has_its_own_derived_attributes() -> None:
     request = {
         "name": "r",
         "firstAvailable": [
@@ -120,7 +120,7 @@ def test_an_alternative_has_attributes_of_its_own() -> None:
                 "deviceClassName": "any",
                 "allocationMode": "ExactCount",
                 "count": 2,
-                "derivedAttributes": derived(expression),
+                "derivedAttributes": derived_attributes(expression),
             }
             for name, expression in (("first", OF_FIRST), ("second", "'same'"))
         ],
@@ -144,13 +144,13 @@ def test_an_alternative_has_attributes_of_its_own() -> None:
         ),
     ],
 )
-def test_expressions_that_fail_end_the_allocation(expression: str, text: str) -> None:
+def test_an_expression_that_fails_ends_the_allocation(expression: str, text: str) -> None:
     with pytest.raises(AllocationError) as caught:
         allocate(two_drivers(), both(expression), on=DERIVED)
     assert str(caught.value).startswith(text)
 
 
-def test_only_what_a_constraint_compares_is_evaluated() -> None:
+def test_only_derived_attributes_that_a_constraint_compares_are_evaluated() -> None:
     broken = both("[1][1]", constraints=[{"matchAttribute": "derived/node", "requests": ["b"]}])
     assert names(allocate(two_drivers(), broken, on=DERIVED)) == [["a1", "b1"]]
 
@@ -193,17 +193,17 @@ GROUPS = features("DRADeviceCompatibilityGroups")
 def test_compatible_devices_share_a_group_or_have_none(
     used: tuple[str, ...] | None, candidate: tuple[str, ...], fits: bool
 ) -> None:
-    """Upstream's TestCompatibilityGroupIntersectionAdmits."""
+    """Follows upstream's TestCompatibilityGroupIntersectionAdmits."""
     slices = gpu(partition("used", *(used or ())), partition("new", *candidate))
-    state = held("used") if used is not None else held("absent")
+    state = hold_devices("used") if used is not None else hold_devices("absent")
     claim = claim_of([exactly()])
     if used is None:
         slices = gpu(partition("new", *candidate))
     assert names(allocate(slices, claim, on=GROUPS, state=state)) == ([["new"]] if fits else None)
 
 
-def test_the_common_groups_grow_fewer() -> None:
-    """Upstream's TestCompatibilityGroupIntersectionRolling."""
+def test_each_allocated_device_narrows_the_common_groups() -> None:
+    """Follows upstream's TestCompatibilityGroupIntersectionRolling."""
     slices = gpu(
         partition("1", "foo", "foobar"),
         partition("2", "bar", "foobar"),
@@ -223,8 +223,8 @@ def test_devices_on_different_counter_sets_are_not_compared() -> None:
     assert names(allocate(slices, claim_of([exactly(count=2)]), on=GROUPS)) == [["1", "2"]]
 
 
-def test_a_group_that_was_given_back_counts_no_more() -> None:
-    """The first device is taken and leaves nothing for the second request, which needs group b."""
+def test_groups_of_a_removed_device_no_longer_narrow_the_common_groups() -> None:
+    """The first device is tried, but leaves nothing for the second request, which needs group b."""
     last = [{"cel": {"expression": f"device.attributes['{FIRST}'].?last.orValue(false)"}}]
     marked = partition("3", "b") | {"attributes": {"last": {"bool": True}}}
     slices = gpu(partition("1", "a"), partition("2", "b"), marked)
@@ -232,7 +232,7 @@ def test_a_group_that_was_given_back_counts_no_more() -> None:
     assert names(allocate(slices, claim, on=GROUPS)) == [["2", "3"]]
 
 
-def test_devices_with_groups_are_left_alone_while_the_gate_is_off() -> None:
+def test_devices_with_groups_are_skipped_while_the_gate_is_disabled() -> None:
     slices = gpu(partition("1", "a"), partition("2"))
     assert names(allocate(slices, claim_of([exactly()]), on=features())) is None
     with pytest.raises(AllocationError, match="is currently being updated"):
@@ -243,7 +243,7 @@ def test_devices_with_groups_are_left_alone_while_the_gate_is_off() -> None:
 def test_a_trace_says_which_groups_clash() -> None:
     trace = Trace()
     slices = gpu(partition("used", "a"), partition("new", "b"))
-    allocate(slices, claim_of([exactly()]), on=GROUPS, state=held("used"), trace=trace)
+    allocate(slices, claim_of([exactly()]), on=GROUPS, state=hold_devices("used"), trace=trace)
     (reason,) = trace.requests[0].devices[DeviceID(FIRST, "p", "new")]
     assert str(reason) == "counter set set: compatibility groups are [b], those of the devices in use [a]"
 
@@ -255,7 +255,7 @@ def able(*declared: str) -> Node:
     return convert(NODES, {"metadata": {"name": "n0"}, "status": {"declaredFeatures": list(declared)}})
 
 
-def test_operations_are_skipped_on_nodes_that_can() -> None:
+def test_operations_are_skipped_on_nodes_that_declare_the_feature() -> None:
     slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
     claim = claim_of([exactly()])
     results = allocate(slices, claim, on=SKIP, where=able("DRAOptionalNodeOperations"))
@@ -266,7 +266,7 @@ def test_operations_are_skipped_on_nodes_that_can() -> None:
     assert allocate(slices, claim, on=others, where=able("DRAOptionalNodeOperations")) is None
 
 
-def test_older_allocators_do_not_read_which_operations_are_skipped() -> None:
+def test_older_allocators_ignore_skipped_operations() -> None:
     slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
 
     results = allocate(slices, claim_of([exactly()]), on=features())
@@ -275,13 +275,13 @@ def test_older_allocators_do_not_read_which_operations_are_skipped() -> None:
     assert results[0].devices.results[0].skip_node_operations == ()
 
 
-def test_a_scheduler_of_1_36_knows_neither_operations_nor_derivations() -> None:
-    """It may be there while the API server is of 1.37 already."""
+def test_a_scheduler_of_1_36_ignores_skipped_operations_and_derived_attributes() -> None:
+    """The API server may already be of version 1.37 during an upgrade."""
     slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
     results = allocate(slices, claim_of([exactly()]), on=features(version=V1_36))
     assert results is not None
     assert results[0].devices.results[0].skip_node_operations == ()
-    request = exactly("a", derivedAttributes=derived("'x'"))
+    request = exactly("a", derivedAttributes=derived_attributes("'x'"))
     assert allocate(slices, claim_of([request], constraints=MATCH), on=features(version=V1_36)) is None
 
 
@@ -300,29 +300,29 @@ def test_a_trace_says_why_operations_are_not_skipped(on: Features, text: str) ->
     assert str(reason) == f"node operations are to be skipped, but {text}"
 
 
-def test_a_shared_device_keeps_its_counters_once() -> None:
-    """A share without capacity is known by its id alone; the counters of the device are charged once."""
+def test_counters_of_a_shared_device_are_charged_once() -> None:
+    """A share without consumed capacity is identified by its share ID alone."""
     shared = partition("shared", value="5") | {"allowMultipleAllocations": True}
     slices = gpu(shared, partition("other", value="3"))
     claim = claim_of([exactly(count=2)])
-    assert names(allocate(slices, claim, on=features(), state=held("shared", share="s"))) == [
+    assert names(allocate(slices, claim, on=features(), state=hold_devices("shared", share="s"))) == [
         ["shared", "other"]
     ]
-    assert names(allocate(slices, claim_of([exactly()]), on=features(), state=held("shared", share="s"))) == [
-        ["shared"]
-    ]
+    assert names(
+        allocate(slices, claim_of([exactly()]), on=features(), state=hold_devices("shared", share="s"))
+    ) == [["shared"]]
 
 
-def test_device_with_shares_is_allocated_as_a_whole_once_it_allows_no_more_of_them() -> None:
+def test_device_with_shares_is_allocated_whole_after_it_disallowed_sharing() -> None:
     slices = [slice_of("s", [{"name": "d"}])]
 
-    results = allocate(slices, claim_of([exactly()]), on=features(), state=held("d", share="s"))
+    results = allocate(slices, claim_of([exactly()]), on=features(), state=hold_devices("d", share="s"))
 
     assert names(results) == [["d"]]
 
 
-def test_counters_of_a_rejected_device_are_free_again() -> None:
-    """The first device would fit, but is tainted."""
+def test_counters_of_a_rejected_device_are_released() -> None:
+    """The first device would fit, but has a taint."""
     tainted = partition("1", value="8") | {"taints": [{"key": "t", "effect": "NoSchedule"}]}
     slices = gpu(tainted, partition("2", value="8"))
     found = {
@@ -334,7 +334,7 @@ def test_counters_of_a_rejected_device_are_free_again() -> None:
     assert found == {V1_36: None, V1_37: [["2"]]}
 
 
-def test_pools_of_one_name_have_counters_of_their_own() -> None:
+def test_pools_of_different_drivers_with_one_name_have_separate_counters() -> None:
     full = gpu(partition("1", value="8"), total="0")
     other = gpu(partition("2", value="8"), driver=SECOND)
     found = {
@@ -344,8 +344,8 @@ def test_pools_of_one_name_have_counters_of_their_own() -> None:
     assert found == {V1_36: None, V1_37: [["2"]]}
 
 
-def test_a_narrowed_match_is_widened_again() -> None:
-    """140325: x matches w in one value and y in another."""
+def test_a_narrowed_match_is_widened_when_a_device_is_removed() -> None:
+    """Kubernetes/kubernetes#140325: x matches w in one value and y in another."""
     devices = [
         numa("w", tag={"strings": ["a", "b"]}),
         numa("x", tag={"strings": ["a"]}),
@@ -361,7 +361,7 @@ def test_a_narrowed_match_is_widened_again() -> None:
 
 
 def test_each_device_of_a_request_is_distinct() -> None:
-    """140600: the third device was compared with the second alone."""
+    """Kubernetes/kubernetes#140600: the third device was only compared with the second."""
     devices = [
         numa("1", n={"int": 1}),
         numa("2", n={"int": 2}),
@@ -376,7 +376,7 @@ def test_each_device_of_a_request_is_distinct() -> None:
     assert found == {V1_36: [["1", "2", "3"]], V1_37: [["1", "2", "4"]]}
 
 
-def test_amounts_that_cannot_be_worked_out_end_the_allocation() -> None:
+def test_an_amount_that_cannot_be_computed_fails_the_allocation() -> None:
     policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
     device = {
         "name": "d",
@@ -393,7 +393,7 @@ def test_amounts_that_cannot_be_worked_out_end_the_allocation() -> None:
     assert str(caught.value) == text
 
 
-def test_selectors_say_for_which_device_they_fail() -> None:
+def test_the_error_of_a_selector_names_the_device() -> None:
     claim = claim_of(
         [exactly(selectors=[{"cel": {"expression": f"device.attributes['{FIRST}'].none == 1"}}])]
     )

@@ -1,4 +1,4 @@
-"""The snapshot against gathering everything again for each node, as upstream does."""
+"""The incremental snapshot equals pools that are gathered again for each node, as upstream does."""
 
 import random
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ def _relevant(piece: ResourceSlice, here: Node, features: Features) -> bool:
     return any(device.node_name == here.metadata.name for device in spec.devices)
 
 
-def _gathered(pieces: Sequence[ResourceSlice], here: Node, features: Features) -> list[tuple[Any, ...]]:
-    """Each pool of the node: id, what is wrong with it or else its devices and its others."""
+def _gather_pools(pieces: Sequence[ResourceSlice], here: Node, features: Features) -> list[tuple[Any, ...]]:
+    """Return for each pool of the node its ID, its problem or its devices, and the devices of other nodes."""
     found: dict[tuple[str, str], list[ResourceSlice]] = {}
     for piece in pieces:
         if _relevant(piece, here, features):
@@ -78,7 +78,7 @@ def _gathered(pieces: Sequence[ResourceSlice], here: Node, features: Features) -
     return sorted(rows)
 
 
-def _seen(pool: Pool) -> tuple[Any, ...]:
+def _summarize(pool: Pool) -> tuple[Any, ...]:
     state = "incomplete" if pool.incomplete else "invalid" if pool.invalid_reason else ""
     names = tuple(device.spec.name for device in pool.devices)
     binding = any(device.spec.binding_conditions for device in pool.devices)
@@ -123,7 +123,7 @@ def _random_slice(source: random.Random, number: int) -> ResourceSlice:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_changes_one_at_a_time_lead_where_gathering_leads(seed: int) -> None:
+def test_incremental_changes_give_the_same_pools_as_gathering_them_again(seed: int) -> None:
     source = random.Random(seed)
     features = Features(
         partitionable_devices=source.random() < 0.8,
@@ -143,13 +143,15 @@ def test_changes_one_at_a_time_lead_where_gathering_leads(seed: int) -> None:
             snapshot.set_slice(piece)
         before = {here.metadata.name: snapshot.stamp(here.metadata.name) for here in NODES}
         for here in NODES:
-            seen = [_seen(pool) for pool in snapshot.pools(here) if pool.devices or not pool.usable]
-            expected = [row for row in _gathered(list(pieces.values()), here, features) if row[2] or row[3]]
+            seen = [_summarize(pool) for pool in snapshot.pools(here) if pool.devices or not pool.usable]
+            expected = [
+                row for row in _gather_pools(list(pieces.values()), here, features) if row[2] or row[3]
+            ]
             assert seen == expected
             assert snapshot.stamp(here.metadata.name) == before[here.metadata.name]
 
 
-def test_a_pool_that_did_not_change_stays_the_same_object() -> None:
+def test_an_unchanged_pool_stays_the_same_object() -> None:
     snapshot = Snapshot(Features.all())
     snapshot.set_slice(slice_of("s0", [{"name": "d"}], nodeName="n0", pool={"name": "n0"}))
     snapshot.set_slice(slice_of("s1", [{"name": "d"}], nodeName="n1", pool={"name": "n1"}))
@@ -177,7 +179,7 @@ def test_a_node_whose_labels_change_sees_other_slices() -> None:
     assert snapshot.pools(node("n0", zone="b")) == ()
 
 
-def test_a_bare_list_may_contain_a_slice_twice() -> None:
+def test_a_duplicate_slice_in_a_list_makes_the_pool_invalid() -> None:
     piece = slice_of("s", [{"name": "d"}], pool={"resourceSliceCount": 2})
 
     (pool,) = Snapshot(Features.all(), [piece, piece]).pools(NODES[0])
@@ -185,7 +187,7 @@ def test_a_bare_list_may_contain_a_slice_twice() -> None:
     assert pool.invalid_reason == "duplicate device name d"
 
 
-def test_a_slice_that_only_changed_its_metadata_changes_nothing() -> None:
+def test_a_metadata_change_of_a_slice_does_not_change_the_snapshot() -> None:
     snapshot = Snapshot(Features.all())
     snapshot.set_slice(slice_of("s", [{"name": "d"}]))
     before, stamp = snapshot.pools(NODES[0]), snapshot.stamp("n0")

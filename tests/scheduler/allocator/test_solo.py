@@ -1,4 +1,4 @@
-"""The verdict on a device for a request by itself is what the allocator would do if nothing else were wanted."""
+"""The verdict on one device for one request equals the allocator's result if nothing else is requested."""
 
 import contextlib
 from collections import Counter
@@ -32,7 +32,7 @@ def _trace(world: World) -> Trace:
 
 
 def _parts(world: World) -> list[tuple[ResourceClaim, ExactDeviceRequest]]:
-    """Each (sub)request in order, as a plain request for one device."""
+    """Return each (sub)request in order, as a plain request for one device."""
     found = []
     for claim in world.claims:
         for item in claim.spec.devices.requests:
@@ -47,7 +47,7 @@ def _parts(world: World) -> list[tuple[ResourceClaim, ExactDeviceRequest]]:
 
 
 def _only(world: World, claim: ResourceClaim, part: ExactDeviceRequest, device: DeviceID) -> World:
-    """The world in which the request is all that is wanted, and the device the only one that is not in use."""
+    """Return the world with this request alone, and this device as the only one that is free."""
     devices = DeviceClaim(requests=(DeviceRequest(name="only", exactly=part),))
     slices = []
     for piece in world.slices:
@@ -64,7 +64,10 @@ def _only(world: World, claim: ResourceClaim, part: ExactDeviceRequest, device: 
 
 
 def _could_have(world: World, device: DeviceID) -> bool | None:
-    """Whether the device is allocated; None: a share of another one is, or a selector fails for another one."""
+    """True if the device is allocated.
+
+    None if a share of another device is allocated, or if a selector fails for another device.
+    """
     try:
         results = world.allocator().allocate(world.node, world.claims)
     except AllocationError:
@@ -75,7 +78,7 @@ def _could_have(world: World, device: DeviceID) -> bool | None:
     return True if DeviceID(picked.driver, picked.pool, picked.device) == device else None
 
 
-def test_the_devices_that_suit_a_request_are_those_that_it_could_have_by_itself() -> None:
+def test_devices_that_suit_a_request_are_those_that_it_gets_when_alone() -> None:
     seen: Counter[bool] = Counter()
     for seed in range(120):
         world = random_world(seed)

@@ -1,4 +1,4 @@
-"""What counts as in use."""
+"""The devices, shares and counters that count as in use."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def _claim(name: str = "c", **result: Any) -> ResourceClaim:
     return convert(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": "ns"}, "status": status})
 
 
-def test_a_claim_holds_its_devices_until_it_goes() -> None:
+def test_a_claim_holds_its_devices_until_it_is_deleted() -> None:
     state = AllocatedState()
     claim = _claim()
 
@@ -31,7 +31,7 @@ def test_a_claim_holds_its_devices_until_it_goes() -> None:
     assert state.owner(DEVICE) == ()
 
 
-def test_a_claim_that_is_deallocated_holds_nothing() -> None:
+def test_a_deallocated_claim_holds_no_devices() -> None:
     state = AllocatedState()
     state.add(_claim())
     state.add(convert(RESOURCE_CLAIMS, {"metadata": {"name": "c", "namespace": "ns"}}))
@@ -39,7 +39,7 @@ def test_a_claim_that_is_deallocated_holds_nothing() -> None:
     assert not state.in_use(DEVICE)
 
 
-def test_admin_access_holds_nothing() -> None:
+def test_admin_access_holds_no_devices() -> None:
     state = AllocatedState()
     state.add(_claim(adminAccess=True))
 
@@ -47,7 +47,7 @@ def test_admin_access_holds_nothing() -> None:
     assert state.version == 0
 
 
-def test_shares_add_up() -> None:
+def test_consumed_capacity_of_shares_adds_up() -> None:
     state = AllocatedState()
     first, second = (
         _claim(f"c{i}", shareID=f"share-{i}", consumedCapacity={"memory": f"{i + 1}Gi"}) for i in range(2)
@@ -66,7 +66,7 @@ def test_shares_add_up() -> None:
     assert not state.in_use(DEVICE)
 
 
-def test_without_the_feature_a_share_is_the_whole_device() -> None:
+def test_a_share_counts_as_the_whole_device_without_the_feature() -> None:
     state = AllocatedState(consumable_capacity=False)
     state.add(_claim(shareID="share", consumedCapacity={"memory": "1"}))
 
@@ -74,7 +74,7 @@ def test_without_the_feature_a_share_is_the_whole_device() -> None:
     assert state.consumed == {}
 
 
-def test_a_device_held_twice_is_free_when_both_are_gone() -> None:
+def test_a_device_that_two_claims_hold_is_free_after_both_are_deleted() -> None:
     state = AllocatedState()
     state.add(_claim("c0"))
     state.add(_claim("c1"))
@@ -85,7 +85,7 @@ def test_a_device_held_twice_is_free_when_both_are_gone() -> None:
     assert not state.in_use(DEVICE)
 
 
-def test_versions_tell_pools_apart() -> None:
+def test_each_pool_has_its_own_version() -> None:
     state = AllocatedState()
     state.add(_claim(pool="p"))
     before = state.pool_version(("a.example.com", "p"))
@@ -95,7 +95,7 @@ def test_versions_tell_pools_apart() -> None:
     assert state.pool_version(("a.example.com", "q")) > before
 
 
-def test_a_copy_is_independent() -> None:
+def test_a_copy_of_the_state_is_independent() -> None:
     state = AllocatedState()
     state.add(_claim(shareID="share", consumedCapacity={"memory": "1"}))
     copy = state.copy()

@@ -1,4 +1,4 @@
-"""The trace: it changes nothing, every reason in it is true, and without the reason the device fares differently."""
+"""The trace does not change the search, and each of its reasons is true: without its cause the device is accepted."""
 
 import dataclasses
 from collections import Counter
@@ -45,7 +45,7 @@ class _TooLongError(Exception):
     pass
 
 
-def _traced(world: World) -> tuple[object, Trace]:
+def _allocate_with_trace(world: World) -> tuple[object, Trace]:
     calls, trace = 0, Trace()
 
     def check() -> None:
@@ -132,14 +132,14 @@ def _with_capacity(world: World, device_id: DeviceID, name: str, more: int) -> W
 
 
 def _true_selectors(world: World, expression: str) -> World:
-    """With ``true`` in place of the expression, wherever it stands."""
+    """Return value with ``true`` in place of the expression everywhere."""
     text = msgspec.json.encode(world.claims).decode().replace(f'"{expression}"', '"true"')
     claims = msgspec.json.decode(text, type=list[ResourceClaim])
     return _copy(world, claims=claims)
 
 
 def _check_truth(world: World, device_id: DeviceID, reason: Reason) -> World | None:
-    """Asserts that the reason is true; returns the world without it, None where there is none such."""
+    """Assert that the reason is true. Return the world without its cause, or None if there is no such world."""
     device = _device(world, device_id)
     match reason:
         case reasons.InUse(claims=claims):
@@ -199,12 +199,12 @@ def _overlap(value: tuple[str, Any], others: tuple[Any, ...]) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("start", sample(range(0, _WORLDS, 50), 2))
-def test_every_reason_is_true_and_goes_away_with_its_cause(start: int) -> None:
+def test_every_reason_is_true_and_disappears_with_its_cause(start: int) -> None:
     for seed in range(start, start + 50):
         world = random_world(seed)
         try:
-            answer, trace = _traced(world)
-            plain = _untraced(world)
+            answer, trace = _allocate_with_trace(world)
+            plain = _allocate_without_trace(world)
         except _TooLongError:
             continue
         assert answer == plain
@@ -213,14 +213,14 @@ def test_every_reason_is_true_and_goes_away_with_its_cause(start: int) -> None:
             if changed is None:
                 continue
             try:
-                _, again = _traced(changed)
+                _, again = _allocate_with_trace(changed)
             except _TooLongError:
                 continue
             assert reason not in again.requests[number].devices.get(device, []), f"world {seed}: {reason}"
 
 
 def _alone(world: World, number: int) -> World | None:
-    """Only the request with that number, for one device: nothing but what is allocated comes in its way."""
+    """Return the world with only the request of that number, for one device, and the existing allocations."""
     at = 0
     for claim in world.claims:
         for item in claim.spec.devices.requests:
@@ -239,17 +239,17 @@ def _alone(world: World, number: int) -> World | None:
     return None
 
 
-def test_what_is_missing_is_just_that_much() -> None:
+def test_a_device_fits_once_the_reported_shortage_is_added() -> None:
     checked: Counter[str] = Counter()
     for seed in range(_WORLDS):
         try:
-            _, trace = _traced(random_world(seed))
+            _, trace = _allocate_with_trace(random_world(seed))
         except _TooLongError:
             continue
         for number in range(len(trace.requests)):
             world = _alone(random_world(seed), number)
             assert world is not None
-            _, trace = _traced(world)
+            _, trace = _allocate_with_trace(world)
             for _, device, reason in list(_rejections(trace)):
                 if isinstance(reason, reasons.CounterShort):
                     missing = reason.needed - reason.left
@@ -272,7 +272,7 @@ def test_what_is_missing_is_just_that_much() -> None:
 
 
 def _is_picked(world: World, device: DeviceID) -> bool | None:
-    """Whether it is this device that is allocated; None: another one is, or another one's selector fails."""
+    """True if this device is allocated. None if another one is, or if the selector fails for another one."""
     try:
         results = world.allocator().allocate(world.node, world.claims)
     except AllocationError:
@@ -284,10 +284,12 @@ def _is_picked(world: World, device: DeviceID) -> bool | None:
 
 
 def _kinds(world: World, device: DeviceID) -> set[type]:
-    return {type(reason) for _, other, reason in _rejections(_traced(world)[1]) if other == device}
+    return {
+        type(reason) for _, other, reason in _rejections(_allocate_with_trace(world)[1]) if other == device
+    }
 
 
-def _untraced(world: World) -> object:
+def _allocate_without_trace(world: World) -> object:
     try:
         return world.allocator().allocate(world.node, world.claims)
     except AllocationError as error:
@@ -298,7 +300,10 @@ def test_the_random_worlds_have_all_kinds_of_reasons() -> None:
     seen: Counter[str] = Counter()
     for seed in range(_WORLDS):
         try:
-            seen.update(type(reason).__name__ for _, _, reason in _rejections(_traced(random_world(seed))[1]))
+            seen.update(
+                type(reason).__name__
+                for _, _, reason in _rejections(_allocate_with_trace(random_world(seed))[1])
+            )
         except _TooLongError:
             continue
 
@@ -317,7 +322,7 @@ def test_the_random_worlds_have_all_kinds_of_reasons() -> None:
 
 
 def _plain(trace: Trace) -> dict[str, Any]:
-    """The whole trace in plain JSON types."""
+    """Return the whole trace in plain JSON types."""
     return {
         "node": trace.node,
         "allocated": trace.results is not None,
@@ -342,7 +347,7 @@ def _plain(trace: Trace) -> dict[str, Any]:
 
 
 # Long: a whole trace, as it is shown.
-def test_what_a_trace_tells() -> None:
+def test_trace_records_the_reason_for_each_rejected_device() -> None:
     devices: list[dict[str, Any]] = [
         {"name": "d0", "attributes": {"kind": {"string": "x"}}},
         {
@@ -362,7 +367,7 @@ def test_what_a_trace_tells() -> None:
     )
     world.state.hold_devices("default/other", [(DeviceID("a.example.com", "p", "d2"), None, {})])
 
-    answer, trace = _traced(world)
+    answer, trace = _allocate_with_trace(world)
 
     assert answer is None
     assert _plain(trace) == {
@@ -414,7 +419,7 @@ def test_what_a_trace_tells() -> None:
     }
 
 
-def test_what_is_missing_is_reported_in_numbers() -> None:
+def test_shortages_are_reported_in_numbers() -> None:
     uses = [{"counterSet": "set0", "counters": {"memory": {"value": "40Gi"}}}]
     sets = [{"name": "set0", "counters": {"memory": {"value": "64Gi"}}}]
     devices = [{"name": f"d{i}", "consumesCounters": uses} for i in range(2)]
@@ -426,7 +431,7 @@ def test_what_is_missing_is_reported_in_numbers() -> None:
         claims=[claim_of([exactly(selectors=selector("true")), exactly("r1")])],
     )
 
-    _, trace = _traced(world)
+    _, trace = _allocate_with_trace(world)
 
     reported = trace.requests[1].devices
     assert [str(reason) for reason in reported[DeviceID("a.example.com", "p", "d0")]] == [
@@ -437,12 +442,12 @@ def test_what_is_missing_is_reported_in_numbers() -> None:
     ]
 
 
-def test_an_error_is_in_the_trace() -> None:
+def test_the_trace_contains_the_error_that_ended_the_search() -> None:
     world = World(
         slices=[slice_of("s0", [{"name": "d"}])], claims=[claim_of([exactly(selectors=selector("kind=x"))])]
     )
 
-    answer, trace = _traced(world)
+    answer, trace = _allocate_with_trace(world)
 
     assert answer == trace.error
     assert answer == (

@@ -1,4 +1,4 @@
-"""What changed in the allocator between versions of Kubernetes."""
+"""Differences between the allocators of several Kubernetes versions."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ def _devices(version: Version, world: World) -> list[str] | None:
     return [result.device for allocation in results for result in allocation.devices.results]
 
 
-def _shared(name: str, **fields: Any) -> dict[str, Any]:
+def _shared_device(name: str, **fields: Any) -> dict[str, Any]:
     return {"name": name, "allowMultipleAllocations": True, "capacity": {"memory": {"value": "10"}}, **fields}
 
 
@@ -35,15 +35,15 @@ def _part(count: int) -> dict[str, Any]:
 
 
 @_BOTH
-def test_one_request_gets_a_shared_device_once_since_1_36(version: Version) -> None:
-    world = World(slices=[slice_of("s", [_shared("a")])], claims=[claim_of([_part(2)])])
+def test_a_request_gets_a_shared_device_at_most_once_since_1_36(version: Version) -> None:
+    world = World(slices=[slice_of("s", [_shared_device("a")])], claims=[claim_of([_part(2)])])
     assert _devices(version, world) == (["a", "a"] if version < V1_36 else None)
-    world = World(slices=[slice_of("s", [_shared("a")])], claims=[claim_of([_part(3)])])
+    world = World(slices=[slice_of("s", [_shared_device("a")])], claims=[claim_of([_part(3)])])
     assert _devices(version, world) is None
 
 
 @_BOTH
-def test_slices_and_pools_come_by_name_since_1_36(version: Version) -> None:
+def test_slices_and_pools_are_sorted_by_name_since_1_36(version: Version) -> None:
     slices = [
         slice_of("z", [{"name": "z0"}], pool={"name": "q", "resourceSliceCount": 2}),
         slice_of("y", [{"name": "y0"}], pool={"name": "q", "resourceSliceCount": 2}),
@@ -68,7 +68,7 @@ def test_the_oldest_allocator_of_1_37_sees_counter_sets_of_other_nodes() -> None
 
 
 @_BOTH
-def test_shares_in_use_use_up_counters_since_1_36(version: Version) -> None:
+def test_shares_in_use_consume_counters_since_1_36(version: Version) -> None:
     consumes = [{"counterSet": "cs", "counters": {"c": {"value": "1"}}}]
     pool = {"resourceSliceCount": 2}
     slices = [
@@ -77,7 +77,7 @@ def test_shares_in_use_use_up_counters_since_1_36(version: Version) -> None:
         ),
         slice_of(
             "devices",
-            [_shared("a", consumesCounters=consumes), {"name": "b", "consumesCounters": consumes}],
+            [_shared_device("a", consumesCounters=consumes), {"name": "b", "consumesCounters": consumes}],
             pool=pool,
         ),
     ]
@@ -87,7 +87,7 @@ def test_shares_in_use_use_up_counters_since_1_36(version: Version) -> None:
     assert _devices(version, world) == (["b"] if version < V1_36 else None)
 
 
-def test_features_know_their_version() -> None:
+def test_features_contain_the_version_of_their_gates() -> None:
     gates = FeatureGates(V1_35, DRAConsumableCapacity=True)
     assert Features.from_gates(gates, gates.version).starts_over
     assert not Features.from_gates(FeatureGates(V1_36)).starts_over
@@ -103,7 +103,9 @@ def test_features_know_their_version() -> None:
     ],
     ids=str,
 )
-def test_the_default_gates_pick_an_allocator(version: Version, expected: Implementation) -> None:
+def test_the_default_gates_select_the_allocator_of_the_version(
+    version: Version, expected: Implementation
+) -> None:
     assert Features.from_gates(FeatureGates(version), version).implementation is expected
 
 
@@ -127,15 +129,15 @@ def _bare(version: Version, implementation: Implementation) -> Features:
 
 
 @_IMPLEMENTATIONS
-def test_older_allocators_do_not_read_shares(
+def test_older_allocators_ignore_shares(
     version: Version, implementation: Implementation, knows: bool
 ) -> None:
     features = _bare(version, implementation)
-    shared = PoolDevice(slice_of("s", []), convert(_shared("a"), Device))
+    shared = PoolDevice(slice_of("s", []), convert(_shared_device("a"), Device))
     program = CelProgram("device.allowMultipleAllocations == true", features)
     assert program.verdict(shared) is knows
     capacity = claim_of([_part(1)])
-    world = World(features=features, slices=[slice_of("s", [_shared("a")])], claims=[capacity])
+    world = World(features=features, slices=[slice_of("s", [_shared_device("a")])], claims=[capacity])
     if knows:
         with pytest.raises(AllocationError, match="DRAConsumableCapacity feature is disabled"):
             world.allocator().allocate(world.node, world.claims)
@@ -168,7 +170,7 @@ def test_older_allocators_do_not_put_binding_conditions_last(
     ],
     ids=str,
 )
-def test_slices_with_counters_and_devices_are_read_by_older_allocators(
+def test_slices_with_both_counters_and_devices_are_used_or_skipped_by_version(
     version: Version, implementation: Implementation, found: bool
 ) -> None:
     mixed = slice_of("s", [{"name": "a"}], sharedCounters=_COUNTERS)
@@ -197,7 +199,7 @@ _ALL: dict[str, Any] = {"allocationMode": "All"}
         (_alternative("x", "a=2", **_ALL), None),
     ],
 )
-def test_an_alternative_for_all_devices_ended_as_the_first_until_1_35(
+def test_an_alternative_for_all_devices_gave_the_result_of_the_first_until_1_35(
     version: Version, first: dict[str, Any], until_1_35: list[str] | None
 ) -> None:
     devices = [{"name": name, "attributes": {"a": {"string": "0"}}} for name in ("a", "b", "c")]
@@ -209,7 +211,7 @@ def test_an_alternative_for_all_devices_ended_as_the_first_until_1_35(
     assert found == (until_1_35 if version < V1_36 else ["r0/y a", "r0/y b", "r0/y c"])
 
 
-def test_an_alternative_for_all_devices_got_more_of_the_first_until_1_35() -> None:
+def test_an_alternative_for_all_devices_got_the_count_of_the_first_until_1_35() -> None:
     values = {"a": "0", "b": "1", "c": "1"}
     devices = [{"name": name, "attributes": {"a": {"string": value}}} for name, value in values.items()]
     first = _alternative("x", "a=1", allocationMode="ExactCount", count=3)
@@ -226,7 +228,7 @@ _CONSUMES = [{"counterSet": "cs", "counters": {"c": {"value": "1"}}}]
 
 
 @pytest.mark.parametrize("version", [V1_34, V1_35], ids=str)
-def test_pools_lacked_what_a_node_could_not_reach_in_1_34(version: Version) -> None:
+def test_slices_of_other_nodes_made_a_pool_incomplete_in_1_34(version: Version) -> None:
     here, there = (
         slice_of(name, [{"name": name}], nodeName=name, pool={"resourceSliceCount": 2})
         for name in ("n0", "n1")
@@ -266,7 +268,7 @@ def test_devices_consumed_counters_of_their_own_slice_in_1_34(version: Version) 
 
 
 @pytest.mark.parametrize(("version", "found"), [(V1_34, ["a", "b"]), (V1_35, None)], ids=str)
-def test_distinct_attributes_were_those_of_different_devices_in_1_34(
+def test_distinct_constraint_compared_only_different_devices_in_1_34(
     version: Version, found: list[str] | None
 ) -> None:
     devices = [{"name": name, "attributes": {f"{DRIVERS[0]}/numa": {"int": 0}}} for name in ("a", "b")]
@@ -278,14 +280,16 @@ def test_distinct_attributes_were_those_of_different_devices_in_1_34(
 
 
 @pytest.mark.parametrize(("version", "found"), [(V1_34, None), (V1_35, ["a"])], ids=str)
-def test_taints_of_other_effects_prevented_in_1_34(version: Version, found: list[str] | None) -> None:
+def test_taints_of_every_effect_prevented_allocation_in_1_34(
+    version: Version, found: list[str] | None
+) -> None:
     tainted = {"name": "a", "taints": [{"key": "k", "effect": "None"}]}
     world = World(slices=[slice_of("s", [tainted])], claims=[claim_of([exactly()])])
     assert _devices(version, world) == found
 
 
 @pytest.mark.parametrize(("version", "found"), [(V1_34, None), (V1_35, ["b"])], ids=str)
-def test_capacity_was_looked_up_at_a_neighbour_in_1_34(version: Version, found: list[str] | None) -> None:
+def test_capacity_was_read_from_another_device_in_1_34(version: Version, found: list[str] | None) -> None:
     devices = [
         {"name": name, "capacity": {"memory": {"value": value}}} for name, value in (("a", "1"), ("b", "9"))
     ]

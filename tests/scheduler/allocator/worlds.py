@@ -1,4 +1,4 @@
-"""Small random worlds for the allocator, rich in what makes searches fail, and selectors that need no CEL."""
+"""Small random worlds for the allocator in which searches often fail, with selectors that need no CEL."""
 
 import random
 from collections.abc import Set
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class Comparison:
-    """A selector ``attribute=value``: fails, as CEL does, for a device without the attribute; ``true`` takes all."""
+    """A selector ``attribute=value``, or ``true``. It fails for a device without the attribute, as CEL does."""
 
     def __init__(self, text: str) -> None:
         self.attribute, _, self.value = text.partition("=")
@@ -75,7 +75,7 @@ def selector(text: str) -> list[Json]:
 
 @dataclass
 class World:
-    """What an allocation starts from."""
+    """Input of an allocation."""
 
     features: Features = field(default_factory=Features.all)
     node: Node = field(default_factory=node)
@@ -89,7 +89,7 @@ class World:
 
 
 def random_world(seed: int) -> World:
-    """The world with that number: always the same."""
+    """Return the world with that number. Equal numbers give equal worlds."""
     return _Maker(random.Random(seed)).world()
 
 

@@ -1,4 +1,4 @@
-"""What a file may say, and in which words it is refused."""
+"""Decoding of a configuration file, and the error messages."""
 
 import pytest
 from dra_scheduler.componentconfig.decode import decode
@@ -9,7 +9,7 @@ from dra_shared.features import FeatureGates
 _HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-def test_keys_that_stand_there_twice_are_refused_in_yaml_and_json() -> None:
+def test_duplicate_keys_are_rejected_in_yaml_and_json() -> None:
     with pytest.raises(DecodeError, match=r'line 5: key "parallelism" already set in map'):
         decode(_HEAD + "parallelism: 1\nextenders: []\nparallelism: 2\n")
     head = '"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"'
@@ -19,7 +19,7 @@ def test_keys_that_stand_there_twice_are_refused_in_yaml_and_json() -> None:
     assert str(caught.value) == expected
 
 
-def test_a_whole_number_may_have_a_fraction_in_yaml_alone() -> None:
+def test_an_integer_may_have_a_zero_fraction_only_in_yaml() -> None:
     assert decode(_HEAD + "parallelism: 3.0\n").parallelism == 3
     with pytest.raises(DecodeError, match=r"cannot unmarshal number 3\.5 into Go struct field"):
         decode(_HEAD + "parallelism: 3.5\n")
@@ -39,12 +39,12 @@ def test_unknown_fields_of_several_plugins_are_reported_together() -> None:
     )
 
 
-def test_all_errors_come_in_one_text() -> None:
+def test_all_errors_are_reported_in_one_message() -> None:
     with pytest.raises(ValueError, match=r"^\[parallelism: .*, podInitialBackoffSeconds: .*\]$"):
         load(_HEAD + "parallelism: 0\npodInitialBackoffSeconds: 0\n", FeatureGates())
 
 
-def test_resources_that_an_extender_takes_over_are_left_to_it() -> None:
+def test_resources_that_an_extender_manages_are_ignored_by_the_scheduler() -> None:
     extender = "{urlPrefix: http://127.0.0.1:1, managedResources: [{name: example.com/foo, ignoredByScheduler: true}]}"
     (profile,) = load(f"{_HEAD}extenders: [{extender}]\n", FeatureGates()).profiles
     assert profile.args["NodeResourcesFit"].ignored_resources == ["example.com/foo"]

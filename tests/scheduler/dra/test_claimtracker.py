@@ -1,4 +1,4 @@
-"""The layers of claim tracking: in flight, assumed, known."""
+"""The layers of claim tracking: in flight, assumed, and observed by the informer."""
 
 from collections.abc import Iterable
 
@@ -12,76 +12,76 @@ from dra_scheduler.dra.claimtracker import (
     Pool,
 )
 
-from tests.scheduler.objects import DRIVER, allocated, claim
+from tests.scheduler.objects import DRIVER, allocated_claim, claim
 from tests.support.fakeapi import Json
 
 
-def _used(tracker: ClaimTracker) -> set[str]:
+def _used_devices(tracker: ClaimTracker) -> set[str]:
     return {device.device for device in tracker.state.dedicated}
 
 
-def test_known_claims_hold_their_devices() -> None:
+def test_observed_claims_hold_their_devices() -> None:
     tracker = ClaimTracker()
-    tracker.set_claim(allocated("c", "gpu-0"))
-    assert _used(tracker) == {"gpu-0"}
+    tracker.set_claim(allocated_claim("c", "gpu-0"))
+    assert _used_devices(tracker) == {"gpu-0"}
     assert tracker.state.owner(DeviceID(DRIVER, "node-1", "gpu-0")) == ("default/c",)
     tracker.set_claim(claim("c"))
-    assert not _used(tracker)
-    tracker.set_claim(allocated("c", "gpu-1"))
-    tracker.delete_claim(allocated("c", "gpu-1"))
-    assert not _used(tracker)
+    assert not _used_devices(tracker)
+    tracker.set_claim(allocated_claim("c", "gpu-1"))
+    tracker.delete_claim(allocated_claim("c", "gpu-1"))
+    assert not _used_devices(tracker)
     assert len(tracker) == 0
 
 
-def test_assumed_claim_wins_until_the_informer_knows_as_much() -> None:
+def test_assumed_claim_takes_precedence_until_the_informer_observes_its_version() -> None:
     tracker = ClaimTracker()
-    tracker.set_claim(allocated("c", version="1"))
-    tracker.assume(allocated("c", "gpu-0", version="3"))
-    assert _used(tracker) == {"gpu-0"}
-    tracker.set_claim(allocated("c", version="2"))
-    assert _used(tracker) == {"gpu-0"}
+    tracker.set_claim(allocated_claim("c", version="1"))
+    tracker.assume(allocated_claim("c", "gpu-0", version="3"))
+    assert _used_devices(tracker) == {"gpu-0"}
+    tracker.set_claim(allocated_claim("c", version="2"))
+    assert _used_devices(tracker) == {"gpu-0"}
     newest = tracker.get("default", "c")
     assert newest is not None
     assert newest.metadata.resource_version == "3"
-    tracker.set_claim(allocated("c", "gpu-1", version="4"))
-    assert _used(tracker) == {"gpu-1"}
+    tracker.set_claim(allocated_claim("c", "gpu-1", version="4"))
+    assert _used_devices(tracker) == {"gpu-1"}
     assert not tracker.assumed_claims
 
 
-def test_only_newer_states_of_known_claims_are_assumed() -> None:
+def test_only_newer_versions_of_observed_claims_are_assumed() -> None:
     tracker = ClaimTracker()
     with pytest.raises(ClaimNotFound):
-        tracker.assume(allocated("c", "gpu-0"))
-    tracker.set_claim(allocated("c", version="5"))
+        tracker.assume(allocated_claim("c", "gpu-0"))
+    tracker.set_claim(allocated_claim("c", version="5"))
     with pytest.raises(ClaimOutdated):
-        tracker.assume(allocated("c", "gpu-0", version="4"))
-    other = allocated("c", "gpu-0", version="9")
+        tracker.assume(allocated_claim("c", "gpu-0", version="4"))
+    other = allocated_claim("c", "gpu-0", version="9")
     meta = msgspec.structs.replace(other.metadata, uid="another")
     with pytest.raises(ClaimOutdated):
         tracker.assume(msgspec.structs.replace(other, metadata=meta))
-    assert not _used(tracker)
+    assert not _used_devices(tracker)
 
 
-def test_restore_goes_back_to_the_informer() -> None:
+def test_restore_returns_to_the_state_of_the_informer() -> None:
     tracker = ClaimTracker()
-    tracker.set_claim(allocated("c", version="1"))
-    tracker.assume(allocated("c", "gpu-0", version="2"))
+    tracker.set_claim(allocated_claim("c", version="1"))
+    tracker.assume(allocated_claim("c", "gpu-0", version="2"))
     tracker.restore("default/c")
-    assert not _used(tracker)
+    assert not _used_devices(tracker)
 
 
-def test_in_flight_claim_holds_devices_until_the_last_sharer_gives_up() -> None:
+def test_in_flight_claim_holds_devices_until_the_last_pod_unreserves_it() -> None:
     tracker = ClaimTracker()
     tracker.set_claim(claim("c"))
-    planned = allocated("c", "gpu-0")
+    planned = allocated_claim("c", "gpu-0")
     tracker.signal_pending(planned)
     tracker.signal_pending(planned)
-    assert _used(tracker) == {"gpu-0"}
+    assert _used_devices(tracker) == {"gpu-0"}
     assert tracker.pending_allocation("uid-claim-c") == planned.status.allocation
     assert not tracker.remove_pending("uid-claim-c", stored=False)
-    assert _used(tracker) == {"gpu-0"}
+    assert _used_devices(tracker) == {"gpu-0"}
     assert tracker.remove_pending("uid-claim-c", stored=False)
-    assert not _used(tracker)
+    assert not _used_devices(tracker)
     assert not tracker.remove_pending("uid-claim-c", stored=False)
 
 
@@ -89,7 +89,7 @@ def test_stored_allocation_counts_once() -> None:
     tracker = ClaimTracker()
     tracker.set_claim(claim("c"))
     share: Json = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
-    planned = allocated("c", "gpu-0", version="2", **share)
+    planned = allocated_claim("c", "gpu-0", version="2", **share)
     device = DeviceID(DRIVER, "node-1", "gpu-0")
     tracker.signal_pending(planned)
     before = dict(tracker.state.consumed[device])
@@ -101,7 +101,7 @@ def test_stored_allocation_counts_once() -> None:
     assert tracker.state.consumed[device] == before
 
 
-def test_pools_are_reported_when_devices_come_into_use_or_get_free() -> None:
+def test_pools_are_reported_when_devices_are_allocated_or_released() -> None:
     reported: list[set[Pool]] = []
 
     def on_use(pools: Iterable[Pool]) -> None:
@@ -110,16 +110,16 @@ def test_pools_are_reported_when_devices_come_into_use_or_get_free() -> None:
     tracker = ClaimTracker(on_use=on_use)
     tracker.set_claim(claim("c"))
     assert reported == []
-    tracker.signal_pending(allocated("c", "gpu-0"))
-    tracker.set_claim(allocated("c", "gpu-0", version="2"))
+    tracker.signal_pending(allocated_claim("c", "gpu-0"))
+    tracker.set_claim(allocated_claim("c", "gpu-0", version="2"))
     tracker.remove_pending("uid-claim-c", stored=True)
     assert reported == [{(DRIVER, "node-1")}]
-    tracker.set_claim(allocated("c", "gpu-0", version="3", pool="node-2"))
-    tracker.delete_claim(allocated("c"))
+    tracker.set_claim(allocated_claim("c", "gpu-0", version="3", pool="node-2"))
+    tracker.delete_claim(allocated_claim("c"))
     assert reported[1:] == [{(DRIVER, "node-1"), (DRIVER, "node-2")}, {(DRIVER, "node-2")}]
 
 
-def test_watchers_hear_of_their_claim() -> None:
+def test_watchers_are_notified_of_changes_of_their_claim() -> None:
     tracker = ClaimTracker()
     woken: list[str] = []
     stop = tracker.watch("default/c", lambda: woken.append("c"))
@@ -127,5 +127,5 @@ def test_watchers_hear_of_their_claim() -> None:
     tracker.set_claim(claim("d"))
     assert woken == ["c"]
     stop()
-    tracker.set_claim(allocated("c", "gpu-0"))
+    tracker.set_claim(allocated_claim("c", "gpu-0"))
     assert woken == ["c"]

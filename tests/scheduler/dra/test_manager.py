@@ -1,4 +1,4 @@
-"""Which nodes DRAManager reports when slices change."""
+"""The nodes that DRAManager reports when slices change."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from tests.scheduler.objects import piece
 
 
 def _counters(name: str, *, slices: int, **pool: Any) -> ResourceSlice:
-    """A slice of the pool ``node-1`` that names the node and has shared counters in place of devices."""
+    """Return a slice of the pool ``node-1`` that names the node and has shared counters in place of devices."""
     whole = piece("node-1", 0)
     spec = msgspec.structs.replace(
         whole.spec,

@@ -1,4 +1,4 @@
-"""The number of devices that would suit a request, whether or not the search reached it."""
+"""The number of devices that suit a request, whether or not the search reached it."""
 
 from dra_scheduler.explain.report import RequestReport
 
@@ -43,7 +43,7 @@ def _requests(*objects: Json) -> dict[str, RequestReport]:
     return {request.request: request for request in report.nodes[0].requests}
 
 
-def test_an_alternative_that_was_not_tried_counts_only_devices_that_it_could_have() -> None:
+def test_an_untried_alternative_counts_only_devices_that_it_could_get() -> None:
     found = _requests(alternatives_claim("c", first="whole", second="part", third="none"))
     assert {name: request.suitable for name, request in found.items()} == {
         "r/first": 2,
@@ -59,21 +59,21 @@ def test_an_alternative_that_was_not_tried_counts_only_devices_that_it_could_hav
     assert reasons[f"{DRIVER}/n/p2"] == ("taint sick:NoSchedule is not tolerated",)
 
 
-def test_an_alternative_that_was_not_tried_names_the_one_that_is_taken() -> None:
+def test_an_untried_alternative_names_the_alternative_that_was_chosen() -> None:
     pod = pod_json("p", claims={"r": "c"}, requests=_NO_CPU)
     lines = text_of(explain("p", *_WORLD, pod, alternatives_claim("c", first="whole", second="part")))
     at = lines.index("request r/second of claim default/c (1 of class part, 2 would suit)")
     assert lines[at + 1] == "not taken: alternative r/first is"
 
 
-def test_devices_after_the_first_solution_are_judged_too() -> None:
+def test_devices_after_the_first_solution_are_evaluated_too() -> None:
     [request] = _requests(claim_json("c", request={"deviceClassName": "whole"}), _holder("h", "w1")).values()
     assert request.suitable == 1
     reasons = {device.device: device.reasons for device in request.devices}
     assert reasons[f"{DRIVER}/n/w1"] == ("in use by claim default/h",)
 
 
-def test_a_request_after_one_that_cannot_be_satisfied_is_judged_by_itself() -> None:
+def test_a_request_after_an_unsatisfiable_one_is_evaluated_by_itself() -> None:
     claim = claim_json("c", request={"deviceClassName": "none"})
     exactly = {"deviceClassName": "part", "allocationMode": "ExactCount", "count": 1}
     claim["spec"]["devices"]["requests"].append({"name": "later", "exactly": exactly})
@@ -98,8 +98,8 @@ def test_a_selector_on_a_missing_attribute_does_not_show_a_capacity_of_that_name
     assert (detail.saw, detail.lacks, detail.values) == ({}, ("memory",), "no attribute memory")
 
 
-def test_a_placed_pod_has_the_alternative_that_was_free_when_it_was_placed() -> None:
-    """The first alternative is free again: it is not what the pod has."""
+def test_a_scheduled_pod_shows_the_alternative_that_it_was_allocated() -> None:
+    """The first alternative is free again, but the pod has another one."""
     claim = alternatives_claim("c", first="whole", second="part")
     result = {"request": "r/second", "driver": DRIVER, "pool": "n", "device": "p0"}
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}

@@ -1,4 +1,4 @@
-"""Explanations: what they say, and that it is true."""
+"""Explanations of pods and claims: their content is true."""
 
 import itertools
 import random
@@ -27,7 +27,7 @@ from dra_shared.features import FeatureGates
 from tests.scheduler.explain.worlds import explain, simulation, text_of
 from tests.scheduler.objects import (
     DRIVER,
-    allocated,
+    allocated_claim,
     claim,
     claim_json,
     class_json,
@@ -60,7 +60,7 @@ def _explain(scheduler: Scheduler) -> PodReport:
     return report
 
 
-async def test_the_last_message_stays_when_the_claim_is_deleted_later() -> None:
+async def test_the_last_message_is_kept_after_the_claim_was_deleted() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=0)
     _explain(scheduler)
@@ -75,10 +75,10 @@ async def test_the_last_message_stays_when_the_claim_is_deleted_later() -> None:
     assert report.change.text == "until ResourceClaim default/mine exists"
 
 
-async def test_device_in_use() -> None:
+async def test_a_device_in_use_names_the_claim_that_holds_it() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=1)
-    other = allocated("theirs", "gpu-0")
+    other = allocated_claim("theirs", "gpu-0")
     reserved = {"reservedFor": [{"resource": "pods", "name": "their-pod", "uid": "u"}]}
     status = msgspec.convert({**msgspec.to_builtins(other.status), **reserved}, type(other.status))
     scheduler.manager.claims.set_claim(msgspec.structs.replace(other, status=status))
@@ -91,7 +91,7 @@ async def test_device_in_use() -> None:
     assert "their-pod" in render(report)
 
 
-async def test_taint_and_what_would_help() -> None:
+async def test_a_tainted_device_names_the_taint_and_the_toleration_that_helps() -> None:
     scheduler = _scheduler()
     _world(scheduler, taints=[{"key": "broken", "value": "yes", "effect": "NoSchedule"}])
     report = _explain(scheduler)
@@ -100,7 +100,7 @@ async def test_taint_and_what_would_help() -> None:
     assert report.change.text == "if request gpu of claim default/mine tolerated taint broken=yes:NoSchedule"
 
 
-async def test_selector_with_the_values_it_saw() -> None:
+async def test_a_failed_selector_shows_the_values_that_it_compared() -> None:
     scheduler = _scheduler()
     expression = f'device.attributes["{DRIVER}"].index > 5'
     _world(scheduler, request={"selectors": [{"cel": {"expression": expression}}]})
@@ -113,7 +113,7 @@ async def test_selector_with_the_values_it_saw() -> None:
     assert report.change.kind == "selector"
 
 
-async def test_too_few_devices() -> None:
+async def test_too_few_devices_are_reported_with_their_number() -> None:
     scheduler = _scheduler()
     _world(scheduler, request={"count": 3})
     report = _explain(scheduler)
@@ -123,7 +123,7 @@ async def test_too_few_devices() -> None:
     assert report.change.text == "if request gpu of claim default/mine asked for 2 instead of 3"
 
 
-async def test_no_single_change_helps() -> None:
+async def test_no_change_is_proposed_if_no_single_one_helps() -> None:
     scheduler = _scheduler()
     selectors = [{"cel": {"expression": "false"}}] * 2
     _world(scheduler, request={"selectors": selectors})
@@ -133,7 +133,7 @@ async def test_no_single_change_helps() -> None:
     assert "no single change" in render(report)
 
 
-async def test_other_plugins_have_their_say() -> None:
+async def test_rejections_by_other_plugins_are_included() -> None:
     scheduler = _scheduler()
     _world(scheduler)
     scheduler.cache.set_node(node("node-1", unschedulable=True))
@@ -143,7 +143,7 @@ async def test_other_plugins_have_their_say() -> None:
     assert report.change.text == "if it were uncordoned: kubectl uncordon node-1"
 
 
-async def test_incomplete_pool_names_the_generation() -> None:
+async def test_an_incomplete_pool_names_its_generation() -> None:
     scheduler = _scheduler()
     _world(scheduler)
     part = piece("node-1", 2)
@@ -156,7 +156,7 @@ async def test_incomplete_pool_names_the_generation() -> None:
     assert report.change.text == f"if pool {DRIVER}/node-1 did not wait for 1 of 2 slices of generation 3"
 
 
-async def test_node_with_devices_of_the_class_is_closest() -> None:
+async def test_a_node_with_devices_of_the_class_is_the_closest_node() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=1, taints=[{"key": "broken", "effect": "NoSchedule"}])
     scheduler.cache.set_node(node("node-0"))
@@ -172,19 +172,19 @@ async def test_node_with_devices_of_the_class_is_closest() -> None:
     assert summarize(report.nodes[0]) == "[node-1: 1 device taint broken:NoSchedule is not tolerated]"
 
 
-async def test_the_node_that_one_change_would_do_for_is_closest() -> None:
+async def test_a_node_that_needs_one_change_is_the_closest_node() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=1, request={"selectors": [{"cel": {"expression": "false"}}]})
     scheduler.cache.set_node(node("node-0"))
     scheduler.manager.slices.set_slice(piece("node-0", 1))
-    scheduler.manager.claims.set_claim(allocated("theirs", "gpu-0", pool="node-0"))
+    scheduler.manager.claims.set_claim(allocated_claim("theirs", "gpu-0", pool="node-0"))
     report = _explain(scheduler)
     assert [part.node for part in report.nodes] == ["node-1", "node-0"]
     assert report.change is not None
     assert (report.closest, report.change.node) == ("node-1", "node-1")
 
 
-async def test_a_class_is_only_in_question_if_no_device_is_of_it() -> None:
+async def test_changing_the_class_is_proposed_only_if_no_device_matches_it() -> None:
     scheduler = _scheduler()
     _world(scheduler)
     index = f'device.attributes["{DRIVER}"].index'
@@ -193,13 +193,13 @@ async def test_a_class_is_only_in_question_if_no_device_is_of_it() -> None:
         scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=selectors)))
         request: Json = {"selectors": [{"cel": {"expression": f"{index} < 2"}}], "count": 1}
         scheduler.manager.claims.set_claim(claim("mine", request=request))
-        scheduler.manager.claims.set_claim(allocated("theirs", "gpu-0"))
+        scheduler.manager.claims.set_claim(allocated_claim("theirs", "gpu-0"))
         report = _explain(scheduler)
         assert report.change is not None
         assert report.change.kind == change
 
 
-async def test_what_does_not_exist() -> None:
+async def test_a_missing_class_and_a_missing_claim_are_named() -> None:
     scheduler = _scheduler()
     _world(scheduler)
     scheduler.manager.delete_class("gpu")
@@ -226,7 +226,7 @@ async def test_a_driver_that_has_published_nothing_is_named() -> None:
     assert change.text == "until driver nic.example.com, which device class gpu is for, publishes devices"
 
 
-async def test_the_event_speaks_of_the_closest_node() -> None:
+async def test_the_event_describes_the_closest_node() -> None:
     scheduler = _scheduler()
     scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json()))
     for number in range(20):
@@ -237,7 +237,9 @@ async def test_the_event_speaks_of_the_closest_node() -> None:
         taints = {"taints": [{"key": "broken", "effect": "NoSchedule"}]} if tainted else {}
         scheduler.manager.slices.set_slice(piece(name, 2, **taints))
         for device in range(1 if tainted else 2):
-            scheduler.manager.claims.set_claim(allocated(f"c-{number}-{device}", f"gpu-{device}", pool=name))
+            scheduler.manager.claims.set_claim(
+                allocated_claim(f"c-{number}-{device}", f"gpu-{device}", pool=name)
+            )
     scheduler.manager.claims.set_claim(claim("mine"))
     waiting = pod("p", claims={"gpu": "mine"})
     for info in scheduler.cache.nodes():
@@ -250,13 +252,13 @@ async def test_the_event_speaks_of_the_closest_node() -> None:
     )
 
 
-async def test_capacity_and_who_has_the_rest() -> None:
+async def test_a_capacity_shortage_names_the_claims_that_hold_the_rest() -> None:
     scheduler = _scheduler()
     request = {"capacity": {"requests": {"memory": "6Gi"}}}
     capacity = {"memory": {"value": "8Gi"}}
     _world(scheduler, devices=1, request=request, allowMultipleAllocations=True, capacity=capacity)
     share: Json = {"shareID": "s", "consumedCapacity": {"memory": "4Gi"}}
-    scheduler.manager.claims.set_claim(allocated("shared", "gpu-0", **share))
+    scheduler.manager.claims.set_claim(allocated_claim("shared", "gpu-0", **share))
     report = _explain(scheduler)
     [detail] = report.nodes[0].requests[0].devices[0].details
     assert msgspec.to_builtins(detail) == {
@@ -271,11 +273,11 @@ async def test_capacity_and_who_has_the_rest() -> None:
     }
 
 
-async def test_placed_pod() -> None:
+async def test_a_scheduled_pod_shows_its_node_and_devices() -> None:
     scheduler = _scheduler()
     _world(scheduler)
-    scheduler.manager.claims.set_claim(allocated("mine", "gpu-1", version="2"))
-    scheduler.manager.claims.set_claim(allocated("theirs", "gpu-0"))
+    scheduler.manager.claims.set_claim(allocated_claim("mine", "gpu-1", version="2"))
+    scheduler.manager.claims.set_claim(allocated_claim("theirs", "gpu-0"))
     placed = pod("p", claims={"gpu": "mine"}, nodeName="node-1")
     scheduler.explainer._find_pod = {"default/p": placed}.get
     report = scheduler.explainer.pod("default", "p")
@@ -285,7 +287,7 @@ async def test_placed_pod() -> None:
     assert report.nodes[0].requests[0].devices[0].reasons == ("in use by claim default/theirs",)
 
 
-async def test_claims_are_explained_by_their_pods() -> None:
+async def test_a_claim_is_explained_by_the_pod_that_uses_it() -> None:
     scheduler = _scheduler()
     _world(scheduler)
     assert scheduler.explainer.claim("default", "nope") is None
@@ -303,7 +305,7 @@ async def test_claims_are_explained_by_their_pods() -> None:
     assert (report.pod, report.message) == ("default/p", "cannot allocate all claims")
 
 
-def test_a_claim_is_explained_by_a_pod_that_is_about_to_be_tried() -> None:
+def test_a_claim_is_explained_by_a_pod_that_waits_in_the_active_queue() -> None:
     claimed = pod_json("p", claims={"gpu": "mine"})
     world = simulation(node_json("n"), class_json(), claim_json("mine"), claimed)
     report = world.scheduler.explainer.claim("default", "mine")
@@ -314,7 +316,7 @@ def test_a_claim_is_explained_by_a_pod_that_is_about_to_be_tried() -> None:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_each_reason_is_true_and_its_removal_changes_the_verdict(seed: int) -> None:
-    """In a random world: take one reason away from the world, and the device is no longer turned away for it."""
+    """In a random world, the device is no longer rejected for a reason after its cause was removed."""
     rng = random.Random(seed)
     manager = DRAManager(Features.from_gates(FeatureGates()))
     manager.set_class(convert(DEVICE_CLASSES, class_json()))
@@ -330,7 +332,7 @@ def test_each_reason_is_true_and_its_removal_changes_the_verdict(seed: int) -> N
     manager.slices.set_slice(msgspec.structs.replace(whole, spec=spec))
     for i in range(len(devices)):
         if rng.random() < 0.4:
-            manager.claims.set_claim(allocated(f"holder-{i}", f"gpu-{i}"))
+            manager.claims.set_claim(allocated_claim(f"holder-{i}", f"gpu-{i}"))
     selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].big'}}] * rng.randint(0, 1)
     mine = claim("mine", request={"selectors": selectors, "count": len(devices) + 1})
     trace = Trace()
@@ -351,7 +353,7 @@ def test_each_reason_is_true_and_its_removal_changes_the_verdict(seed: int) -> N
     assert checked or all(isinstance(reason, DeadEnd) for reason in others)
 
 
-def test_nodes_that_there_was_no_time_for_are_counted() -> None:
+def test_nodes_that_were_not_examined_in_time_are_counted() -> None:
     world = simulation(*(node_json(f"n{number}", unschedulable=True) for number in range(8)), pod_json("p"))
     explainer = world.scheduler.explainer
     times = itertools.count()
@@ -364,7 +366,7 @@ def test_nodes_that_there_was_no_time_for_are_counted() -> None:
     world.close()
 
 
-def test_a_node_that_keeps_room_for_a_nominated_pod_does_not_fit() -> None:
+def test_a_node_whose_room_is_reserved_for_a_nominated_pod_does_not_fit() -> None:
     first = pod_json("first", requests={"cpu": "3"}, priority=10)
     second = pod_json("second", requests={"cpu": "3"})
     world = simulation(node_json("n"), first, second)

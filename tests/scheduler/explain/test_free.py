@@ -1,4 +1,4 @@
-"""What is free is what claims would get."""
+"""The free devices of a report are those that claims would get."""
 
 import random
 from typing import Any
@@ -13,7 +13,7 @@ from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.features import FeatureGates
 
-from tests.scheduler.objects import DRIVER, allocated, claim_json, class_json, node, piece
+from tests.scheduler.objects import DRIVER, allocated_claim, claim_json, class_json, node, piece
 from tests.support.fakeapi import Json
 
 _TYPE = f'device.attributes["{DRIVER}"].type'
@@ -45,8 +45,8 @@ def _partition(name: str, kind: str, profile: str, counters: Json, gpu: str) -> 
     return {"name": name, "attributes": attributes, "consumesCounters": consumed}
 
 
-def _partitioned(manager: DRAManager, node_name: str, gpus: int = 2) -> None:
-    """GPUs of which each is given whole, as halves in either of two places, or as four quarters."""
+def _publish_partitions(manager: DRAManager, node_name: str, gpus: int = 2) -> None:
+    """Publish GPUs that can be allocated whole, as halves in two places, or as four quarters."""
     places = {f"place-{i}": "1" for i in range(4)}
     sets, devices = [], []
     for i in range(gpus):
@@ -71,16 +71,16 @@ async def _free(manager: DRAManager, *nodes: str) -> Free:
     return await free(manager, [node(name) for name in nodes or ("node-1",)])
 
 
-async def test_whole_gpus_that_carry_slices_are_not_free_and_the_other_way_round() -> None:
+async def test_a_partitioned_gpu_is_not_free_as_a_whole_and_vice_versa() -> None:
     manager = _manager(_class("gpu", f'{_TYPE} == "gpu"'), _class("mig", f'{_TYPE} == "mig"'))
-    _partitioned(manager, "node-1")
+    _publish_partitions(manager, "node-1")
     assert _counts((await _free(manager)).classes) == {
         "whole": (2, 0, 0, 2),
         "half": (4, 0, 0, 4),
         "quarter": (8, 0, 0, 8),
     }
-    manager.claims.set_claim(allocated("c", "gpu-0-quarter-1"))
-    manager.claims.set_claim(allocated("d", "gpu-1"))
+    manager.claims.set_claim(allocated_claim("c", "gpu-0-quarter-1"))
+    manager.claims.set_claim(allocated_claim("d", "gpu-1"))
     report = await _free(manager)
     assert _counts(report.classes) == {
         "whole": (0, 1, 1, 2),
@@ -94,7 +94,7 @@ async def test_whole_gpus_that_carry_slices_are_not_free_and_the_other_way_round
     }
 
 
-async def test_what_can_be_had_only_in_place_of_something_free_is_not_free_as_well() -> None:
+async def test_devices_that_compete_for_one_counter_are_free_only_once() -> None:
     manager = _manager(_class("any"))
     sets = [{"name": "gpu", "counters": {"media": {"value": "1"}}}]
     _publish(manager, "counters", "node-1", 2, sharedCounters=sets)
@@ -111,8 +111,8 @@ async def test_free_used_and_blocked_add_up_for_shared_devices() -> None:
     manager.slices.set_slice(piece("node-1", 4, allowMultipleAllocations=True, capacity=capacity))
     for number, (device, amount) in enumerate((("gpu-0", "3Gi"), ("gpu-0", "1Gi"), ("gpu-1", "7Gi"))):
         share: Json = {"shareID": f"s{number}", "consumedCapacity": {"memory": amount}}
-        manager.claims.set_claim(allocated(f"c{number}", device, **share))
-    manager.claims.set_claim(allocated("whole", "gpu-2"))
+        manager.claims.set_claim(allocated_claim(f"c{number}", device, **share))
+    manager.claims.set_claim(allocated_claim("whole", "gpu-2"))
     report = await _free(manager)
     (usage,) = report.classes
     assert _counts((usage,)) == {"gpu": (1, 3, 0, 4)}
@@ -126,7 +126,7 @@ async def test_free_used_and_blocked_add_up_for_shared_devices() -> None:
     assert pool.in_use_by["gpu-0"] == ("default/c0", "default/c1")
 
 
-async def test_shares_that_take_nothing_are_unlimited() -> None:
+async def test_shares_that_consume_nothing_are_unlimited() -> None:
     manager = _manager(_class("gpu"))
     policy = {"default": "0", "validRange": {"min": "0"}}
     capacity = {"memory": {"value": "8Gi", "requestPolicy": policy}}
@@ -145,16 +145,16 @@ async def test_tainted_devices_are_blocked() -> None:
     assert usage.why == {"taint example.com/broken:NoSchedule": 2}
 
 
-async def test_admin_access_takes_nothing_away() -> None:
+async def test_a_claim_with_admin_access_leaves_the_device_free() -> None:
     manager = _manager(_class("gpu"))
     manager.slices.set_slice(piece("node-1", 1))
-    manager.claims.set_claim(allocated("admin", "gpu-0", adminAccess=True))
+    manager.claims.set_claim(allocated_claim("admin", "gpu-0", adminAccess=True))
     report = await _free(manager)
     assert _counts(report.classes) == {"gpu": (1, 0, 0, 1)}
     assert report.pools[0].admin_access == {"gpu-0": ("default/admin",)}
 
 
-async def test_pools_of_which_nothing_is_given_say_why() -> None:
+async def test_unusable_pools_show_the_reason() -> None:
     manager = _manager(_class("gpu"))
     manager.slices.set_slice(piece("node-9", 1))
     _publish(manager, "half", "node-1", 2, devices=[{"name": "a"}])
@@ -168,7 +168,7 @@ async def test_pools_of_which_nothing_is_given_say_why() -> None:
     ]
 
 
-async def test_a_pool_that_several_nodes_reach_counts_once() -> None:
+async def test_a_pool_that_several_nodes_access_counts_once() -> None:
     manager = _manager(_class("gpu"))
     pool = {"name": "net", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": [{"name": "a"}, {"name": "b"}]}
@@ -180,7 +180,7 @@ async def test_a_pool_that_several_nodes_reach_counts_once() -> None:
     assert [_counts(found.usage) for found in report.nodes] == [{"a": (1, 0, 0, 1), "b": (1, 0, 0, 1)}] * 2
 
 
-def test_shapes_are_what_the_driver_says() -> None:
+def test_shape_of_a_device_is_its_product_profile_or_name() -> None:
     manager = _manager()
     devices = [
         {"name": "gpu-7", "attributes": {"productName": {"string": "H100"}, "type": {"string": "gpu"}}},
@@ -194,11 +194,13 @@ def test_shapes_are_what_the_driver_says() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_as_many_claims_get_a_device_as_are_free(seed: int) -> None:
-    """In a random state: claims for one shape are allocated one after the other until there is nothing left."""
+async def test_the_number_of_free_devices_equals_the_number_of_claims_that_can_be_allocated(
+    seed: int,
+) -> None:
+    """In a random state, claims for one shape are allocated until none fits."""
     rng = random.Random(seed)
     manager = _manager(_class("any"))
-    _partitioned(manager, "node-1", gpus=3)
+    _publish_partitions(manager, "node-1", gpus=3)
     for number in range(rng.randrange(6)):
         _allocate(manager, f"before-{number}", rng.choice(["whole", "half", "quarter"]))
     report = await _free(manager)
@@ -208,11 +210,11 @@ async def test_as_many_claims_get_a_device_as_are_free(seed: int) -> None:
         got = [_allocate(manager, name, usage.shape) for name in names]
         assert got == [True] * usage.free + [False]
         for name in names[: usage.free]:
-            manager.claims.delete_claim(allocated(name))
+            manager.claims.delete_claim(allocated_claim(name))
 
 
 def _allocate(manager: DRAManager, name: str, profile: str) -> bool:
-    """Give a device of that profile to a new claim; whether there was one."""
+    """Allocate a device of that profile to a new claim. Return False if there was none."""
     selector = {"cel": {"expression": f'device.attributes["{DRIVER}"].profile == "{profile}"'}}
     body = claim_json(name, request={"deviceClassName": "any", "selectors": [selector]})
     claim: ResourceClaim = convert(RESOURCE_CLAIMS, body)
@@ -221,7 +223,7 @@ def _allocate(manager: DRAManager, name: str, profile: str) -> bool:
     if results is None:
         return False
     (device,) = results[0].devices.results
-    manager.claims.set_claim(allocated(name, device.device))
+    manager.claims.set_claim(allocated_claim(name, device.device))
     return True
 
 
@@ -230,7 +232,7 @@ def _nics(manager: DRAManager, node_name: str, *names: str) -> None:
     _publish(manager, f"nics-{node_name}", node_name, pool=pool, devices=[{"name": name} for name in names])
 
 
-async def test_a_pool_that_two_nodes_publish_with_equal_device_names_is_a_problem() -> None:
+async def test_a_pool_with_equal_device_names_from_two_nodes_is_reported_as_a_problem() -> None:
     manager = _manager(_class("any"))
     _nics(manager, "a", "nic0", "nic1")
     _nics(manager, "b", "nic0", "nic1")
@@ -242,7 +244,7 @@ async def test_a_pool_that_two_nodes_publish_with_equal_device_names_is_a_proble
     )
 
 
-async def test_a_pool_of_which_each_node_publishes_its_own_devices_is_complete() -> None:
+async def test_a_pool_to_which_each_node_adds_its_own_devices_is_complete() -> None:
     manager = _manager(_class("any"))
     _nics(manager, "a", "nic0")
     _nics(manager, "b", "nic1")
@@ -255,7 +257,7 @@ async def test_a_pool_of_which_each_node_publishes_its_own_devices_is_complete()
 async def test_devices_that_claims_hold_and_no_slice_publishes_are_listed() -> None:
     manager = _manager(_class("any"))
     manager.slices.set_slice(piece("node-1", 1))
-    manager.claims.set_claim(allocated("holder", "gpu-0", "gpu-7"))
+    manager.claims.set_claim(allocated_claim("holder", "gpu-0", "gpu-7"))
     report = await free(manager, [node("node-1")])
     assert [(held.device, held.claims) for held in report.unpublished] == [
         (f"{DRIVER}/node-1/gpu-7", ("default/holder",))

@@ -1,4 +1,4 @@
-"""What explanations say of the group that a pod belongs to."""
+"""The part of an explanation about the group that a pod belongs to."""
 
 import itertools
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.explain.worlds import devices, driver_class, explain, simulation, text_of
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
-from tests.scheduler.running import condition, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -26,9 +26,9 @@ GANG: Json = {
 
 
 async def _report(*pods: str, wait_for: str, about: str) -> PodReport:
-    """``pods`` of 3 CPUs each in a gang of 2, the most important first, on one node of 4."""
+    """Explain ``pods`` of 3 CPUs each in a gang of 2, highest priority first, on one node of 4 CPUs."""
     api = FakeApi(node_json("a"), GANG)
-    async with running(api, gates=GATES) as (scheduler, _):
+    async with run_scheduler(api, gates=GATES) as (scheduler, _):
         for rank, name in enumerate(pods):
             group = {"podGroupName": "g"}
             api.add(pod_json(name, requests={"cpu": "3"}, priority=-rank, schedulingGroup=group))
@@ -62,7 +62,7 @@ async def test_a_pod_that_would_fit_alone_waits_for_its_gang() -> None:
     assert "  it has to wait until at least 2 pods of default/g can have nodes together\n" in text
 
 
-async def test_a_pod_whose_gang_is_not_complete() -> None:
+async def test_a_pod_of_an_incomplete_gang_waits_for_the_other_members() -> None:
     report = await _report("p", wait_for="", about="p")
     assert report.state == "pending: gated"
     assert report.message == "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -122,7 +122,7 @@ def test_members_that_share_a_claim_and_need_different_nodes_do_not_fit(
     world.close()
 
 
-def test_members_that_can_be_together_fit() -> None:
+def test_members_that_can_share_a_claim_on_one_node_fit() -> None:
     config = SchedulerConfig(gates=GATES)
     world = simulation(*_WORLD, _member("p", "a"), _member("q", "a"), config=config)
     report = world.scheduler.explainer.pod("default", "q")
@@ -133,8 +133,8 @@ def test_members_that_can_be_together_fit() -> None:
     world.close()
 
 
-def test_a_claim_of_another_member_is_not_to_give_its_devices_back() -> None:
-    """One device for two: the other member's claim is no obstacle that could go."""
+def test_releasing_the_claim_of_another_member_is_not_proposed() -> None:
+    """There is one device for two members, so the other member's claim is no obstacle that could be removed."""
     claims = [claim_json("first"), claim_json("second")]
     pods = [
         pod_json(name, claims={"gpu": claim}, schedulingGroup={"podGroupName": "g"})
@@ -147,7 +147,7 @@ def test_a_claim_of_another_member_is_not_to_give_its_devices_back() -> None:
     assert report.change is None
 
 
-def test_a_member_that_there_is_no_time_for_is_not_called_unplaceable() -> None:
+def test_a_member_that_was_not_tried_in_time_is_not_called_unschedulable() -> None:
     config = SchedulerConfig(gates=GATES)
     world = simulation(*_WORLD, _member("p", "a"), _member("q", "b"), config=config)
     explainer = world.scheduler.explainer
@@ -165,7 +165,7 @@ _TREES = SchedulerConfig(gates=FeatureGates(V1_37, GenericWorkload=True, Composi
 
 
 def _tree_world(*cpus: str, groups: int = 2) -> list[Json]:
-    """Groups of one pod each, of which ``groups`` are needed, on one node of 4 CPUs."""
+    """Return groups of one pod each, of which ``groups`` are needed, on one node of 4 CPUs."""
     whole = {
         "kind": "CompositePodGroup",
         "metadata": {"name": "whole", "namespace": "default", "uid": "uid-whole"},
@@ -203,19 +203,19 @@ def test_groups_of_a_composite_group_are_tried_together() -> None:
     )
 
 
-def test_groups_of_a_composite_group_that_can_be_together_fit() -> None:
+def test_groups_of_a_composite_group_that_have_room_together_fit() -> None:
     report = explain("p1", *_tree_world("2", "2"), config=_TREES)
     assert report.nodes[0].fits
     assert _places(report) == [("default/p0", "a"), ("default/p1", "a")]
 
 
-def test_a_group_that_its_composite_group_can_do_without_is_judged_by_itself() -> None:
+def test_an_optional_group_of_a_composite_group_is_evaluated_by_itself() -> None:
     report = explain("p1", *_tree_world("3", "3", groups=1), config=_TREES)
     [node] = report.nodes
     assert node.objections == {"NodeResourcesFit": ("Insufficient cpu",)}
 
 
-def test_extended_resources_of_another_member_are_its_own() -> None:
+def test_members_do_not_share_extended_resources() -> None:
     known = class_json("gpu", extendedResourceName="example.com/gpu")
     pods = [
         pod_json(name, requests={"example.com/gpu": "1"}, schedulingGroup={"podGroupName": "g"})
@@ -228,7 +228,7 @@ def test_extended_resources_of_another_member_are_its_own() -> None:
     assert report.change is None
 
 
-def test_a_member_that_is_nominated_for_its_node_takes_its_place_once() -> None:
+def test_room_of_a_nominated_member_is_counted_once() -> None:
     members = [
         pod_json(name, requests={"cpu": "2"}, schedulingGroup={"podGroupName": "g"}) for name in ("p", "q")
     ]

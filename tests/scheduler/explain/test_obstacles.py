@@ -1,4 +1,4 @@
-"""What is behind the objections of plugins other than DynamicResources, and what would help."""
+"""Reasons of plugins other than DynamicResources, and the changes that would help."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ _EVERYONE: Json = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
 
 def _report(pod_fields: Json, node_fields: Json | None = None, *others: Json) -> PodReport:
-    """Of a pod, on a node with other pods."""
+    """Explain a pod on a node with other pods."""
     scheduler = new_scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
     scheduler.cache.set_node(node("node-1", **(node_fields or {})))
     for other in others:
@@ -124,7 +124,7 @@ _TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
         ),
     ],
 )
-def test_the_obstacle_and_what_would_help(
+def test_each_rejection_is_explained_with_the_change_that_helps(
     pod_fields: Json, node_fields: Json, others: list[Json], saw: str, remedy: str
 ) -> None:
     report = _report(pod_fields, node_fields, *others)
@@ -133,7 +133,7 @@ def test_the_obstacle_and_what_would_help(
     assert (report.change.node, report.change.text) == ("node-1", remedy)
 
 
-def test_a_resource_that_the_node_does_not_have() -> None:
+def test_a_resource_that_the_node_lacks_is_named() -> None:
     report = _report({"requests": {"example.com/thing": "2"}})
     [saw] = report.nodes[0].saw["NodeResourcesFit"]
     assert saw == "example.com/thing: the pod asks for 2, none is left: the node has no such resource"
@@ -141,7 +141,7 @@ def test_a_resource_that_the_node_does_not_have() -> None:
     assert report.change.text == "if it were not for NodeResourcesFit: Insufficient example.com/thing"
 
 
-def test_several_obstacles_have_to_go_together() -> None:
+def test_changes_for_several_obstacles_are_combined() -> None:
     report = _report({"requests": {"cpu": "5"}, "nodeSelector": {"disk": "ssd"}})
     assert report.change is not None
     assert report.change.text == (
@@ -149,14 +149,14 @@ def test_several_obstacles_have_to_go_together() -> None:
     )
 
 
-def test_another_schedulers_pod_names_that_scheduler() -> None:
+def test_a_pod_of_another_scheduler_names_that_scheduler() -> None:
     report = _report({"schedulerName": "theirs"})
     assert report.state == "pending: left to scheduler theirs"
     assert report.change is not None
     assert report.change.text == "until a scheduler places it whose name is theirs, not default-scheduler"
 
 
-def test_a_template_that_no_claim_has_been_made_from_is_named() -> None:
+def test_a_template_without_a_generated_claim_is_named() -> None:
     report = _report({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]})
     assert report.state == "pending: gated"
     assert report.change is not None

@@ -1,4 +1,4 @@
-"""Pools that nodes publish twice, and devices that no slice publishes any more."""
+"""Pools that two nodes publish, and allocated devices that no slice publishes any more."""
 
 from dra_scheduler.config import SchedulerConfig
 from dra_shared.features import FeatureGates
@@ -25,7 +25,7 @@ def _nics(node: str, *names: str) -> Json:
     return devices(node, *({"name": name} for name in names), pool="nics")
 
 
-def test_two_nodes_that_publish_one_pool_with_equal_device_names_are_noticed() -> None:
+def test_two_nodes_that_publish_one_pool_with_equal_device_names_get_a_warning() -> None:
     world = [node_json("a"), node_json("b"), driver_class("gpu"), claim_json("c", request={"count": 3})]
     report = explain("p", *world, _nics("a", "nic0", "nic1"), _nics("b", "nic0", "nic1"), _POD)
     warning = (
@@ -37,7 +37,7 @@ def test_two_nodes_that_publish_one_pool_with_equal_device_names_are_noticed() -
     assert warning in text_of(report)
 
 
-def test_a_pool_that_is_published_twice_for_nodes_of_selectors_is_noticed() -> None:
+def test_a_pool_that_is_published_twice_for_node_selectors_gets_a_warning() -> None:
     pieces = []
     for zone in ("x", "y"):
         piece = _nics(zone, "nic0")
@@ -63,7 +63,7 @@ def test_nodes_that_publish_different_devices_of_one_pool_get_no_warning() -> No
     assert [pool.warning for node in report.nodes for pool in node.pools] == ["", ""]
 
 
-def test_a_held_device_that_is_not_published_any_more_is_named() -> None:
+def test_an_allocated_device_that_is_no_longer_published_is_named() -> None:
     world = [node_json("a"), devices("a", {"name": "g0"}), driver_class("gpu")]
     gone = [_holder("one", "a", "g1"), _holder("two", "left", "g0")]
     other = _holder("nic", "a", "nic0", "nic.example.com")
@@ -76,14 +76,14 @@ def test_a_held_device_that_is_not_published_any_more_is_named() -> None:
     assert line in text_of(report)
 
 
-def test_a_placed_pod_names_its_own_devices_that_are_not_published_any_more() -> None:
+def test_a_scheduled_pod_names_its_devices_that_are_no_longer_published() -> None:
     world = [node_json("a"), devices("a", {"name": "g0"}), driver_class("gpu")]
     pod = pod_json("p", claims={"gpu": "mine"}, nodeName="a")
     report = explain("p", *world, _holder("mine", "a", "g7"), _holder("other", "a", "g8"), pod)
     assert [held.device for held in report.unpublished] == [f"{DRIVER}/a/g7"]
 
 
-def test_a_claim_that_is_allocated_elsewhere_says_where() -> None:
+def test_a_claim_that_is_allocated_on_another_node_names_that_node() -> None:
     claim = _holder("c", "a", "g0")
     field = {"key": "metadata.name", "operator": "In", "values": ["a"]}
     claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
@@ -100,7 +100,7 @@ def test_a_claim_that_is_allocated_elsewhere_says_where() -> None:
     )
 
 
-def test_a_claim_without_a_pod_names_its_devices_that_are_not_published_any_more() -> None:
+def test_an_unused_claim_names_its_devices_that_are_no_longer_published() -> None:
     world = simulation(node_json("a"), devices("a", {"name": "g0"}), _holder("one", "a", "g1"))
     report = world.scheduler.explainer.claim("default", "one")
     assert report is not None
@@ -108,12 +108,12 @@ def test_a_claim_without_a_pod_names_its_devices_that_are_not_published_any_more
     world.close()
 
 
-def test_a_cluster_without_any_published_device_is_named_once() -> None:
+def test_a_cluster_without_published_devices_is_reported_once() -> None:
     report = explain("p", node_json("a"), driver_class("gpu"), claim_json("c"), _POD)
     assert report.shortfalls == ("no ResourceSlice publishes any device",)
 
 
-def test_values_of_different_kinds_that_look_the_same_are_distinguished() -> None:
+def test_values_of_different_types_with_equal_text_are_distinguished() -> None:
     claim = claim_json("c", request={"count": 2}, constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
     pair = [
         {"name": "g0", "attributes": {"numa": {"int": 1}}},

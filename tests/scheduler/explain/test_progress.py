@@ -1,4 +1,4 @@
-"""Pods that have a node and do not run."""
+"""Explanations of scheduled pods that do not run."""
 
 from dra_scheduler.explain.progress import binding_waits, waits_for
 from dra_shared.api.codec import convert
@@ -25,7 +25,7 @@ def _container(**waiting: str) -> Json:
     return {"name": "main", "state": {"waiting": waiting}}
 
 
-def test_a_pod_whose_claims_are_not_prepared() -> None:
+def test_a_pod_whose_claims_are_not_prepared_waits_for_the_driver() -> None:
     conditions = [{"type": "PodReadyToStartContainers", "status": "False"}]
     pod = _pod(containerStatuses=[_container(reason="ContainerCreating")], conditions=conditions)
     assert waits_for(pod, _node()) == (
@@ -34,12 +34,12 @@ def test_a_pod_whose_claims_are_not_prepared() -> None:
     )
 
 
-def test_a_container_that_does_not_start() -> None:
+def test_a_container_that_does_not_start_shows_its_reason() -> None:
     pod = _pod(containerStatuses=[_container(reason="ErrImagePull", message="no such image")])
     assert waits_for(pod, _node()) == ("container main: ErrImagePull: no such image",)
 
 
-def test_a_node_that_is_not_there_or_not_ready() -> None:
+def test_a_node_that_is_missing_or_not_ready_is_named() -> None:
     assert waits_for(_pod(), None) == ("node node-1 does not exist",)
     assert waits_for(_pod(), _node("Unknown")) == (
         "node node-1 is not ready: KubeletStopped",
@@ -47,7 +47,7 @@ def test_a_node_that_is_not_there_or_not_ready() -> None:
     )
 
 
-def test_a_pod_that_runs_waits_for_nothing() -> None:
+def test_a_running_pod_waits_for_nothing() -> None:
     assert waits_for(_pod(phase="Running"), _node()) == ()
 
 

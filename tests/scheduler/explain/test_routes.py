@@ -1,4 +1,4 @@
-"""The HTTP face of explanations."""
+"""The HTTP routes of explanations."""
 
 import httpx
 import pytest
@@ -30,7 +30,7 @@ def client() -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://scheduler")
 
 
-async def test_pod_as_json(client: httpx.AsyncClient) -> None:
+async def test_a_pod_is_explained_as_json(client: httpx.AsyncClient) -> None:
     answer = await client.get("/explain/pod/default/p?nodes=1")
     assert answer.status_code == 200
     report = answer.json()
@@ -44,26 +44,26 @@ async def test_pod_as_json(client: httpx.AsyncClient) -> None:
     assert report["nodesLeftOut"] == 1
 
 
-async def test_pod_as_tree(client: httpx.AsyncClient) -> None:
+async def test_a_pod_is_explained_as_a_tree(client: httpx.AsyncClient) -> None:
     answer = await client.get("/explain/pod/default/p?format=text&nodes=nonsense")
     assert answer.headers["content-type"].startswith("text/plain")
     assert "  nodes:\n    2 nodes (node-1..2): NodeResourcesFit: Insufficient cpu\n" in answer.text
     assert "node node-1: does not fit (and 1 more like it: node-2)\n    NodeResourcesFit:" in answer.text
 
 
-async def test_claim(client: httpx.AsyncClient) -> None:
+async def test_a_claim_is_explained(client: httpx.AsyncClient) -> None:
     answer = await client.get("/explain/claim/default/mine")
     assert answer.json() == {"pod": "", "state": "unused", "claims": [{"claim": "default/mine"}]}
 
 
 @pytest.mark.parametrize("path", ["/explain/pod/default/nope", "/explain/claim/other/mine"])
-async def test_what_is_not_there(client: httpx.AsyncClient, path: str) -> None:
+async def test_explaining_an_unknown_object_returns_404(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert answer.status_code == 404
     assert "there is no" in answer.text
 
 
-async def test_free_as_json(client: httpx.AsyncClient) -> None:
+async def test_free_devices_are_reported_as_json(client: httpx.AsyncClient) -> None:
     report = (await client.get("/free")).json()
     assert report["classes"] == [{"class": "gpu", "shape": "gpu", "devices": 2, "free": 2}]
     usage = [{"class": "gpu", "shape": "gpu", "devices": 1, "free": 1}]
@@ -71,7 +71,7 @@ async def test_free_as_json(client: httpx.AsyncClient) -> None:
     assert [pool["pool"] for pool in report["pools"]] == ["node-1", "node-2"]
 
 
-async def test_free_as_tables(client: httpx.AsyncClient) -> None:
+async def test_free_devices_are_reported_as_tables(client: httpx.AsyncClient) -> None:
     answer = await client.get("/free?format=text")
     assert answer.text.splitlines()[:5] == [
         "CLASS   SHAPE   FREE   USED   BLOCKED   DEVICES",
@@ -82,7 +82,7 @@ async def test_free_as_tables(client: httpx.AsyncClient) -> None:
     ]
 
 
-def test_bad_gates_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_feature_gates_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stop:
         main(["--feature-gates", "DRADeviceTaints"])
     assert stop.value.code == 2

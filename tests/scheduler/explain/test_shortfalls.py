@@ -1,4 +1,4 @@
-"""What selectors ask for and no device has, and what comes nearest to it."""
+"""Values that selectors ask for and no device has, with the nearest existing ones."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.explain.worlds import alternatives_claim, devices, driver_class, explain
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, running
+from tests.scheduler.running import condition, events, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -27,7 +27,7 @@ def _of(name: str) -> str:
 
 async def _event(*objects: Json, pod: Json | None = None) -> str:
     api = FakeApi(node_json("a"), slice_json("a", 2, attributes=_ATTRIBUTES), *objects)
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod or pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         await until(lambda: events(api, "p"))
@@ -36,12 +36,12 @@ async def _event(*objects: Json, pod: Json | None = None) -> str:
     return events(api, "p")[0]
 
 
-async def test_a_value_that_no_device_has() -> None:
+async def test_a_class_that_selects_a_value_of_no_device_shows_the_nearest_value() -> None:
     text = 'class gpu: no device has productName "NVIDIA A100", nearest seen "NVIDIA A100-SXM4-40GB"]'
     assert (await _event(_class(f"{_of('productName')} == 'NVIDIA A100'"), claim_json("c"))).endswith(text)
 
 
-async def test_a_value_that_a_request_asks_for() -> None:
+async def test_a_request_that_selects_a_value_of_no_device_shows_the_nearest_value() -> None:
     selectors = [{"cel": {"expression": f"{_of('productName')} in ['H100', 'NVIDIA A100']"}}]
     text = 'request gpu: no device has productName "H100" or "NVIDIA A100", nearest seen "NVIDIA A100-SXM4-40GB"]'
     claim = claim_json("c", request={"selectors": selectors})
@@ -55,26 +55,28 @@ async def test_a_value_that_a_request_asks_for() -> None:
         ("zone", f'no device has attribute "zone" of {DRIVER}, seen productName, typeName'),
     ],
 )
-async def test_an_attribute_that_no_device_has(name: str, text: str) -> None:
+async def test_a_selector_on_an_attribute_of_no_device_shows_the_nearest_attribute(
+    name: str, text: str
+) -> None:
     device_class = _class(f"device.driver == '{DRIVER}' && {_of(name)} == 'gpu'")
     assert f"class gpu: {text}" in await _event(device_class, claim_json("c"))
 
 
-async def test_the_class_of_an_extended_resource() -> None:
+async def test_the_class_of_an_extended_resource_has_its_shortfalls() -> None:
     device_class = _class(f"{_of('type')} == 'gpu'", extendedResourceName="example.com/gpu")
     pod = pod_json("p", requests={"example.com/gpu": "1"})
     assert 'no device has attribute "type"' in await _event(device_class, pod=pod)
 
 
-async def test_what_some_device_has_is_no_shortfall() -> None:
+async def test_a_value_that_some_device_has_is_not_a_shortfall() -> None:
     taken = _class(f"{_of('productName')} == 'NVIDIA A100-SXM4-40GB' && {_of('typeName')} == 'gpu'")
     assert "no device has" not in await _event(taken, claim_json("c", request={"count": 3}))
 
 
-async def test_a_class_by_itself() -> None:
+async def test_shortfalls_of_a_class_are_found_without_a_pod() -> None:
     expression = f"device.driver == '{DRIVER}' && {_of('type')} == 'gpu'"
     api = FakeApi(_class(expression), slice_json("a", 2, attributes=_ATTRIBUTES))
-    async with running(api) as (scheduler, _):
+    async with run_scheduler(api) as (scheduler, _):
         report = scheduler.explainer.device_class("gpu")
         assert scheduler.explainer.device_class("other") is None
         assert report is not None
@@ -110,7 +112,7 @@ def _shortfalls(claim: Json, *objects: Json, config: SchedulerConfig | None = No
     return explain("p", *world, claim, pod, *objects, config=config).shortfalls
 
 
-def _selecting(expression: str, device_class: str = "gpu") -> Json:
+def _claim_with_selector(expression: str, device_class: str = "gpu") -> Json:
     request = {"deviceClassName": device_class, "selectors": [{"cel": {"expression": expression}}]}
     return claim_json("c", request=request)
 
@@ -145,7 +147,7 @@ def _selecting(expression: str, device_class: str = "gpu") -> Json:
     ],
 )
 def test_names_that_no_device_has_are_explained_by_the_nearest(expression: str, text: str) -> None:
-    [found] = _shortfalls(_selecting(expression))
+    [found] = _shortfalls(_claim_with_selector(expression))
     assert found.startswith(f"request gpu: {text.partition(', seen ')[0]}")
     assert "nearest" not in text or found.endswith(text.partition(", ")[2])
 
@@ -170,7 +172,7 @@ def test_a_constraint_on_a_missing_attribute_gets_a_hint(constraint: Json, text:
     assert found == ((f"constraint #0 of claim default/c: {text}",) if text else ())
 
 
-def test_a_constraint_that_one_of_two_requests_cannot_meet_names_that_one() -> None:
+def test_a_constraint_names_the_request_that_cannot_meet_it() -> None:
     claim = claim_json("c", constraints=[{"matchAttribute": "dra.net/numa"}])
     exactly = {"deviceClassName": "nic", "allocationMode": "ExactCount", "count": 1}
     claim["spec"]["devices"]["requests"].append({"name": "nic", "exactly": exactly})
@@ -180,7 +182,7 @@ def test_a_constraint_that_one_of_two_requests_cannot_meet_names_that_one() -> N
     )
 
 
-def test_alternatives_have_their_shortfalls_by_their_names() -> None:
+def test_shortfalls_of_alternatives_carry_their_names() -> None:
     claim = alternatives_claim("c", big="gpu", other="nic")
     first = claim["spec"]["devices"]["requests"][0]["firstAvailable"]
     first[0]["selectors"] = [{"cel": {"expression": f"{_of('productName')} == 'H100'"}}]
@@ -189,7 +191,7 @@ def test_alternatives_have_their_shortfalls_by_their_names() -> None:
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37])
-def test_capacity_that_no_device_spells_as_requested_is_a_shortfall(version: Version) -> None:
+def test_a_capacity_name_that_no_device_has_is_a_shortfall(version: Version) -> None:
     for name in ("memory", f"{DRIVER}/memory", "memroy"):
         claim = claim_json("c", request={"capacity": {"requests": {name: "1Gi"}}})
         config = SchedulerConfig(gates=FeatureGates(version, DRAConsumableCapacity=True))
@@ -199,7 +201,7 @@ def test_capacity_that_no_device_spells_as_requested_is_a_shortfall(version: Ver
             assert 'nearest seen "memory"' in found[0]
 
 
-def _extended(resource: str, *objects: Json, gates: FeatureGates | None = None) -> tuple[str, ...]:
+def _extended_shortfalls(resource: str, *objects: Json, gates: FeatureGates | None = None) -> tuple[str, ...]:
     pod = pod_json("p", requests={resource: "1"})
     config = SchedulerConfig(gates=gates or FeatureGates(V1_37))
     return explain("p", node_json("n"), *objects, pod, config=config).shortfalls
@@ -207,12 +209,12 @@ def _extended(resource: str, *objects: Json, gates: FeatureGates | None = None) 
 
 def test_an_extended_resource_without_a_class_gets_a_hint() -> None:
     known = class_json("gpu", extendedResourceName="example.com/gpu")
-    [found] = _extended("example.com/gpus", known)
+    [found] = _extended_shortfalls("example.com/gpus", known)
     assert found == (
         "extended resource example.com/gpus: no device class has it as its extendedResourceName, "
         'and no node offers it, nearest seen "example.com/gpu"'
     )
-    [found] = _extended("deviceclass.resource.kubernetes.io/gpus", known)
+    [found] = _extended_shortfalls("deviceclass.resource.kubernetes.io/gpus", known)
     assert found == (
         "extended resource deviceclass.resource.kubernetes.io/gpus: there is no device class gpus, "
         'nearest seen "gpu"'
@@ -222,28 +224,30 @@ def test_an_extended_resource_without_a_class_gets_a_hint() -> None:
 def test_an_extended_resource_that_a_node_offers_gets_no_hint() -> None:
     node = node_json("m")
     node["status"]["allocatable"]["example.com/gpu"] = "0"
-    assert _extended("example.com/gpu", node) == ()
+    assert _extended_shortfalls("example.com/gpu", node) == ()
 
 
 def test_an_extended_resource_while_the_feature_is_disabled_gets_a_hint() -> None:
     known = class_json("gpu", extendedResourceName="example.com/gpu")
-    [found] = _extended("example.com/gpu", known, gates=FeatureGates(V1_36, DRAExtendedResource=False))
+    [found] = _extended_shortfalls(
+        "example.com/gpu", known, gates=FeatureGates(V1_36, DRAExtendedResource=False)
+    )
     assert found.endswith("the feature gate DRAExtendedResource is disabled")
 
 
-def test_a_missing_attribute_of_a_capacitys_name_says_so() -> None:
-    [found] = _shortfalls(_selecting(f"{_of('memory')} == '40Gi'"))
+def test_a_missing_attribute_with_the_name_of_a_capacity_gets_a_hint() -> None:
+    [found] = _shortfalls(_claim_with_selector(f"{_of('memory')} == '40Gi'"))
     assert found == (
         f'request gpu: no device has attribute "memory" of {DRIVER}, but there is a capacity of that name'
     )
 
 
-def test_names_that_have_little_in_common_are_not_called_near() -> None:
-    [found] = _shortfalls(_selecting("device.driver == 'tpu.google.com'"))
+def test_dissimilar_names_are_not_proposed() -> None:
+    [found] = _shortfalls(_claim_with_selector("device.driver == 'tpu.google.com'"))
     assert found.endswith('no device is of driver "tpu.google.com", seen gpu.example.com, nic.example.com')
 
 
-def test_a_class_that_does_not_exist_gets_the_nearest() -> None:
+def test_a_missing_class_shows_the_nearest_existing_one() -> None:
     found = _shortfalls(claim_json("c", request={"deviceClassName": "gpus"}))
     assert found == ('request gpu: there is no device class gpus, nearest seen "gpu"',)
 

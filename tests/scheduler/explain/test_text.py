@@ -1,4 +1,4 @@
-"""The tree for people: short, and true."""
+"""The tree that the explanation is printed as."""
 
 from dra_scheduler.explain.report import (
     Change,
@@ -52,7 +52,7 @@ def _node(name: str) -> NodeReport:
     )
 
 
-def test_a_pending_pod() -> None:
+def test_a_pending_pod_is_printed_as_a_tree() -> None:
     report = PodReport(
         pod="default/p",
         state="pending: unschedulable",
@@ -87,7 +87,7 @@ def test_a_pending_pod() -> None:
     )
 
 
-def test_a_request_that_was_not_reached_and_a_pool_that_is_not_complete() -> None:
+def test_an_unreached_request_and_an_incomplete_pool_are_printed() -> None:
     request = RequestReport(claim="default/mine", request="r", device_class="gpu", count=1)
     pools = (
         PoolReport(driver="d", pool="p", generation=3, problem="incomplete: 1 of 2 slices of generation 3"),
@@ -109,19 +109,19 @@ def test_a_request_that_was_not_reached_and_a_pool_that_is_not_complete() -> Non
     assert "not tried: what comes before it" in render(PodReport(pod="default/p", state="x", nodes=nodes))
 
 
-def test_something_is_missing() -> None:
+def test_a_missing_object_is_printed() -> None:
     change = Change(node="", kind="class", text="until device class gpu exists")
     assert "  it has to wait until device class gpu exists\n" in render(
         PodReport(pod="a/b", state="x", change=change)
     )
 
 
-def test_names() -> None:
+def test_lists_of_names_are_sorted_and_shortened() -> None:
     assert names_text(["b", "gpu-10", "gpu-9", "gpu-8", "gpu-1"]) == "b, gpu-1, gpu-8..10"
     assert names_text([f"x-{n}-{n}" for n in range(7)]) == "x-0-0, x-1-1, x-2-2, x-3-3 and 3 more"
 
 
-def test_reasons_of_several_tries_are_listed_with_the_values_of_each() -> None:
+def test_reasons_of_several_tries_are_listed_with_their_values() -> None:
     constraint = ReasonReport(
         kind="constraintUnmet", gist="constraint #0: matchAttribute numa", values="is 1, others have 0"
     )
@@ -141,7 +141,7 @@ def test_reasons_of_several_tries_are_listed_with_the_values_of_each() -> None:
     ) in text
 
 
-def test_a_pod_that_has_a_node_and_does_not_run() -> None:
+def test_a_scheduled_pod_that_does_not_run_is_printed() -> None:
     node = NodeReport(node="n", fits=True)
     report = PodReport(
         pod="default/p",

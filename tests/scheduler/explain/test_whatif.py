@@ -1,4 +1,4 @@
-"""Single changes that would have a pod fit."""
+"""Single changes after which a pod would fit."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def _holder(device: str) -> Json:
     return claim
 
 
-def test_a_claim_that_holds_counters_goes_before_the_selector_of_the_request() -> None:
+def test_deleting_a_claim_that_holds_counters_is_proposed_before_changing_the_selector() -> None:
     counters = devices("n")
     counters["metadata"]["name"] = "counters"
     counters["spec"]["sharedCounters"] = [{"name": "set", "counters": {"memory": {"value": "2"}}}]
@@ -44,7 +44,7 @@ def test_a_claim_that_holds_counters_goes_before_the_selector_of_the_request() -
     assert _change(_POD, *world) == "free: if claim default/held gave its devices back"
 
 
-def test_a_constraint_goes_before_the_selector_of_the_request() -> None:
+def test_removing_a_constraint_is_proposed_before_changing_the_selector() -> None:
     request = {"count": 2, "selectors": [{"cel": {"expression": f"{_KIND} == 'a'"}}]}
     claim = claim_json("c", request=request, constraints=[{"matchAttribute": f"{DRIVER}/root"}])
     roots = [("d0", "a", "0"), ("d1", "a", "1"), ("d2", "b", "0")]
@@ -56,7 +56,7 @@ def test_a_constraint_goes_before_the_selector_of_the_request() -> None:
     assert change == f"constraint: if claim default/c had no constraint #0: matchAttribute {DRIVER}/root"
 
 
-def test_a_class_that_selects_devices_of_another_node_is_not_in_question() -> None:
+def test_a_class_that_selects_devices_of_another_node_is_not_proposed_for_change() -> None:
     """Both taints of a device would have to be tolerated; the other node's devices are of another driver."""
     taints = [{"key": key, "effect": "NoSchedule"} for key in ("one", "two")]
     other = devices("m", {"name": "d"}, driver="other.example.com")
@@ -66,7 +66,7 @@ def test_a_class_that_selects_devices_of_another_node_is_not_in_question() -> No
 
 
 @pytest.mark.parametrize(("wanted", "text"), [(5, "asked for 2 instead of 5"), (2, "")])
-def test_a_change_of_extended_resources_is_tried_with_what_they_need(wanted: int, text: str) -> None:
+def test_changes_for_extended_resources_are_tried_with_their_generated_claim(wanted: int, text: str) -> None:
     known = class_json("gpu", extendedResourceName="example.com/gpu")
     pod = pod_json("p", requests={"example.com/gpu": str(wanted)})
     change = _change(pod, node_json("n"), devices("n", _device("d0", "a"), _device("d1", "a")), known)
@@ -81,7 +81,7 @@ def test_a_pod_with_extended_resources_is_not_asked_to_tolerate_a_device_taint()
     assert _change(pod, node_json("n"), devices("n", tainted), known) == ""
 
 
-def test_the_hostname_of_a_node_is_not_to_be_changed() -> None:
+def test_changing_the_hostname_label_is_not_proposed() -> None:
     pod = pod_json("p", nodeSelector={"kubernetes.io/hostname": "m"})
     assert _change(pod, node_json("n")) == "node: if the pod had no nodeSelector kubernetes.io/hostname"
 
@@ -93,7 +93,7 @@ def test_a_template_that_does_not_exist_is_named() -> None:
     assert _change(pod, node_json("n")) == text
 
 
-def test_a_smaller_capacity_goes_before_none_in_particular() -> None:
+def test_the_largest_capacity_request_that_fits_is_proposed() -> None:
     shared = _device("d0", "a", allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})
     held = claim_json("held")
     share = {"shareID": "11111111-1111-1111-1111-111111111111", "consumedCapacity": {"memory": "6Gi"}}

@@ -1,4 +1,4 @@
-"""Explanations of pods in worlds in memory."""
+"""Explanations of pods in memory."""
 
 from typing import Any
 

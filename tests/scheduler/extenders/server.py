@@ -1,4 +1,4 @@
-"""An extender on a real socket that answers what the test wants."""
+"""An extender on a real socket with answers that the test chooses."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ Answer = Callable[[Json], object]
 
 @dataclass
 class Server:
-    """``calls`` has the verb and the arguments of each request."""
+    """An HTTP server. ``calls`` has the verb and the arguments of each request."""
 
     answers: dict[str, Answer]
     port: int = 0
@@ -39,7 +39,7 @@ class Server:
         await writer.wait_closed()
 
     def of(self, verb: str) -> list[Json]:
-        """The arguments that the verb was called with."""
+        """Return the arguments that the verb was called with."""
         return [body for called, body in self.calls if called == verb]
 
 
@@ -52,7 +52,7 @@ async def _head(reader: asyncio.StreamReader) -> bytes:
 
 @asynccontextmanager
 async def extender(tls: ssl.SSLContext | None = None, **answers: Answer) -> AsyncIterator[Server]:
-    """An extender with these verbs, at ``http://127.0.0.1:PORT/scheduler``."""
+    """Run an extender with these verbs at ``http://127.0.0.1:PORT/scheduler``."""
     made = Server(answers)
     server = await asyncio.start_server(made.serve, "127.0.0.1", 0, ssl=tls)
     made.port = server.sockets[0].getsockname()[1]

@@ -1,4 +1,4 @@
-"""A scheduler with extenders, which answer on real sockets."""
+"""A scheduler with extenders on real sockets."""
 
 import base64
 import ssl
@@ -12,7 +12,7 @@ from dra_shared.features import FeatureGates
 
 from tests.scheduler.extenders.server import Server, extender
 from tests.scheduler.objects import node_json, pod_json
-from tests.scheduler.running import condition, node_of, nominated, running
+from tests.scheduler.running import condition, node_of, nominated_node, run_scheduler
 from tests.support.certificates import Party
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
@@ -20,7 +20,7 @@ from tests.support.waiting import until
 _CODE_500 = "failed filter with extender at URL http://127.0.0.1:{}/scheduler/filter, code 500"
 
 
-def _loaded(*servers: Server, **fields: Any) -> Loaded:
+def _config_with_extenders(*servers: Server, **fields: Any) -> Loaded:
     verbs = {
         "filter": "filterVerb",
         "prioritize": "prioritizeVerb",
@@ -62,7 +62,7 @@ async def test_filter_gets_whole_objects_and_its_failures_are_in_the_message() -
         }
 
     api = FakeApi(node_json("a"), node_json("b"), node_json("c"))
-    async with extender(filter=answer) as server, running(api, loaded=_loaded(server)):
+    async with extender(filter=answer) as server, run_scheduler(api, loaded=_config_with_extenders(server)):
         api.add(pod_json("p", labels={"app": "x"}))
         await until(lambda: condition(api, "p"))
     (arguments,) = server.of("filter")
@@ -72,13 +72,13 @@ async def test_filter_gets_whole_objects_and_its_failures_are_in_the_message() -
     assert condition(api, "p")["message"].startswith("0/3 nodes are available: 1 no water, 2 too hot.")
 
 
-async def test_what_one_extender_leaves_is_what_the_next_is_asked_about() -> None:
+async def test_the_next_extender_gets_only_nodes_that_the_previous_one_kept() -> None:
     async with (
         extender(filter=lambda args: {"nodeNames": args["NodeNames"][:2]}) as first,
         extender(filter=lambda args: {"NodeNames": args["NodeNames"][1:]}) as second,
     ):
         api = FakeApi(*(node_json(name) for name in "abc"))
-        async with running(api, loaded=_loaded(first, second, nodeCacheCapable=True)):
+        async with run_scheduler(api, loaded=_config_with_extenders(first, second, nodeCacheCapable=True)):
             api.add(pod_json("p"))
             await until(lambda: node_of(api, "p"))
     names = first.of("filter")[0]["NodeNames"]
@@ -86,12 +86,12 @@ async def test_what_one_extender_leaves_is_what_the_next_is_asked_about() -> Non
     assert node_of(api, "p") == names[1]
 
 
-async def test_any_change_has_a_pod_tried_again_that_an_extender_turned_away() -> None:
+async def test_a_pod_that_an_extender_rejected_is_retried_after_any_change() -> None:
     refused: list[bool] = [True]
     api = FakeApi(node_json("a"))
     async with (
         extender(filter=lambda args: {"nodeNames": [] if refused else args["NodeNames"]}) as server,
-        running(api, loaded=_loaded(server, nodeCacheCapable=True)) as (_, clock),
+        run_scheduler(api, loaded=_config_with_extenders(server, nodeCacheCapable=True)) as (_, clock),
     ):
         api.add(pod_json("p"))
         await until(lambda: condition(api, "p"))
@@ -113,9 +113,9 @@ async def test_scores_are_added_to_those_of_the_plugins_by_weight() -> None:
         extender(prioritize=favour("empty", 4)) as other,
         extender(prioritize=lambda args: 503) as broken,
     ):
-        loaded = _loaded(one, other, broken, nodeCacheCapable=True, weight=10)
+        loaded = _config_with_extenders(one, other, broken, nodeCacheCapable=True, weight=10)
         api = FakeApi(node_json("full"), node_json("empty"), full)
-        async with running(api, loaded=loaded):
+        async with run_scheduler(api, loaded=loaded):
             api.add(pod_json("p"))
             await until(lambda: node_of(api, "p"))
     assert node_of(api, "p") == "full"
@@ -125,7 +125,7 @@ async def test_an_extender_binds_instead_of_the_plugin() -> None:
     api = FakeApi(node_json("a"))
     async with (
         extender(bind=lambda args: {}) as server,
-        running(api, loaded=_loaded(server)),
+        run_scheduler(api, loaded=_config_with_extenders(server)),
     ):
         api.add(pod_json("p"))
         await until(lambda: server.of("bind"))
@@ -138,19 +138,19 @@ async def test_a_binding_that_fails_is_reported() -> None:
     api = FakeApi(node_json("a"))
     async with (
         extender(bind=lambda args: {"error": "not today"}) as server,
-        running(api, loaded=_loaded(server)),
+        run_scheduler(api, loaded=_config_with_extenders(server)),
     ):
         api.add(pod_json("p"))
         await until(lambda: condition(api, "p"))
     assert condition(api, "p")["message"] == "not today"
 
 
-async def test_an_extender_is_asked_for_pods_that_name_its_resources() -> None:
+async def test_an_extender_is_called_only_for_pods_that_request_its_resources() -> None:
     managed = [{"name": "example.com/tape", "ignoredByScheduler": True}]
     api = FakeApi(node_json("a"))
     async with (
         extender(filter=lambda args: {"nodes": args["Nodes"]}) as server,
-        running(api, loaded=_loaded(server, managedResources=managed)),
+        run_scheduler(api, loaded=_config_with_extenders(server, managedResources=managed)),
     ):
         api.add(pod_json("other"))
         await until(lambda: node_of(api, "other"))
@@ -162,11 +162,11 @@ async def test_an_extender_is_asked_for_pods_that_name_its_resources() -> None:
 
 
 @pytest.mark.parametrize("ignorable", [False, True])
-async def test_an_extender_that_fails(ignorable: bool) -> None:
+async def test_a_failing_extender_fails_the_attempt_unless_ignorable(ignorable: bool) -> None:
     api = FakeApi(node_json("a"))
     async with (
         extender(filter=lambda args: 500) as server,
-        running(api, loaded=_loaded(server, ignorable=ignorable)),
+        run_scheduler(api, loaded=_config_with_extenders(server, ignorable=ignorable)),
     ):
         api.add(pod_json("p"))
         await until(lambda: node_of(api, "p") or condition(api, "p"))
@@ -176,11 +176,11 @@ async def test_an_extender_that_fails(ignorable: bool) -> None:
         assert (found["reason"], found["message"]) == ("SchedulerError", _CODE_500.format(server.port))
 
 
-async def test_an_extender_that_is_not_there() -> None:
+async def test_an_unreachable_extender_fails_the_attempt_unless_ignorable() -> None:
     async with extender(filter=lambda args: {}) as server:
-        loaded = _loaded(server)
+        loaded = _config_with_extenders(server)
     api = FakeApi(node_json("a"))
-    async with running(api, loaded=loaded):
+    async with run_scheduler(api, loaded=loaded):
         api.add(pod_json("p"))
         await until(lambda: condition(api, "p"))
     url = f"http://127.0.0.1:{server.port}"
@@ -190,11 +190,11 @@ async def test_an_extender_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("answer", [{"nodeNames": ["elsewhere"]}, {"error": "out of order"}])
-async def test_answers_that_make_no_sense(answer: Json) -> None:
+async def test_an_answer_with_an_error_or_an_unknown_node_is_an_error(answer: Json) -> None:
     api = FakeApi(node_json("a"))
     async with (
         extender(filter=lambda args: answer) as server,
-        running(api, loaded=_loaded(server, nodeCacheCapable=True)),
+        run_scheduler(api, loaded=_config_with_extenders(server, nodeCacheCapable=True)),
     ):
         api.add(pod_json("p"))
         await until(lambda: condition(api, "p"))
@@ -206,7 +206,7 @@ async def test_answers_that_make_no_sense(answer: Json) -> None:
 
 
 @pytest.mark.parametrize("cached", [False, True])
-async def test_preemption_evicts_from_the_node_that_the_extender_leaves(cached: bool) -> None:
+async def test_preemption_evicts_from_the_node_that_the_extender_kept(cached: bool) -> None:
     def answer(arguments: Json) -> Json:
         if cached:
             assert arguments["NodeNameToVictims"] is None
@@ -223,26 +223,29 @@ async def test_preemption_evicts_from_the_node_that_the_extender_leaves(cached: 
     api = FakeApi(node_json("a"), node_json("b"), *placed)
     async with (
         extender(preempt=answer) as server,
-        running(api, loaded=_loaded(server, nodeCacheCapable=cached)) as (_, clock),
+        run_scheduler(api, loaded=_config_with_extenders(server, nodeCacheCapable=cached)) as (_, clock),
     ):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await until(lambda: nominated(api, "high") or node_of(api, "high"))
+        await until(lambda: nominated_node(api, "high") or node_of(api, "high"))
         await until(lambda: node_of(api, "high"), clock=clock)
     assert node_of(api, "high") == "b"
     assert [pod["metadata"]["name"] for pod in api.of("pods")] == ["cheap", "high"]
 
 
-async def test_an_extender_may_refuse_all_preemption() -> None:
+async def test_an_extender_may_reject_all_preemption() -> None:
     api = FakeApi(node_json("a"), pod_json("low", requests={"cpu": "3"}, nodeName="a"))
-    async with extender(preempt=lambda args: {}) as server, running(api, loaded=_loaded(server)):
+    async with (
+        extender(preempt=lambda args: {}) as server,
+        run_scheduler(api, loaded=_config_with_extenders(server)),
+    ):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
         await until(lambda: condition(api, "high"))
     assert condition(api, "high")["message"].endswith("preemption: no candidate node for preemption")
     assert len(api.of("pods")) == 2
 
 
-def _presenting(party: Party, folder: Path, trusted: Party) -> ssl.SSLContext:
-    """TLS for a server that asks its clients who they are."""
+def _server_context(party: Party, folder: Path, trusted: Party) -> ssl.SSLContext:
+    """Return the TLS context of a server that verifies client certificates."""
     file = folder / "server.pem"
     file.write_bytes(party.pem + party.key_pem)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=trusted.pem.decode())
@@ -251,9 +254,9 @@ def _presenting(party: Party, folder: Path, trusted: Party) -> ssl.SSLContext:
     return context
 
 
-async def test_tls_with_certificates_of_both_sides(tmp_path: Path) -> None:
+async def test_extender_is_called_over_tls_with_client_certificate(tmp_path: Path) -> None:
     authority = Party("authority")
-    context = _presenting(Party("extender.test", authority), tmp_path, authority)
+    context = _server_context(Party("extender.test", authority), tmp_path, authority)
     own = Party("scheduler", authority)
     tls = {
         "serverName": "extender.test",
@@ -265,20 +268,23 @@ async def test_tls_with_certificates_of_both_sides(tmp_path: Path) -> None:
     async with extender(context, filter=lambda args: {"nodeNames": args["NodeNames"]}) as server:
         url = f"https://127.0.0.1:{server.port}/scheduler"
         entry = {"urlPrefix": url, "filterVerb": "filter", "nodeCacheCapable": True, "enableHTTPS": True}
-        async with running(api, loaded=_config([{**entry, "tlsConfig": tls}])):
+        async with run_scheduler(api, loaded=_config([{**entry, "tlsConfig": tls}])):
             api.add(pod_json("p"))
             await until(lambda: node_of(api, "p"))
         # A client whom it does not know.
-        async with running(api, loaded=_config([entry])):
+        async with run_scheduler(api, loaded=_config([entry])):
             api.add(pod_json("q"))
             await until(lambda: condition(api, "q"))
     assert condition(api, "q")["message"].startswith(f'Post "{url}/filter": ')
 
 
 @pytest.mark.parametrize("body", [[], "x", {"NodeNames": 5}, {"error": {}}, {"failedNodes": "x"}], ids=str)
-async def test_a_pod_waits_while_an_extender_answers_with_other_types(body: Any) -> None:
+async def test_a_pod_stays_pending_while_an_extender_answers_with_wrong_types(body: Any) -> None:
     api = FakeApi(node_json("a"))
-    async with extender(filter=lambda args: body) as server, running(api, loaded=_loaded(server)):
+    async with (
+        extender(filter=lambda args: body) as server,
+        run_scheduler(api, loaded=_config_with_extenders(server)),
+    ):
         api.add(pod_json("p"))
         await until(lambda: condition(api, "p"))
     found = condition(api, "p")

@@ -1,4 +1,4 @@
-"""The cache: what is where, what is assumed, and what changed."""
+"""The cache: pods of each node, assumed pods, and changes."""
 
 import msgspec
 from dra_scheduler.framework.cache import Cache
@@ -17,7 +17,7 @@ def _changes(cache: Cache, since: tuple[int, int]) -> set[str] | None:
     return cache.changed_since(since)
 
 
-def test_nodes_come_and_go() -> None:
+def test_nodes_are_added_and_removed() -> None:
     cache = Cache()
     cache.set_node(node("a"))
     cache.set_node(node("b"))
@@ -27,7 +27,7 @@ def test_nodes_come_and_go() -> None:
     assert cache.node("a") is None
 
 
-def test_requests_add_up() -> None:
+def test_requests_of_a_nodes_pods_add_up() -> None:
     cache = Cache()
     cache.set_node(node("a"))
     cache.set_pod(_on("p", "a", requests={"cpu": "500m", "memory": "1Gi"}))
@@ -67,7 +67,7 @@ def test_confirmation_of_an_assumed_pod_changes_nothing() -> None:
     assert cache.place_of("uid-p") == "a"
 
 
-def test_only_what_matters_is_a_change() -> None:
+def test_updates_without_effect_on_scheduling_are_not_changes() -> None:
     cache = Cache()
     cache.set_node(node("a"))
     cache.set_pod(_on("p", "a"))
@@ -89,7 +89,7 @@ def test_only_what_matters_is_a_change() -> None:
     assert _changes(cache, position) is None
 
 
-def test_log_forgets_the_distant_past() -> None:
+def test_change_log_drops_old_entries() -> None:
     cache = Cache()
     start = cache.position
     for _ in range(1 << 18):
@@ -100,7 +100,7 @@ def test_log_forgets_the_distant_past() -> None:
     assert _changes(cache, recent) == {"b"}
 
 
-def test_pods_of_a_node_that_is_gone_are_kept_until_they_go() -> None:
+def test_pods_of_a_deleted_node_are_kept_until_they_are_deleted() -> None:
     cache = Cache()
     cache.set_node(node("a"))
     cache.set_pod(_on("p", "a", requests={"cpu": "1"}))
@@ -117,8 +117,8 @@ def test_pods_of_a_node_that_is_gone_are_kept_until_they_go() -> None:
     assert not info.pods
 
 
-def test_pods_that_are_resized_count_for_the_most_that_they_may_have() -> None:
-    def resized(wanted: str, has: str, allocated: str, reason: str = "") -> Pod:
+def test_a_pod_that_is_resized_counts_with_its_largest_requests() -> None:
+    def resized_pod(wanted: str, has: str, allocated: str, reason: str = "") -> Pod:
         body = pod_json("p", requests={"cpu": wanted}, nodeName="a")
         status = {
             "name": "main",
@@ -134,12 +134,12 @@ def test_pods_that_are_resized_count_for_the_most_that_they_may_have() -> None:
     info = cache.node("a")
     assert info is not None
     for pod_, cpu in (
-        (resized("1", "1", "1"), 1000),
-        (resized("3", "1", "1"), 3000),
-        (resized("3", "1", "2", "Deferred"), 3000),
-        (resized("3", "1", "2", "Infeasible"), 2000),
-        (resized("1", "2", "1"), 2000),
-        (resized("1", "1", "1"), 1000),
+        (resized_pod("1", "1", "1"), 1000),
+        (resized_pod("3", "1", "1"), 3000),
+        (resized_pod("3", "1", "2", "Deferred"), 3000),
+        (resized_pod("3", "1", "2", "Infeasible"), 2000),
+        (resized_pod("1", "2", "1"), 2000),
+        (resized_pod("1", "1", "1"), 1000),
     ):
         cache.set_pod(pod_)
         assert info.requested["cpu"] == cpu

@@ -23,12 +23,12 @@ from tests.scheduler.objects import pod
         (Kind.COMPOSITE_POD_GROUP, Action.ADD, V1_37, "scheduling.k8s.io/CompositePodGroupAdd"),
     ],
 )
-def test_events_are_called_as_upstream_in_each_version(
+def test_events_have_the_upstream_names_of_each_version(
     kind: Kind, action: Action, version: Version, label: str
 ) -> None:
     assert event_label(Event(kind, action), version) == label
 
 
-def test_a_member_that_comes_is_an_event_of_that_pod() -> None:
+def test_the_addition_of_a_member_is_an_event_of_that_pod() -> None:
     event = Event(Kind.POD_GROUP, Action.OTHER, None, pod("member"))
     assert event_label(event, V1_37) == "UnscheduledPodAdd"

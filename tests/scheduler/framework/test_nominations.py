@@ -1,4 +1,4 @@
-"""Nominated pods and the room kept for them."""
+"""Nominated pods and the room that is reserved for them."""
 
 from dra_scheduler.framework.nominations import Nominations
 from dra_shared.api.pod import Pod
@@ -10,7 +10,7 @@ def _pod(name: str, priority: int) -> Pod:
     return pod(name, priority=priority)
 
 
-def test_who_has_to_leave_room_for_whom() -> None:
+def test_room_is_reserved_for_nominated_pods_of_equal_or_higher_priority() -> None:
     changed: list[str] = []
     nominations = Nominations(changed.append)
     mid, high = _pod("mid", 5), _pod("high", 10)
@@ -24,7 +24,7 @@ def test_who_has_to_leave_room_for_whom() -> None:
     assert changed == ["a", "a"]
 
 
-def test_a_pod_is_nominated_for_one_node_at_most() -> None:
+def test_a_pod_is_nominated_for_at_most_one_node() -> None:
     changed: list[str] = []
     nominations = Nominations(changed.append)
     one = _pod("p", 5)

@@ -1,4 +1,4 @@
-"""What pods ask for."""
+"""Resource requests of pods."""
 
 import pytest
 from dra_scheduler.framework.resources import amount, is_extended, pod_requests
@@ -25,14 +25,14 @@ def _pod(containers: list[Json], init: list[Json] | None = None, **rest: object)
     return convert(PODS, {"metadata": {"name": "p"}, "spec": spec, "status": rest.get("status", {})})
 
 
-def test_amounts_are_thousandths_of_cpu_and_whole_units_otherwise() -> None:
+def test_cpu_is_counted_in_millicores_and_other_resources_in_units() -> None:
     assert amount("cpu", "100m") == 100
     assert amount("cpu", "1.0001") == 1001
     assert amount("memory", "1Ki") == 1024
     assert amount("memory", "1m") == 1
 
 
-def test_containers_add_up_and_init_containers_take_turns() -> None:
+def test_requests_are_the_maximum_of_containers_and_each_init_container() -> None:
     pod = _pod(
         [{"requests": {"cpu": "1"}}, {"requests": {"cpu": "2", "memory": "1Ki"}}],
         [{"requests": {"cpu": "4"}}, {"requests": {"memory": "8Ki"}}],
@@ -40,7 +40,7 @@ def test_containers_add_up_and_init_containers_take_turns() -> None:
     assert pod_requests(pod) == {"cpu": 4000, "memory": 8192}
 
 
-def test_sidecars_keep_running_with_the_rest() -> None:
+def test_requests_of_sidecars_are_added_to_those_of_containers() -> None:
     pod = _pod(
         [{"requests": {"cpu": "1"}}],
         [{"requests": {"cpu": "2"}, "restartPolicy": "Always"}, {"requests": {"cpu": "2"}}],
@@ -49,13 +49,13 @@ def test_sidecars_keep_running_with_the_rest() -> None:
     assert pod_requests(pod) == {"cpu": 4000}
 
 
-def test_overhead_and_pod_level_requests() -> None:
+def test_overhead_and_pod_level_requests_are_counted() -> None:
     pod = _pod([{"requests": {"cpu": "1"}}], overhead={"cpu": "250m"}, resources={"requests": {"cpu": "3"}})
     assert pod_requests(pod) == {"cpu": 3250}
     assert pod_requests(pod, pod_level=False) == {"cpu": 1250}
 
 
-def test_what_claims_take_from_the_node() -> None:
+def test_node_allocatable_resources_of_claims_are_added_to_requests() -> None:
     taken = [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]
     pod = _pod([{"requests": {"cpu": "1"}}], status={"nodeAllocatableResourceClaimStatuses": taken})
     assert pod_requests(pod) == {"cpu": 3000}
@@ -75,5 +75,5 @@ def test_what_claims_take_from_the_node() -> None:
         ("deviceclass.resource.kubernetes.io/gpu", True),
     ],
 )
-def test_extended_resources(name: str, extended: bool) -> None:
+def test_names_of_extended_resources_are_recognized(name: str, extended: bool) -> None:
     assert is_extended(name) is extended

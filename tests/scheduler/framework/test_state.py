@@ -1,4 +1,4 @@
-"""CycleState, and what PostFilter returns instead of writing to it."""
+"""CycleState, and the return value of PostFilter."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,14 @@ from dra_shared.api.pod import Pod
 from tests.scheduler.objects import pod
 
 
-def test_the_first_reason_to_cancel_counts() -> None:
+def test_the_first_reason_to_cancel_is_kept() -> None:
     state = CycleState()
     state.deadline.cancel("the pod was deleted")
     state.deadline.cancel("the scheduler is stopping")
     assert state.deadline.cancelled == "the pod was deleted"
 
 
-def test_attempts_for_equal_pods_share_data_and_nothing_else() -> None:
+def test_attempts_for_equal_pods_share_only_precomputed_data() -> None:
     shared: dict[str, object] = {}
     one, other = CycleState(shared=shared), CycleState(shared=shared)
     one.sharing.data["Plugin"] = "found"
@@ -41,7 +41,7 @@ class _PostFilter:
         return self._result
 
 
-async def test_post_filter_keeps_a_nomination_that_later_plugins_leave_alone() -> None:
+async def test_post_filter_keeps_a_nomination_that_later_plugins_do_not_change() -> None:
     plugins = (
         _PostFilter("A", "", unschedulable("none fits")),
         _PostFilter("B", None, unschedulable("nor now")),

@@ -1,4 +1,4 @@
-"""The world of a running scheduler has what it watches and what only plans need."""
+"""The objects of a running cluster for plans: those that the scheduler watches, and those that only plans need."""
 
 import httpx
 import pytest
@@ -38,10 +38,10 @@ async def test_kinds_that_a_scheduler_does_not_watch_are_listed_in_pages() -> No
     assert not objects.knows(DEPLOYMENTS)
 
 
-async def test_a_list_that_fails_is_an_error() -> None:
-    def broken(request: httpx.Request) -> httpx.Response:
+async def test_a_failed_list_request_is_an_error() -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
         return httpx.Response(500, json={"kind": "Status", "code": 500, "reason": "InternalError"})
 
-    client = Client("http://fake", transport=httpx.MockTransport(broken))
+    client = Client("http://fake", transport=httpx.MockTransport(fail))
     with pytest.raises(ApiError):
         await cluster_world(InformerFactory(client), client)

@@ -1,4 +1,4 @@
-"""The planner names what a world lacks and where it contradicts itself."""
+"""The planner names missing objects and contradictions."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Garbage is collected rarely while a plan is made, and as before afterwards."""
+"""Garbage is collected rarely during a plan. Afterwards the old thresholds apply again."""
 
 import gc
 from contextlib import suppress
@@ -6,7 +6,7 @@ from contextlib import suppress
 from dra_scheduler.plan.garbage import collect_rarely
 
 
-def test_thresholds_are_put_back() -> None:
+def test_thresholds_of_the_garbage_collector_are_restored() -> None:
     before, within = gc.get_threshold(), (0, 0, 0)
     with suppress(ValueError), collect_rarely():
         within = gc.get_threshold()

@@ -1,4 +1,4 @@
-"""Changes of a world and of its scheduler, one on top of the other."""
+"""Changes of objects and of the scheduler's options, applied one after the other."""
 
 from typing import Any
 
@@ -82,14 +82,14 @@ def test_a_replay_tries_versions_and_gates_in_order() -> None:
     ]  # fmt: skip
 
 
-def test_a_change_of_the_version() -> None:
+def test_a_plan_may_use_another_supported_version() -> None:
     door = JsonDoor(_planner())
     assert change.QUESTION.ask(door, ChangeRequest(kubernetes_version="1.34")).pods == 0
     with pytest.raises(ValueError, match=r"1\.2"):
         change.QUESTION.ask(door, ChangeRequest(kubernetes_version="1.2"))
 
 
-def test_a_type_may_bring_the_device_classes_of_its_nodes() -> None:
+def test_a_node_type_may_add_device_classes() -> None:
     parts = [
         {"apiVersion": "v1", **node_json("x")},
         *({"apiVersion": "resource.k8s.io/v1", **each} for each in (slice_json("x", 1), class_json())),

@@ -1,4 +1,4 @@
-"""Manifests: objects that count, and those whose pods cannot be counted."""
+"""Manifests whose pods can be counted, and manifests whose pods cannot."""
 
 from typing import Any
 
@@ -62,11 +62,11 @@ def test_a_workload_of_an_unknown_kind_is_named(obj: Json) -> None:
 
 
 @pytest.mark.parametrize("obj", _MAKE_NONE, ids=lambda obj: str(obj["kind"]))
-def test_an_object_that_makes_no_pods_is_not_named(obj: Json) -> None:
+def test_an_object_that_creates_no_pods_is_not_named(obj: Json) -> None:
     assert Manifests.of([obj, _POD]).left_out == []
 
 
-def test_manifests_of_unknown_workloads_alone_are_refused() -> None:
+def test_manifests_with_only_unknown_workloads_are_rejected() -> None:
     with pytest.raises(PlanError, match="of unknown kinds: RayCluster n/x") as refused:
         of(Manifests.of([_MAKE_PODS[1]]), Objects())
     assert refused.value.left_out == ("RayCluster n/x",)
@@ -94,6 +94,6 @@ def test_a_compute_domain_gives_the_claim_template_of_its_channels() -> None:
         ),
     ],
 )
-def test_a_broken_manifest_is_refused(obj: Json, message: str) -> None:
+def test_an_invalid_manifest_is_rejected(obj: Json, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Manifests.of([obj])

@@ -1,4 +1,4 @@
-"""A cluster has the feature gates on that its objects need."""
+"""Feature gates that the objects of a cluster need are enabled."""
 
 from typing import Any
 
@@ -141,7 +141,7 @@ _NEED: list[tuple[tuple[Resource[Any], Any], str, Version]] = [
 
 
 @pytest.mark.parametrize(("found", "gate", "version"), _NEED)
-def test_gates_that_objects_need_are_on(
+def test_gates_that_objects_need_are_enabled(
     found: tuple[Resource[Any], Any], gate: str, version: Version
 ) -> None:
     assert not Objects().gates({}, version).enabled(gate)
@@ -155,12 +155,12 @@ def test_gates_that_objects_need_are_on(
     assert world.without(found[0], world.of(found[0])).gates({}, version).enabled(gate)
 
 
-def test_gates_that_are_on_by_default_are_not_named() -> None:
+def test_gates_that_are_enabled_by_default_are_not_named() -> None:
     world = Objects().with_objects([_slice(taints=[{"key": "k", "effect": "NoSchedule"}])])
     assert world.needs({}, V1_37) == []
 
 
-def test_a_gate_stays_off_if_one_that_it_depends_on_is_off() -> None:
+def test_a_gate_stays_disabled_if_its_dependency_is_disabled() -> None:
     world = Objects().with_objects([_obj(DEVICE_TAINT_RULES, {"spec": {}})])
     gates = world.gates({"DRADeviceTaints": False}, V1_36)
     assert not gates.enabled("DRADeviceTaintRules")

@@ -1,4 +1,4 @@
-"""Plans create no pod and no claim that a ResourceQuota refuses."""
+"""Plans create no pod and no claim that a ResourceQuota rejects."""
 
 from typing import Any
 
@@ -60,12 +60,12 @@ def _world(hard: dict[str, str], *objects: Json) -> Objects:
     return Objects().with_objects(typed)
 
 
-def _wanted(**options: Any) -> Wanted:
+def _wanted_objects(**options: Any) -> Wanted:
     others = [(RESOURCE_CLAIM_TEMPLATES, convert(RESOURCE_CLAIM_TEMPLATES, _TEMPLATE))]
-    return Wanted([_typed(_pod("p", **options))], (), others)
+    return Wanted([_as_pod(_pod("p", **options))], (), others)
 
 
-def _typed(pod: Json) -> Pod:
+def _as_pod(pod: Json) -> Pod:
     made: Pod = convert(PODS, pod)
     return made
 
@@ -80,18 +80,18 @@ def _typed(pod: Json) -> Pod:
         ({"limits.cpu": "2500m"}, 0, 2),
     ],
 )
-def test_as_many_pods_fit_as_the_quota_allows(hard: dict[str, str], there: int, fits: int) -> None:
+def test_pods_beyond_the_quota_do_not_fit(hard: dict[str, str], there: int, fits: int) -> None:
     pods = [_pod(f"there-{number}", node="n") for number in range(there)]
     planner = Planner(_world(hard, *pods))
-    assert planner.fit(_wanted(), most=True).fits == fits
-    answer = planner.fit(_wanted(), fits + 1)
+    assert planner.fit(_wanted_objects(), most=True).fits == fits
+    answer = planner.fit(_wanted_objects(), fits + 1)
     assert (answer.fits, answer.good) == (fits, False)
     (name,) = hard
     assert answer.pods[-1].message.startswith(
         f'pods "p-{fits + 1}" is forbidden: exceeded quota: q, requested: {name}='
     )
     # A trial leaves nothing behind.
-    assert planner.fit(_wanted(), most=True).fits == fits
+    assert planner.fit(_wanted_objects(), most=True).fits == fits
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_as_many_pods_fit_as_the_quota_allows(hard: dict[str, str], there: int, 
         {"requests.example.com/gpu": "3"},
     ],
 )
-def test_as_many_claims_are_created_as_the_quota_allows(hard: dict[str, str]) -> None:
+def test_claims_beyond_the_quota_are_not_created(hard: dict[str, str]) -> None:
     planner = Planner(_world(hard, _TEMPLATE))
-    assert planner.fit(_wanted(claims=True), most=True).fits == 3
-    answer = planner.fit(_wanted(claims=True), 4)
+    assert planner.fit(_wanted_objects(claims=True), most=True).fits == 3
+    answer = planner.fit(_wanted_objects(claims=True), 4)
     assert answer.fits == 3
     assert "is forbidden: exceeded quota: q, requested:" in answer.pods[-1].message
 
@@ -116,59 +116,59 @@ def test_extended_resources_count_once() -> None:
     pod["spec"]["containers"][0]["resources"] = {
         side: {"example.com/gpu": "1"} for side in ("requests", "limits")
     }
-    assert Planner(world).fit(Wanted([_typed(pod)]), most=True).fits == 3
+    assert Planner(world).fit(Wanted([_as_pod(pod)]), most=True).fits == 3
 
 
 def test_quotas_of_other_namespaces_do_not_count() -> None:
     quota = _obj("ResourceQuota", "q", spec={"hard": {"pods": "0"}})
     quota["metadata"]["namespace"] = "other"
-    assert Planner(_world({"pods": "9"}, quota)).fit(_wanted(), 5).fits == 5
+    assert Planner(_world({"pods": "9"}, quota)).fit(_wanted_objects(), 5).fits == 5
 
 
-def test_no_nodes_are_bought_for_pods_that_a_quota_refuses() -> None:
+def test_no_nodes_are_bought_for_pods_that_a_quota_rejects() -> None:
     world = _world({"pods": "2"})
     node = world.of(NODES)["n"]
     type_ = NodeType("t", 10.0, RecordedNode(node, []).make, None)
-    answer = Planner(world.without(NODES, ["n"])).nodes([type_], _wanted(), 3, seconds=60)
+    answer = Planner(world.without(NODES, ["n"])).nodes([type_], _wanted_objects(), 3, seconds=60)
     assert (answer.wanted, len(answer.pods), [each.count for each in answer.nodes]) == (3, 2, [1])
     (unplaced,) = answer.unplaced
     assert "exceeded quota: q" in unplaced.message
 
 
-def test_refused_pods_are_created_when_the_quota_allows_it() -> None:
-    pods = [_typed(_pod(name)) for name in "abc"]
+def test_rejected_pods_are_created_once_the_quota_allows_them() -> None:
+    pods = [_as_pod(_pod(name)) for name in "abc"]
     arrivals = [Arrival(0.0, 10.0, pod) for pod in pods]
     course = Planner(_world({"pods": "1"})).replay(Timeline(arrivals), starved_after=600.0).courses[0]
     assert (course.placed, course.waits.longest) == (3, 20)
 
 
-def test_room_is_not_made_for_more_pods_than_the_quota_allows() -> None:
-    answer = Planner(_world({"pods": "1"})).pack(_wanted(), 2, seconds=60)
+def test_no_moves_are_proposed_for_pods_that_a_quota_rejects() -> None:
+    answer = Planner(_world({"pods": "1"})).pack(_wanted_objects(), 2, seconds=60)
     assert answer.room is not None
     assert not answer.room.found
 
 
 @pytest.mark.parametrize(("used", "there", "fits"), [("17", 0, 0), ("15", 1, 2), ("1", 3, 14)])
 def test_usage_in_the_status_of_a_quota_counts(used: str, there: int, fits: int) -> None:
-    """A dump may lack pods that the quota's controller has counted, or have pods that it has not counted yet."""
+    """A dump may lack pods that the quota controller has counted, or contain pods that it has not counted yet."""
     pods = [_pod(f"there-{number}", node="n") for number in range(there)]
     quota = _obj("ResourceQuota", "q", spec={"hard": {"pods": "17"}}, status={"used": {"pods": used}})
     planner = Planner(_world({}, quota, *pods))
-    assert planner.fit(_wanted(), most=True).fits == fits
-    assert planner.fit(_wanted(), most=True).fits == fits
+    assert planner.fit(_wanted_objects(), most=True).fits == fits
+    assert planner.fit(_wanted_objects(), most=True).fits == fits
 
 
-def test_pods_that_leave_with_their_node_use_no_quota() -> None:
+def test_pods_that_are_removed_with_their_node_use_no_quota() -> None:
     node = _obj("Node", "other", status={"allocatable": _AMOUNTS, "capacity": _AMOUNTS})
     quota = _obj("ResourceQuota", "q", spec={"hard": {"pods": "2"}}, status={"used": {"pods": "2"}})
     world = _world({}, quota, node, _pod("a", node="n"), _pod("b", node="other"))
     planner = Planner(world)
-    assert planner.fit(_wanted(), most=True).fits == 0
-    assert planner.fit(_wanted(), most=True, without=["other"]).fits == 1
-    assert Planner(world).without_nodes(["other"]).fit(_wanted(), most=True).fits == 1
+    assert planner.fit(_wanted_objects(), most=True).fits == 0
+    assert planner.fit(_wanted_objects(), most=True, without=["other"]).fits == 1
+    assert Planner(world).without_nodes(["other"]).fit(_wanted_objects(), most=True).fits == 1
 
 
-def test_claims_of_the_question_count() -> None:
+def test_claims_in_the_planned_manifests_count() -> None:
     world = _world({"gpu.deviceclass.resource.k8s.io/devices": "1"})
     claims, pods = [], []
     for name in "ab":
@@ -176,7 +176,7 @@ def test_claims_of_the_question_count() -> None:
         claims.append((RESOURCE_CLAIMS, convert(RESOURCE_CLAIMS, claim)))
         pod = _pod(name)
         pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
-        pods.append(_typed(pod))
+        pods.append(_as_pod(pod))
     answer = Planner(world).fit(Wanted(pods, (), claims))
     assert [bool(pod.node) for pod in answer.pods] == [True, False]
     assert (

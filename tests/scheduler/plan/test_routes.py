@@ -25,7 +25,7 @@ def _body(**more: Any) -> Json:
     return {"objects": [{"apiVersion": "resource.k8s.io/v1", **template_json("gpu")}, pod], **more}
 
 
-async def test_it_answers_for_the_cluster_as_it_is() -> None:
+async def test_plan_requests_are_answered_for_the_current_cluster() -> None:
     nodes = [obj for i in range(2) for obj in (node_json(f"n{i}"), slice_json(f"n{i}", 2))]
     api = FakeApi(class_json(), *nodes)
     config = SchedulerConfig()
@@ -56,7 +56,7 @@ async def test_it_answers_for_the_cluster_as_it_is() -> None:
 
 
 async def _others(client: httpx.AsyncClient) -> Json:
-    """The other questions, each with some of its answer's fields."""
+    """Return the other questions, each with some fields of its answer."""
     node = [
         {"apiVersion": "v1", **node_json("x")},
         {"apiVersion": "resource.k8s.io/v1", **slice_json("x", 2)},

@@ -1,4 +1,4 @@
-"""The scheduler on a world in memory decides as the scheduler that has an API server."""
+"""The scheduler in memory decides as the scheduler with an API server."""
 
 import asyncio
 import random
@@ -12,14 +12,14 @@ from dra_shared.features import FeatureGates
 
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import put, random_world, template_json
-from tests.scheduler.running import condition, quiet, running
+from tests.scheduler.running import condition, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 
 
-async def _served(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
-    """What a scheduler with an API makes of the pods, one after the other."""
+async def _schedule_with_api(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
+    """Schedule the pods one after the other with an API server. Return the placements."""
     api = FakeApi(*standing)
-    async with running(api):
+    async with run_scheduler(api):
         for obj in coming:
             api.add(obj)
             await quiet(api)
@@ -43,7 +43,7 @@ def _devices(claim: Json | None) -> list[tuple[str, str]]:
     return [(result["pool"], result["device"]) for result in results]
 
 
-def _planned(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
+def _schedule_in_memory(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
     world = Simulation(seed=1)
     put(world, *standing)
     for obj in coming:
@@ -62,10 +62,10 @@ def _planned(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_a_world_in_memory_is_scheduled_as_one_with_an_api(seed: int) -> None:
+async def test_scheduling_in_memory_gives_the_same_placements_as_with_an_api_server(seed: int) -> None:
     standing, coming = random_world(random.Random(seed))
-    planned = await asyncio.to_thread(_planned, standing, coming)
-    assert planned == await _served(standing, coming)
+    planned = await asyncio.to_thread(_schedule_in_memory, standing, coming)
+    assert planned == await _schedule_with_api(standing, coming)
 
 
 def _gpu_pod(name: str, **fields: Any) -> Json:
@@ -93,7 +93,7 @@ def test_pods_get_claims_from_templates() -> None:
     assert entry.message.startswith("0/1 nodes are available: 1 cannot allocate all claims.")
 
 
-def test_devices_of_pods_that_go_are_free_again() -> None:
+def test_devices_of_deleted_pods_are_free_again() -> None:
     world = _gpus(1, 1)
     put(world, _gpu_pod("a"), _gpu_pod("b"))
     world.settle()
@@ -105,7 +105,7 @@ def test_devices_of_pods_that_go_are_free_again() -> None:
     assert len(world.client.objects(RESOURCE_CLAIMS)) == 1
 
 
-def test_a_node_that_comes_takes_what_waits() -> None:
+def test_pending_pods_are_scheduled_to_an_added_node() -> None:
     world = _gpus(1, 1)
     put(world, _gpu_pod("a"), _gpu_pod("b"))
     world.settle()
@@ -116,7 +116,7 @@ def test_a_node_that_comes_takes_what_waits() -> None:
     assert len(world.client.objects(NODES)) == 1
 
 
-def test_preemption() -> None:
+def test_a_pod_of_higher_priority_preempts_others_in_memory() -> None:
     world = _gpus(1, 2)
     put(world, pod_json("low", requests={"cpu": "3"}, priority=1))
     world.settle()
@@ -146,7 +146,7 @@ def test_gangs_are_placed_as_a_whole() -> None:
     assert sorted(pod.spec.node_name for pod in world.client.objects(PODS)) == ["more", "node-0", "node-0"]
 
 
-async def test_it_runs_where_an_event_loop_runs() -> None:
+async def test_a_simulation_runs_inside_a_running_event_loop() -> None:
     world = _gpus(1, 1)
     put(world, _gpu_pod("a"))
     world.settle()
@@ -154,7 +154,7 @@ async def test_it_runs_where_an_event_loop_runs() -> None:
     world.close()
 
 
-def test_it_can_be_stopped() -> None:
+def test_a_simulation_can_be_stopped() -> None:
     left = iter([True, False])
     world = Simulation(running=lambda: next(left))
     put(world, node_json("node-0"), pod_json("a"), pod_json("b"))

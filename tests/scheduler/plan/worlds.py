@@ -1,4 +1,4 @@
-"""Worlds for tests: the same objects for a simulation and for a scheduler that has an API."""
+"""The same objects for a simulation and for a scheduler with an API server."""
 
 import random
 from typing import Any
@@ -36,7 +36,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
 
 
 def put(world: Simulation, *objects: Json) -> None:
-    """Add objects, with the uids that the stand-in for the API server gives them."""
+    """Add objects, with the UIDs that the fake API server gives them."""
     for obj in objects:
         resource = _RESOURCES[obj["kind"]]
         meta = obj["metadata"]
@@ -51,7 +51,7 @@ def template_json(name: str, **request: Any) -> Json:
 
 
 def random_world(rng: random.Random) -> tuple[list[Json], list[Json]]:
-    """Nodes with devices, and pods to come with their claims before them."""
+    """Return nodes with devices, and pods to add later, each after its claims."""
     attributes = [{"index": {"int": i}, "half": {"bool": True}} for i in range(2)]
     standing: list[Json] = [class_json("gpu"), class_json("half", selectors=[_half()])]
     for index in range(rng.randint(1, 4)):

@@ -1,4 +1,4 @@
-"""Which pods an event about a claim concerns (upstream's pre-queueing hints)."""
+"""The pods that an event about a claim concerns (upstream's pre-queueing hints)."""
 
 import random
 
@@ -21,34 +21,34 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37
 
-from tests.scheduler.objects import allocated, claim
+from tests.scheduler.objects import allocated_claim, claim
 
 
-def _gone(old: ResourceClaim) -> Event:
+def _delete_event(old: ResourceClaim) -> Event:
     return Event(Kind.RESOURCE_CLAIM, Action.DELETE, old, None)
 
 
 def test_a_changed_claim_concerns_the_pods_that_refer_to_it() -> None:
-    had, has_not = allocated("c", "gpu-0"), claim("c")
+    had, has_not = allocated_claim("c", "gpu-0"), claim("c")
     assert interested_in(Event(Kind.RESOURCE_CLAIM, Action.UPDATE, has_not, had)) == ("default/c",)
     # What it had is free for all.
     assert interested_in(Event(Kind.RESOURCE_CLAIM, Action.UPDATE, had, has_not)) is None
 
 
-def test_a_claim_that_goes_with_its_devices_concerns_all_since_1_37() -> None:
-    """TestPreQueueingHint_DeleteEventWithPodInIndexer."""
-    assert interested_in_freed(_gone(allocated("c", "gpu-0"))) is None
-    assert interested_in_freed(_gone(claim("c"))) == ()
-    assert interested_in_deletion(_gone(allocated("c", "gpu-0"))) == ()
+def test_the_deletion_of_an_allocated_claim_concerns_all_pods_since_1_37() -> None:
+    """Follows upstream's TestPreQueueingHint_DeleteEventWithPodInIndexer."""
+    assert interested_in_freed(_delete_event(allocated_claim("c", "gpu-0"))) is None
+    assert interested_in_freed(_delete_event(claim("c"))) == ()
+    assert interested_in_deletion(_delete_event(allocated_claim("c", "gpu-0"))) == ()
 
 
-def test_each_version_has_its_keys() -> None:
+def test_each_version_has_its_own_index_keys() -> None:
     assert pre_queueing(V1_37) == (interested_in, interested_in_freed)
     assert pre_queueing(V1_36) == (interested_in, interested_in_deletion)
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_an_event_of_a_claim_asks_the_pods_that_refer_to_it_whatever_the_gate_says(on: bool) -> None:
+def test_an_event_of_a_claim_runs_the_hints_of_its_pods_with_and_without_the_gate(on: bool) -> None:
     gates, clock = FeatureGates(V1_37, SchedulerPreQueueingHints=on), FakeClock()
     manager = DRAManager(Features.from_gates(gates, V1_37))
     client = Client("http://127.0.0.1:1")

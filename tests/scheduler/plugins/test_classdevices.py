@@ -1,4 +1,4 @@
-"""Extended resources that DRA provides, as NodeResourcesFit and its sibling compare nodes by them."""
+"""Scoring of nodes by extended resources that DRA provides."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from dra_scheduler.componentconfig.load import Loaded, load
 from dra_shared.features import FeatureGates
 
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import node_of, running
+from tests.scheduler.running import node_of, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -16,8 +16,8 @@ _NAME = "example.com/gpu"
 _CLASS = class_json(extendedResourceName=_NAME)
 
 
-def _loaded(plugin: str, **args: Any) -> Loaded:
-    """A profile in which that plugin alone compares nodes."""
+def _config_with_plugin(plugin: str, **args: Any) -> Loaded:
+    """Return a configuration in which only that plugin scores nodes."""
     score = {"enabled": [{"name": plugin}], "disabled": [{"name": "*"}]}
     profile = {
         "schedulerName": "default-scheduler",
@@ -35,10 +35,10 @@ def _loaded(plugin: str, **args: Any) -> Loaded:
 
 def _fit(kind: str) -> Loaded:
     strategy = {"type": kind, "resources": [{"name": _NAME, "weight": 1}]}
-    return _loaded("NodeResourcesFit", scoringStrategy=strategy)
+    return _config_with_plugin("NodeResourcesFit", scoringStrategy=strategy)
 
 
-def _wanting(name: str, **spec: Any) -> Json:
+def _pod_with_gpu(name: str, **spec: Any) -> Json:
     return pod_json(name, requests={_NAME: "1"}, container={"resources": _limits()}, **spec)
 
 
@@ -46,20 +46,20 @@ def _limits() -> Json:
     return {"requests": {_NAME: "1"}, "limits": {_NAME: "1"}}
 
 
-async def _chosen(loaded: Loaded, *objects: Json) -> str | None:
-    """Where the second pod goes; the first is on node a."""
+async def _choose_node(loaded: Loaded, *objects: Json) -> str | None:
+    """Return the node of the second pod. The first pod is on node a."""
     api = FakeApi(_CLASS, node_json("a"), node_json("b"), *objects)
-    async with running(api, loaded=loaded):
-        api.add(_wanting("first", nodeSelector={"kubernetes.io/hostname": "a"}))
+    async with run_scheduler(api, loaded=loaded):
+        api.add(_pod_with_gpu("first", nodeSelector={"kubernetes.io/hostname": "a"}))
         await until(lambda: node_of(api, "first"))
-        api.add(_wanting("second"))
+        api.add(_pod_with_gpu("second"))
         await until(lambda: node_of(api, "second"))
     return node_of(api, "second")
 
 
 @pytest.mark.parametrize(("kind", "node"), [("MostAllocated", "a"), ("LeastAllocated", "b")])
-async def test_devices_in_use_count(kind: str, node: str) -> None:
-    assert await _chosen(_fit(kind), slice_json("a", 2), slice_json("b", 2)) == node
+async def test_devices_in_use_lower_the_score_of_a_node(kind: str, node: str) -> None:
+    assert await _choose_node(_fit(kind), slice_json("a", 2), slice_json("b", 2)) == node
 
 
 async def test_devices_of_another_class_do_not_count() -> None:
@@ -67,21 +67,21 @@ async def test_devices_of_another_class_do_not_count() -> None:
     chosen = class_json(extendedResourceName=_NAME, selectors=[selector])
     # Of all devices node a has more free, of those of the class node b.
     api = FakeApi(chosen, node_json("a"), node_json("b"), slice_json("a", 9), slice_json("b", 3))
-    async with running(api, loaded=_fit("LeastAllocated")):
-        api.add(_wanting("first", nodeSelector={"kubernetes.io/hostname": "a"}))
+    async with run_scheduler(api, loaded=_fit("LeastAllocated")):
+        api.add(_pod_with_gpu("first", nodeSelector={"kubernetes.io/hostname": "a"}))
         await until(lambda: node_of(api, "first"))
-        api.add(_wanting("second"))
+        api.add(_pod_with_gpu("second"))
         await until(lambda: node_of(api, "second"))
     assert node_of(api, "second") == "b"
 
 
-async def test_balance_counts_them_too() -> None:
+async def test_balanced_allocation_counts_devices_of_a_class() -> None:
     args = {"resources": [{"name": _NAME, "weight": 1}, {"name": "cpu", "weight": 1}]}
-    loaded = _loaded("NodeResourcesBalancedAllocation", **args)
+    loaded = _config_with_plugin("NodeResourcesBalancedAllocation", **args)
     # Half of the devices of both are to be in use: that goes with half of the CPU on node b.
     busy = pod_json("busy", requests={"cpu": "2"}, nodeName="b")
     api = FakeApi(_CLASS, node_json("a"), node_json("b"), slice_json("a", 2), slice_json("b", 2), busy)
-    async with running(api, loaded=loaded):
-        api.add(_wanting("p"))
+    async with run_scheduler(api, loaded=loaded):
+        api.add(_pod_with_gpu("p"))
         await until(lambda: node_of(api, "p"))
     assert node_of(api, "p") == "b"

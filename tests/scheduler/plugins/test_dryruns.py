@@ -1,4 +1,4 @@
-"""Preemption keeps what it found out about nodes, and decides as if it did not."""
+"""Preemption caches its results for nodes, and decides as it would without the cache."""
 
 import random
 from typing import Any
@@ -17,7 +17,7 @@ _Fates = dict[str, str]
 
 
 def _full(nodes: int) -> Simulation:
-    """Nodes that are full of pods of low priority, each of which may go."""
+    """Return nodes that are full of pods of low priority, each of which may be preempted."""
     world = Simulation(seed=1)
     for index in range(nodes):
         put(world, node_json(f"n{index}"))
@@ -30,15 +30,15 @@ def _pod(name: str, cpu: str, priority: int = 0, **more: Any) -> Json:
     return pod_json(name, requests={"cpu": cpu}, container={"image": "x"}, priority=priority, **more)
 
 
-def test_nodes_that_did_not_change_are_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_nodes_are_not_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     victims = DefaultPreemption._victims
 
-    def counted(self: DefaultPreemption, state: object, pod: object, name: str, budgets: object) -> object:
+    def count_call(self: DefaultPreemption, state: object, pod: object, name: str, budgets: object) -> object:
         tried.append(name)
         return victims(self, state, pod, name, budgets)  # type: ignore[arg-type]  # passed on as they came
 
-    monkeypatch.setattr(DefaultPreemption, "_victims", counted)
+    monkeypatch.setattr(DefaultPreemption, "_victims", count_call)
     world = _full(20)
     for index in range(6):
         put(world, _pod(f"high-{index}", "2", priority=10))
@@ -49,7 +49,7 @@ def test_nodes_that_did_not_change_are_not_tried_again(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_decisions_are_those_of_trying_every_time(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_simulations_do_not_change_decisions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = _random_fates(seed)
     monkeypatch.setattr(DryRuns, "get", lambda self, name: None)
     assert _random_fates(seed) == kept

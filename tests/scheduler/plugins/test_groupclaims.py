@@ -1,4 +1,4 @@
-"""Claims that the pods of a group share while they are being allocated."""
+"""Claims that the pods of a group share during allocation."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, run_scheduler
 from tests.support.fakeapi import Call, FakeApi, Json
 from tests.support.waiting import until
 
@@ -37,10 +37,12 @@ def _cluster(*more: Json) -> FakeApi:
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
-async def test_members_go_where_the_device_is_that_is_being_allocated(version: Version) -> None:
-    """Kubernetes/kubernetes#140089, in every version: before, the second one got as far as PreBind."""
+async def test_members_are_scheduled_to_the_node_of_a_device_that_is_being_allocated(
+    version: Version,
+) -> None:
+    """Kubernetes/kubernetes#140089, in every version: before, the second one failed only in PreBind."""
     api = _cluster(_member("first"), _member("second", nodeSelector={"node": "b"}))
-    async with running(api, gates=_gates(version)) as (_, clock):
+    async with run_scheduler(api, gates=_gates(version)) as (_, clock):
         await quiet(api)
         await clock.advance(0.1)  # the claim's writes that conflicted
         await quiet(api)
@@ -50,10 +52,10 @@ async def test_members_go_where_the_device_is_that_is_being_allocated(version: V
 
 
 @pytest.mark.parametrize(("version", "left"), [(V1_36, 0), (V1_37, 1)], ids=str)
-async def test_a_member_that_fails_gives_back_its_own_share_alone(version: Version, left: int) -> None:
-    """Kubernetes/kubernetes#139418: until 1.36 PreBind and Unreserve both do."""
+async def test_a_member_that_fails_releases_only_its_own_reservation(version: Version, left: int) -> None:
+    """Kubernetes/kubernetes#139418: until 1.36, both PreBind and Unreserve released it."""
     api = _cluster()
-    async with running(api, gates=_gates(version)) as (scheduler, _):
+    async with run_scheduler(api, gates=_gates(version)) as (scheduler, _):
         claims = scheduler.manager.claims
         seen: list[int] = []
 
@@ -73,17 +75,17 @@ async def test_a_member_that_fails_gives_back_its_own_share_alone(version: Versi
         assert len(claims.in_flight) == left
 
 
-def _reserved(api: FakeApi) -> list[str]:
+def _reserving_pods(api: FakeApi) -> list[str]:
     status = api.get("resourceclaims", "default", "c")["status"]
     return [one["name"] for one in status.get("reservedFor", [])]
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
 @pytest.mark.parametrize("alone", [True, False])
-async def test_the_last_member_that_is_not_bound_gives_up_the_groups_reservation(
+async def test_the_last_unbound_member_releases_the_reservation_of_the_group(
     version: Version, alone: bool
 ) -> None:
-    """Kubernetes/kubernetes#139864: until 1.36 it stays until PostFilter finds it in the way."""
+    """Kubernetes/kubernetes#139864: until 1.36 it remained until PostFilter removed it."""
     shared = [{"name": "gpu", "resourceClaimName": "c"}]
     api = _cluster(_group(resourceClaims=shared))
 
@@ -92,7 +94,7 @@ async def test_the_last_member_that_is_not_bound_gives_up_the_groups_reservation
             (500, "InternalError", "not now") if (call.subresource, call.name) == ("binding", "p") else None
         )
 
-    async with running(api, gates=_gates(version)):
+    async with run_scheduler(api, gates=_gates(version)):
         if not alone:
             api.add(_member("first"))
             await until(lambda: node_of(api, "first"))
@@ -100,20 +102,20 @@ async def test_the_last_member_that_is_not_bound_gives_up_the_groups_reservation
         api.add(_member("p"))
         await until(lambda: condition(api, "p"))
         await quiet(api)
-    assert _reserved(api) == (["g"] if version < V1_37 or not alone else [])
+    assert _reserving_pods(api) == (["g"] if version < V1_37 or not alone else [])
 
 
-async def test_members_that_are_not_bound_together_give_up_the_groups_reservation() -> None:
-    """The first of them sees another that has a node, the last one none."""
+async def test_members_that_fail_together_release_the_reservation_of_the_group() -> None:
+    """The first of them sees another member with a node, the last one none."""
     device = {"request": "gpu", "driver": DRIVER, "pool": "a", "device": "gpu-0"}
     group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
     claim = claim_json("c")
     claim["status"] = {"allocation": {"devices": {"results": [device]}}, "reservedFor": [group]}
     api = _cluster(_group(resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]), claim)
     api.refuse = lambda call: (500, "InternalError", "not now") if call.subresource == "binding" else None
-    async with running(api, gates=_gates(V1_37)):
+    async with run_scheduler(api, gates=_gates(V1_37)):
         for name in ("p", "q"):
             api.add(_member(name))
         await until(lambda: condition(api, "p") and condition(api, "q"))
         await quiet(api)
-    assert _reserved(api) == []
+    assert _reserving_pods(api) == []

@@ -1,4 +1,4 @@
-"""Which changes are worth another try for a pod that a plugin turned away: upstream's queueing hints."""
+"""Upstream's queueing hints: the changes after which a rejected pod is tried again."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def _with(**allocatable: str) -> Node:
     return convert(NODES, json)
 
 
-def _declaring(*features: str) -> Node:
+def _node_with_features(*features: str) -> Node:
     json = node_json("a")
     json["status"]["declaredFeatures"] = list(features)
     return convert(NODES, json)
@@ -100,7 +100,7 @@ _LABELLED = node("a", labels={"zone": "1"})
         ),
         (NodeUnschedulable(), pod("p"), Action.NODE_TAINT, node("a", unschedulable=True), node("a"), True),
         (NodeUnschedulable(), pod("p"), Action.NODE_TAINT, node("a", taints=[_TAINT]), node("a"), False),
-        (NodeDeclaredFeatures(), pod("p"), Action.NODE_FEATURES, node("a"), _declaring("x"), True),
+        (NodeDeclaredFeatures(), pod("p"), Action.NODE_FEATURES, node("a"), _node_with_features("x"), True),
         (NodeDeclaredFeatures(), pod("p"), Action.NODE_LABEL, node("a"), _LABELLED, False),
         (_neighbours(), pod("p", affinity=_AFFINITY), Action.ADD, None, node("a"), False),
         (_neighbours(), pod("p", affinity=_AFFINITY), Action.ADD, None, _LABELLED, True),
@@ -143,7 +143,9 @@ _LABELLED = node("a", labels={"zone": "1"})
         ),
     ],
 )
-def test_nodes(plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, worth: bool) -> None:
+def test_node_events_requeue_pods_that_they_may_help(
+    plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, worth: bool
+) -> None:
     assert _worth(plugin, waiting, Event(Kind.NODE, action, old, new)) is worth
 
 
@@ -212,12 +214,14 @@ def test_nodes(plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, wo
         ),
     ],
 )
-def test_pods(plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, worth: bool) -> None:
+def test_pod_events_requeue_pods_that_they_may_help(
+    plugin: Any, waiting: Pod, action: Action, old: Any, new: Any, worth: bool
+) -> None:
     assert _worth(plugin, waiting, Event(Kind.POD, action, old, new)) is worth
 
 
 @pytest.mark.parametrize(("honor", "worth"), [(True, True), (False, False)])
-def test_new_tolerations_matter_to_spreading_that_regards_taints(honor: bool, worth: bool) -> None:
+def test_new_tolerations_requeue_a_pod_whose_spreading_honors_taints(honor: bool, worth: bool) -> None:
     old = pod("p", topologySpreadConstraints=_spread(honor=honor))
     tolerant = pod("p", topologySpreadConstraints=_spread(honor=honor), tolerations=[{"operator": "Exists"}])
     event = Event(Kind.TARGET_POD, Action.POD_TOLERATIONS, old, tolerant)

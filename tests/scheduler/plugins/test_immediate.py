@@ -1,11 +1,11 @@
-"""Claims that are allocated without a pod."""
+"""Claims that are allocated before a pod uses them."""
 
 from typing import Any
 
 from dra_shared.claims import IMMEDIATE_ANNOTATION
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import node_of, quiet, running
+from tests.scheduler.running import node_of, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -26,9 +26,9 @@ def _device(api: FakeApi, name: str) -> str:
     return f"{result['pool']}/{result['device']}"
 
 
-async def test_it_is_allocated_and_pods_go_where_it_is() -> None:
+async def test_an_immediate_claim_is_allocated_and_pods_are_scheduled_to_its_node() -> None:
     api = FakeApi(node_json("full"), node_json("b"), slice_json("b", 1), class_json(), _claim("now"))
-    async with running(api):
+    async with run_scheduler(api):
         await until(lambda: "allocation" in _status(api, "now"))
         assert (_device(api, "now"), _status(api, "now").get("reservedFor")) == ("b/gpu-0", None)
         finalizers = api.get("resourceclaims", "default", "now")["metadata"]["finalizers"]
@@ -39,9 +39,9 @@ async def test_it_is_allocated_and_pods_go_where_it_is() -> None:
     assert [user["name"] for user in _status(api, "now")["reservedFor"]] == ["p"]
 
 
-async def test_no_device_goes_to_two_of_them() -> None:
+async def test_no_device_is_allocated_to_two_immediate_claims() -> None:
     api = FakeApi(node_json("a"), slice_json("a", 2), class_json())
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         for name in ("one", "two", "three"):
             api.add(_claim(name))
         await until(lambda: sum("allocation" in _status(api, name) for name in ("one", "two", "three")) == 2)
@@ -56,11 +56,11 @@ async def test_no_device_goes_to_two_of_them() -> None:
         )
 
 
-async def test_others_wait_for_a_pod() -> None:
+async def test_other_claims_are_not_allocated_before_a_pod_uses_them() -> None:
     api = FakeApi(
         node_json("a"), slice_json("a", 2), class_json(), claim_json("plain"), _claim("late", "Other")
     )
-    async with running(api) as (_, clock):
+    async with run_scheduler(api) as (_, clock):
         await quiet(api)
         await clock.advance(10)
         await quiet(api)

@@ -1,4 +1,4 @@
-"""The plugins that look at other pods: affinity between them, and spreading."""
+"""The plugins that consider other pods: affinity between pods, and topology spreading."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def _cache(**pods_by_node: list[Pod]) -> Cache:
-    """Nodes a and b in zone one, node c in zone two."""
+    """Return a cache with nodes a and b in zone one, and node c in zone two."""
     cache = Cache()
     for name, zone in (("a", "one"), ("b", "one"), ("c", "two")):
         cache.set_node(node(name, labels={"zone": zone}))
@@ -31,12 +31,12 @@ def _term(app: str, key: str = "zone", **fields: Any) -> Json:
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **fields}
 
 
-def _required(kind: str, *terms: Json) -> Json:
+def _required_terms(kind: str, *terms: Json) -> Json:
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
 def _fits(plugin: Any, cache: Cache, candidate: Pod) -> dict[str, str]:
-    """Each node's objection; empty where it fits."""
+    """Return the rejection of each node, empty for nodes that fit."""
     state = CycleState()
     _, status = plugin.pre_filter(state, candidate)
     if status is not None and status.code is Code.SKIP:
@@ -49,32 +49,32 @@ def _affinity(cache: Cache, labels: dict[str, Json] | None = None) -> InterPodAf
     return InterPodAffinity(cache, lambda name: (labels or {}).get(name, {}))
 
 
-def test_affinity_wants_the_domain_of_another() -> None:
+def test_affinity_requires_the_topology_domain_of_a_matching_pod() -> None:
     cache = _cache(a=[pod("db", labels={"app": "db"})])
-    candidate = pod("p", affinity=_required("podAffinity", _term("db")))
+    candidate = pod("p", affinity=_required_terms("podAffinity", _term("db")))
     fits = _fits(_affinity(cache), cache, candidate)
     assert fits == {"a": "", "b": "", "c": "node(s) didn't match pod affinity rules"}
 
 
-def test_first_of_its_kind_may_go_anywhere() -> None:
+def test_the_first_pod_that_matches_its_own_affinity_fits_anywhere() -> None:
     cache = _cache()
-    candidate = pod("p", labels={"app": "web"}, affinity=_required("podAffinity", _term("web")))
+    candidate = pod("p", labels={"app": "web"}, affinity=_required_terms("podAffinity", _term("web")))
     assert set(_fits(_affinity(cache), cache, candidate).values()) == {""}
-    other = pod("p", affinity=_required("podAffinity", _term("web")))
+    other = pod("p", affinity=_required_terms("podAffinity", _term("web")))
     assert "" not in _fits(_affinity(cache), cache, other).values()
 
 
-def test_anti_affinity_works_both_ways() -> None:
-    loner = pod("loner", labels={"app": "web"}, affinity=_required("podAntiAffinity", _term("db")))
+def test_anti_affinity_of_existing_and_of_new_pods_is_enforced() -> None:
+    loner = pod("loner", labels={"app": "web"}, affinity=_required_terms("podAntiAffinity", _term("db")))
     cache = _cache(a=[loner], c=[pod("db", labels={"app": "db"})])
     other = _fits(_affinity(cache), cache, pod("p", labels={"app": "db"}))
     assert other["a"] == other["b"] == "node(s) didn't satisfy existing pods anti-affinity rules"
     assert other["c"] == ""
-    again = pod("q", affinity=_required("podAntiAffinity", _term("db")))
+    again = pod("q", affinity=_required_terms("podAntiAffinity", _term("db")))
     assert _fits(_affinity(cache), cache, again)["c"] == "node(s) didn't match pod anti-affinity rules"
 
 
-def test_other_namespaces_count_only_if_named() -> None:
+def test_pods_of_other_namespaces_count_only_if_the_term_names_them() -> None:
     elsewhere = pod("db", labels={"app": "db"})
     cache = _cache(a=[elsewhere])
     for fields, fits in (
@@ -84,12 +84,12 @@ def test_other_namespaces_count_only_if_named() -> None:
         ({"namespaceSelector": {"matchLabels": {"team": "web"}}}, False),
         ({"namespaceSelector": {}}, True),
     ):
-        candidate = pod("p", affinity=_required("podAffinity", _term("db", **fields)))
+        candidate = pod("p", affinity=_required_terms("podAffinity", _term("db", **fields)))
         found = _fits(_affinity(cache, {"default": {"team": "ml"}}), cache, candidate)
         assert (found["a"] == "") is fits, fields
 
 
-def test_preferences_are_scored() -> None:
+def test_preferred_affinity_terms_are_scored() -> None:
     cache = _cache(a=[pod("db", labels={"app": "db"})])
     weighted = {"weight": 10, "podAffinityTerm": _term("db", "kubernetes.io/hostname")}
     candidate = pod(
@@ -101,17 +101,17 @@ def test_preferences_are_scored() -> None:
     assert plugin.normalize(state, candidate, scores) == {"a": 100, "b": 0, "c": 0}
 
 
-def test_pods_without_affinities_are_equivalent_as_long_as_no_pod_has_any() -> None:
+def test_pods_without_affinity_are_equivalent_while_no_pod_has_any() -> None:
     cache = _cache()
     plugin = _affinity(cache)
     assert plugin.sign(pod("p")) == ()
-    cache.assume(pod("loner", affinity=_required("podAntiAffinity", _term("db"))), "a")
+    cache.assume(pod("loner", affinity=_required_terms("podAntiAffinity", _term("db"))), "a")
     assert plugin.sign(pod("p")) is None
 
 
-def test_affinity_hint() -> None:
+def test_affinity_hint_requeues_a_pod_for_matching_pods() -> None:
     plugin = _affinity(_cache())
-    waiting = pod("p", affinity=_required("podAffinity", _term("db")))
+    waiting = pod("p", affinity=_required_terms("podAffinity", _term("db")))
     interest = next(i for i in plugin.events_to_register() if i.kind is Kind.POD)
     assert interest.hint is not None
     assert interest.hint(waiting, Event(Kind.POD, Action.ADD, None, pod("db", labels={"app": "db"})))
@@ -136,26 +136,26 @@ def _web(name: str, *constraints: Json, **fields: Any) -> Pod:
 @pytest.mark.parametrize(
     ("skew", "fits"), [(1, {"a": False, "b": False, "c": True}), (2, {"a": True, "b": True, "c": True})]
 )
-def test_spread_over_zones(skew: int, fits: dict[str, bool]) -> None:
+def test_pods_are_spread_over_zones(skew: int, fits: dict[str, bool]) -> None:
     cache = _cache(a=[_web("one")])
     found = _fits(PodTopologySpread(cache), cache, _web("p", _spread(skew)))
     assert {name: text == "" for name, text in found.items()} == fits
 
 
-def test_node_without_the_label_is_out() -> None:
+def test_a_node_without_the_topology_label_is_rejected() -> None:
     cache = _cache()
     cache.set_node(node("d"))
     found = _fits(PodTopologySpread(cache), cache, _web("p", _spread()))
     assert found["d"] == "node(s) didn't match pod topology spread constraints (missing required label)"
 
 
-def test_too_few_domains_count_as_an_empty_one() -> None:
+def test_fewer_domains_than_min_domains_count_as_an_empty_domain() -> None:
     cache = _cache(a=[_web("one")], c=[_web("two")])
     assert _fits(PodTopologySpread(cache), cache, _web("p", _spread()))["a"] == ""
     assert "" not in _fits(PodTopologySpread(cache), cache, _web("p", _spread(minDomains=3))).values()
 
 
-def test_nodes_that_the_pod_cannot_use_are_not_counted() -> None:
+def test_nodes_that_the_pod_cannot_use_are_not_counted_as_domains() -> None:
     cache = _cache(a=[_web("one")])
     restricted = _web("p", _spread(), nodeSelector={"zone": "one"})
     assert _fits(PodTopologySpread(cache), cache, restricted)["a"] == ""
@@ -163,7 +163,7 @@ def test_nodes_that_the_pod_cannot_use_are_not_counted() -> None:
     assert _fits(PodTopologySpread(cache), cache, everywhere)["a"] != ""
 
 
-def test_soft_spread_is_scored() -> None:
+def test_schedule_anyway_constraints_are_scored() -> None:
     cache = _cache(a=[_web("one"), _web("two")])
     plugin, state = PodTopologySpread(cache), CycleState()
     candidate = _web("p", _spread(when="ScheduleAnyway"))
@@ -175,7 +175,7 @@ def test_soft_spread_is_scored() -> None:
     assert plugin.sign(candidate) is None
 
 
-def test_many_soft_constraints_look_through_the_nodes_together() -> None:
+def test_several_soft_constraints_iterate_over_the_nodes_once() -> None:
     class Counted(Cache):
         walks = 0
 

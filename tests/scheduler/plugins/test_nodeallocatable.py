@@ -1,4 +1,4 @@
-"""Devices that stand for a part of the node's own resources."""
+"""Devices that represent a part of the node's allocatable resources."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
 
 async def test_a_device_whose_capacity_counts_but_is_not_consumed_is_an_error() -> None:
-    """Only devices that several may share have consumed capacity."""
+    """Only shareable devices have consumed capacity."""
     slice_ = slice_json("a", 1, capacity={"cores": {"value": "2"}})
     slice_["spec"]["devices"][0]["nodeAllocatableResourceMappings"] = {"cpu": {"capacityKey": "cores"}}
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
-    async with running(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
+    async with run_scheduler(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
     assert condition(api, "p")["reason"] == "SchedulerError"
@@ -41,8 +41,8 @@ def devices(**resources: Any) -> Json:
     return slice_
 
 
-def using(name: str, cpu: str = "0", **spec: Any) -> Json:
-    """A pod with one container, which uses the claim c."""
+def pod_with_claim(name: str, cpu: str = "0", **spec: Any) -> Json:
+    """Return a pod with one container that uses the claim c."""
     resources = {"requests": {"cpu": cpu}, "claims": [{"name": "gpu"}]}
     return pod_json(name, claims={"gpu": "c"}, container={"resources": resources}, **spec)
 
@@ -54,8 +54,8 @@ def using(name: str, cpu: str = "0", **spec: Any) -> Json:
 )
 async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
-    async with running(api, gates=SINCE_1_37):
-        api.add(using("p", cpu))
+    async with run_scheduler(api, gates=SINCE_1_37):
+        api.add(pod_with_claim("p", cpu))
         await until(lambda: node_of(api, "p") == "a" if fits else condition(api, "p"))
         status = api.get("pods", "default", "p")["status"].get("nodeAllocatableResourceClaimStatuses")
     if fits:
@@ -77,12 +77,12 @@ async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
     [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
 )
 async def test_only_overhead_can_be_shared(resources: Json, shared: bool) -> None:
-    """The second pod's claim is allocated already, and takes of the node what it does for the first."""
+    """The claim of the second pod is already allocated, and uses as much of the node as for the first pod."""
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"))
-    async with running(api, gates=SINCE_1_37):
-        api.add(using("first"))
+    async with run_scheduler(api, gates=SINCE_1_37):
+        api.add(pod_with_claim("first"))
         await until(lambda: node_of(api, "first"))
-        api.add(using("second", "2"))
+        api.add(pod_with_claim("second", "2"))
         await until(lambda: node_of(api, "second") or condition(api, "second"))
     assert bool(node_of(api, "second")) == shared
     if shared:
@@ -107,12 +107,12 @@ async def test_pods_of_a_group_share_overhead_alone(resources: Json, shared: boo
         "spec": {"schedulingPolicy": {"basic": {}}},
     }
     member: Json = {"schedulingGroup": {"podGroupName": "g"}}
-    pods = using("first", **member), using("second", **member)
+    pods = pod_with_claim("first", **member), pod_with_claim("second", **member)
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"), group, *pods)
     gates = FeatureGates(
         V1_37, DRANodeAllocatableResources=True, GenericWorkload=True, DRAWorkloadResourceClaims=True
     )
-    async with running(api, gates=gates) as (_, clock):
+    async with run_scheduler(api, gates=gates) as (_, clock):
         await quiet(api)
         await clock.advance(0.1)  # the claim's writes that conflicted
         await quiet(api)
@@ -129,28 +129,28 @@ LIMITS = {
 
 
 @pytest.mark.parametrize("kind", ["requests", "limits"])
-async def test_what_the_pod_as_a_whole_may_use_covers_its_claims(kind: str) -> None:
+async def test_pod_level_resources_cover_the_claims_of_the_pod(kind: str) -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
     resources = {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}, kind: {"cpu": "1100m"}}
-    pod = using("p", "1", resources=resources)
+    pod = pod_with_claim("p", "1", resources=resources)
     pod["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "1"}
-    async with running(api, gates=SINCE_1_37):
+    async with run_scheduler(api, gates=SINCE_1_37):
         api.add(pod)
         await until(lambda: condition(api, "p"))
     assert condition(api, "p")["message"].startswith(f"0/1 nodes are available: 1 {LIMITS[kind]}.")
 
 
 async def test_each_pod_has_its_own_claims_in_its_status() -> None:
-    """Pods with equal claims share no verdicts on nodes: each names its own claim."""
+    """Pods with equal claims share no cached results for nodes, because each names its own claim."""
     nodes = ("a", "b")
     slices = [slice_json(node, 1) for node in nodes]
     for slice_ in slices:
         slice_["spec"]["devices"][0]["nodeAllocatableResources"] = {"cpu": MAPPED}
     api = FakeApi(*map(node_json, nodes), class_json(), *slices, claim_json("c"), claim_json("d"))
-    async with running(api, gates=SINCE_1_37):
-        api.add(using("first"))
+    async with run_scheduler(api, gates=SINCE_1_37):
+        api.add(pod_with_claim("first"))
         await until(lambda: node_of(api, "first"))
-        second = using("second")
+        second = pod_with_claim("second")
         second["spec"]["resourceClaims"][0]["resourceClaimName"] = "d"
         api.add(second)
         await until(lambda: node_of(api, "second"))
@@ -164,11 +164,11 @@ async def test_each_pod_has_its_own_claims_in_its_status() -> None:
 async def test_limits_of_one_pod_do_not_count_for_the_next() -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"), claim_json("d"))
     level = {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}
-    bounded = using("bounded", "1", resources=level)
+    bounded = pod_with_claim("bounded", "1", resources=level)
     bounded["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "2900m"}
-    free = using("free", "1", resources=level)
+    free = pod_with_claim("free", "1", resources=level)
     free["spec"]["resourceClaims"][0]["resourceClaimName"] = "d"
-    async with running(api, gates=SINCE_1_37):
+    async with run_scheduler(api, gates=SINCE_1_37):
         api.add(bounded)
         await until(lambda: condition(api, "bounded"))
         api.add(free)
@@ -177,9 +177,9 @@ async def test_limits_of_one_pod_do_not_count_for_the_next() -> None:
     assert node_of(api, "free") == "a"
 
 
-async def test_extended_resources_of_a_class_are_not_looked_for_on_the_node() -> None:
+async def test_extended_resources_of_a_class_are_not_required_of_the_node() -> None:
     api = FakeApi(node_json("a"), class_json(extendedResourceName="example.com/gpu"), devices(cpu=MAPPED))
-    async with running(api, gates=SINCE_1_37):
+    async with run_scheduler(api, gates=SINCE_1_37):
         requests = {"example.com/gpu": "1"}
         api.add(pod_json("p", container={"resources": {"requests": requests, "limits": requests}}))
         await until(lambda: node_of(api, "p") or condition(api, "p"))
@@ -197,7 +197,7 @@ async def test_extended_resources_of_a_class_are_not_looked_for_on_the_node() ->
         ("1", "0.0000000001", "1n"),
     ],
 )
-def test_a_part_of_a_capacity_is_exact(consumed: str, factor: str, wanted: str) -> None:
+def test_a_fraction_of_a_capacity_is_computed_exactly(consumed: str, factor: str, wanted: str) -> None:
     mapping = {"mapping": {"capacityKey": "m", "capacityMultiplier": factor}}
     slice_ = msgspec.convert(devices(memory=mapping), ResourceSlice)
     result = {
@@ -208,7 +208,7 @@ def test_a_part_of_a_capacity_is_exact(consumed: str, factor: str, wanted: str) 
         "consumedCapacity": {"m": consumed},
     }
     allocation = msgspec.convert({"devices": {"results": [result]}}, AllocationResult)
-    claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(using("p"), Pod)
+    claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(pod_with_claim("p"), Pod)
     (status,) = claim_statuses(pod, [(claim, allocation, "gpu")], [slice_], since_1_37=True)
     assert status.mapping[0].quantity == wanted
 
@@ -222,7 +222,7 @@ def test_capacity_keys_are_compared_literally(since_1_37: bool) -> None:
     if not since_1_37:
         slice_ = msgspec.convert(older, ResourceSlice)
     spec = slice_.spec
-    claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(using("p"), Pod)
+    claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(pod_with_claim("p"), Pod)
     for name, counted in (("m", True), (f"{spec.driver}/m", False)):
         result: Json = {"driver": spec.driver, "pool": spec.pool.name, "device": "gpu-0", "request": "r"}
         result["consumedCapacity"] = {name: "1Gi"}
@@ -231,11 +231,11 @@ def test_capacity_keys_are_compared_literally(since_1_37: bool) -> None:
         assert bool(statuses) == counted
 
 
-async def test_a_scheduler_of_1_36_does_not_read_what_1_37_has() -> None:
-    """Under an API server of 1.37: the node seems to have room for more."""
+async def test_a_scheduler_of_1_36_ignores_node_allocatable_resources_of_1_37() -> None:
+    """With an API server of 1.37, the node seems to have room for more."""
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
-    async with running(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
-        api.add(using("p", "4"))
+    async with run_scheduler(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
+        api.add(pod_with_claim("p", "4"))
         await until(lambda: node_of(api, "p") or condition(api, "p"))
     assert node_of(api, "p") == "a"
     assert not api.get("pods", "default", "p")["status"].get("nodeAllocatableResourceClaimStatuses")

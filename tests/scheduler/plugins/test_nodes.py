@@ -1,4 +1,4 @@
-"""The plugins that look at one node at a time."""
+"""The plugins that consider one node at a time."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def _score(plugin: Any, candidate: Pod, info: NodeInfo) -> int:
     return found
 
 
-def test_fit_counts_what_is_left() -> None:
+def test_fit_compares_requests_with_the_free_resources() -> None:
     info = _info(node("a"), pod("other", requests={"cpu": "3"}))
     assert _filter(NodeResourcesFit(), pod("p", requests={"cpu": "1"}), info) is None
     short = _filter(NodeResourcesFit(), pod("p", requests={"cpu": "1001m", "memory": "1Gi"}), info)
@@ -61,7 +61,7 @@ def test_fit_counts_what_is_left() -> None:
     assert (short.code, short.reasons) == (Code.UNSCHEDULABLE, ("Insufficient cpu",))
 
 
-def test_fit_says_when_evicting_would_not_help() -> None:
+def test_fit_reports_when_preemption_cannot_help() -> None:
     short = _filter(NodeResourcesFit(), pod("p", requests={"cpu": "5", "memory": "9Gi"}), _info(node("a")))
     assert short is not None
     assert short.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -75,7 +75,7 @@ def test_fit_limits_the_number_of_pods() -> None:
     assert status.reasons == ("Too many pods",)
 
 
-def test_fit_leaves_to_device_classes_what_the_node_lacks() -> None:
+def test_fit_leaves_missing_extended_resources_to_device_classes() -> None:
     candidate = pod("p", requests={"example.com/gpu": "1"})
     assert _filter(NodeResourcesFit(lambda name: True), candidate, _info(node("a"))) is None
     status = _filter(NodeResourcesFit(), candidate, _info(node("a")))
@@ -90,8 +90,8 @@ def test_fit_prefers_the_emptier_node() -> None:
     assert _score(NodeResourcesFit(), candidate, busy) == 25
 
 
-def test_balance() -> None:
-    """By what the pod changes about it: the node's own balance does not matter."""
+def test_balance_scores_the_change_that_the_pod_causes() -> None:
+    """The balance of the node without the pod does not count."""
     plugin = NodeResourcesBalancedAllocation()
     even, lopsided = _info(node("a")), _info(node("b"))
     lopsided.add_pod(pod("other", requests={"cpu": "2"}))
@@ -115,7 +115,7 @@ def test_balance() -> None:
         ([{"operator": "Exists"}], True),
     ],
 )
-def test_taints(tolerations: list[dict[str, str]], fits: bool) -> None:
+def test_untolerated_taints_reject_a_pod(tolerations: list[dict[str, str]], fits: bool) -> None:
     info = _info(node("a", taints=[{"key": "dedicated", "value": "ml", "effect": "NoSchedule"}]))
     status = _filter(TaintToleration(Cache()), pod("p", tolerations=tolerations), info)
     assert (status is None) is fits
@@ -139,7 +139,7 @@ def test_soft_taints_are_avoided() -> None:
     assert plugin.normalize(CycleState(), pod("p"), scores) == {"a": 0, "b": 100}
 
 
-def test_cordoned_node() -> None:
+def test_an_unschedulable_node_rejects_a_pod() -> None:
     info = _info(node("a", unschedulable=True))
     status = _filter(NodeUnschedulable(), pod("p"), info)
     assert status is not None
@@ -167,13 +167,13 @@ def _affinity(*expressions: dict[str, Any], fields: Any = ()) -> dict[str, Any]:
         ({"key": "zone", "operator": "Gt", "values": ["1"]}, False),
     ],
 )
-def test_required_affinity(expression: dict[str, Any], fits: bool) -> None:
+def test_required_node_affinity_is_enforced(expression: dict[str, Any], fits: bool) -> None:
     info = _info(node("n", labels={"zone": "a", "cores": "16"}))
     status = _filter(NodeAffinity(), pod("p", affinity=_affinity(expression)), info)
     assert (status is None) is fits
 
 
-def test_node_selector_label() -> None:
+def test_node_selector_is_enforced() -> None:
     info = _info(node("n", labels={"zone": "a"}))
     assert _filter(NodeAffinity(), pod("p", nodeSelector={"zone": "a"}), info) is None
     status = _filter(NodeAffinity(), pod("p", nodeSelector={"zone": "b"}), info)
@@ -181,7 +181,7 @@ def test_node_selector_label() -> None:
     assert status.reasons == ("node(s) didn't match Pod's node affinity/selector",)
 
 
-def test_affinity_by_name_narrows_the_nodes() -> None:
+def test_affinity_to_node_names_narrows_the_nodes() -> None:
     named = {"key": "metadata.name", "operator": "In", "values": ["a", "b"]}
     names, status = NodeAffinity().pre_filter(CycleState(), pod("p", affinity=_affinity(fields=[named])))
     assert (names, status) == (frozenset({"a", "b"}), None)
@@ -191,7 +191,7 @@ def test_affinity_by_name_narrows_the_nodes() -> None:
     assert status.is_rejection
 
 
-def test_preferred_affinity() -> None:
+def test_preferred_node_affinity_is_scored() -> None:
     preference = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     preferred = {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "preference": preference}]}
     candidate = pod("p", affinity={"nodeAffinity": preferred})
@@ -199,7 +199,7 @@ def test_preferred_affinity() -> None:
     assert _score(NodeAffinity(), candidate, _info(node("n"))) == 0
 
 
-def test_node_name() -> None:
+def test_a_pod_with_a_node_name_fits_only_that_node() -> None:
     assert _filter(NodeName(), pod("p", nodeName="a"), _info(node("a"))) is None
     assert _filter(NodeName(), pod("p", nodeName="a"), _info(node("b"))) is not None
 
@@ -208,7 +208,7 @@ def _port(name: str, port: int, **fields: Any) -> Pod:
     return pod(name, container={"ports": [{"containerPort": 80, "hostPort": port, **fields}]})
 
 
-def test_ports() -> None:
+def test_a_used_host_port_rejects_a_pod() -> None:
     info = _info(node("a"), _port("web", 80), _port("dns", 53, protocol="UDP", hostIP="10.0.0.1"))
     assert _filter(NodePorts(), _port("p", 80), info) is not None
     assert _filter(NodePorts(), _port("p", 80, hostIP="10.0.0.1"), info) is not None
@@ -226,7 +226,7 @@ def test_ports() -> None:
         (NodeUnschedulable(), {}, node("b", unschedulable=True), node("b")),
     ],
 )
-def test_only_nodes_that_might_do_make_pods_try_again(
+def test_only_nodes_that_may_fit_requeue_a_pod(
     plugin: EnqueueExtensions, candidate: dict[str, Any], useless: Node, useful: Node
 ) -> None:
     (interest,) = [one for one in plugin.events_to_register() if one.kind is Kind.NODE]

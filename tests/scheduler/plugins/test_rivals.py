@@ -1,4 +1,4 @@
-"""Schedulers that decide at the same moment, on other pods or on the same ones."""
+"""Several schedulers that decide at the same moment, on different pods or on the same ones."""
 
 import copy
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import httpx
 from dra_shared.clock import settle
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, events, node_of, quiet, running
+from tests.scheduler.running import condition, events, node_of, quiet, run_scheduler
 from tests.support.fakeapi import Call, FakeApi, Json
 from tests.support.waiting import until
 
@@ -15,7 +15,7 @@ _SHARED: Json = {"allowMultipleAllocations": True}
 
 
 class _RespellingApi(FakeApi):
-    """Stores quantities in the shortest form, as kube-apiserver does. Watches report a write before its answer."""
+    """Stores quantities in canonical form, as kube-apiserver does. Watches report a write before its response."""
 
     def __init__(self, *objects: Json) -> None:
         super().__init__(*objects)
@@ -28,7 +28,7 @@ class _RespellingApi(FakeApi):
 
 
 def _respell(body: Json) -> Json:
-    """Return the body of a write with the quantities of a claim in their shortest form."""
+    """Return the body of a write with the quantities of a claim in canonical form."""
     results = _results(body) if body.get("kind") == "ResourceClaim" else []
     for result in results:
         for name, text in result.get("consumedCapacity", {}).items():
@@ -45,8 +45,8 @@ def _devices(api: FakeApi, name: str) -> list[str]:
     return [result["device"] for result in _results(api.get("resourceclaims", "default", name))]
 
 
-def _given(name: str, device: str, *, pod: str = "", **result: object) -> Json:
-    """A claim to which another scheduler has given the device of node a, for the pod."""
+def _foreign_claim(name: str, device: str, *, pod: str = "", **result: object) -> Json:
+    """Return a claim to which another scheduler has allocated the device of node a, for the pod."""
     claim = claim_json(name)
     claim["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
     results = [{"request": "gpu", "driver": "gpu.example.com", "pool": "a", "device": device, **result}]
@@ -59,7 +59,7 @@ def _given(name: str, device: str, *, pod: str = "", **result: object) -> Json:
 
 
 def _on_call(api: FakeApi, matches: Callable[[Call], bool], then: Callable[[], None]) -> None:
-    """The first time that a request matches, something else happens just before it."""
+    """Run a callback just before the first request that matches."""
     pending = [then]
 
     def refuse(call: Call) -> None:
@@ -75,8 +75,8 @@ def _stores(name: str) -> Callable[[Call], bool]:
     )
 
 
-async def test_its_own_allocations_are_no_rivals_however_they_are_spelled() -> None:
-    """A share of 1074000000, as the range's steps have it, is stored as 1074M."""
+async def test_own_allocations_are_no_conflict_if_the_server_respells_quantities() -> None:
+    """A share of 1074000000, computed from the range's steps, is stored as 1074M."""
     policy = {"default": "1M", "validRange": {"min": "1M", "step": "1M"}}
     capacity = {"bandwidth": {"value": "10G", "requestPolicy": policy}}
     wanted = {"capacity": {"requests": {"bandwidth": "1073741824"}}}
@@ -87,7 +87,7 @@ async def test_its_own_allocations_are_no_rivals_however_they_are_spelled() -> N
         slice_json("a", 1, capacity=capacity, **_SHARED),
         *(claim_json(f"c{i}", request=wanted) for i in pods),
     )
-    async with running(api):
+    async with run_scheduler(api):
         for i in pods:
             api.add(pod_json(f"p{i}", claims={"gpu": f"c{i}"}))
         await until(lambda: all(node_of(api, f"p{i}") for i in pods))
@@ -98,10 +98,10 @@ async def test_its_own_allocations_are_no_rivals_however_they_are_spelled() -> N
     assert not [text for i in pods for text in events(api, f"p{i}") if "FailedScheduling" in text]
 
 
-async def test_who_was_late_takes_another_device() -> None:
+async def test_the_later_scheduler_allocates_another_device() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("other"))
-    _on_call(api, _stores("c"), lambda: _add(api, _given("other", "gpu-0", pod="x")))
-    async with running(api) as (_, clock):
+    _on_call(api, _stores("c"), lambda: _add(api, _foreign_claim("other", "gpu-0", pod="x")))
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         assert condition(api, "p")["message"] == (
@@ -114,24 +114,24 @@ async def test_who_was_late_takes_another_device() -> None:
     assert _devices(api, "c") == ["gpu-1"]
 
 
-async def test_who_was_late_keeps_a_share_that_is_left() -> None:
+async def test_the_later_scheduler_keeps_a_share_if_capacity_is_left() -> None:
     slices = slice_json("a", 1, capacity={"memory": {"value": "3"}}, **_SHARED)
     wanted = {"capacity": {"requests": {"memory": "1"}}}
     share = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
     api = FakeApi(node_json("a"), class_json(), slices, claim_json("c", request=wanted), claim_json("other"))
-    _on_call(api, _stores("c"), lambda: _add(api, _given("other", "gpu-0", pod="x", **share)))
-    async with running(api):
+    _on_call(api, _stores("c"), lambda: _add(api, _foreign_claim("other", "gpu-0", pod="x", **share)))
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: node_of(api, "p"))
     assert not [text for text in events(api, "p") if "FailedScheduling" in text]
 
 
-async def test_a_pod_is_not_bound_with_what_another_scheduler_is_about_to_give_back() -> None:
-    """The other one of its name was late with its claim, and will find that out as well."""
+async def test_a_pod_is_not_bound_with_an_allocation_that_another_scheduler_will_remove() -> None:
+    """The other scheduler of that name was late with its claim, and will detect the conflict as well."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("first"), claim_json("c"))
-    api.add(_given("first", "gpu-0", pod="x"))
-    api.add(_given("c", "gpu-0", pod="p"))
-    async with running(api) as (_, clock):
+    api.add(_foreign_claim("first", "gpu-0", pod="x"))
+    api.add(_foreign_claim("c", "gpu-0", pod="p"))
+    async with run_scheduler(api) as (_, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: condition(api, "p"))
         assert node_of(api, "p") is None
@@ -141,17 +141,17 @@ async def test_a_pod_is_not_bound_with_what_another_scheduler_is_about_to_give_b
     assert _devices(api, "first") == ["gpu-0"]
 
 
-async def test_nothing_is_taken_from_a_pod_that_another_scheduler_has_bound() -> None:
-    """It was too slow for both: another claim came first, and the pod has been bound."""
+async def test_claims_of_a_pod_that_another_scheduler_bound_are_not_deallocated() -> None:
+    """This scheduler is late twice: another claim got the device, and the pod has been bound."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("other"))
     seen = api.version
 
     def meanwhile() -> None:
-        _add(api, _given("other", "gpu-0", pod="x"))
+        _add(api, _foreign_claim("other", "gpu-0", pod="x"))
         _bind(api, "p", quietly=True)
 
     _on_call(api, _stores("c"), meanwhile)
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: api.version > seen and _devices(api, "c"))
         await quiet(api)
@@ -159,7 +159,7 @@ async def test_nothing_is_taken_from_a_pod_that_another_scheduler_has_bound() ->
     assert node_of(api, "p") == "a"
 
 
-async def test_reservations_of_a_pod_that_another_scheduler_has_bound_stay() -> None:
+async def test_reservations_of_a_pod_that_another_scheduler_bound_are_kept() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"))
 
     def refuse(call: Call) -> tuple[int, str, str] | None:
@@ -169,18 +169,18 @@ async def test_reservations_of_a_pod_that_another_scheduler_has_bound_stay() -> 
         return 409, "Conflict", 'pod p is already assigned to node "a"'
 
     api.refuse = refuse
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await until(lambda: events(api, "p"))
         await quiet(api)
     assert api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
 
 
-async def test_postfilter_takes_nothing_from_a_pod_that_another_scheduler_has_bound() -> None:
-    """This one may not use the node that the claim is allocated on."""
+async def test_postfilter_does_not_deallocate_claims_of_a_pod_that_another_scheduler_bound() -> None:
+    """This scheduler may not use the node that the claim is allocated on."""
     api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("a", 1))
-    api.add(_given("c", "gpu-0", pod="p"))
-    async with running(api):
+    api.add(_foreign_claim("c", "gpu-0", pod="p"))
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}, nodeSelector={"kubernetes.io/hostname": "b"}))
         _bind(api, "p", quietly=True)
         await until(lambda: condition(api, "p"))
@@ -188,12 +188,12 @@ async def test_postfilter_takes_nothing_from_a_pod_that_another_scheduler_has_bo
     assert _devices(api, "c") == ["gpu-0"]
 
 
-async def test_what_was_taken_from_a_pod_that_is_bound_at_that_moment_is_replaced() -> None:
-    """Here it is bound elsewhere between the last look and the write."""
+async def test_a_claim_that_is_deallocated_while_its_pod_is_bound_is_allocated_again() -> None:
+    """The pod is bound to another node between the last check and the write."""
     api = FakeApi(node_json("a"), node_json("b"), class_json(), slice_json("a", 1), claim_json("c"))
-    api.add(_given("c", "gpu-0", pod="p"))
+    api.add(_foreign_claim("c", "gpu-0", pod="p"))
     _on_call(api, _stores("c"), lambda: _bind(api, "p"))
-    async with running(api):
+    async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}, nodeSelector={"kubernetes.io/hostname": "b"}))
         await until(lambda: node_of(api, "p"))
         await quiet(api)
@@ -208,7 +208,7 @@ def _add(api: FakeApi, obj: Json) -> None:
 
 
 def _bind(api: FakeApi, name: str, *, quietly: bool = False) -> None:
-    """As another scheduler would; ``quietly``: the news of it takes a while."""
+    """Bind the pod as another scheduler would. With ``quietly`` no watch event is sent yet."""
     pod = copy.deepcopy(api.get("pods", "default", name))
     pod["spec"]["nodeName"] = "a"
     api.add(pod, quietly=quietly)

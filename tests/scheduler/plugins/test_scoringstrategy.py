@@ -27,7 +27,9 @@ def _shape(*points: tuple[int, int]) -> ScoringStrategy:
         ("LeastAllocated", [], 0),
     ],
 )
-def test_by_share(name: str, resources: _Resources, score: int) -> None:
+def test_nodes_are_scored_by_their_least_or_most_allocated_share(
+    name: str, resources: _Resources, score: int
+) -> None:
     assert strategy(ScoringStrategy(name))(resources) == score
 
 
@@ -45,5 +47,7 @@ def test_by_share(name: str, resources: _Resources, score: int) -> None:
         ([(0, 0), (100, 10)], [(1, 9, 4)], 100),
     ],
 )
-def test_by_shape(points: list[tuple[int, int]], resources: _Resources, score: int) -> None:
+def test_nodes_are_scored_by_a_requested_to_capacity_shape(
+    points: list[tuple[int, int]], resources: _Resources, score: int
+) -> None:
     assert strategy(_shape(*points))(resources) == score

@@ -1,11 +1,11 @@
-"""Pods of one service or controller are spread, and go where their images are."""
+"""Pods of one Service or controller are spread, and nodes with their images are preferred."""
 
 from typing import Any
 
 import pytest
 
 from tests.scheduler.objects import node_json, pod_json
-from tests.scheduler.running import node_of, running
+from tests.scheduler.running import node_of, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -41,7 +41,7 @@ def _pod(name: str, owner: str = "", **more: Any) -> Json:
 
 
 def _nodes(*names: str, **zones: str) -> list[Json]:
-    """The first one is so large that pods without siblings all go there."""
+    """Return two nodes. The first is so large that pods without siblings are all scheduled to it."""
     nodes = []
     for name in names:
         labels = {"topology.kubernetes.io/zone": zones[name]} if name in zones else {}
@@ -52,9 +52,9 @@ def _nodes(*names: str, **zones: str) -> list[Json]:
     return nodes
 
 
-async def _placed(api: FakeApi, *pods: Json) -> list[str | None]:
+async def _schedule(api: FakeApi, *pods: Json) -> list[str | None]:
     names = [pod["metadata"]["name"] for pod in pods]
-    async with running(api):
+    async with run_scheduler(api):
         for pod in pods:
             api.add(pod)
             await until(lambda: all("nodeName" in known["spec"] for known in api.of("pods")))
@@ -64,23 +64,23 @@ async def _placed(api: FakeApi, *pods: Json) -> list[str | None]:
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "ReplicationController"])
 async def test_pods_of_one_controller_are_spread(kind: str) -> None:
     api = FakeApi(*_nodes("a", "b"), _controller(kind))
-    assert await _placed(api, _pod("p0", kind), _pod("p1", kind)) == ["a", "b"]
+    assert await _schedule(api, _pod("p0", kind), _pod("p1", kind)) == ["a", "b"]
 
 
 async def test_pods_of_one_service_are_spread() -> None:
-    assert await _placed(FakeApi(*_nodes("a", "b"), _service()), _pod("p0"), _pod("p1")) == ["a", "b"]
+    assert await _schedule(FakeApi(*_nodes("a", "b"), _service()), _pod("p0"), _pod("p1")) == ["a", "b"]
 
 
-async def test_pods_of_their_own_are_not() -> None:
-    assert await _placed(FakeApi(*_nodes("a", "b")), _pod("p0"), _pod("p1")) == ["a", "a"]
+async def test_pods_without_owner_are_not_spread() -> None:
+    assert await _schedule(FakeApi(*_nodes("a", "b")), _pod("p0"), _pod("p1")) == ["a", "a"]
 
 
-async def test_zones_count_next_to_hosts() -> None:
+async def test_pods_are_spread_over_zones_and_hosts() -> None:
     api = FakeApi(*_nodes("a", "b", "c", a="x", b="x", c="y"), _service())
-    assert await _placed(api, _pod("p0"), _pod("p1")) == ["a", "c"]
+    assert await _schedule(api, _pod("p0"), _pod("p1")) == ["a", "c"]
 
 
-async def test_constraints_of_the_pod_itself_take_their_place() -> None:
+async def test_constraints_of_the_pod_replace_default_spreading() -> None:
     own = {
         "maxSkew": 1,
         "topologyKey": "nowhere",
@@ -89,13 +89,13 @@ async def test_constraints_of_the_pod_itself_take_their_place() -> None:
     }
     api = FakeApi(*_nodes("a", "b"), _service())
     pods = (_pod(f"p{number}", topologySpreadConstraints=[own]) for number in range(2))
-    assert await _placed(api, *pods) == ["a", "a"]
+    assert await _schedule(api, *pods) == ["a", "a"]
 
 
-async def test_images_that_are_there_count() -> None:
+async def test_nodes_that_have_the_image_score_higher() -> None:
     big = {"names": ["registry.example/big:latest"], "sizeBytes": 2_000_000_000}
     api = FakeApi(*_nodes("a", "b"))
     node = api.get("nodes", "", "b")
     api.add({**node, "status": {**node["status"], "images": [big]}})
     wanted = _pod("p0", container={"image": "registry.example/big"})
-    assert await _placed(api, wanted, _pod("p1", container={"image": "other"})) == ["b", "a"]
+    assert await _schedule(api, wanted, _pod("p1", container={"image": "other"})) == ["b", "a"]

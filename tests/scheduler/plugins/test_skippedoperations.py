@@ -7,7 +7,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
-from tests.scheduler.running import condition, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, run_scheduler
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
@@ -45,10 +45,10 @@ def _cluster(*more: Json) -> FakeApi:
     return FakeApi(_node("new", FEATURE), _node("old"), class_json(), _slice(), claim_json("c"), *more)
 
 
-async def test_an_allocated_claim_keeps_pods_off_nodes_that_would_not_skip() -> None:
-    """Though its devices can be reached from there."""
+async def test_an_allocated_claim_excludes_nodes_that_do_not_skip_operations() -> None:
+    """The devices of the claim are reachable from those nodes."""
     api = _cluster()
-    async with running(api, gates=GATES):
+    async with run_scheduler(api, gates=GATES):
         api.add(_pod("first", "new"))
         await until(lambda: node_of(api, "first"))
         await quiet(api)
@@ -62,8 +62,8 @@ async def test_an_allocated_claim_keeps_pods_off_nodes_that_would_not_skip() -> 
 
 
 @pytest.mark.parametrize("other", ["new", "old"])
-async def test_so_does_one_that_is_being_allocated_for_the_group(other: str) -> None:
-    """As upstream's podgroup-unschedulable-on-unsupported-node."""
+async def test_a_claim_that_is_being_allocated_for_a_group_excludes_such_nodes_too(other: str) -> None:
+    """Follows upstream's podgroup-unschedulable-on-unsupported-node."""
     group = {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
@@ -71,7 +71,7 @@ async def test_so_does_one_that_is_being_allocated_for_the_group(other: str) -> 
     }
     api = _cluster(group)
     member = {"schedulingGroup": {"podGroupName": "g"}}
-    async with running(api, gates=GATES) as (_, clock):
+    async with run_scheduler(api, gates=GATES) as (_, clock):
         api.add(_pod("second", other, **member))
         api.add(_pod("first", "new", **member))
         await quiet(api)

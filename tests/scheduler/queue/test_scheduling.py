@@ -1,4 +1,4 @@
-"""The queue: who is next, who backs off, who waits, and what ends the waiting."""
+"""The scheduling queue: order, back-off, unschedulable pods, and the events that requeue them."""
 
 import asyncio
 
@@ -43,8 +43,8 @@ def _take(queue: SchedulingQueue) -> QueuedPod:
     return entry
 
 
-def _rejected(queue: SchedulingQueue, name: str) -> QueuedPod:
-    """A pod that found no room."""
+def _reject(queue: SchedulingQueue, name: str) -> QueuedPod:
+    """Add a pod and reject it for lack of room."""
     queue.add(pod(name))
     entry = _take(queue)
     queue.reject(entry, {"Fit"}, "no room")
@@ -74,7 +74,7 @@ async def test_pop_waits_for_a_pod() -> None:
 async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
     clock = FakeClock()
     queue = _queue(clock)
-    entry = _rejected(queue, "p")
+    entry = _reject(queue, "p")
     assert queue.count_by_place()["unschedulable"] == 1
     queue.handle_event(Event(Kind.NODE, Action.NODE_LABEL, node("n"), node("n")))
     queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "default/c"))
@@ -85,17 +85,17 @@ async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
     assert _take(queue) is entry
 
 
-async def test_others_go_before_a_pod_that_backs_off() -> None:
+async def test_other_pods_are_popped_before_a_pod_that_backs_off() -> None:
     clock = FakeClock()
     queue = _queue(clock)
-    loser = _rejected(queue, "loser")
+    loser = _reject(queue, "loser")
     queue.add(pod("other"))
     queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert _take(queue).pod.metadata.name == "other"
     assert _take(queue) is loser
 
 
-async def test_of_pods_whose_back_offs_end_in_the_same_second_the_important_one_goes_first() -> None:
+async def test_pods_whose_back_off_ends_in_the_same_second_are_popped_by_priority() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     for name, priority in (("low", 1), ("high", 10)):
@@ -107,7 +107,7 @@ async def test_of_pods_whose_back_offs_end_in_the_same_second_the_important_one_
     assert [_take(queue).pod.metadata.name for _ in range(2)] == ["high", "low"]
 
 
-async def test_event_during_the_attempt_counts() -> None:
+async def test_an_event_during_an_attempt_requeues_the_pod() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
     entry = _take(queue)
@@ -142,7 +142,7 @@ async def test_pop_wakes_when_a_back_off_ends() -> None:
     assert (await popped).pod.metadata.name == "p"
 
 
-async def test_gated_pod_stays_out_until_its_gates_go() -> None:
+async def test_gated_pod_is_not_queued_until_its_gates_are_removed() -> None:
     queue = _queue(FakeClock())
     gated = pod("p", schedulingGates=[{"name": "wait"}])
     queue.add(gated)
@@ -168,8 +168,8 @@ async def test_events_about_an_object_reach_only_pods_that_refer_to_it() -> None
     assert _take(queue).pod.metadata.name == "a"
 
 
-async def test_an_event_about_an_object_costs_the_same_however_many_pods_wait() -> None:
-    """Upstream's pre-queueing hints (KEP-6132): a hint runs for the pods that an index has for the object alone."""
+async def test_the_cost_of_an_event_about_an_object_is_independent_of_the_number_of_waiting_pods() -> None:
+    """Upstream's pre-queueing hints (KEP-6132): only pods that the index has for the object run their hints."""
     asked: list[str] = []
 
     def hint(waiting: Pod, _: Event) -> bool:
@@ -190,7 +190,7 @@ async def test_an_event_about_an_object_costs_the_same_however_many_pods_wait() 
     assert asked == ["p7"]
 
 
-async def test_after_five_minutes_a_pod_is_tried_anyway() -> None:
+async def test_an_unschedulable_pod_is_retried_after_five_minutes() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     queue.add(pod("p"))
@@ -216,7 +216,7 @@ async def test_deleted_pod_is_never_popped() -> None:
     assert len(queue) == 0
 
 
-async def test_members_are_taken_together() -> None:
+async def test_members_of_a_group_are_popped_together() -> None:
     queue = _queue(FakeClock())
     for name in ("gang-0", "other", "gang-1"):
         queue.add(pod(name))
@@ -225,7 +225,7 @@ async def test_members_are_taken_together() -> None:
     assert _take(queue).pod.metadata.name == "other"
 
 
-async def test_activate_skips_the_waiting() -> None:
+async def test_activate_moves_a_pod_out_of_the_unschedulable_pods() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
     queue.reject(_take(queue), {"Fit"}, "no room")
@@ -233,9 +233,9 @@ async def test_activate_skips_the_waiting() -> None:
     assert _take(queue).pod.metadata.name == "p"
 
 
-async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_short_is_not_lost() -> None:
+async def test_a_pod_that_is_gated_when_its_back_off_is_cut_short_is_not_lost() -> None:
     queue = _queue(FakeClock())
-    entry = _rejected(queue, "p")
+    entry = _reject(queue, "p")
     queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert entry.place is Place.BACKOFF
     entry.pod = pod("p", schedulingGates=[{"name": "g"}])
@@ -246,7 +246,7 @@ async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_sho
 
 
 def _arrivals(queue: SchedulingQueue) -> list[tuple[str, str]]:
-    """The arrivals from now on: by place, and what metrics of 1.37 call the cause."""
+    """Return a counter of arrivals from now on, by queue and event (the cause, in metrics of 1.37)."""
     seen: list[tuple[str, str]] = []
     queue.on_incoming = lambda place, cause, _: seen.append(
         (place.value, cause if isinstance(cause, str) else event_label(cause, V1_37))
@@ -254,7 +254,7 @@ def _arrivals(queue: SchedulingQueue) -> list[tuple[str, str]]:
     return seen
 
 
-async def test_arrivals_tell_their_cause() -> None:
+async def test_arrivals_are_counted_by_event() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     seen = _arrivals(queue)
@@ -277,7 +277,7 @@ async def test_arrivals_tell_their_cause() -> None:
     ]
 
 
-async def test_event_during_an_attempt_counts_as_its_failure_and_once() -> None:
+async def test_an_event_during_an_attempt_is_counted_once_as_its_failure() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
     entry = _take(queue)
@@ -287,10 +287,10 @@ async def test_event_during_an_attempt_counts_as_its_failure_and_once() -> None:
     assert seen == [("backoff", "ScheduleAttemptFailure")]
 
 
-async def test_forced_and_overdue_arrivals() -> None:
+async def test_forced_and_overdue_arrivals_are_counted() -> None:
     clock = FakeClock()
     queue = _queue(clock)
-    entry = _rejected(queue, "p")
+    entry = _reject(queue, "p")
     seen = _arrivals(queue)
     queue.activate([entry.uid])
     queue.reject(_take(queue), {"Fit"}, "no room")

@@ -1,1 +1,1 @@
-"""The scheduler on a world in memory."""
+"""The scheduler on a cluster in memory."""

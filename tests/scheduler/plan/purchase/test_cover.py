@@ -1,4 +1,4 @@
-"""The search for the cheapest nodes, against exhaustive search."""
+"""The search for the cheapest nodes, compared with exhaustive search."""
 
 import functools
 import random
@@ -12,7 +12,7 @@ from dra_scheduler.plan.simulation import Stopped
 
 
 class _Case:
-    """Nodes and units with amounts of some resources; ``clash``: two shapes that share no node."""
+    """Nodes and units with amounts of some resources. ``clash`` names two shapes that share no node."""
 
     def __init__(self, rng: random.Random) -> None:
         resources = rng.randint(1, 3)
@@ -44,7 +44,7 @@ class _Case:
         ]
 
     def optimum(self) -> float:
-        """By trying every fill of every node for the first unit that is left."""
+        """Return the lowest cost, by trying every fill of every node for the first remaining unit."""
 
         @functools.cache
         def cheapest(left: Counts, used: Counts) -> float:
@@ -73,7 +73,7 @@ def _below(counts: Sequence[int]) -> list[Counts]:
     return found
 
 
-def test_the_optimum_of_200_random_cases() -> None:
+def test_the_search_finds_the_optimum_of_200_random_cases() -> None:
     for seed in range(200):
         case = _Case(random.Random(seed))
         cover = Search(case.supplies(), case.demand).run()
@@ -83,7 +83,7 @@ def test_the_optimum_of_200_random_cases() -> None:
         assert cover.bound == pytest.approx(optimum), seed
 
 
-def test_the_bound_holds_however_early_it_ends() -> None:
+def test_the_lower_bound_holds_if_the_search_ends_early() -> None:
     for seed in range(60):
         case = _Case(random.Random(seed))
         optimum = case.optimum()
@@ -114,13 +114,13 @@ def test_a_large_demand_is_covered_close_to_its_bound() -> None:
     assert cover.bound <= cover.cost <= 1.01 * cover.bound
 
 
-def test_units_of_which_there_are_too_many_for_limited_nodes_are_left() -> None:
+def test_units_beyond_the_limited_nodes_are_left_uncovered() -> None:
     fills = Fills(lambda counts: counts[0] <= 2, [], [[]])
     cover = Search([Supply(3.0, fills, 2)], (5,)).run()
     assert (len(cover.picks), cover.cost, cover.left) == (2, 6.0, (1,))
 
 
-def test_linear_programs() -> None:
+def test_linear_programs_are_solved() -> None:
     solution = maximize([3, 2], [[1, 1], [1, 3], [1, 0]], [4, 6, 3])
     assert solution is not None
     assert solution.values == pytest.approx((3, 1))

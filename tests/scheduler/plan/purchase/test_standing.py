@@ -1,4 +1,4 @@
-"""Equal nodes are found, and what makes a node different."""
+"""Groups of equal nodes, and the properties that make nodes differ."""
 
 from typing import Any
 
@@ -24,18 +24,18 @@ def _objects(*objects: Json) -> Objects:
     )
 
 
-def _waiting(**spec: Any) -> Pod:
+def _pending_pod(**spec: Any) -> Pod:
     return convert(PODS, pod_json("p", **spec))
 
 
 def test_equal_nodes_are_one_group() -> None:
-    assert groups(_objects(), [_waiting()]) == [["n0", "n1", "n2", "n3"]]
+    assert groups(_objects(), [_pending_pod()]) == [["n0", "n1", "n2", "n3"]]
     # Pods that take the same of their nodes leave them equal.
     same = [pod_json(f"q{i}", requests={"cpu": "1"}, nodeName=f"n{i}") for i in (1, 3)]
-    assert groups(_objects(*same), [_waiting()]) == [["n0", "n2"], ["n1", "n3"]]
+    assert groups(_objects(*same), [_pending_pod()]) == [["n0", "n2"], ["n1", "n3"]]
 
 
-def test_what_makes_a_node_different() -> None:
+def test_nodes_with_different_labels_taints_devices_or_pods_are_grouped_apart() -> None:
     for other in (
         node_json("n3", labels={"zone": "a"}),
         node_json("n3", taints=[{"key": "k", "effect": "NoSchedule"}]),
@@ -43,21 +43,21 @@ def test_what_makes_a_node_different() -> None:
         pod_json("q", requests={"cpu": "1"}, nodeName="n3"),
         pod_json("q", labels={"app": "x"}, nodeName="n3"),
     ):
-        assert groups(_objects(other), [_waiting()]) == [["n0", "n1", "n2"], ["n3"]]
+        assert groups(_objects(other), [_pending_pod()]) == [["n0", "n1", "n2"], ["n3"]]
 
 
-def test_devices_that_are_in_use() -> None:
+def test_nodes_with_different_devices_in_use_are_grouped_apart() -> None:
     objects = []
     for node, device in (("n0", 0), ("n1", 1), ("n2", 0)):
         claim = claim_json(node)
         result = {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": f"gpu-{device}"}
         claim["status"] = {"allocation": {"devices": {"results": [result]}}}
         objects += [claim, pod_json(node, claims={"gpu": node}, nodeName=node)]
-    assert groups(_objects(*objects), [_waiting()]) == [["n0", "n2"], ["n1"], ["n3"]]
+    assert groups(_objects(*objects), [_pending_pod()]) == [["n0", "n2"], ["n1"], ["n3"]]
 
 
-def test_pods_that_may_go_to_one_node_only() -> None:
+def test_a_node_that_a_pod_is_restricted_to_is_grouped_apart() -> None:
     alone = [["n0"], ["n1"], ["n2"], ["n3"]]
-    assert groups(_objects(), [_waiting(nodeSelector={"kubernetes.io/hostname": "n3"})]) == alone
+    assert groups(_objects(), [_pending_pod(nodeSelector={"kubernetes.io/hostname": "n3"})]) == alone
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "v"}}
-    assert groups(_objects(), [_waiting(), _waiting(volumes=[volume])]) == alone
+    assert groups(_objects(), [_pending_pod(), _pending_pod(volumes=[volume])]) == alone
