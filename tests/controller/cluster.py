@@ -73,7 +73,7 @@ CLAIM_SPEC: Json = {
 
 
 class Cluster:
-    """What tests do to a cluster, in short words."""
+    """Short forms of the requests that tests make."""
 
     def __init__(self, url: str, client: Client) -> None:
         self.url = url
@@ -111,7 +111,7 @@ class Cluster:
         await self.client.delete(resource, name, namespace if resource.namespaced else None, **options)
 
     async def run_pods(self, namespace: str = "default") -> None:
-        """Play the kubelet: pods that were just made become ready, deleted ones go."""
+        """Act as the kubelet: make new pods ready, and remove deleted ones."""
         for pod in await self.items("Pod", namespace):
             if pod.metadata.deletion_timestamp is not None and not pod.metadata.finalizers:
                 with contextlib.suppress(NotFound):
@@ -128,13 +128,13 @@ class Cluster:
         meanwhile: Callable[[], Awaitable[None]] | None = None,
         seconds: float = 60.0,
     ) -> None:
-        """Wait for ``condition``; ``meanwhile`` is done again and again."""
+        """Wait for ``condition``. Run ``meanwhile`` after each evaluation."""
         await until(condition, seconds, every=0.01, meanwhile=meanwhile)
 
 
 @contextlib.asynccontextmanager
 async def api_server(path: Path, gates: FeatureGates | None = None) -> AsyncIterator[Cluster]:
-    """An API server without any controller."""
+    """Run an API server without any controller."""
     features = gates or FeatureGates()
     config = Config(port=0, data=path, database=IN_MEMORY, runtime_config="api/all=true", features=features)
     async with ApiServer(config) as server, Client(server.url) as client:
@@ -150,7 +150,7 @@ async def controllers(
     relist_seconds: float = 120.0,
     clock: Clock | None = None,
 ) -> AsyncIterator[ControllerManager]:
-    """The named controllers (all without a name) at work."""
+    """Run the named controllers, or all if none is named."""
     config = ControllerConfig(
         controllers=names or ("*",),
         features=gates or FeatureGates(),

@@ -10,6 +10,6 @@ from tests.controller.cluster import Cluster, api_server
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    """An API server without any controller."""
+    """Run an API server without any controller."""
     async with api_server(tmp_path) as running:
         yield running

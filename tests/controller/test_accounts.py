@@ -1,4 +1,4 @@
-"""Controllers that act as their service accounts."""
+"""Controllers that use service accounts."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ _ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 
 
 class _Server:
-    """Knows service accounts, gives them tokens, and shows who asks for anything else."""
+    """Has service accounts, issues their tokens, and shows the token of all other requests."""
 
     def __init__(self) -> None:
         self.accounts: dict[str, int] = {}
@@ -50,14 +50,14 @@ async def _who(client: Client) -> str:
     return found
 
 
-def test_every_controller_has_an_account_that_a_default_role_is_bound_to() -> None:
+def test_every_controller_has_an_account_with_a_default_role() -> None:
     policy = REPOSITORY / "services/apiserver/dra_apiserver/kinds/rbac/policy.txt"
     bound = set(re.findall(r"^  ServiceAccount kube-system/(\S+)", policy.read_text(), re.MULTILINE))
     # Roles for what only a runtime configuration turns on come with it.
     assert {account_of(name) for name in CONTROLLERS} - bound == {"classic-dra-controller"}
 
 
-async def test_accounts_are_made_and_their_tokens_used_and_renewed() -> None:
+async def test_accounts_are_created_and_their_tokens_renewed() -> None:
     server, clock = _Server(), FakeClock()
     server.accounts["job-controller"] = 0
     manager = Client("http://fake", token="manager", transport=httpx.MockTransport(server))

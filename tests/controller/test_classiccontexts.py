@@ -54,7 +54,7 @@ def _affine(*terms: Json) -> Json:
         (_affine(_ZONE_B), []),
     ],
 )
-def test_the_pod_may_go_to_them(spec: Json, names: list[str]) -> None:
+def test_suitable_nodes_of_the_pod_are_named(spec: Json, names: list[str]) -> None:
     assert _potential(spec) == names
 
 
@@ -67,5 +67,5 @@ def test_the_pod_may_go_to_them(spec: Json, names: list[str]) -> None:
         ({"nodeName": "plain", "driver": "other.example.com"}, []),
     ],
 )
-def test_the_driver_has_devices_for_them(piece: Json, names: list[str]) -> None:
+def test_only_nodes_with_devices_of_the_driver_are_named(piece: Json, names: list[str]) -> None:
     assert _potential({}, piece) == names

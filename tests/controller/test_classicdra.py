@@ -1,4 +1,4 @@
-"""Objects of today behind those of classic DRA, against a real API server."""
+"""Current objects for those of classic DRA, against a real API server."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -53,7 +53,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 @contextlib.asynccontextmanager
-async def _translating(cluster: Cluster, *more: str) -> AsyncIterator[ControllerManager]:
+async def _run_translation(cluster: Cluster, *more: str) -> AsyncIterator[ControllerManager]:
     async with controllers(cluster, _NAME, *more) as manager:
         yield manager
 
@@ -85,7 +85,7 @@ async def _today(cluster: Cluster, name: str) -> ResourceClaim | None:
         return None
 
 
-async def _made(cluster: Cluster, name: str) -> ResourceClaim:
+async def _wait_for_claim(cluster: Cluster, name: str) -> ResourceClaim:
     async def there() -> bool:
         return await _today(cluster, name) is not None
 
@@ -110,10 +110,10 @@ async def _allocate(cluster: Cluster, claim: ResourceClaim, *devices: str) -> No
     await cluster.set_status("ResourceClaim", claim, allocation=allocation, reservedFor=reserved)
 
 
-async def test_a_claim_of_today_is_behind_the_classic_one(cluster: Cluster) -> None:
-    async with _translating(cluster):
+async def test_a_current_claim_is_created_for_a_classic_one(cluster: Cluster) -> None:
+    async with _run_translation(cluster):
         await _training(cluster)
-        claim = await _made(cluster, "training-gpus")
+        claim = await _wait_for_claim(cluster, "training-gpus")
 
         async def classes() -> bool:
             names = {one.metadata.name for one in (await cluster.client.list(DEVICE_CLASSES)).items}
@@ -129,15 +129,17 @@ async def test_a_claim_of_today_is_behind_the_classic_one(cluster: Cluster) -> N
     )
 
 
-async def test_the_status_comes_back_in_the_old_form(cluster: Cluster) -> None:
-    async with _translating(cluster):
+async def test_the_status_is_converted_to_the_classic_form(cluster: Cluster) -> None:
+    async with _run_translation(cluster):
         await _training(cluster)
-        await _allocate(cluster, await _made(cluster, "training-gpus"), "gpu-0-mig-a", "gpu-0-mig-b")
+        await _allocate(
+            cluster, await _wait_for_claim(cluster, "training-gpus"), "gpu-0-mig-a", "gpu-0-mig-b"
+        )
 
-        async def allocated() -> bool:
+        async def is_allocated() -> bool:
             return "allocation" in (await _classic(cluster, "training-gpus")).status
 
-        await cluster.until(allocated)
+        await cluster.until(is_allocated)
     assert (await _classic(cluster, "training-gpus")).status == {
         "driverName": "gpu.nvidia.com",
         "allocation": {
@@ -160,7 +162,7 @@ async def test_the_status_comes_back_in_the_old_form(cluster: Cluster) -> None:
     }
 
 
-async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
+async def test_the_scheduling_context_of_a_pod_names_its_nodes(cluster: Cluster) -> None:
     for node in ("node-0", "node-1", "node-2"):
         await cluster.create("Node", node)
         # A new node is not ready, and tainted so.
@@ -172,9 +174,9 @@ async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
             "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
         }
         await cluster.create("ResourceSlice", node, spec=spec)
-    async with _translating(cluster):
+    async with _run_translation(cluster):
         await _training(cluster)
-        claim = await _made(cluster, "training-gpus")
+        claim = await _wait_for_claim(cluster, "training-gpus")
 
         async def context(**wanted: Any) -> bool:
             try:
@@ -203,17 +205,17 @@ async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
         await cluster.until(lambda: context(spec=spec, claims=[{"name": "gpu"}]))
         await cluster.delete("Pod", "training", grace_period=0)
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return not (await cluster.client.list(CONTEXTS, "default")).items
 
-        await cluster.until(gone)
+        await cluster.until(is_gone)
 
 
-async def test_a_pod_known_before_its_claim_has_a_context(cluster: Cluster) -> None:
+async def test_a_pod_that_is_observed_before_its_claim_gets_a_context(cluster: Cluster) -> None:
     pods = [document for document in _documents() if document["kind"] == "Pod"]
     for document in pods:
         await _post(cluster, document)
-    async with _translating(cluster):
+    async with _run_translation(cluster):
         for document in _documents():
             if document not in pods:
                 await _post(cluster, document)
@@ -228,46 +230,46 @@ async def test_a_pod_known_before_its_claim_has_a_context(cluster: Cluster) -> N
 async def test_an_immediate_claim_is_marked_for_the_scheduler(cluster: Cluster) -> None:
     class_ = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceClass", "metadata": {"name": "c"}}
     claim = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceClaim", "metadata": {"name": "now"}}
-    async with _translating(cluster):
+    async with _run_translation(cluster):
         await _post(cluster, {**class_, "driverName": "gpu.nvidia.com"})
         await _post(cluster, {**claim, "spec": {"resourceClassName": "c", "allocationMode": "Immediate"}})
-        made = await _made(cluster, "now")
+        made = await _wait_for_claim(cluster, "now")
     assert made.metadata.annotations[IMMEDIATE_ANNOTATION] == "Immediate"
 
 
-async def test_what_is_behind_a_classic_object_goes_with_it(cluster: Cluster) -> None:
-    async with _translating(cluster):
+async def test_current_objects_are_deleted_with_their_classic_objects(cluster: Cluster) -> None:
+    async with _run_translation(cluster):
         await _training(cluster)
-        await _made(cluster, "training-gpus")
+        await _wait_for_claim(cluster, "training-gpus")
     # Deleted while nobody translates: it is noticed at the next start.
     await cluster.client.delete(CLAIMS, "training-gpus", "default")
     await cluster.client.delete(CLASSES, "gpu.nvidia.com")
-    async with _translating(cluster):
+    async with _run_translation(cluster):
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             classes = [one.metadata.name for one in (await cluster.client.list(DEVICE_CLASSES)).items]
             return await _today(cluster, "training-gpus") is None and classes == ["large-gpu"]
 
-        await cluster.until(gone)
+        await cluster.until(is_gone)
 
 
-async def test_an_object_of_ones_own_stays_as_it_is(cluster: Cluster) -> None:
+async def test_a_foreign_object_with_the_same_name_is_not_changed(cluster: Cluster) -> None:
     request = {"name": "own", "exactly": {"deviceClassName": "other"}}
     own = await cluster.create("ResourceClaim", "training-gpus", spec={"devices": {"requests": [request]}})
-    async with _translating(cluster):
+    async with _run_translation(cluster):
         await _training(cluster)
 
-        async def warned() -> bool:
+        async def is_warned() -> bool:
             events = (await cluster.client.raw("GET", "/api/v1/namespaces/default/events")).json()["items"]
             return any(event["reason"] == "NotTranslated" for event in events)
 
-        await cluster.until(warned)
+        await cluster.until(is_warned)
     found = await _today(cluster, "training-gpus")
     assert found is not None
     assert found.metadata.resource_version == own.metadata.resource_version
 
 
-async def test_a_claim_from_a_template_shows_in_the_old_form(cluster: Cluster) -> None:
+async def test_a_claim_from_a_template_appears_as_a_classic_claim(cluster: Cluster) -> None:
     template = {
         "apiVersion": "resource.k8s.io/v1alpha3",
         "kind": "ResourceClaimTemplate",
@@ -283,45 +285,45 @@ async def test_a_claim_from_a_template_shows_in_the_old_form(cluster: Cluster) -
             "resourceClaims": [{"name": "gpu", "source": {"resourceClaimTemplateName": "one-gpu"}}],
         },
     }
-    async with _translating(cluster, "resourceclaim-controller"):
+    async with _run_translation(cluster, "resourceclaim-controller"):
         await _post(cluster, template)
         await _post(cluster, pod)
 
-        async def shown() -> bool:
+        async def is_shown() -> bool:
             items = (await cluster.client.list(CLAIMS, "default")).items
             return any(one.spec.get("resourceClassName") == "gpu.nvidia.com" for one in items)
 
-        await cluster.until(shown)
+        await cluster.until(is_shown)
         [claim] = (await cluster.client.list(RESOURCE_CLAIMS, "default")).items
         assert claim.metadata.annotations[TEMPLATE] == "one-gpu"
         await cluster.delete("ResourceClaim", claim.metadata.name)
 
-        async def replaced() -> bool:
+        async def is_replaced() -> bool:
             items = (await cluster.client.list(CLAIMS, "default")).items
             return claim.metadata.name not in {one.metadata.name for one in items}
 
-        await cluster.until(replaced)
+        await cluster.until(is_replaced)
 
 
-async def test_a_namespace_takes_its_classic_objects_along(cluster: Cluster) -> None:
+async def test_classic_objects_are_deleted_with_their_namespace(cluster: Cluster) -> None:
     await cluster.create("Namespace", "work")
     body = {"metadata": {"name": "t"}, "spec": {"spec": {"resourceClassName": "gpu.nvidia.com"}}}
     await cluster.client.create(TEMPLATES, convert(TEMPLATES, body), "work")
-    async with _translating(cluster, "namespace-controller"):
+    async with _run_translation(cluster, "namespace-controller"):
 
-        async def translated() -> bool:
+        async def is_translated() -> bool:
             return bool((await cluster.client.list(RESOURCE_CLAIM_TEMPLATES, "work")).items)
 
-        await cluster.until(translated)
+        await cluster.until(is_translated)
         await cluster.delete("Namespace", "work")
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return not (await cluster.client.list(TEMPLATES)).items
 
-        await cluster.until(gone)
+        await cluster.until(is_gone)
 
 
-async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the_same(tmp_path: Path) -> None:
+async def test_controllers_are_ready_if_classic_dra_is_not_served(tmp_path: Path) -> None:
     async with (
         ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
         Client(server.url) as client,
@@ -332,7 +334,7 @@ async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the
         assert set(manager.controllers) == {_NAME}
 
 
-async def test_what_is_behind_a_class_that_no_informer_has_yet_stays() -> None:
+async def test_a_device_class_is_kept_if_the_informer_lacks_its_classic_class() -> None:
     today = {
         "kind": "DeviceClass",
         "metadata": {"name": "gpu", "annotations": {CLASSIC_UID_ANNOTATION: "classic"}},

@@ -1,4 +1,4 @@
-"""Roles that gather the rules of others."""
+"""ClusterRoles that aggregate the rules of others."""
 
 from typing import Any
 
@@ -23,12 +23,14 @@ def _role(name: str, *rules: dict[str, Any], labels: dict[str, str] | None = Non
     return {**kind, "metadata": meta, "rules": list(rules)}
 
 
-def _gathering(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
+def _aggregated_role(name: str, *rules: dict[str, Any]) -> dict[str, Any]:
     selectors = [{"matchLabels": {"to": "view"}}, {"matchLabels": {"too": "view"}}]
     return _role(name, *rules) | {"aggregationRule": {"clusterRoleSelectors": selectors}}
 
 
-def _started(*roles: dict[str, Any]) -> tuple[FakeApi, Informer[Any], ClusterRoleAggregationController]:
+def _start_controller(
+    *roles: dict[str, Any],
+) -> tuple[FakeApi, Informer[Any], ClusterRoleAggregationController]:
     api = FakeApi(*roles)
     informers = InformerFactory(api.client(), FakeClock())
     context = Context(api.client(), informers, FakeClock(), FeatureGates(), CollectorRegistry())
@@ -39,9 +41,9 @@ def _started(*roles: dict[str, Any]) -> tuple[FakeApi, Informer[Any], ClusterRol
     return api, informer, controller
 
 
-async def test_rules_are_gathered_once_each_by_selector_and_name() -> None:
-    api, informer, controller = _started(
-        _gathering("view"),
+async def test_each_rule_is_aggregated_once_in_order_of_selector_and_name() -> None:
+    api, informer, controller = _start_controller(
+        _aggregated_role("view"),
         _role("b", _READ, labels={"to": "view"}),
         _role("a", _PATH, _READ, labels={"to": "view", "too": "view"}),
         _role("other", {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}),
@@ -49,15 +51,15 @@ async def test_rules_are_gathered_once_each_by_selector_and_name() -> None:
     await controller.reconcile("view")
     (write,) = api.writes("clusterroles")
     assert write.body["rules"] == [_PATH, _READ]
-    gathered = _gathering("view", _PATH, _READ)
+    gathered = _aggregated_role("view", _PATH, _READ)
     gathered["metadata"]["resourceVersion"] = "2"
     informer._apply(convert(CLUSTER_ROLES, gathered))
     await controller.reconcile("view")
     assert len(api.writes("clusterroles")) == 1
 
 
-async def test_a_change_of_any_role_has_those_that_gather_looked_at() -> None:
-    _, informer, controller = _started(_gathering("view"), _role("plain"))
+async def test_a_change_of_any_role_enqueues_the_aggregated_roles() -> None:
+    _, informer, controller = _start_controller(_aggregated_role("view"), _role("plain"))
     seen = set()
     while len(controller.queue):
         key = await controller.queue.get()
@@ -68,8 +70,8 @@ async def test_a_change_of_any_role_has_those_that_gather_looked_at() -> None:
     assert len(controller.queue) == 1
 
 
-async def test_a_role_of_its_own_stays_as_it_is() -> None:
-    api, _, controller = _started(_role("plain", _READ))
+async def test_a_role_without_aggregation_rule_is_not_changed() -> None:
+    api, _, controller = _start_controller(_role("plain", _READ))
     await controller.reconcile("plain")
     await controller.reconcile("gone")
     assert api.writes("clusterroles") == []

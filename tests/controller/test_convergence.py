@@ -1,4 +1,4 @@
-"""Whatever controllers miss, and however many there are: the end state is the same."""
+"""The end state is the same whatever controllers miss, and however many of them run."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ async def _start(cluster: Cluster) -> None:
     await cluster.create("ResourceClaimTemplate", "template", **template)
 
 
-async def _settled(cluster: Cluster) -> bool:
-    """Four ready pods of one ReplicaSet, and exactly one claim for each, which the pod knows."""
+async def _is_settled(cluster: Cluster) -> bool:
+    """True with four ready pods of one ReplicaSet, and one claim for each that its status names."""
     pods = await cluster.items("Pod")
     claims = await cluster.items("ResourceClaim")
     in_statuses = {
@@ -63,14 +63,14 @@ async def _empty(cluster: Cluster) -> bool:
 async def test_controllers_converge_on_a_bad_network(cluster: Cluster, seed: int) -> None:
     async with controllers(cluster, *_NAMES, transport=UnreliableTransport(seed), relist_seconds=1.0):
         await _start(cluster)
-        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _is_settled(cluster), meanwhile=cluster.run_pods)
         await cluster.delete("Deployment", "web")
         await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods)
 
 
 @pytest.mark.parametrize("seed", sample(range(2), 1))
 async def test_job_completes_on_a_bad_network(cluster: Cluster, seed: int) -> None:
-    """Pods that succeeded are counted, and none twice."""
+    """Each pod that succeeded is counted exactly once."""
     pod = {"containers": [{"name": "c", "image": "busybox"}], "restartPolicy": "Never"}
     spec = {"completions": 6, "parallelism": 3, "template": {"spec": pod}}
     succeeded: set[str] = set()
@@ -98,14 +98,14 @@ async def test_job_completes_on_a_bad_network(cluster: Cluster, seed: int) -> No
 async def test_controllers_converge_with_a_second_set_of_them(cluster: Cluster) -> None:
     async with controllers(cluster, *_NAMES), controllers(cluster, *_NAMES):
         await _start(cluster)
-        await cluster.until(lambda: _settled(cluster), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _is_settled(cluster), meanwhile=cluster.run_pods)
         await cluster.delete("Deployment", "web")
         await cluster.until(lambda: _empty(cluster), meanwhile=cluster.run_pods)
 
 
 @pytest.mark.parametrize("writes", sample([1, 2, 3, 5, 8, 13], 2))
-async def test_controllers_converge_although_they_die_after_any_write(cluster: Cluster, writes: int) -> None:
-    """One after the other dies after so many writes, without a word; each starts from what there is."""
+async def test_controllers_converge_if_they_crash_after_any_write(cluster: Cluster, writes: int) -> None:
+    """Each controller crashes after some number of writes, and the next one starts from the stored state."""
     await _start(cluster)
     for _ in range(40):
         transport = _Mortal(writes)
@@ -114,7 +114,7 @@ async def test_controllers_converge_although_they_die_after_any_write(cluster: C
 
             async def dead_or_settled(transport: "_Mortal" = transport) -> bool:
                 nonlocal done
-                done = await _settled(cluster)
+                done = await _is_settled(cluster)
                 return done or transport.left <= 0
 
             await cluster.until(dead_or_settled, meanwhile=cluster.run_pods)
@@ -124,7 +124,7 @@ async def test_controllers_converge_although_they_die_after_any_write(cluster: C
 
 
 class _Mortal(UnreliableTransport):
-    """Lets so many writes through. Any further write, and all that its client asks after it, gets no answer."""
+    """Passes a number of writes on. Any further write, and all later requests of its client, get no response."""
 
     def __init__(self, writes: int) -> None:
         super().__init__(0)

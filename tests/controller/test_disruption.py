@@ -1,4 +1,4 @@
-"""Budgets for disruption, counted from real pods."""
+"""PodDisruptionBudgets, counted from real pods."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -28,12 +28,12 @@ async def _status(cluster: Cluster) -> PodDisruptionBudgetStatus:
 
 
 def _counts(cluster: Cluster, *wanted: int) -> Callable[[], Awaitable[bool]]:
-    async def counted() -> bool:
+    async def is_counted() -> bool:
         status = await _status(cluster)
         found = (status.disruptions_allowed, status.current_healthy, status.desired_healthy)
         return found == wanted
 
-    return counted
+    return is_counted
 
 
 async def _evict(cluster: Cluster, name: str) -> int:
@@ -42,7 +42,7 @@ async def _evict(cluster: Cluster, name: str) -> int:
     return (await cluster.client.raw("POST", path, content=orjson.dumps(eviction))).status_code
 
 
-async def test_evictions_stop_where_the_budget_ends(cluster: Cluster) -> None:
+async def test_evictions_beyond_the_budget_are_rejected(cluster: Cluster) -> None:
     await _budget(cluster, minAvailable=2)
     for name in ("p1", "p2", "p3"):
         await cluster.create("Pod", name, metadata={"labels": _LABELS}, spec=POD_SPEC)
@@ -57,10 +57,10 @@ async def test_evictions_stop_where_the_budget_ends(cluster: Cluster) -> None:
         assert [await _evict(cluster, name) for name in ("p1", "p2")] == [201, 429]
         await cluster.run_pods()
 
-        async def forgotten() -> bool:
+        async def is_cleared() -> bool:
             return not (await _status(cluster)).disrupted_pods
 
-        await cluster.until(forgotten)
+        await cluster.until(is_cleared)
         assert await _counts(cluster, 0, 2, 2)()
 
 
@@ -72,7 +72,7 @@ async def test_evictions_stop_where_the_budget_ends(cluster: Cluster) -> None:
         ({"minAvailable": "50%"}, (1, 3, 2)),
     ],
 )
-async def test_shares_are_of_what_the_owner_wants(
+async def test_percentages_refer_to_the_replicas_of_the_owner(
     cluster: Cluster, spec: dict[str, Any], wanted: tuple[int, int, int]
 ) -> None:
     await _budget(cluster, **spec)
@@ -86,7 +86,7 @@ async def test_shares_are_of_what_the_owner_wants(
         await cluster.until(_counts(cluster, *wanted), meanwhile=cluster.run_pods)
 
 
-async def test_events_report_budgets_without_pods_and_pods_with_two(cluster: Cluster) -> None:
+async def test_events_report_budgets_without_pods_and_pods_with_two_budgets(cluster: Cluster) -> None:
     await _budget(cluster, minAvailable=1)
     body = {
         "metadata": {"name": "a", "namespace": "default"},
@@ -94,7 +94,7 @@ async def test_events_report_budgets_without_pods_and_pods_with_two(cluster: Clu
     }
     await cluster.client.create(POD_DISRUPTION_BUDGETS, convert(POD_DISRUPTION_BUDGETS, body))
 
-    async def reported(*wanted: tuple[str, str, str]) -> bool:
+    async def is_reported(*wanted: tuple[str, str, str]) -> bool:
         events = (await cluster.client.list(EVENTS, "default")).items
         assert {event.source.component for event in events} <= {"controllermanager"}
         return {(event.involved_object.name, event.reason, event.message) for event in events} == set(wanted)
@@ -102,9 +102,9 @@ async def test_events_report_budgets_without_pods_and_pods_with_two(cluster: Clu
     none = [(name, "NoPods", "No matching pods found") for name in ("a", "b")]
     both = 'Pod "default"/"p" matches multiple PodDisruptionBudgets.  Chose "a" arbitrarily.'
     async with controllers(cluster, _NAME):
-        await cluster.until(lambda: reported(*none))
+        await cluster.until(lambda: is_reported(*none))
         await cluster.create("Pod", "p", metadata={"labels": _LABELS}, spec=POD_SPEC)
-        await cluster.until(lambda: reported(*none, ("p", "MultiplePodDisruptionBudgets", both)))
+        await cluster.until(lambda: is_reported(*none, ("p", "MultiplePodDisruptionBudgets", both)))
 
 
 async def test_events_report_pods_that_no_controller_manages(cluster: Cluster) -> None:
@@ -119,9 +119,9 @@ async def test_events_report_pods_that_no_controller_manages(cluster: Cluster) -
         'set ".spec.minAvailable" field of the PDB to an integer value.'
     )
 
-    async def reported() -> bool:
+    async def is_reported() -> bool:
         events = (await cluster.client.list(EVENTS, "default")).items
         return [(event.reason, event.message) for event in events] == [("UnmanagedPods", text)]
 
     async with controllers(cluster, _NAME):
-        await cluster.until(reported)
+        await cluster.until(is_reported)

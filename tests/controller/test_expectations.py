@@ -8,7 +8,7 @@ def _pod(uid: str, *, deleted: bool = False) -> Pod:
     return Pod(metadata=ObjectMeta(name=uid, uid=uid, deletion_timestamp="now" if deleted else None))
 
 
-def test_what_was_created_has_to_be_seen() -> None:
+def test_expectations_are_met_when_the_created_pod_is_observed() -> None:
     expectations = Expectations(FakeClock())
     expectations.expect_creation("owner", _pod("a"))
     assert not expectations.is_satisfied("owner")
@@ -17,14 +17,14 @@ def test_what_was_created_has_to_be_seen() -> None:
     assert expectations.is_satisfied("owner")
 
 
-def test_the_event_may_be_faster_than_the_answer() -> None:
+def test_an_event_may_arrive_before_the_response() -> None:
     expectations = Expectations(FakeClock())
     expectations.note_seen(_pod("a"))
     expectations.expect_creation("owner", _pod("a"))
     assert expectations.is_satisfied("owner")
 
 
-def test_what_was_deleted_has_to_be_seen_leaving() -> None:
+def test_expectations_are_met_when_the_deletion_of_the_pod_is_observed() -> None:
     expectations = Expectations(FakeClock())
     expectations.note_seen(_pod("a"))
     expectations.expect_deletion("owner", _pod("a"))
@@ -34,7 +34,7 @@ def test_what_was_deleted_has_to_be_seen_leaving() -> None:
     assert expectations.is_satisfied("owner")
 
 
-async def test_an_event_that_never_comes_is_given_up() -> None:
+async def test_expectations_expire_without_an_event() -> None:
     clock = FakeClock()
     expectations = Expectations(clock)
     expectations.expect_creation("owner", _pod("a"))
@@ -42,7 +42,7 @@ async def test_an_event_that_never_comes_is_given_up() -> None:
     assert expectations.is_satisfied("owner")
 
 
-async def test_a_write_with_an_unknown_outcome_waits_a_moment() -> None:
+async def test_expectations_of_a_write_with_unknown_outcome_expire_soon() -> None:
     clock = FakeClock()
     expectations = Expectations(clock)
     expectations.expect_unknown("owner")

@@ -16,5 +16,5 @@ from dra_controller.resourceclaim.controller import ResourceClaimController
         pytest.param(QueueController.workers, 5, id="others"),
     ],
 )
-def test_as_many_keys_are_worked_on_at_once_as_upstream_does_by_default(workers: int, upstream: int) -> None:
+def test_number_of_workers_is_the_upstream_default(workers: int, upstream: int) -> None:
     assert workers == upstream

@@ -1,4 +1,4 @@
-"""Controllers whose informers are behind the API server, some further than others."""
+"""Controllers whose informers lag behind the API server, some more than others."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ _SPEC = {"selector": {"matchLabels": _LABELS}, "template": _TEMPLATE}
 
 
 class _Behind:
-    """A controller whose informers know what they are given, and nothing else that is there."""
+    """A controller whose informers only observe the objects that a test gives them."""
 
     def __init__(
         self, controller: type[QueueController], *objects: Json, gates: FeatureGates | None = None
@@ -47,11 +47,11 @@ class _Behind:
         self.controller = controller(context)
 
     def give(self, resource: Resource[Any], obj: Json) -> None:
-        """An informer reports an object in that state."""
+        """Have an informer observe this state of an object."""
         self._informers.informer(resource)._apply(convert(resource, obj))
 
     def report(self, resource: Resource[Any], name: str) -> None:
-        """An informer catches up with an object."""
+        """Have an informer observe the stored state of an object."""
         self.give(resource, self.api.get(resource.plural, "default", name))
 
     def pods(self) -> list[str]:
@@ -80,7 +80,7 @@ def _of_uid(uid: str) -> Json:
     return _object("Pod", "web-0", spec, uid=uid)
 
 
-async def test_a_reservation_stays_where_the_informer_has_the_former_pod_of_the_name() -> None:
+async def test_a_reservation_is_kept_if_the_informer_has_the_previous_pod_of_that_name() -> None:
     consumer = {"resource": "pods", "name": "web-0", "uid": "new"}
     claim = {**_object("ResourceClaim", "claim", {}), "status": {"reservedFor": [consumer]}}
     behind = _Behind(ResourceClaimController, _of_uid("new"), claim)
@@ -93,7 +93,7 @@ async def test_a_reservation_stays_where_the_informer_has_the_former_pod_of_the_
     assert not behind.api.get("resourceclaims", "default", "claim")["status"].get("reservedFor")
 
 
-async def test_a_claim_that_was_made_for_a_pod_stays_where_the_informer_has_the_former_one() -> None:
+async def test_a_generated_claim_is_kept_if_the_informer_has_the_previous_pod_of_that_name() -> None:
     owner = [{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "new", "controller": True}]
     behind = _Behind(
         ResourceClaimController,
@@ -109,7 +109,7 @@ async def test_a_claim_that_was_made_for_a_pod_stays_where_the_informer_has_the_
     assert not behind.api.of("resourceclaims")
 
 
-async def test_a_deleted_pod_group_stays_for_a_pod_that_the_informer_does_not_have() -> None:
+async def test_a_deleted_pod_group_is_kept_for_a_pod_that_the_informer_lacks() -> None:
     gates = FeatureGates(GenericWorkload=True)
     groups = pod_groups(gates.version)
     member = _pod("member", [], schedulingGroup={"podGroupName": "group"})
@@ -125,12 +125,12 @@ async def test_a_deleted_pod_group_stays_for_a_pod_that_the_informer_does_not_ha
     assert not behind.api.has("podgroups", "default", "group")
 
 
-async def test_a_job_does_not_fail_before_its_pods_are_known_and_can_be_deleted() -> None:
+async def test_a_job_does_not_fail_before_its_pods_are_observed_and_can_be_deleted() -> None:
     spec = {**_SPEC, "parallelism": 1, "completions": 1, "activeDeadlineSeconds": 5, "backoffLimit": 6}
     behind = _Behind(JobController, _object("Job", "job", spec))
 
     async def reconcile() -> list[str]:
-        """The types of the Job's conditions, once it was looked at."""
+        """Return the types of the Job's conditions after a sync."""
         behind.report(JOBS, "job")
         await behind.controller.reconcile("default/job")
         status = behind.api.get("jobs", "default", "job")["status"]
@@ -145,7 +145,7 @@ async def test_a_job_does_not_fail_before_its_pods_are_known_and_can_be_deleted(
     assert not behind.pods()
 
 
-async def test_a_daemon_sets_pod_stays_on_a_node_that_the_informer_does_not_have() -> None:
+async def test_a_daemon_set_pod_is_kept_on_a_node_that_the_informer_lacks() -> None:
     owner = _owned_by("DaemonSet", "agent")
     behind = _Behind(
         DaemonSetController,
@@ -161,7 +161,7 @@ async def test_a_daemon_sets_pod_stays_on_a_node_that_the_informer_does_not_have
     assert behind.pods() == ["placed"]
 
 
-async def test_volume_claims_go_with_surplus_pods_although_the_informer_does_not_have_them() -> None:
+async def test_volume_claims_are_owned_by_surplus_pods_that_the_informer_lacks() -> None:
     spec = {
         **_SPEC,
         "serviceName": "db",
@@ -184,8 +184,8 @@ async def test_volume_claims_go_with_surplus_pods_although_the_informer_does_not
 
 
 @pytest.mark.parametrize("failure", [httpx.ConnectError("refused"), None], ids=["no answer", "refused"])
-async def test_a_deletion_that_failed_is_tried_again_soon(failure: Exception | None) -> None:
-    """The controller waited five minutes for a pod to go that no request had deleted."""
+async def test_a_failed_deletion_is_retried_soon(failure: Exception | None) -> None:
+    """The controller waited five minutes for the end of a pod whose deletion had failed."""
     owner = _owned_by("ReplicaSet", "set")
     behind = _Behind(
         ReplicaSetController,

@@ -14,26 +14,26 @@ from tests.controller.cluster import Cluster, controllers
 
 
 @contextlib.asynccontextmanager
-async def _electing(cluster: Cluster, identity: str) -> AsyncIterator[ControllerManager]:
+async def _run_elected(cluster: Cluster, identity: str) -> AsyncIterator[ControllerManager]:
     config = ControllerConfig(controllers=("serviceaccount",), leader_elect=True, identity=identity)
     async with Client(cluster.url) as client, ControllerManager(config, client) as manager:
         yield manager
 
 
-async def test_one_of_two_leads_and_the_other_takes_over(cluster: Cluster) -> None:
-    async with _electing(cluster, "second") as second:
+async def test_a_standby_leads_after_the_leader_stopped(cluster: Cluster) -> None:
+    async with _run_elected(cluster, "second") as second:
         async with asyncio.timeout(60):
             await second.wait_until_synced()
-        async with _electing(cluster, "standby") as standby:
+        async with _run_elected(cluster, "standby") as standby:
             await asyncio.sleep(0)
             assert standby.ready
             assert not standby.controllers
-    async with _electing(cluster, "third") as third, asyncio.timeout(60):
+    async with _run_elected(cluster, "third") as third, asyncio.timeout(60):
         await third.wait_until_synced()
         assert set(third.controllers) == {"serviceaccount-controller"}
 
 
-async def test_switched_off_controllers_do_not_run(cluster: Cluster) -> None:
+async def test_disabled_controllers_do_not_run(cluster: Cluster) -> None:
     async with controllers(cluster, "*", "-device-taint-eviction", "-deployment-controller") as manager:
         running = manager.controllers
         assert "device-taint-eviction-controller" not in running
@@ -41,7 +41,7 @@ async def test_switched_off_controllers_do_not_run(cluster: Cluster) -> None:
         assert "resourceclaim-controller" in running
 
 
-async def test_features_decide_what_runs(cluster: Cluster) -> None:
+async def test_controllers_of_disabled_features_do_not_run(cluster: Cluster) -> None:
     name = "resourcepoolstatusrequest-controller"
     async with controllers(cluster) as manager:
         assert name not in manager.controllers
@@ -69,6 +69,6 @@ async def test_metrics_have_upstream_names(cluster: Cluster) -> None:
         assert name in text
 
 
-def test_an_unknown_controller_is_refused() -> None:
+def test_an_unknown_controller_is_rejected() -> None:
     with pytest.raises(ValueError, match="not in the list of known controllers"):
         ControllerManager(ControllerConfig(controllers=("nonsense",)), Client("http://127.0.0.1:1"))

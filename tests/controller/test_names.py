@@ -19,16 +19,16 @@ _SOME = ["deployment-controller", "device-taint-eviction-controller", "resourcec
         ([], []),
     ],
 )
-def test_select(asked: list[str], chosen: list[str]) -> None:
+def test_controllers_are_selected_by_name_star_and_minus(asked: list[str], chosen: list[str]) -> None:
     assert select(asked, _SOME) == chosen
 
 
 @pytest.mark.parametrize("name", ["podgc", "garbagecollector", "resource-claim-controller", "nodelifecycle"])
-def test_old_names_count(name: str) -> None:
+def test_old_names_of_controllers_are_accepted(name: str) -> None:
     assert canonical_name(name) in CONTROLLERS
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_are_rejected() -> None:
     with pytest.raises(ValueError, match='"nonsense" is not in the list of known controllers'):
         select(["*", "-nonsense"], _SOME)
 

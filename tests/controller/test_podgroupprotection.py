@@ -1,4 +1,4 @@
-"""Pod groups that stay as long as their pods run, against a real API server."""
+"""Pod groups are kept as long as their pods run, against a real API server."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -48,7 +48,7 @@ async def _create(cluster: Cluster, groups: Resource[PodGroup]) -> PodGroup:
     return await cluster.client.create(groups, convert(groups, body))
 
 
-async def _gone(cluster: Cluster, groups: Resource[PodGroup]) -> bool:
+async def _is_gone(cluster: Cluster, groups: Resource[PodGroup]) -> bool:
     try:
         await cluster.client.get(groups, "group", "default")
     except NotFound:
@@ -56,7 +56,7 @@ async def _gone(cluster: Cluster, groups: Resource[PodGroup]) -> bool:
     return False
 
 
-async def test_a_group_outlives_its_deletion_until_its_pods_have_ended(
+async def test_a_deleted_group_is_kept_until_its_pods_have_ended(
     cluster: Cluster, groups: Resource[PodGroup], gates: FeatureGates
 ) -> None:
     assert (await _create(cluster, groups)).metadata.finalizers == (FINALIZER,)
@@ -72,21 +72,21 @@ async def test_a_group_outlives_its_deletion_until_its_pods_have_ended(
             return bool(stored.status.phase == "Succeeded" and queue.idle)
 
         await cluster.until(looked_at)
-        assert not await _gone(cluster, groups)
+        assert not await _is_gone(cluster, groups)
         await cluster.delete("Pod", "deleted", grace_period=0)
-        await cluster.until(lambda: _gone(cluster, groups))
+        await cluster.until(lambda: _is_gone(cluster, groups))
 
 
-async def test_a_group_without_pods_goes_at_once(
+async def test_a_group_without_pods_is_deleted_at_once(
     cluster: Cluster, groups: Resource[PodGroup], gates: FeatureGates
 ) -> None:
     await _create(cluster, groups)
     async with controllers(cluster, _NAME, gates=gates):
         await cluster.client.delete(groups, "group", "default")
-        await cluster.until(lambda: _gone(cluster, groups))
+        await cluster.until(lambda: _is_gone(cluster, groups))
 
 
-async def test_it_runs_only_with_its_feature(
+async def test_the_controller_runs_only_with_its_feature(
     cluster: Cluster, groups: Resource[PodGroup], gates: FeatureGates
 ) -> None:
     async with controllers(cluster, gates=FeatureGates(gates.version)) as manager:

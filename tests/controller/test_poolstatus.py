@@ -1,4 +1,4 @@
-"""Answers to requests for the state of pools, in 1.36 and since 1.37."""
+"""Answers to ResourcePoolStatusRequests, in 1.36 and since 1.37."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -77,7 +77,7 @@ NOTED = {"name": "d", "taints": [{"key": "k", "effect": "None"}]}
         (V1_37, (4, 1, 2, 1)),
     ],
 )
-def test_since_1_37_devices_count_once_and_tainted_ones_are_unavailable(
+def test_devices_are_counted_once_and_tainted_ones_are_unavailable_since_1_37(
     version: Version, counts: tuple[int, ...]
 ) -> None:
     slices = piece({"name": "a"}, {"name": "b"}, TAINTED, NOTED)
@@ -102,7 +102,7 @@ def test_devices_that_rules_taint_are_unavailable(given: DeviceTaintRule, unavai
     assert pool.unavailable_devices == unavailable
 
 
-def test_an_incomplete_pool_says_so_in_the_versions_words() -> None:
+def test_an_incomplete_pool_is_reported_in_the_words_of_the_version() -> None:
     text = "pool d.example.com/p is incomplete: observed 1/2 slices at generation 7"
     assert only(answer(piece(count=2), version=V1_36)).validation_error == text
     pool = only(answer(piece(count=2)))
@@ -117,7 +117,7 @@ PARTITION = {
 }
 
 
-def test_partitions_are_summed_up_while_their_gate_is_on() -> None:
+def test_partitions_are_summarized_while_their_gate_is_enabled() -> None:
     slices = (COUNTERS, piece(PARTITION, partitionTypeAttribute=TYPE))
     (entry,) = only(answer(*slices)).partition_summary
     assert (entry.attribute, entry.type, entry.total, entry.allocatable) == (TYPE, "half", 1, 1)
@@ -126,7 +126,7 @@ def test_partitions_are_summed_up_while_their_gate_is_on() -> None:
     assert only(asked).partition_summary == (entry,)
 
 
-def test_a_summary_that_fails_leaves_the_numbers_and_the_other_summary() -> None:
+def test_a_failed_summary_keeps_the_counts_and_the_other_summary() -> None:
     shared = {"name": "s", "allowMultipleAllocations": True, "capacity": {"m": {"value": "4"}}}
     use = claim("s", consumedCapacity={"m": "1"})
     status = answer(piece(PARTITION, shared, partitionTypeAttribute=TYPE), claims=(use, use))

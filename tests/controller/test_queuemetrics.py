@@ -1,4 +1,4 @@
-"""The queues' metrics."""
+"""Metrics of the work queues."""
 
 from dra_controller.queuemetrics import measure_queue
 from dra_shared.client.workqueue import WorkQueue
@@ -6,7 +6,7 @@ from dra_shared.clock import FakeClock
 from prometheus_client import CollectorRegistry
 
 
-async def test_each_queue_has_its_series() -> None:
+async def test_each_queue_has_its_own_series() -> None:
     clock, registry = FakeClock(), CollectorRegistry()
     first: WorkQueue[str] = WorkQueue(clock)
     second: WorkQueue[str] = WorkQueue(clock)
@@ -30,7 +30,7 @@ async def test_each_queue_has_its_series() -> None:
     assert value("workqueue_depth", "second") == 0
 
 
-async def test_work_that_takes_long_shows_while_it_does() -> None:
+async def test_unfinished_work_is_measured() -> None:
     clock, registry = FakeClock(), CollectorRegistry()
     queue: WorkQueue[str] = WorkQueue(clock)
     measure_queue(registry, "q", queue)

@@ -1,4 +1,4 @@
-"""Requests for the state of pools, against a real API server."""
+"""ResourcePoolStatusRequests against a real API server."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -34,14 +34,14 @@ async def _publish(cluster: Cluster, name: str, slices: int) -> None:
     await cluster.create("ResourceSlice", name, spec=spec)
 
 
-async def test_no_pools_are_an_answer(cluster: Cluster) -> None:
+async def test_a_request_that_matches_no_pool_is_answered(cluster: Cluster) -> None:
     async with controllers(cluster, _NAME, gates=_GATES):
         await _ask(cluster, "none")
 
-        async def answered() -> bool:
+        async def is_answered() -> bool:
             return await _answer(cluster, "none") is not None
 
-        await cluster.until(answered)
+        await cluster.until(is_answered)
     status = await _answer(cluster, "none")
     assert status is not None
     assert (status.pool_count, status.pools) == (0, ())
@@ -51,7 +51,7 @@ async def test_no_pools_are_an_answer(cluster: Cluster) -> None:
     )  # fmt: skip
 
 
-async def test_a_pool_that_is_complete_at_a_retry_is_answered(cluster: Cluster) -> None:
+async def test_a_request_is_answered_when_its_pool_is_complete_at_a_retry(cluster: Cluster) -> None:
     await _publish(cluster, "first", 2)
     clock = FakeClock()
     async with controllers(cluster, _NAME, gates=_GATES, clock=clock) as manager:
@@ -61,10 +61,10 @@ async def test_a_pool_that_is_complete_at_a_retry_is_answered(cluster: Cluster) 
         await _publish(cluster, "second", 2)
         await clock.advance(0.005)
 
-        async def answered() -> bool:
+        async def is_answered() -> bool:
             return await _answer(cluster, "early") is not None
 
-        await cluster.until(answered)
+        await cluster.until(is_answered)
     status = await _answer(cluster, "early")
     assert status is not None
     assert [(pool.pool_name, pool.total_devices) for pool in status.pools] == [("pool", 2)]
@@ -88,33 +88,33 @@ async def test_a_request_for_an_incomplete_pool_is_dropped_after_five_retries(cl
         change = {"metadata": {"labels": {"a": "b"}}}
         await cluster.client.patch(RESOURCE_POOL_STATUS_REQUESTS, "early", change)
 
-        async def answered() -> bool:
+        async def is_answered() -> bool:
             return await _answer(cluster, "early") is not None
 
-        await cluster.until(answered, meanwhile=lambda: clock.advance(1))
+        await cluster.until(is_answered, meanwhile=lambda: clock.advance(1))
 
 
-async def test_slices_that_cannot_be_listed_count_as_no_retry(cluster: Cluster) -> None:
+async def test_failed_lists_of_slices_are_not_counted_as_retries(cluster: Cluster) -> None:
     clock = FakeClock()
     transport = _NoSlices()
     async with controllers(cluster, _NAME, gates=_GATES, clock=clock, transport=transport) as manager:
         await _ask(cluster, "patient")
 
-        async def refused() -> bool:
+        async def is_rejected_often() -> bool:
             return transport.refused > 6
 
-        await cluster.until(refused, meanwhile=lambda: clock.advance(1))
+        await cluster.until(is_rejected_often, meanwhile=lambda: clock.advance(1))
         assert _queue(manager).count_requeues("patient") == 0
         transport.fails = False
 
-        async def answered() -> bool:
+        async def is_answered() -> bool:
             return await _answer(cluster, "patient") is not None
 
-        await cluster.until(answered, meanwhile=lambda: clock.advance(1))
+        await cluster.until(is_answered, meanwhile=lambda: clock.advance(1))
 
 
 class _NoSlices(httpx.AsyncHTTPTransport):
-    """Fails lists of slices while ``fails``."""
+    """Fails lists of slices while ``fails`` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,8 +134,8 @@ def _queue(manager: ControllerManager) -> WorkQueue[str]:
 
 
 def _retries(manager: ControllerManager, name: str, wanted: int) -> Callable[[], Awaitable[bool]]:
-    async def reached() -> bool:
+    async def has_retried() -> bool:
         queue = _queue(manager)
         return queue.idle and queue.count_requeues(name) == wanted
 
-    return reached
+    return has_retried

@@ -1,4 +1,4 @@
-"""Quotas: the API server refuses what exceeds them, the controller says what is used."""
+"""Quotas: the API server rejects objects that exceed them, and the controller reports the usage."""
 
 import asyncio
 from typing import Any
@@ -35,7 +35,7 @@ async def test_devices_are_limited_by_class(cluster: Cluster) -> None:
     await cluster.create("ResourceClaim", "two", **_claim(3))
 
 
-async def test_concurrent_requests_do_not_get_past_a_quota(cluster: Cluster) -> None:
+async def test_concurrent_requests_do_not_exceed_a_quota(cluster: Cluster) -> None:
     await cluster.create("ResourceQuota", "few", spec={"hard": {"pods": "3", "count/configmaps": "2"}})
     pods = [cluster.create("Pod", f"p{number}", spec=POD_SPEC) for number in range(8)]
     maps = [cluster.create("ConfigMap", f"m{number}") for number in range(8)]
@@ -45,13 +45,13 @@ async def test_concurrent_requests_do_not_get_past_a_quota(cluster: Cluster) -> 
     assert len(await cluster.items("Pod")) == 3
 
 
-async def test_a_pod_must_name_what_is_limited(cluster: Cluster) -> None:
+async def test_a_pod_must_specify_the_limited_resources(cluster: Cluster) -> None:
     await cluster.create("ResourceQuota", "cpu", spec={"hard": {"requests.cpu": "1", "limits.memory": "1Gi"}})
     with pytest.raises(Forbidden, match=r"failed quota: cpu: must specify limits\.memory for: c$"):
         await cluster.create("Pod", "p", **_pod(cpu="500m"))
 
 
-async def test_a_pod_that_ended_makes_room(cluster: Cluster) -> None:
+async def test_a_finished_pod_does_not_count(cluster: Cluster) -> None:
     await cluster.create("ResourceQuota", "cpu", spec={"hard": {"requests.cpu": "1"}})
     pod = await cluster.create("Pod", "first", **_pod(cpu="700m"))
     with pytest.raises(Forbidden, match=r"requested: requests.cpu=500m, used: requests.cpu=700m, limited: "):
@@ -60,24 +60,24 @@ async def test_a_pod_that_ended_makes_room(cluster: Cluster) -> None:
     await cluster.create("Pod", "second", **_pod(cpu="500m"))
 
 
-async def test_the_status_follows(cluster: Cluster) -> None:
+async def test_the_usage_in_the_status_is_updated(cluster: Cluster) -> None:
     async with controllers(cluster, "resourcequota-controller"):
         await cluster.create("ResourceQuota", "q", spec={"hard": {"pods": "2", _DEVICES: "8"}})
         await cluster.create("Pod", "p", spec=POD_SPEC)
         await cluster.create("ResourceClaim", "c", **_claim(5))
 
-        async def reported() -> bool:
+        async def is_reported() -> bool:
             quota = await cluster.get("ResourceQuota", "q")
             return quota is not None and quota.status.used == {"pods": "1", _DEVICES: "5"}
 
-        await cluster.until(reported)
+        await cluster.until(is_reported)
         await cluster.delete("Pod", "p", grace_period=0)
 
-        async def freed() -> bool:
+        async def is_freed() -> bool:
             quota = await cluster.get("ResourceQuota", "q")
             return quota is not None and quota.status.used == {"pods": "0", _DEVICES: "5"}
 
-        await cluster.until(freed)
+        await cluster.until(is_freed)
 
 
 async def test_only_pods_count_for_a_quota_with_scopes(cluster: Cluster) -> None:
@@ -88,12 +88,12 @@ async def test_only_pods_count_for_a_quota_with_scopes(cluster: Cluster) -> None
         await cluster.create("Pod", "p", spec=POD_SPEC)
         await cluster.create("ResourceQuota", "q", spec={"hard": hard, "scopes": ["NotTerminating"]})
 
-        async def reported() -> bool:
+        async def is_reported() -> bool:
             quota = await cluster.get("ResourceQuota", "q")
             expected = {"pods": "1", _DEVICES: "0", "count/configmaps": "0"}
             return quota is not None and quota.status.used == expected
 
-        await cluster.until(reported)
+        await cluster.until(is_reported)
 
 
 _NAMES = ("example.com/gpu", "deviceclass.resource.kubernetes.io/gpu.example.com")
@@ -122,7 +122,9 @@ def _own_claim(pod: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-async def test_claims_are_refused_when_pods_use_up_an_extended_resource(cluster: Cluster, name: str) -> None:
+async def test_claims_are_rejected_if_pods_use_all_of_an_extended_resource(
+    cluster: Cluster, name: str
+) -> None:
     await _limit(cluster, name)
     for number in (1, 2):
         await cluster.create("Pod", f"p{number}", **_gpu_pod(name))
@@ -136,7 +138,9 @@ async def test_claims_are_refused_when_pods_use_up_an_extended_resource(cluster:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-async def test_pods_are_refused_when_claims_use_up_an_extended_resource(cluster: Cluster, name: str) -> None:
+async def test_pods_are_rejected_if_claims_use_all_of_an_extended_resource(
+    cluster: Cluster, name: str
+) -> None:
     await _limit(cluster, name)
     await cluster.create("ResourceClaim", "c", **_claim(2))
     with pytest.raises(Forbidden) as refused:
@@ -148,7 +152,9 @@ async def test_pods_are_refused_when_claims_use_up_an_extended_resource(cluster:
 
 
 @pytest.mark.parametrize("name", _NAMES)
-async def test_claim_for_a_pods_extended_resource_counts_once(cluster: Cluster, name: str) -> None:
+async def test_a_claim_for_the_extended_resource_of_a_pod_is_counted_once(
+    cluster: Cluster, name: str
+) -> None:
     await _limit(cluster, name)
     pod = await cluster.create("Pod", "p1", **_gpu_pod(name))
     await cluster.create("Pod", "p2", **_gpu_pod(name))
@@ -156,15 +162,15 @@ async def test_claim_for_a_pods_extended_resource_counts_once(cluster: Cluster, 
     with pytest.raises(Forbidden, match="exceeded quota"):
         await cluster.create("ResourceClaim", "second", **_own_claim(pod))
 
-    async def counted() -> bool:
+    async def is_counted() -> bool:
         quota = await cluster.get("ResourceQuota", "q")
         return quota is not None and quota.status.used == {f"requests.{name}": "2"}
 
     async with controllers(cluster, "resourcequota-controller"):
-        await cluster.until(counted)
+        await cluster.until(is_counted)
 
 
-async def test_claim_that_leaves_its_pod_counts_for_itself(cluster: Cluster) -> None:
+async def test_a_claim_without_its_owner_pod_is_counted_separately(cluster: Cluster) -> None:
     await _limit(cluster, _NAMES[0])
     pod = await cluster.create("Pod", "p1", **_gpu_pod(_NAMES[0]))
     await cluster.create("Pod", "p2", **_gpu_pod(_NAMES[0]))
@@ -178,7 +184,7 @@ async def test_claim_that_leaves_its_pod_counts_for_itself(cluster: Cluster) -> 
         )
 
 
-async def test_pod_that_gets_a_deadline_counts_in_its_new_scope(cluster: Cluster) -> None:
+async def test_a_pod_that_gets_a_deadline_is_counted_in_its_new_scope(cluster: Cluster) -> None:
     spec = {"hard": {"pods": "0"}, "scopes": ["Terminating"]}
     await cluster.create("ResourceQuota", "q", spec=spec)
     await cluster.create("Pod", "p", spec=POD_SPEC)
@@ -188,7 +194,7 @@ async def test_pod_that_gets_a_deadline_counts_in_its_new_scope(cluster: Cluster
         await cluster.client.patch(PODS, "p", {"spec": {"activeDeadlineSeconds": 60}}, "default")
 
 
-async def test_pod_level_resources_name_what_is_limited(cluster: Cluster) -> None:
+async def test_pod_level_resources_satisfy_the_quota(cluster: Cluster) -> None:
     await cluster.create("ResourceQuota", "cpu", spec={"hard": {"requests.cpu": "2"}})
     pod = {"containers": [{"name": "c", "image": "i"}], "resources": {"requests": {"cpu": "1500m"}}}
     await cluster.create("Pod", "first", spec=pod)
@@ -210,16 +216,16 @@ def _storage(amount: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def _used(cluster: Cluster, **expected: str) -> None:
-    async def counted() -> bool:
+async def _wait_for_usage(cluster: Cluster, **expected: str) -> None:
+    async def is_counted() -> bool:
         quota = await cluster.get("ResourceQuota", "q")
         return quota is not None and quota.status.used == expected
 
     async with controllers(cluster, "resourcequota-controller"):
-        await cluster.until(counted)
+        await cluster.until(is_counted)
 
 
-async def test_services_count_their_ports_and_load_balancers(cluster: Cluster) -> None:
+async def test_node_ports_and_load_balancers_of_services_are_counted(cluster: Cluster) -> None:
     # The API server's own service is in the namespace, too.
     hard = {"services": "4", "services.nodeports": "3", "services.loadbalancers": "1"}
     await cluster.create("ResourceQuota", "q", spec={"hard": hard})
@@ -233,10 +239,12 @@ async def test_services_count_their_ports_and_load_balancers(cluster: Cluster) -
     change = {"spec": {"type": "LoadBalancer"}}
     with pytest.raises(Forbidden, match=r"exceeded quota: q, requested: services\.loadbalancers=1,"):
         await cluster.client.patch(SERVICES, "plain", change, "default")
-    await _used(cluster, **{"services": "4", "services.nodeports": "2", "services.loadbalancers": "1"})
+    await _wait_for_usage(
+        cluster, **{"services": "4", "services.nodeports": "2", "services.loadbalancers": "1"}
+    )
 
 
-async def test_volume_claims_count_their_storage_by_class(cluster: Cluster) -> None:
+async def test_storage_of_volume_claims_is_counted_by_class(cluster: Cluster) -> None:
     fast = "fast.storageclass.storage.k8s.io"
     hard = {
         "requests.storage": "10Gi",
@@ -252,7 +260,7 @@ async def test_volume_claims_count_their_storage_by_class(cluster: Cluster) -> N
         await cluster.create("PersistentVolumeClaim", "second", **_storage("1Gi", storageClassName="fast"))
     with pytest.raises(Forbidden, match=r"requested: requests\.storage=3Gi, used: requests\.storage=8Gi, "):
         await cluster.create("PersistentVolumeClaim", "third", **_storage("3Gi", storageClassName="slow"))
-    await _used(
+    await _wait_for_usage(
         cluster,
         **{
             "requests.storage": "8Gi",
@@ -272,10 +280,10 @@ async def test_volume_claims_are_only_in_the_scope_of_their_attributes_class(clu
     await cluster.create("PersistentVolumeClaim", "gold", **gold)
     with pytest.raises(Forbidden, match="exceeded quota: q"):
         await cluster.create("PersistentVolumeClaim", "more", **gold)
-    await _used(cluster, persistentvolumeclaims="1")
+    await _wait_for_usage(cluster, persistentvolumeclaims="1")
 
 
-async def test_pods_that_name_other_namespaces_are_in_a_scope_of_their_own(cluster: Cluster) -> None:
+async def test_pods_with_affinity_to_other_namespaces_are_in_a_separate_scope(cluster: Cluster) -> None:
     await cluster.create(
         "ResourceQuota", "q", spec={"hard": {"pods": "0"}, "scopes": ["CrossNamespacePodAffinity"]}
     )

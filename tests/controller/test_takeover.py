@@ -1,4 +1,4 @@
-"""Real processes of the controllers, of which the leader dies."""
+"""Real processes of the controllers, whose leader is killed."""
 
 import asyncio
 import contextlib
@@ -48,12 +48,12 @@ async def _account(cluster: Cluster, namespace: str) -> bool:
 
 
 async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster: Cluster) -> None:
-    async def led() -> bool:
+    async def has_leader() -> bool:
         spec = await _lease(cluster)
         return spec is not None and bool(spec.holder_identity)
 
     async with _process(cluster) as leader:
-        await cluster.until(led)
+        await cluster.until(has_leader)
         first = (await _lease(cluster)).holder_identity
         async with _process(cluster):
             await cluster.create("Namespace", "one")
@@ -76,12 +76,14 @@ async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster: Clust
         ((0.9, 0.5, 0.1), "leaseDuration must be greater than zero"),
     ],
 )
-def test_terms_in_which_no_leader_could_renew(times: tuple[float, float, float], message: str) -> None:
+def test_lease_terms_in_which_no_leader_could_renew_are_rejected(
+    times: tuple[float, float, float], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         Terms(*times)
 
 
-def test_such_terms_are_no_options(
+def test_flags_with_invalid_lease_terms_are_rejected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab-controller", "--leader-elect-lease-duration", "5s"])

@@ -1,4 +1,4 @@
-"""The annotation that tells kubelets how long to keep what they read."""
+"""The annotation with the time for which kubelets may cache objects."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def _node(number: int) -> dict[str, Any]:
     ("most", "left", "seconds"),
     [(1, 1, "0"), (100, 100, "0"), (101, 101, "15"), (101, 90, "15"), (101, 89, "0"), (501, 501, "30")],
 )
-async def test_the_more_nodes_the_longer(most: int, left: int, seconds: str) -> None:
+async def test_the_ttl_grows_with_the_number_of_nodes(most: int, left: int, seconds: str) -> None:
     api = FakeApi(_node(0))
     informers = InformerFactory(api.client(), FakeClock())
     controller = TTLController(

@@ -25,7 +25,7 @@ def _version(number: str) -> dict[str, Any]:
     return {"spec": {"template": {"metadata": {"labels": {"version": number}}}}}
 
 
-async def test_a_deployment_rolls_without_falling_below_its_minimum(cluster: Cluster) -> None:
+async def test_a_rolling_update_keeps_the_minimum_of_available_pods(cluster: Cluster) -> None:
     rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
     async with controllers(cluster, "deployment-controller", "replicaset-controller"):
         await cluster.create("Deployment", "web", **_workload(replicas=3, strategy=rolling))
@@ -86,14 +86,14 @@ async def test_a_job_counts_each_pod_once(cluster: Cluster) -> None:
                 f"job_controller_{name}", {"completion_mode": "NonIndexed", "result": "succeeded", **labels}
             )
 
-        async def measured() -> bool:
+        async def is_measured() -> bool:
             finished = metric("jobs_finished_total", reason="CompletionsReached")
             return (finished, metric("job_pods_finished_total")) == (1, 3)
 
-        await cluster.until(measured)
+        await cluster.until(is_measured)
 
 
-async def test_a_job_gives_up(cluster: Cluster) -> None:
+async def test_a_job_fails_at_its_backoff_limit(cluster: Cluster) -> None:
     spec = {"backoffLimit": 0, "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
     async with controllers(cluster, "job-controller"):
         await cluster.create("Job", "work", spec=spec)
@@ -103,18 +103,18 @@ async def test_a_job_gives_up(cluster: Cluster) -> None:
                 if pod.status.phase in ("", "Pending"):
                     await cluster.set_status("Pod", pod, phase="Failed")
 
-        async def failed() -> bool:
+        async def has_failed() -> bool:
             job = await cluster.get("Job", "work")
             assert job is not None
             return any(
                 c.type == "Failed" and c.reason == "BackoffLimitExceeded" for c in job.status.conditions
             )
 
-        await cluster.until(failed, meanwhile=fail)
+        await cluster.until(has_failed, meanwhile=fail)
         assert len(await cluster.items("Pod")) == 1
 
 
-async def test_an_index_that_fails_too_often_is_given_up(cluster: Cluster) -> None:
+async def test_an_index_that_fails_too_often_fails_the_job(cluster: Cluster) -> None:
     spec = {
         "completions": 3,
         "parallelism": 3,
@@ -132,12 +132,12 @@ async def test_an_index_that_fails_too_often_is_given_up(cluster: Cluster) -> No
                     index = pod.metadata.annotations["batch.kubernetes.io/job-completion-index"]
                     await cluster.set_status("Pod", pod, phase="Failed" if index == "1" else "Succeeded")
 
-        async def failed() -> bool:
+        async def has_failed() -> bool:
             job = await cluster.get("Job", "work")
             assert job is not None
             return any(c.type == "Failed" and c.reason == "FailedIndexes" for c in job.status.conditions)
 
-        await cluster.until(failed, meanwhile=end)
+        await cluster.until(has_failed, meanwhile=end)
         job = await cluster.get("Job", "work")
         assert job is not None
         assert (job.status.completed_indexes, job.status.failed_indexes) == ("0,2", "1")
@@ -173,7 +173,9 @@ async def test_a_success_policy_ends_a_job_early(cluster: Cluster) -> None:
         assert (job.status.succeeded, job.status.failed) == (1, None)
 
 
-async def test_what_a_job_ends_with_itself_has_failed_but_is_no_failed_index(cluster: Cluster) -> None:
+async def test_pods_that_a_failing_job_deletes_are_failed_pods_but_not_failed_indexes(
+    cluster: Cluster,
+) -> None:
     spec = {
         "completions": 3,
         "parallelism": 3,
@@ -190,7 +192,7 @@ async def test_what_a_job_ends_with_itself_has_failed_but_is_no_failed_index(clu
                 if pod.metadata.annotations["batch.kubernetes.io/job-completion-index"] == "1":
                     await cluster.set_status("Pod", pod, phase="Failed")
 
-        async def failed() -> bool:
+        async def has_failed() -> bool:
             job = await cluster.get("Job", "work")
             assert job is not None
             return any(c.type == "Failed" for c in job.status.conditions)
@@ -199,7 +201,7 @@ async def test_what_a_job_ends_with_itself_has_failed_but_is_no_failed_index(clu
             return len(await cluster.items("Pod")) == 3
 
         await cluster.until(all_there)
-        await cluster.until(failed, meanwhile=fail)
+        await cluster.until(has_failed, meanwhile=fail)
         job = await cluster.get("Job", "work")
         assert job is not None
         assert (job.status.failed, job.status.failed_indexes) == (3, "1")
@@ -236,7 +238,7 @@ async def test_a_stateful_set_starts_in_order_and_updates_from_the_end(cluster: 
         assert created["db-2"] < created["db-0"]
 
 
-async def test_a_daemon_set_covers_the_nodes_that_it_may(cluster: Cluster) -> None:
+async def test_a_daemon_set_runs_on_the_nodes_that_it_tolerates(cluster: Cluster) -> None:
     taint = {"key": "example.com/dedicated", "effect": "NoSchedule"}
     await cluster.create("Node", "open")
     await cluster.create("Node", "closed", spec={"taints": [taint]})
@@ -255,7 +257,7 @@ async def test_a_daemon_set_covers_the_nodes_that_it_may(cluster: Cluster) -> No
         await cluster.until(lambda: covers("new"), meanwhile=cluster.run_pods)
 
 
-async def test_pods_of_a_daemon_set_that_fail_on_a_node_are_deleted_later_each_time(cluster: Cluster) -> None:
+async def test_failed_pods_of_a_daemon_set_are_replaced_with_back_off(cluster: Cluster) -> None:
     """They were deleted at once, as fast as a kubelet could reject them."""
     await cluster.create("Node", "bad")
     clock = FakeClock()
@@ -268,7 +270,7 @@ async def test_pods_of_a_daemon_set_that_fail_on_a_node_are_deleted_later_each_t
         await clock.advance(0.25)
 
     async def replaced_after(phase: str) -> float:
-        """How long a pod that has ended so is there."""
+        """Return the seconds until a pod that ended in that phase is replaced."""
         (pod,) = await alive()
         await cluster.set_status("Pod", pod, phase=phase)
 
@@ -282,42 +284,44 @@ async def test_pods_of_a_daemon_set_that_fail_on_a_node_are_deleted_later_each_t
     async with controllers(cluster, "daemonset-controller", "node-lifecycle-controller", clock=clock):
         await cluster.create("DaemonSet", "agent", **_workload())
 
-        async def observed() -> bool:
+        async def is_observed() -> bool:
             agent = await cluster.get("DaemonSet", "agent")
             return agent is not None and bool(agent.status.number_ready)
 
-        await cluster.until(observed, meanwhile=time_passes)
+        await cluster.until(is_observed, meanwhile=time_passes)
         await replaced_after("Failed")
         # Of those that follow each waits for what is left of a second, of two, of four since the one before.
         slowest = max([await replaced_after("Failed") for _ in range(4)])
         assert slowest > 4
         assert await replaced_after("Succeeded") < slowest
 
-        async def recorded() -> bool:
+        async def is_recorded() -> bool:
             reasons = {event.reason for event in (await cluster.client.list(EVENTS)).items}
             return {"FailedDaemonPod", "SucceededDaemonPod"} <= reasons
 
-        await cluster.until(recorded, meanwhile=time_passes)
+        await cluster.until(is_recorded, meanwhile=time_passes)
 
 
-async def test_a_namespace_takes_its_content_along(cluster: Cluster) -> None:
+async def test_objects_are_deleted_with_their_namespace(cluster: Cluster) -> None:
     async with controllers(cluster, "namespace-controller", "serviceaccount-controller"):
         await cluster.create("Namespace", "doomed", spec={"finalizers": ["kubernetes"]})
         await cluster.create("Pod", "pod", "doomed", spec=POD_SPEC)
         await cluster.delete("Namespace", "doomed")
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return await cluster.get("Namespace", "doomed") is None
 
         async def end_pods() -> None:
             await cluster.run_pods("doomed")
 
-        await cluster.until(gone, meanwhile=end_pods)
+        await cluster.until(is_gone, meanwhile=end_pods)
         assert await cluster.get("Pod", "pod", "doomed") is None
 
 
-async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cluster) -> None:
-    """As upstream: while pods are left the conditions say nothing of content or finalizers."""
+async def test_a_terminating_namespace_reports_its_remaining_objects_after_its_pods_are_gone(
+    cluster: Cluster,
+) -> None:
+    """Follows upstream: while pods are left, the conditions do not report content or finalizers."""
     held = {"finalizers": ["example.com/hold"]}
 
     async def conditions() -> dict[str, tuple[str, str]]:
@@ -359,8 +363,10 @@ async def test_a_namespace_tells_what_is_left_once_its_pods_are_gone(cluster: Cl
         assert found["NamespaceFinalizersRemaining"] == ("True", waiting)
 
 
-async def test_a_replica_set_of_no_deployment_does_not_mind_crowded_nodes(cluster: Cluster) -> None:
-    """kube-controller-manager looks only at the nodes of ReplicaSets that a Deployment has."""
+async def test_a_replica_set_without_deployment_ignores_colocated_pods_when_scaling_down(
+    cluster: Cluster,
+) -> None:
+    """kube-controller-manager compares only nodes of ReplicaSets with the same Deployment."""
     async with controllers(cluster, "replicaset-controller"):
         await cluster.create("ReplicaSet", "web", **_workload(replicas=3))
 
@@ -384,8 +390,10 @@ async def test_a_replica_set_of_no_deployment_does_not_mind_crowded_nodes(cluste
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ReplicationController"])
-async def test_pods_that_a_quota_refused_are_made_once_it_allows_them(cluster: Cluster, kind: str) -> None:
-    """Nothing tells of a quota that was raised: only trying again finds out."""
+async def test_pods_that_a_quota_rejected_are_created_once_it_allows_them(
+    cluster: Cluster, kind: str
+) -> None:
+    """No event reports that a quota was raised, so the controller has to retry."""
     names = ("replicaset-controller", "replicationcontroller-controller", "resourcequota-controller")
 
     async def pods(number: int) -> bool:
@@ -394,27 +402,27 @@ async def test_pods_that_a_quota_refused_are_made_once_it_allows_them(cluster: C
     async with controllers(cluster, *names) as manager:
         await cluster.create("ResourceQuota", "quota", spec={"hard": {"pods": "1"}})
 
-        async def counted() -> bool:
+        async def is_counted() -> bool:
             quota = await cluster.get("ResourceQuota", "quota")
             return quota is not None and quota.status.used == {"pods": "0"}
 
-        await cluster.until(counted)
+        await cluster.until(is_counted)
         fields = _workload(replicas=2)
         if kind == "ReplicationController":
             fields["spec"]["selector"] = {"app": "test"}
         await cluster.create(kind, "web", **fields)
         queue = manager.controllers[f"{kind.lower()}-controller"].queue  # type: ignore[attr-defined]  # of this controller alone
 
-        async def refused() -> bool:
+        async def is_rejected_often() -> bool:
             return bool(queue.count_requeues("default/web") > 3)
 
-        await cluster.until(refused)
+        await cluster.until(is_rejected_often)
         assert await pods(1)
         await cluster.client.patch(RESOURCE_QUOTAS, "quota", {"spec": {"hard": {"pods": "5"}}}, "default")
         await cluster.until(lambda: pods(2))
 
 
-async def test_scaling_in_the_middle_of_a_roll_out_favours_the_newest(cluster: Cluster) -> None:
+async def test_scaling_during_a_rollout_favors_the_newest_replica_set(cluster: Cluster) -> None:
     limits = {"maxSurge": "50%", "maxUnavailable": "25%"}
     spec = _workload(replicas=4, strategy={"type": "RollingUpdate", "rollingUpdate": limits})
 

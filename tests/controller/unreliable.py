@@ -1,4 +1,4 @@
-"""A network between controllers and API server that loses, repeats, holds back and swaps watch events."""
+"""A network between controllers and API server that loses, repeats, delays and reorders watch events."""
 
 import random
 from collections.abc import AsyncIterator
@@ -8,9 +8,9 @@ from dra_shared.client.transport import HttpTransport
 
 
 class UnreliableTransport(httpx.AsyncBaseTransport):
-    """Passes requests on; does its worst to the lines of watches, and cuts some of them off.
+    """Passes requests on, and disturbs or cuts off watches.
 
-    Some writes are carried out although the client sees a broken connection.
+    Some writes succeed although the client observes a broken connection.
     """
 
     def __init__(self, seed: int) -> None:

@@ -29,7 +29,7 @@ async def _names(cluster: Cluster) -> list[str]:
 
 
 def _clock(minutes: float) -> FakeClock:
-    """So much later than the start of the current minute."""
+    """Return a clock that is that many seconds past the start of the current minute."""
     start = datetime.now(UTC).replace(second=30, microsecond=0)
     return FakeClock(start + timedelta(minutes=minutes))
 
@@ -44,15 +44,15 @@ async def _run(cluster: Cluster, clock: FakeClock, wanted: list[str]) -> None:
         ControllerManager(ControllerConfig(controllers=("cronjob-controller",)), client, clock),
     ):
 
-        async def made() -> bool:
+        async def is_converged() -> bool:
             cron_job = await cluster.get("CronJob", "tick")
             active = sorted(entry.name for entry in cron_job.status.active) if cron_job else []
             return await _names(cluster) == wanted and active == wanted
 
-        await cluster.until(made)
+        await cluster.until(is_converged)
 
 
-async def test_a_job_at_each_time_and_one_for_all_that_were_missed(cluster: Cluster) -> None:
+async def test_one_job_is_created_at_each_time_and_one_for_all_missed_times(cluster: Cluster) -> None:
     await cluster.create("CronJob", "tick", **_every_minute())
     first, later = _clock(2), _clock(500)
     await _run(cluster, first, [_name(first)])
@@ -62,14 +62,14 @@ async def test_a_job_at_each_time_and_one_for_all_that_were_missed(cluster: Clus
     await _run(cluster, later, sorted([_name(first), _name(later)]))
 
 
-async def test_replace_deletes_what_still_runs(cluster: Cluster) -> None:
+async def test_replace_policy_deletes_the_running_job(cluster: Cluster) -> None:
     await cluster.create("CronJob", "tick", **_every_minute(concurrencyPolicy="Replace"))
     first, later = _clock(2), _clock(3)
     await _run(cluster, first, [_name(first)])
     await _run(cluster, later, [_name(later)])
 
 
-async def test_forbid_waits_and_history_is_limited(cluster: Cluster) -> None:
+async def test_forbid_policy_waits_and_history_is_limited(cluster: Cluster) -> None:
     fields = _every_minute(concurrencyPolicy="Forbid", successfulJobsHistoryLimit=0)
     await cluster.create("CronJob", "tick", **fields)
     first, later = _clock(2), _clock(3)
@@ -84,7 +84,7 @@ async def test_forbid_waits_and_history_is_limited(cluster: Cluster) -> None:
     assert cron_job.status.last_successful_time == time
 
 
-async def test_a_job_that_is_ahead_of_its_cron_job_is_no_surprise() -> None:
+async def test_a_job_that_its_cron_job_does_not_list_yet_is_not_reported_as_unexpected() -> None:
     """The informers may know of the Job before they know that the CronJob lists it as active."""
     cron_job: dict[str, Any] = {
         "apiVersion": "batch/v1",
@@ -117,8 +117,8 @@ async def test_a_job_that_is_ahead_of_its_cron_job_is_no_surprise() -> None:
     assert event.body["reason"] == "UnexpectedJob"
 
 
-async def test_a_job_that_was_cleaned_up_is_not_missed() -> None:
-    """The informers may know that the Job went before they know that the CronJob lists it no more."""
+async def test_a_cleaned_up_job_is_not_reported_as_missing() -> None:
+    """The informers may observe the deletion of the Job before the CronJob's update."""
     cron_job: dict[str, Any] = {
         "apiVersion": "batch/v1",
         "kind": "CronJob",

@@ -1,4 +1,4 @@
-"""When cron schedules are due."""
+"""Due times of cron schedules."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -29,16 +29,16 @@ def _at(text: str) -> datetime:
         ("@every 1h30m", "2026-01-01T00:00:00", "2026-01-01T01:30:00"),
     ],
 )
-def test_the_next_time(schedule: str, moment: str, expected: str) -> None:
+def test_a_schedule_returns_its_next_due_time(schedule: str, moment: str, expected: str) -> None:
     assert parse(schedule).after(_at(moment)) == _at(expected)
 
 
-def test_a_day_that_never_comes() -> None:
+def test_a_schedule_for_a_day_that_does_not_exist_is_never_due() -> None:
     assert parse("0 0 30 2 *").after(_at("2026-01-01T00:00:00")) is None
 
 
-def test_clocks_that_change() -> None:
-    """The hour that is left out in spring has no time; the one that comes twice in autumn counts once."""
+def test_a_schedule_skips_and_repeats_no_time_when_clocks_change() -> None:
+    """The hour that is skipped in spring is never due. The hour that repeats in autumn is due once."""
     try:
         zone = ZoneInfo("Europe/Berlin")
     except KeyError:
@@ -53,6 +53,6 @@ def test_clocks_that_change() -> None:
 @pytest.mark.parametrize(
     "text", ["", "* * * *", "60 * * * *", "* * * * 8", "*/0 * * * *", "@every", "@every x", "a * * * *"]
 )
-def test_what_is_no_schedule(text: str) -> None:
+def test_an_invalid_schedule_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse(text)

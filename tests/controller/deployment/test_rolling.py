@@ -44,7 +44,9 @@ def _set(name: str, replicas: int, available: int = 0, most: int | None = None, 
         ("100%", 7, False, 7),
     ],
 )
-def test_scaled(value: int | str | None, whole: int, up: bool, result: int) -> None:
+def test_percentages_are_scaled_and_rounded_up_or_down(
+    value: int | str | None, whole: int, up: bool, result: int
+) -> None:
     assert scale_value(value, whole, up=up) == result
 
 
@@ -58,7 +60,9 @@ def test_scaled(value: int | str | None, whole: int, up: bool, result: int) -> N
         (_deployment(0), (0, 0)),
     ],
 )
-def test_limits(deployment: Deployment, result: tuple[int, int]) -> None:
+def test_surge_and_unavailable_limits_of_a_deployment_are_resolved(
+    deployment: Deployment, result: tuple[int, int]
+) -> None:
     assert limits(deployment) == result
 
 
@@ -68,7 +72,7 @@ def test_the_new_set_grows_as_far_as_the_surge_allows() -> None:
     assert new_replicas(_deployment(4, "100%", 0), [old, new], new) == 4
 
 
-def test_broken_old_pods_go_first() -> None:
+def test_broken_old_pods_are_removed_first() -> None:
     new = _set("new", 1, 0)
     working, broken = _set("working", 3, 3), _set("broken", 2, 0)
     sizes = old_replicas(_deployment(4, 2, 1), [working, broken, new], new, [working, broken])
@@ -82,7 +86,7 @@ def test_old_pods_stay_while_new_ones_are_not_available() -> None:
     assert old_replicas(_deployment(4, 1, 0), [old, new], new, [old]) == {"old": 3}
 
 
-def test_scaling_in_the_middle_is_shared_in_proportion() -> None:
+def test_scaling_during_a_rollout_is_distributed_proportionally() -> None:
     # kubernetes.io/docs/concepts/workloads/controllers/deployment: 10 to 15 replicas, surge 3
     deployment = _deployment(15, 3, 2)
     new, old = _set("new", 5, most=13, age="2"), _set("old", 8, most=13)

@@ -36,8 +36,8 @@ async def _create_old_rule(cluster: Cluster, gates: FeatureGates, rule: dict[str
     await cluster.client.create(rules, convert(rules, rule))
 
 
-async def _running(cluster: Cluster, *tolerations: dict[str, Any], name: str = "pod") -> None:
-    """A pod on a node that uses gpu-0 by a claim of the same name."""
+async def _create_running_pod(cluster: Cluster, *tolerations: dict[str, Any], name: str = "pod") -> None:
+    """Create a pod on a node that uses gpu-0 through a claim with the pod's name."""
     spec = {
         "nodeName": "n1",
         "containers": [{"name": "c", "image": "busybox", "resources": {"claims": [{"name": "gpu"}]}}],
@@ -77,17 +77,17 @@ async def _says(cluster: Cluster, status: str, reason: str) -> bool:
     )
 
 
-async def test_a_taint_in_a_slice(cluster: Cluster) -> None:
-    await _running(cluster)
+async def test_a_taint_in_a_slice_evicts_the_pod(cluster: Cluster) -> None:
+    await _create_running_pod(cluster)
     async with controllers(cluster, _NAME):
         taint = {"key": "example.com/broken", "effect": "NoExecute"}
         await cluster.create("ResourceSlice", "slice", **_slice(taint))
         await cluster.until(lambda: _leaves(cluster))
 
 
-async def test_a_tolerated_taint(cluster: Cluster) -> None:
-    await _running(cluster, {"operator": "Exists", "effect": "NoExecute"}, name="tolerant")
-    await _running(cluster, name="sensitive")
+async def test_a_pod_that_tolerates_the_taint_is_not_evicted(cluster: Cluster) -> None:
+    await _create_running_pod(cluster, {"operator": "Exists", "effect": "NoExecute"}, name="tolerant")
+    await _create_running_pod(cluster, name="sensitive")
     async with controllers(cluster, _NAME):
         taint = {"key": "example.com/broken", "effect": "NoExecute"}
         await cluster.create("ResourceSlice", "slice", **_slice(taint))
@@ -95,8 +95,8 @@ async def test_a_tolerated_taint(cluster: Cluster) -> None:
     assert not await _leaves(cluster, "tolerant")
 
 
-async def test_a_rule(cluster: Cluster) -> None:
-    await _running(cluster)
+async def test_a_device_taint_rule_evicts_the_pod_and_reports_it(cluster: Cluster) -> None:
+    await _create_running_pod(cluster)
     async with controllers(cluster, _NAME, gates=_GATES):
         await cluster.create("DeviceTaintRule", "rule", **_rule("NoExecute"))
         await cluster.until(lambda: _leaves(cluster))
@@ -113,8 +113,8 @@ async def test_rules_of_1_34_evict_from_the_devices_of_their_class(tmp_path: Pat
 
     async with api_server(tmp_path, gates) as cluster:
         await cluster.create("ResourceSlice", "slice", **_slice())
-        await _running(cluster, {**toleration, "key": "example.com/first"}, name="tolerant")
-        await _running(cluster, name="sensitive")
+        await _create_running_pod(cluster, {**toleration, "key": "example.com/first"}, name="tolerant")
+        await _create_running_pod(cluster, name="sensitive")
         await rule("missing", deviceClassName="missing")
         await rule("second", selectors=_expression("missing == 1"))
         async with controllers(cluster, _NAME, gates=gates):
@@ -122,7 +122,7 @@ async def test_rules_of_1_34_evict_from_the_devices_of_their_class(tmp_path: Pat
             await cluster.client.create(DEVICE_CLASSES, convert(DEVICE_CLASSES, first))
             await rule("first", deviceClassName="first")
             await cluster.until(lambda: _leaves(cluster, "sensitive"))
-            await cluster.until(lambda: _reported(cluster))
+            await cluster.until(lambda: _is_reported(cluster))
         assert not await _leaves(cluster, "tolerant")
 
 
@@ -133,7 +133,7 @@ async def test_rules_of_1_34_without_criteria_evict_from_all_devices(
     gates = FeatureGates(V1_34, DRADeviceTaints=True)
     async with api_server(tmp_path, gates) as cluster:
         await cluster.create("ResourceSlice", "slice", **_slice())
-        await _running(cluster)
+        await _create_running_pod(cluster)
         spec = {**selector, "taint": {"key": "example.com/all", "effect": "NoExecute"}}
         await _create_old_rule(cluster, gates, {"metadata": {"name": "all"}, "spec": spec})
         async with controllers(cluster, _NAME, gates=gates):
@@ -144,8 +144,8 @@ def _expression(text: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": f"device.attributes[device.driver].{text}"}}]
 
 
-async def _reported(cluster: Cluster) -> bool:
-    """Whether there is an event about the expression that failed."""
+async def _is_reported(cluster: Cluster) -> bool:
+    """True if there is an event about the expression that failed."""
     events = (await cluster.client.list(EVENTS, "default")).items
     return any(
         (event.involved_object.name, event.reason) == ("second", "CELRuntimeError")
@@ -154,8 +154,8 @@ async def _reported(cluster: Cluster) -> bool:
     )
 
 
-async def test_a_rule_that_only_asks(cluster: Cluster) -> None:
-    await _running(cluster)
+async def test_a_rule_without_effect_reports_the_pods_that_it_would_evict(cluster: Cluster) -> None:
+    await _create_running_pod(cluster)
     await cluster.create("ResourceSlice", "slice", **_slice())
     async with controllers(cluster, _NAME, gates=_GATES):
         await cluster.create("DeviceTaintRule", "rule", **_rule("None"))

@@ -1,4 +1,4 @@
-"""Where the eviction controller goes beyond upstream's test cases."""
+"""Cases of the eviction controller that upstream's tests do not cover."""
 
 from datetime import timedelta
 from typing import Any
@@ -97,7 +97,7 @@ def test_pods_with_extended_resources_are_evicted_too() -> None:
     assert _REF in world.state.evictions
 
 
-def test_an_empty_selector_selects_every_device_and_a_missing_one_none() -> None:
+def test_an_empty_selector_selects_all_devices_and_a_missing_selector_none() -> None:
     assert selects(_rule(device="gpu-0"), "d", "p", "gpu-0")
     assert selects(_rule(), "d", "p", "gpu-0")
     missing = _rule()
@@ -106,7 +106,7 @@ def test_an_empty_selector_selects_every_device_and_a_missing_one_none() -> None
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_a_rule_with_an_empty_selector_evicts_all_pods_and_one_without_evicts_none(missing: bool) -> None:
+def test_a_rule_evicts_all_pods_with_an_empty_selector_and_none_without_a_selector(missing: bool) -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim", "requestMappings": []}))
     world.state.claim_changed(None, _claim())
@@ -119,7 +119,7 @@ def test_a_rule_with_an_empty_selector_evicts_all_pods_and_one_without_evicts_no
     assert world.state.count_selected(rule) == ((0, 0) if missing else (1, 1))
 
 
-def test_slices_of_an_older_generation_do_not_count() -> None:
+def test_slices_of_an_older_generation_are_ignored() -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
     world.state.claim_changed(None, _claim())
@@ -130,7 +130,7 @@ def test_slices_of_an_older_generation_do_not_count() -> None:
     assert world.cancelled == [_REF]
 
 
-def test_the_shortest_toleration_counts() -> None:
+def test_the_shortest_toleration_delays_the_eviction() -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
     tolerations = [
@@ -141,7 +141,7 @@ def test_the_shortest_toleration_counts() -> None:
     assert world.state.evictions[_REF].when == parse_rfc3339(_NOW) + timedelta(seconds=60)
 
 
-def test_a_toleration_beyond_all_time_is_no_error() -> None:
+def test_a_toleration_with_a_huge_duration_is_accepted() -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
     world.state.claim_changed(
@@ -152,7 +152,7 @@ def test_a_toleration_beyond_all_time_is_no_error() -> None:
 
 
 def test_a_toleration_without_effect_delays_no_eviction() -> None:
-    """As kube-controller-manager 1.36 has it, though the scheduler takes it for any effect."""
+    """Follows kube-controller-manager 1.36, although for the scheduler it tolerates every effect."""
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
     world.state.claim_changed(None, _claim({"operator": "Exists", "tolerationSeconds": 600}))

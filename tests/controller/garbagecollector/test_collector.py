@@ -38,28 +38,28 @@ async def _family(cluster: Cluster, *, blocks: bool = False) -> Any:
     return owner
 
 
-async def test_dependents_follow_their_owner(cluster: Cluster) -> None:
+async def test_dependents_are_deleted_after_their_owner(cluster: Cluster) -> None:
     await _family(cluster)
     async with controllers(cluster, _NAME):
         await cluster.delete("Pod", "owner", grace_period=0)
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
 
 
-async def test_an_owner_lost_while_no_watch_was_open(cluster: Cluster) -> None:
+async def test_dependents_of_an_owner_that_was_deleted_before_the_start_are_deleted(cluster: Cluster) -> None:
     await _family(cluster)
     await cluster.delete("Pod", "owner", grace_period=0)
     async with controllers(cluster, _NAME):
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
 
 
-async def test_a_grandchild_follows_too(cluster: Cluster) -> None:
+async def test_dependents_of_dependents_are_deleted_too(cluster: Cluster) -> None:
     await _family(cluster)
     child = await cluster.get("ResourceClaim", "child")
     reference = _owned_by(child, "ResourceClaim", api_version="resource.k8s.io/v1")
     await cluster.create("ResourceClaim", "grandchild", spec=CLAIM_SPEC, metadata=reference)
     async with controllers(cluster, _NAME):
         await cluster.delete("Pod", "owner", grace_period=0)
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "grandchild"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "grandchild"))
 
 
 async def test_foreground_deletion_waits_for_blocking_dependents(cluster: Cluster) -> None:
@@ -78,21 +78,21 @@ async def test_foreground_deletion_waits_for_blocking_dependents(cluster: Cluste
         assert owner is not None
         assert "foregroundDeletion" in owner.metadata.finalizers
         await cluster.client.patch(RESOURCE_CLAIMS, "child", {"metadata": {"finalizers": None}}, "default")
-        await cluster.until(lambda: _gone(cluster, "Pod", "owner"))
+        await cluster.until(lambda: _is_gone(cluster, "Pod", "owner"))
         assert await cluster.get("ResourceClaim", "child") is None
 
 
-async def test_orphaned_dependents_stay(cluster: Cluster) -> None:
+async def test_orphaned_dependents_are_kept(cluster: Cluster) -> None:
     await _family(cluster)
     async with controllers(cluster, _NAME):
         await cluster.delete("Pod", "owner", grace_period=0, propagation="Orphan")
-        await cluster.until(lambda: _gone(cluster, "Pod", "owner"))
+        await cluster.until(lambda: _is_gone(cluster, "Pod", "owner"))
         child = await cluster.get("ResourceClaim", "child")
         assert child is not None
         assert child.metadata.owner_references == ()
 
 
-async def test_one_of_two_owners_suffices(cluster: Cluster) -> None:
+async def test_a_dependent_is_kept_while_one_of_two_owners_exists(cluster: Cluster) -> None:
     first = await cluster.create("Pod", "first", spec=POD_SPEC)
     second = await cluster.create("Pod", "second", spec=POD_SPEC)
     both = {"ownerReferences": [*_owned_by(first)["ownerReferences"], *_owned_by(second)["ownerReferences"]]}
@@ -108,27 +108,27 @@ async def test_one_of_two_owners_suffices(cluster: Cluster) -> None:
         await cluster.until(only_second)
 
 
-async def test_an_owner_in_another_namespace_is_none(cluster: Cluster) -> None:
+async def test_an_owner_in_another_namespace_does_not_keep_a_dependent(cluster: Cluster) -> None:
     await cluster.create("Namespace", "other")
     owner = await cluster.create("Pod", "owner", "other", spec=POD_SPEC)
     await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata=_owned_by(owner))
     await cluster.create("ResourceClaim", "proper", "other", spec=CLAIM_SPEC, metadata=_owned_by(owner))
     async with controllers(cluster, _NAME):
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
         assert await cluster.get("ResourceClaim", "proper", "other") is not None
 
 
 @pytest.mark.parametrize("uid", ["00000000-0000-0000-0000-000000000000"])
-async def test_an_owner_with_another_uid_is_none(cluster: Cluster, uid: str) -> None:
+async def test_an_owner_with_another_uid_does_not_keep_a_dependent(cluster: Cluster, uid: str) -> None:
     await cluster.create("Pod", "owner", spec=POD_SPEC)
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "owner", "uid": uid}
     await cluster.create("ResourceClaim", "child", spec=CLAIM_SPEC, metadata={"ownerReferences": [reference]})
     async with controllers(cluster, _NAME):
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
 
 
-async def test_a_kind_that_is_served_later(cluster: Cluster) -> None:
-    """Its instances' dependents are looked at as soon as the collector learns of the kind."""
+async def test_dependents_are_collected_once_the_kind_of_their_owner_is_served(cluster: Cluster) -> None:
+    """They are processed as soon as the collector discovers the kind."""
     group = "gizmos.example.com"
     names = {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -151,33 +151,33 @@ async def test_a_kind_that_is_served_later(cluster: Cluster) -> None:
         collector = manager.controllers[_NAME]
         assert isinstance(collector, GarbageCollector)
 
-        async def waited() -> bool:
+        async def has_retried() -> bool:
             return len(collector._unserved) == 1 and collector._delete_queue.count_requeues("absent") > 8
 
-        await cluster.until(waited)
+        await cluster.until(has_retried)
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         made = await cluster.client.raw("POST", path, content=orjson.dumps(definition))
         assert made.status_code == 201
 
-        async def served() -> bool:
+        async def is_served() -> bool:
             answer = await cluster.client.raw("GET", f"/apis/{group}/v1/gizmos")
             return answer.status_code == 200
 
-        await cluster.until(served)
+        await cluster.until(is_served)
         async with asyncio.TaskGroup() as tasks:
             await collector._resync(tasks)
-            await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+            await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
             for _, monitor in collector._monitors.values():
                 if monitor is not None:
                     monitor.cancel()
 
 
-async def _gone(cluster: Cluster, kind: str, name: str) -> bool:
+async def _is_gone(cluster: Cluster, kind: str, name: str) -> bool:
     return await cluster.get(kind, name) is None
 
 
 class _Deaf(httpx.AsyncBaseTransport):
-    """Brings nothing of the watch of pods, and counts who asks for the pod ``owner``."""
+    """Drops the events of the watch of pods, and counts requests for the pod ``owner``."""
 
     def __init__(self) -> None:
         self._inner = HttpTransport()
@@ -208,15 +208,17 @@ class _Silent(httpx.AsyncByteStream):
         await self._response.aclose()
 
 
-async def test_an_owner_that_its_informer_never_saw(cluster: Cluster) -> None:
-    """Seen alive by a look at the API server alone, it is looked for again until it is gone."""
+async def test_an_owner_that_its_informer_never_observed_is_looked_up_until_it_is_gone(
+    cluster: Cluster,
+) -> None:
+    """Only a live request shows that it exists."""
     transport = _Deaf()
     async with controllers(cluster, _NAME, transport=transport):
         # Nothing is collected before all kinds are listed: from then on no list can bring the pod in.
         absent = {"apiVersion": "v1", "kind": "Pod", "name": "absent", "uid": "absent"}
         canary = {"ownerReferences": [absent]}
         await cluster.create("ResourceClaim", "canary", spec=CLAIM_SPEC, metadata=canary)
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "canary"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "canary"))
         await _family(cluster)
 
         async def seen_alive() -> bool:
@@ -224,11 +226,11 @@ async def test_an_owner_that_its_informer_never_saw(cluster: Cluster) -> None:
 
         await cluster.until(seen_alive)
         await cluster.delete("Pod", "owner", grace_period=0)
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
 
 
 class _Busy(httpx.AsyncBaseTransport):
-    """Changes the claim ``child`` just before its first deletion arrives, and counts its deletions."""
+    """Updates the claim ``child`` just before its first deletion arrives, and counts its deletions."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._inner = HttpTransport()
@@ -249,28 +251,28 @@ class _Busy(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-async def test_a_dependent_that_changes_meanwhile_goes_with_the_same_look(cluster: Cluster) -> None:
+async def test_a_dependent_that_changes_meanwhile_is_deleted_in_the_same_attempt(cluster: Cluster) -> None:
     await _family(cluster)
     transport = _Busy(cluster)
     async with controllers(cluster, _NAME, transport=transport):
         await cluster.delete("Pod", "owner", grace_period=0)
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
     assert transport.deletions == [409, 200]
 
 
-async def test_kinds_that_others_watch_are_watched_once(cluster: Cluster) -> None:
+async def test_kinds_that_other_controllers_watch_are_watched_once(cluster: Cluster) -> None:
     transport = _Watches()
     await _family(cluster)
     async with controllers(cluster, _NAME, "resourceclaim-controller", transport=transport):
         await cluster.delete("Pod", "owner", grace_period=0)
-        await cluster.until(lambda: _gone(cluster, "ResourceClaim", "child"))
+        await cluster.until(lambda: _is_gone(cluster, "ResourceClaim", "child"))
     assert transport.paths.count("/api/v1/pods") == 1
     assert transport.paths.count("/apis/resource.k8s.io/v1/resourceclaims") == 1
     assert transport.paths.count("/api/v1/configmaps") == 1
 
 
 class _Watches(httpx.AsyncBaseTransport):
-    """Notes the paths of the watches that are opened."""
+    """Records the paths of the watches that are opened."""
 
     def __init__(self) -> None:
         self._inner = HttpTransport()

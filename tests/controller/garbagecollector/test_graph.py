@@ -8,7 +8,7 @@ _CLAIM = Identity("resource.k8s.io/v1", "ResourceClaim", "default", "web-gpu", "
 _REFERENCE = OwnerReference(api_version="v1", kind="Pod", name="web", uid="owner")
 
 
-def test_changes_of_a_dependent_do_not_bring_its_gone_owner_back() -> None:
+def test_an_update_of_a_dependent_does_not_restore_its_deleted_owner() -> None:
     looks: list[str] = []
     graph = Graph(looks.append, looks.append, lambda _, __: None)
     meta = ObjectMeta(name="web-gpu", namespace="default", uid="claim", owner_references=(_REFERENCE,))
@@ -21,7 +21,7 @@ def test_changes_of_a_dependent_do_not_bring_its_gone_owner_back() -> None:
     assert graph.get("owner") is None
 
 
-def test_an_owner_never_seen_is_looked_for() -> None:
+def test_an_owner_that_was_never_observed_is_looked_up() -> None:
     looks: list[str] = []
     graph = Graph(looks.append, looks.append, lambda _, __: None)
     graph.upsert(_CLAIM, ObjectMeta(uid="claim", owner_references=(_REFERENCE,)))
@@ -32,7 +32,7 @@ def _observe(graph: Graph, identity: Identity, *owners: OwnerReference) -> None:
     graph.upsert(identity, ObjectMeta(uid=identity.uid, owner_references=owners))
 
 
-def test_only_another_namespace_is_reported() -> None:
+def test_only_an_owner_in_another_namespace_is_reported() -> None:
     looks: list[str] = []
     reported: list[str] = []
     graph = Graph(looks.append, looks.append, lambda identity, _: reported.append(identity.uid))
@@ -44,7 +44,7 @@ def test_only_another_namespace_is_reported() -> None:
     assert reported == ["abroad"]
 
 
-def test_an_owner_seen_after_its_dependents_reports_those_abroad() -> None:
+def test_dependents_in_other_namespaces_are_reported_when_their_owner_is_observed() -> None:
     reported: list[str] = []
     graph = Graph(lambda _: None, lambda _: None, lambda identity, _: reported.append(identity.uid))
     _observe(graph, Identity("v1", "ConfigMap", "elsewhere", "a", "abroad"), _REFERENCE)
@@ -53,8 +53,8 @@ def test_an_owner_seen_after_its_dependents_reports_those_abroad() -> None:
     assert reported == ["abroad"]
 
 
-def test_dependents_that_disagree_about_their_owner() -> None:
-    """Whose word is wrong is looked at; the others keep their hold on an owner that may still be seen."""
+def test_dependents_with_a_wrong_reference_are_processed_when_their_owner_is_removed() -> None:
+    """Dependents with the right reference keep an owner that may still be observed."""
     looks: list[str] = []
     graph = Graph(looks.append, looks.append, lambda _, __: None)
     wrong = OwnerReference(api_version="v1", kind="Pod", name="wrong", uid="owner")

@@ -1,4 +1,4 @@
-"""Nodes that stop reporting, with time in the test's hand."""
+"""Nodes that stop reporting, with injected time."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ async def test_a_silent_node_becomes_unknown_after_the_grace_period() -> None:
     await controller._recorder.flush()
 
 
-async def test_a_renewed_lease_is_a_sign_of_life() -> None:
+async def test_a_node_that_renews_its_lease_stays_ready() -> None:
     world = _World(_node())
     controller = NodeLifecycleController(world.context)
     world.informers.informer(NODES)._apply(convert(NODES, _node()))
@@ -96,7 +96,7 @@ async def test_a_renewed_lease_is_a_sign_of_life() -> None:
     assert world.conditions() == {"Ready": ("True", "KubeletReady")}
 
 
-async def test_taints_follow_the_conditions() -> None:
+async def test_taints_of_a_node_are_set_from_its_conditions() -> None:
     world = _World(_node())
     controller = NodeLifecycleController(world.context)
     unknown = {
@@ -112,7 +112,7 @@ async def test_taints_follow_the_conditions() -> None:
     }
 
 
-async def test_a_new_nodes_taint_goes_once_it_is_ready() -> None:
+async def test_the_not_ready_taint_of_a_new_node_is_removed_when_it_is_ready() -> None:
     new = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     for status in ({"conditions": [{"type": "Ready", "status": "True"}]}, {}):
         node = _node(status=status, spec={"taints": [{"key": "own", "effect": "NoSchedule"}, new]})
@@ -124,7 +124,7 @@ async def test_a_new_nodes_taint_goes_once_it_is_ready() -> None:
         assert [taint["key"] for taint in marked["spec"]["taints"]] == ["own"]
 
 
-async def test_pods_go_when_they_tolerate_the_node_no_longer() -> None:
+async def test_pods_are_evicted_when_their_toleration_expires() -> None:
     toleration = {
         "key": "node.kubernetes.io/unreachable",
         "operator": "Exists",
@@ -148,7 +148,7 @@ async def test_pods_go_when_they_tolerate_the_node_no_longer() -> None:
 
 
 async def test_only_pods_of_silent_nodes_are_marked_unready() -> None:
-    """A kubelet that says that its node isn't ready looks after its pods itself."""
+    """A kubelet that reports a node as not ready updates its pods itself."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": _START}
     running = {**_pod(), "status": {"phase": "Running", "conditions": [ready]}}
     world = _World(_node(), running)
@@ -175,7 +175,7 @@ async def test_only_pods_of_silent_nodes_are_marked_unready() -> None:
 @pytest.mark.parametrize(
     ("seconds", "tolerated"), [((60, 2), 60.0), ((2, 60), 2.0), ((None, 2), None), ((0, 60), 0.0), ((), 0.0)]
 )
-def test_the_first_toleration_that_covers_a_taint_counts(
+def test_the_first_toleration_that_matches_a_taint_is_used(
     seconds: tuple[int | None, ...], tolerated: float | None
 ) -> None:
     entries = tuple(

@@ -44,7 +44,7 @@ async def _allocate(cluster: Cluster, name: str, pod: Any) -> None:
     await cluster.set_status("ResourceClaim", claim, allocation=_ALLOCATION, reservedFor=[consumer])
 
 
-async def test_a_claim_is_made_from_the_template(cluster: Cluster) -> None:
+async def test_a_claim_is_created_from_the_template(cluster: Cluster) -> None:
     await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
     pod = await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
     async with controllers(cluster, _NAME):
@@ -61,7 +61,7 @@ async def test_a_claim_is_made_from_the_template(cluster: Cluster) -> None:
     assert "ResourceClaimController" in managers
 
 
-async def test_a_template_that_comes_later(cluster: Cluster) -> None:
+async def test_a_claim_is_created_when_its_template_appears(cluster: Cluster) -> None:
     await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
     async with controllers(cluster, _NAME):
         await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
@@ -69,7 +69,7 @@ async def test_a_template_that_comes_later(cluster: Cluster) -> None:
     assert len(await cluster.items("ResourceClaim")) == 1
 
 
-async def test_a_claim_deleted_by_mistake_is_made_again(cluster: Cluster) -> None:
+async def test_a_deleted_claim_is_created_again(cluster: Cluster) -> None:
     await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
     await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
     async with controllers(cluster, _NAME):
@@ -85,7 +85,7 @@ async def test_a_claim_deleted_by_mistake_is_made_again(cluster: Cluster) -> Non
         await cluster.until(another)
 
 
-async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> None:
+async def test_a_generated_claim_is_deleted_when_its_pod_finishes(cluster: Cluster) -> None:
     await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
     pod = await cluster.create("Pod", "pod", spec=_FROM_TEMPLATE)
     async with controllers(cluster, _NAME):
@@ -94,10 +94,10 @@ async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> 
         await _allocate(cluster, name, pod)
         await cluster.set_status("Pod", pod, phase="Succeeded")
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return await cluster.get("ResourceClaim", name) is None
 
-        await cluster.until(gone)
+        await cluster.until(is_gone)
         # Another pod's claim comes after whatever was made for the first pod because its claim went.
         await cluster.create("Pod", "later", spec=_FROM_TEMPLATE)
         await cluster.until(lambda: _has_claim(cluster, "later"))
@@ -107,7 +107,7 @@ async def test_a_generated_claim_goes_when_its_pod_is_done(cluster: Cluster) -> 
         assert await _name_in_status(cluster, "pod") == name
 
 
-async def test_a_shared_claim_is_deallocated_by_its_last_consumer(cluster: Cluster) -> None:
+async def test_a_shared_claim_is_deallocated_after_its_last_consumer(cluster: Cluster) -> None:
     await cluster.create("ResourceClaim", "shared", spec=CLAIM_SPEC)
     pod = await cluster.create("Pod", "pod", spec=_pod_spec(resourceClaimName="shared"))
     await _allocate(cluster, "shared", pod)
@@ -126,23 +126,23 @@ async def test_a_shared_claim_is_deallocated_by_its_last_consumer(cluster: Clust
         await cluster.until(free)
 
 
-async def test_a_pod_placed_by_hand_gets_its_reservation(cluster: Cluster) -> None:
+async def test_a_claim_is_reserved_for_a_pod_with_a_node_name(cluster: Cluster) -> None:
     await cluster.create("ResourceClaim", "shared", spec=CLAIM_SPEC)
     first = await cluster.create("Pod", "first", spec=_pod_spec(resourceClaimName="shared"))
     await _allocate(cluster, "shared", first)
     await cluster.create("Pod", "second", spec={**_pod_spec(resourceClaimName="shared"), "nodeName": "n1"})
     async with controllers(cluster, _NAME):
 
-        async def reserved() -> bool:
+        async def is_reserved_for_both() -> bool:
             claim = await cluster.get("ResourceClaim", "shared")
             assert claim is not None
             return {consumer.name for consumer in claim.status.reserved_for} == {"first", "second"}
 
-        await cluster.until(reserved)
+        await cluster.until(is_reserved_for_both)
 
 
-async def test_two_entries_keep_both_names(cluster: Cluster) -> None:
-    """One claim of two is made again: the apply must not take the other's name away."""
+async def test_the_status_keeps_both_claim_names_when_one_claim_is_recreated(cluster: Cluster) -> None:
+    """The apply request for one entry must not remove the other entry."""
     await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
     spec = {
         "containers": [{"name": "c", "image": "busybox"}],
@@ -167,22 +167,22 @@ async def test_two_entries_keep_both_names(cluster: Cluster) -> None:
         first, second = await names()
         await cluster.delete("ResourceClaim", str(first))
 
-        async def repaired() -> bool:
+        async def is_recreated() -> bool:
             now = await names()
             return len(now) == 2 and now[0] != first and now[1] == second
 
-        await cluster.until(repaired)
+        await cluster.until(is_recreated)
 
 
-async def test_two_controllers_make_one_claim(cluster: Cluster) -> None:
+async def test_two_controllers_create_one_claim(cluster: Cluster) -> None:
     await cluster.create("ResourceClaimTemplate", "template", **_TEMPLATE)
     async with controllers(cluster, _NAME), controllers(cluster, _NAME):
         for number in range(10):
             await cluster.create("Pod", f"pod-{number}", spec=_FROM_TEMPLATE)
 
-        async def settled() -> bool:
+        async def has_one_claim_for_each_pod() -> bool:
             names = {await _name_in_status(cluster, f"pod-{number}") for number in range(10)}
             claims = {claim.metadata.name for claim in await cluster.items("ResourceClaim")}
             return None not in names and names == claims
 
-        await cluster.until(settled)
+        await cluster.until(has_one_claim_for_each_pod)

@@ -1,4 +1,4 @@
-"""Claims of pods that are in a group, while groups don't count for claims."""
+"""Claims of pods in a group, while the feature for claims of groups is disabled."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -33,7 +33,7 @@ async def cluster(tmp_path: Path, gates: FeatureGates) -> AsyncIterator[Cluster]
         yield Cluster(server.url, client)
 
 
-async def test_members_of_groups_get_no_claims_of_their_own_since_1_37(
+async def test_members_of_groups_get_no_separate_claims_since_1_37(
     cluster: Cluster, gates: FeatureGates
 ) -> None:
     await cluster.create("ResourceClaimTemplate", "template", spec={"spec": CLAIM_SPEC})

@@ -30,7 +30,7 @@ def _claim(api_version: str, kind: str) -> ResourceClaim:
         ),
     ],
 )
-def test_claims_that_are_made(kubernetes: Version, name: str, labels: list[dict[str, str]]) -> None:
+def test_created_claims_are_counted(kubernetes: Version, name: str, labels: list[dict[str, str]]) -> None:
     registry = CollectorRegistry()
     metrics = ClaimMetrics(registry, list, kubernetes)
     metrics.count_creation(_claim("v1", "Pod"), success=True)
@@ -43,7 +43,7 @@ def test_claims_that_are_made(kubernetes: Version, name: str, labels: list[dict[
 
 
 @pytest.mark.parametrize(("kubernetes", "prefix"), [(V1_36, _OLD), (V1_37, _NEW)])
-def test_claims_that_there_are(kubernetes: Version, prefix: str) -> None:
+def test_existing_claims_are_counted(kubernetes: Version, prefix: str) -> None:
     registry = CollectorRegistry()
     ClaimMetrics(registry, lambda: [_claim("v1", "Pod")], kubernetes)
     labels = {"allocated": "false", "admin_access": "false", "source": ""}

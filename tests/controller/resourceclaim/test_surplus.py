@@ -1,4 +1,4 @@
-"""Two claims for one entry of a pod: in whatever order the controller hears of them, one stays."""
+"""Of two claims for one entry of a pod, one is kept, in whatever order the controller observes them."""
 
 from itertools import permutations
 from typing import Any
@@ -61,7 +61,7 @@ _TEMPLATE = {
 
 @pytest.mark.parametrize("reconcile", ["after each", "at the end"])
 @pytest.mark.parametrize("order", _ORDERS, ids=lambda order: "-".join(name for _, name in order))
-async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: str) -> None:
+async def test_one_of_two_claims_is_kept(order: tuple[tuple[str, str], ...], reconcile: str) -> None:
     api = FakeApi(_POD, _TEMPLATE, _claim("first"), _claim("second"))
     informers = InformerFactory(api.client(), FakeClock())
     context = Context(api.client(), informers, FakeClock(), FeatureGates(), CollectorRegistry())
@@ -97,7 +97,7 @@ async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: st
     assert [obj["metadata"]["name"] for obj in api.of("resourceclaims")] == [entry["resourceClaimName"]]
 
 
-async def test_conflicts_without_end_are_tried_again_later() -> None:
+async def test_endless_conflicts_are_retried_later() -> None:
     api = FakeApi({**_POD, "status": {}}, _TEMPLATE)
     refused = ("patch", "pods")
     api.refuse = lambda call: (409, "Conflict", "a fault") if (call.verb, call.resource) == refused else None

@@ -1,4 +1,4 @@
-"""StatefulSets against a real API server: revisions, events and partitions as upstream has them."""
+"""StatefulSets against a real API server: revisions, events and partitions are those of upstream."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def _stateful_set(**spec: Any) -> dict[str, Any]:
     return {"spec": {"serviceName": "db", "selector": {"matchLabels": _LABELS}, "template": template, **spec}}
 
 
-async def _updated(cluster: Cluster, number: int) -> bool:
+async def _has_updated_replicas(cluster: Cluster, number: int) -> bool:
     found = await cluster.get("StatefulSet", "db")
     assert found is not None
     status = found.status
@@ -25,16 +25,16 @@ async def _updated(cluster: Cluster, number: int) -> bool:
 
 
 async def test_revisions_have_upstream_names_and_labels(cluster: Cluster) -> None:
-    """The hashes are those that kube-controller-manager 1.36 gives these two templates."""
+    """The hashes are those of kube-controller-manager 1.36 for these two templates."""
     async with controllers(cluster, "statefulset-controller"):
         await cluster.create(
             "StatefulSet", "db", **_stateful_set(replicas=1), metadata={"annotations": {"a": "b"}}
         )
-        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 1), meanwhile=cluster.run_pods)
         (pod,) = await cluster.items("Pod")
         assert pod.metadata.labels["controller-revision-hash"] == "db-f58946c8b"
         await cluster.client.patch(STATEFUL_SETS, "db", _IMAGE, "default")
-        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 1), meanwhile=cluster.run_pods)
     found = await cluster.client.list(CONTROLLER_REVISIONS, "default")
     revisions = {revision.metadata.name: revision for revision in found.items}
     assert set(revisions) == {"db-f58946c8b", "db-75b7795896"}
@@ -47,65 +47,69 @@ async def test_revisions_have_upstream_names_and_labels(cluster: Cluster) -> Non
     assert pod.metadata.labels["controller-revision-hash"] == "db-75b7795896"
 
 
-async def test_a_partition_counts_from_the_first_pod(cluster: Cluster) -> None:
+async def test_pods_below_the_partition_keep_the_old_revision(cluster: Cluster) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}
     spec = _stateful_set(
         replicas=2, podManagementPolicy="Parallel", updateStrategy=strategy, ordinals={"start": 5}
     )
     async with controllers(cluster, "statefulset-controller"):
         await cluster.create("StatefulSet", "db", **spec)
-        await cluster.until(lambda: _updated(cluster, 2), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 2), meanwhile=cluster.run_pods)
         await cluster.client.patch(STATEFUL_SETS, "db", _IMAGE, "default")
-        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 1), meanwhile=cluster.run_pods)
         await cluster.delete("Pod", "db-5", grace_period=0)
 
         async def back() -> bool:
             (db,) = await cluster.items("StatefulSet")
             counted = (db.status.current_replicas, db.status.updated_replicas) == (1, 1)
-            return counted and await cluster.get("Pod", "db-5") is not None and await _updated(cluster, 1)
+            return (
+                counted
+                and await cluster.get("Pod", "db-5") is not None
+                and await _has_updated_replicas(cluster, 1)
+            )
 
         await cluster.until(back, meanwhile=cluster.run_pods)
     images = {pod.metadata.name: pod.spec.containers[0].image for pod in await cluster.items("Pod")}
     assert images == {"db-5": "busybox", "db-6": "busybox:2"}
 
 
-async def test_events_are_worded_as_upstream_words_them(cluster: Cluster) -> None:
+async def test_events_have_the_upstream_messages(cluster: Cluster) -> None:
     async with controllers(cluster, "statefulset-controller") as manager:
         await cluster.create("StatefulSet", "db", **_stateful_set(replicas=1))
-        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 1), meanwhile=cluster.run_pods)
         await cluster.client.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 0}}, "default")
-        await cluster.until(lambda: _updated(cluster, 0), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 0), meanwhile=cluster.run_pods)
         assert manager.ready
 
-        async def reported() -> bool:
+        async def is_reported() -> bool:
             events = await cluster.client.list(EVENTS, "default")
             return {(event.reason, event.message) for event in events.items} == {
                 ("SuccessfulCreate", "Create Pod db-0 in StatefulSet db successful"),
                 ("SuccessfulDelete", "Delete Pod db-0 in StatefulSet db successful"),
             }
 
-        await cluster.until(reported)
+        await cluster.until(is_reported)
 
 
-async def test_a_pod_that_ended_is_made_again(cluster: Cluster) -> None:
-    """Without an event of its own, as in 1.36."""
+async def test_a_failed_pod_is_created_again(cluster: Cluster) -> None:
+    """There is no separate event, as in 1.36."""
     async with controllers(cluster, "statefulset-controller"):
         await cluster.create("StatefulSet", "db", **_stateful_set(replicas=1))
-        await cluster.until(lambda: _updated(cluster, 1), meanwhile=cluster.run_pods)
+        await cluster.until(lambda: _has_updated_replicas(cluster, 1), meanwhile=cluster.run_pods)
         (pod,) = await cluster.items("Pod")
         await cluster.set_status("Pod", pod, phase="Failed")
 
-        async def back() -> bool:
+        async def is_recreated() -> bool:
             found = await cluster.get("Pod", "db-0")
             return found is not None and found.metadata.uid != pod.metadata.uid
 
-        await cluster.until(back, meanwhile=cluster.run_pods)
+        await cluster.until(is_recreated, meanwhile=cluster.run_pods)
 
-        async def reported() -> bool:
+        async def is_reported() -> bool:
             events = await cluster.client.list(EVENTS, "default")
             return sorted((event.reason, event.count or 1) for event in events.items) == [
                 ("SuccessfulCreate", 2),
                 ("SuccessfulDelete", 1),
             ]
 
-        await cluster.until(reported)
+        await cluster.until(is_reported)

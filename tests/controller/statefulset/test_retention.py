@@ -1,4 +1,4 @@
-"""Whom the volume claims of a StatefulSet go with."""
+"""Owners of the volume claims of a StatefulSet, by retention policy."""
 
 from typing import Any
 
@@ -39,7 +39,9 @@ def _owners(deleted: str, scaled: str, *before: dict[str, Any], surplus: bool) -
         ("Delete", "Delete", ["set"], ["pod"]),
     ],
 )
-def test_policies(deleted: str, scaled: str, kept: list[str], surplus: list[str]) -> None:
+def test_retention_policy_sets_the_owners_of_a_claim(
+    deleted: str, scaled: str, kept: list[str], surplus: list[str]
+) -> None:
     assert _owners(deleted, scaled, surplus=False) == kept
     assert _owners(deleted, scaled, _SET, surplus=False) == kept
     assert _owners(deleted, scaled, _FORMER, surplus=False) == kept
@@ -47,13 +49,13 @@ def test_policies(deleted: str, scaled: str, kept: list[str], surplus: list[str]
     assert _owners(deleted, scaled, _FOREIGN, surplus=True) == ["x"]
 
 
-def test_a_claim_of_a_former_pod_is_known_by_its_owner() -> None:
+def test_a_claim_is_matched_to_a_deleted_pod_by_its_owner_reference() -> None:
     claim = convert(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": "v-db-0", "ownerReferences": [_FORMER]}})
     assert goes_with(claim, "db-0")
     assert not goes_with(claim, "db-1")
 
 
-async def test_claims_go_with_the_set_or_with_surplus_pods(cluster: Cluster) -> None:
+async def test_claims_are_owned_by_the_set_or_by_surplus_pods(cluster: Cluster) -> None:
     labels = {"app": "db"}
     spec = {
         "serviceName": "db",
@@ -77,20 +79,22 @@ async def test_claims_go_with_the_set_or_with_surplus_pods(cluster: Cluster) -> 
             for claim in claims.items
         }
 
-    async def owned(**wanted: list[str]) -> bool:
+    async def has_owners(**wanted: list[str]) -> bool:
         return await owners() == {name.replace("_", "-"): kinds for name, kinds in wanted.items()}
 
     async with controllers(cluster, "statefulset-controller"):
         await cluster.create("StatefulSet", "db", spec=spec)
         await cluster.until(
-            lambda: owned(v_db_0=["StatefulSet"], v_db_1=["StatefulSet"]), meanwhile=cluster.run_pods
+            lambda: has_owners(v_db_0=["StatefulSet"], v_db_1=["StatefulSet"]), meanwhile=cluster.run_pods
         )
         await cluster.client.patch(STATEFUL_SETS, "db", {"spec": {"replicas": 1}}, "default")
-        await cluster.until(lambda: owned(v_db_0=["StatefulSet"], v_db_1=["Pod"]), meanwhile=cluster.run_pods)
+        await cluster.until(
+            lambda: has_owners(v_db_0=["StatefulSet"], v_db_1=["Pod"]), meanwhile=cluster.run_pods
+        )
 
-        async def reported() -> bool:
+        async def is_reported() -> bool:
             events = (await cluster.client.list(EVENTS, "default")).items
             text = "Create Claim v-db-0 Pod db-0 in StatefulSet db success"
             return ("SuccessfulCreate", text) in {(event.reason, event.message) for event in events}
 
-        await cluster.until(reported)
+        await cluster.until(is_reported)
