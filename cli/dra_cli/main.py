@@ -42,8 +42,9 @@ def _run(words: list[str]) -> int:
         return 0
     if words[0] in ("--version", "version"):
         from dra_shared import __version__
+        from dra_shared.version import describe_versions
 
-        print(f"{PROGRAM} {__version__}")
+        print(f"{PROGRAM} {__version__}\nKubernetes {describe_versions()}")
         return 0
     return run(words[0], words[1:])
 

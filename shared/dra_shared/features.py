@@ -21,7 +21,8 @@ class FeatureGates:
         self.version = version
         self._gates = {**_defaults(version), **overrides}
         self._known = frozenset(self._gates)
-        self._on = frozenset(name for name, on in self._gates.items() if on)
+        on = (name for name, on in self._gates.items() if on)
+        self._on = release(version).always_on.union(on)
         # The hash is cached because every create uses it, and there are more than a hundred gates.
         self._hash = hash((version, frozenset(self._gates.items())))
 
@@ -62,7 +63,7 @@ class FeatureGates:
         ]
 
     def enabled(self, name: str) -> bool:
-        """True if the gate is on. An unknown gate is off."""
+        """True if the gate is on, or was removed because its feature is always on. An unknown gate is off."""
         return name in self._on
 
     def all_enabled(self, names: Iterable[str]) -> bool:

@@ -18,7 +18,7 @@ from dra_shared.clientcertificate import client_certificate
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, AddressInUse, listening_socket
-from dra_shared.version import DEFAULT, VERSIONS, Version
+from dra_shared.version import DEFAULT, VERSIONS, Version, describe_versions
 
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
@@ -120,7 +120,7 @@ class Options(argparse.ArgumentParser):
             "--kubernetes-version",
             default=str(DEFAULT),
             choices=[str(version) for version in VERSIONS],
-            help="the version of Kubernetes to follow; see docs/versions.md",
+            help=f"the version of Kubernetes to follow: {describe_versions()}; see docs/versions.md",
         )
         self.option("--feature-gates", default="", help="feature gates: A=true,B=false")
 

@@ -140,24 +140,26 @@ def test_a_new_column(tmp_path: Path) -> None:
 
 def test_a_new_version_of_kubernetes(tmp_path: Path) -> None:
     packages = _changed("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
-    _changed_more("Example: Kubernetes 1.38", packages, VERSIONS)
-    text = PAGE.partition("### Example: Kubernetes 1.38")[2].partition("```text\n")[2].partition("```")[0]
-    (packages / VERSIONS / "pages/1.38.txt").write_text(text)
+    heading = "Example: a new version of Kubernetes"
+    _changed_more(heading, packages, VERSIONS)
+    text = PAGE.partition(f"### {heading}")[2].partition("```text\n")[2].partition("```")[0]
+    (packages / VERSIONS / "pages/1.39.txt").write_text(text)
     requests = (
         ("GET", "/version", NO_HEADERS, None),
         ("GET", "/metrics", NO_HEADERS, None),
         _create("v1", "a", "training"),
-        _create("v1beta1", "b", "training"),
+        _create("v1beta2", "b", "training"),
     )
-    old, new = (_ask(packages, *requests, version=[one]) for one in ("1.37", "1.38"))
-    assert [answers[0][1]["gitVersion"] for answers in (old, new)] == ["v1.37.0+dralab", "v1.38.0+dralab"]
+    old, new = (_ask(packages, *requests, version=[one]) for one in ("1.38", "1.39"))
+    versions = [answers[0][1]["gitVersion"] for answers in (old, new)]
+    assert versions == ["v1.38.0-beta.0+dralab", "v1.39.0+dralab"]
     gate = 'kubernetes_feature_enabled{{name="DRADerivedAttributes",stage="{}"}} {}'
     assert gate.format("ALPHA", 0) in old[1][1]
     assert gate.format("BETA", 1) in new[1][1]
     assert ["DRASchedulerFilterTimeout" in answers[1][1] for answers in (old, new)] == [True, False]
     assert [answers[2][0] for answers in (old, new)] == [400, 201]
     assert 'unknown field "spec.devices.requests[0].exactly.purpose"' in old[2][1]["message"]
-    # 1.37 serves v1beta1, and 1.38 does not.
+    # 1.38 serves v1beta2, and 1.39 does not.
     assert [answers[3][0] for answers in (old, new)] == [400, 404]
 
 

@@ -18,6 +18,7 @@ _STATUS = Status(
         Process("apiserver", "http://127.0.0.1:1", 8, 0, True, ""),
         Process("scheduler", "http://127.0.0.1:2", 9, 1, False, "All connection attempts failed"),
     ],
+    kubernetes="1.38 (a preview)",
     nodes={"Ready": 2, "NotReady": 1},
 )
 
@@ -39,6 +40,7 @@ async def _show(output: str, capsys: pytest.CaptureFixture[str]) -> str:
 async def test_text_has_a_line_for_each_service(capsys: pytest.CaptureFixture[str]) -> None:
     assert await _show("", capsys) == (
         "http://127.0.0.1:1  (pid 7, data /data)\n"
+        "Kubernetes 1.38 (a preview)\n"
         "apiserver ready      http://127.0.0.1:1  pid 8\n"
         "scheduler not ready  http://127.0.0.1:2  pid 9, 1 restart  All connection attempts failed\n"
         "nodes     2 ready, 1 notready\n"
@@ -47,7 +49,7 @@ async def test_text_has_a_line_for_each_service(capsys: pytest.CaptureFixture[st
 
 async def test_json_and_yaml_have_the_same_fields(capsys: pytest.CaptureFixture[str]) -> None:
     shown = json.loads(await _show("json", capsys))
-    assert list(shown) == ["server", "pid", "data", "services", "nodes"]
+    assert list(shown) == ["server", "pid", "data", "services", "kubernetes", "nodes"]
     assert shown["services"][1] == {
         "name": "scheduler",
         "url": "http://127.0.0.1:2",

@@ -9,6 +9,7 @@ import httpx
 import orjson
 from dra_kube.cluster import Cluster, Record
 from dra_shared.errors import UserError
+from dra_shared.version import VERSIONS
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,16 @@ class Process:
 
 @dataclass(frozen=True)
 class Status:
-    """A cluster's processes, and its nodes by their state; None without an API server that is ready."""
+    """A cluster's processes, its version of Kubernetes, and its nodes by their state.
+
+    Without an API server that is ready, ``kubernetes`` is empty and ``nodes`` is None.
+    """
 
     server: str
     pid: int
     data: str
     services: list[Process]
+    kubernetes: str
     nodes: dict[str, int] | None
 
 
@@ -70,7 +75,8 @@ async def read_status(cluster: Cluster) -> Status:
     # Without an entry for it, the API server is another program's.
     reachable = all(service.ready for service in services if service.name == "apiserver")
     nodes = dict((await count_nodes(cluster)).most_common()) if reachable else None
-    return Status(record.server, record.pid, str(cluster.data), services, nodes)
+    kubernetes = await read_version(cluster) if reachable else ""
+    return Status(record.server, record.pid, str(cluster.data), services, kubernetes, nodes)
 
 
 async def _ask(cluster: Cluster, record: Record, name: str) -> Process:
@@ -91,6 +97,14 @@ async def _ask(cluster: Cluster, record: Record, name: str) -> Process:
     return Process(name, service.url, service.pid, service.restarts, ready, problem)
 
 
+async def read_version(cluster: Cluster) -> str:
+    """Return the version that the API server follows, and whether that is a preview."""
+    async with cluster.client("dralab") as client:
+        answer = (await client.raw("GET", "/version")).json()
+    text = f"{answer['major']}.{answer['minor']}"
+    return next((version.describe() for version in VERSIONS if str(version) == text), text)
+
+
 async def count_nodes(cluster: Cluster) -> Counter[str]:
     """How many nodes there are by their state, as a table shows it: thousands of whole nodes are many megabytes."""
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -102,6 +116,8 @@ async def count_nodes(cluster: Cluster) -> Counter[str]:
 def _render(status: Status) -> Iterator[str]:
     yield f"{status.server}  (pid {status.pid}, data {status.data})"
     widest = max((len(service.name) for service in status.services), default=0)
+    if status.kubernetes:
+        yield f"Kubernetes {status.kubernetes}"
     for one in status.services:
         times = "restart" if one.restarts == 1 else "restarts"
         restarts = f", {one.restarts} {times}" if one.restarts else ""

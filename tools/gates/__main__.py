@@ -25,6 +25,9 @@ TARGET = ROOT / "tests/data/gates"
 _STAGES = {"ALPHA": "Alpha", "BETA": "Beta", "": "GA", "DEPRECATED": "Deprecated"}
 # They set all gates of a stage and are no gates themselves.
 _NOT_GATES = ("AllAlpha", "AllBeta")
+# Kubernetes 1.38.0-beta.0 requires a version of this module that Go's proxy does not have.
+_MERGE_DIFF = "sigs.k8s.io/structured-merge-diff/v7"
+_REPLACED = {"1.38.0-beta.0": f"replace {_MERGE_DIFF} => {_MERGE_DIFF} v7.0.0"}
 _STAGING = re.compile(r"^\s+(k8s\.io/[\w-]+) v0\.0\.0$", re.MULTILINE)
 
 
@@ -67,11 +70,13 @@ def go_module(patch: str, requirements: str) -> str:
     lines = ["module dralab/gates", language, f"require k8s.io/kubernetes v{patch}"]
     version = f"v0.{patch.partition('.')[2]}"
     lines += [f"replace {module} => {module} {version}" for module in _STAGING.findall(requirements)]
+    lines += [_REPLACED[patch]] if patch in _REPLACED else []
     return "\n".join(lines) + "\n"
 
 
 def _run(*command: str, folder: str = ".") -> str:
-    environment = {**os.environ, "GOFLAGS": "-mod=mod"}
+    # A preview needs a newer Go than the installed one, which Go downloads.
+    environment = {**os.environ, "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "auto"}
     return subprocess.run(
         command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True
     ).stdout

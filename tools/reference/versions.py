@@ -28,8 +28,14 @@ _PACKAGES = ("core/", "resource/")
 
 def table_of_versions() -> str:
     """Return the table of the versions that can be followed, for docs/versions.md."""
-    rows = [[str(one), str(release(one).patch), "the default" if one == DEFAULT else ""] for one in VERSIONS]
+    rows = [[str(one), release(one).patch, _mark(one)] for one in VERSIONS]
     return table(["version", "follows", ""], rows)
+
+
+def _mark(version: Version) -> str:
+    if version.is_preview:
+        return "a preview"
+    return "the default" if version == DEFAULT else ""
 
 
 def pages() -> Iterator[Page]:

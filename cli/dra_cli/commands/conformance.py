@@ -6,6 +6,7 @@ from pathlib import Path
 
 from dra_shared.errors import UserError
 from dra_shared.optiontypes import number
+from dra_shared.version import DEFAULT, describe_versions
 
 from dra_cli.commandline import Parser
 
@@ -27,8 +28,9 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of Kubernetes that answers the cases, or that the driver meets: 1.34 to 1.37"
-        " (the one that the recording names, or else 1.36, from which most were recorded; driver: 1.37)",
+        help="the version of Kubernetes that answers the cases, or that the driver meets: "
+        f"{describe_versions()} (the one that the recording names, or else 1.36, from which most were recorded; "
+        f"driver: {DEFAULT})",
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
     driver = parser.add_argument_group("driver", "a DRA driver's side of the contract")

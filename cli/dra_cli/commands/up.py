@@ -15,6 +15,7 @@ from dra_shared.errors import UserError
 from dra_shared.jsontypes import JsonObject
 from dra_shared.optiontypes import number
 from dra_shared.retention import parse_retention
+from dra_shared.version import DEFAULT, describe_versions
 
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser
@@ -148,8 +149,8 @@ def _services(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="which Kubernetes to follow: 1.34 to 1.37 (1.37); 1.36,node-agent=1.34 for an older service; "
-        "see docs/versions.md",
+        help=f"which Kubernetes to follow: {describe_versions()}; the default is {DEFAULT}; "
+        "1.36,node-agent=1.34 for an older service; see docs/versions.md",
     )
     parser.add_argument("--feature-gates", default="", help="feature gates of all services: A=true,B=false")
     parser.add_argument(

@@ -57,7 +57,8 @@ def admit_all(objects: list[dict[str, Any]], around: manifests.Around) -> list[d
 
 @functools.cache
 def _find_kind(group: str, version: str, kind: str) -> tuple[Registry, Kind] | None:
-    for kubernetes in reversed(VERSIONS):
+    # The default comes first: a preview only answers for what no released version has.
+    for kubernetes in (DEFAULT, *reversed(VERSIONS)):
         registry = _registry(kubernetes)
         if (found := registry.known_kind(group, version, kind)) is not None:
             return registry, found

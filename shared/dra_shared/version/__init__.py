@@ -6,18 +6,33 @@ place: ``if version >= V1_35``.
 """
 
 from dra_shared.version.release import Gate, Release, release
-from dra_shared.version.version import DEFAULT, RECORDED, V1_34, V1_35, V1_36, V1_37, VERSIONS, Version
+from dra_shared.version.version import (
+    DEFAULT,
+    PREVIEWS,
+    RECORDED,
+    V1_34,
+    V1_35,
+    V1_36,
+    V1_37,
+    V1_38,
+    VERSIONS,
+    Version,
+    describe_versions,
+)
 
 __all__ = [
     "DEFAULT",
+    "PREVIEWS",
     "RECORDED",
     "V1_34",
     "V1_35",
     "V1_36",
     "V1_37",
+    "V1_38",
     "VERSIONS",
     "Gate",
     "Release",
     "Version",
+    "describe_versions",
     "release",
 ]

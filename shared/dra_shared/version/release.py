@@ -10,9 +10,10 @@ The pages have a fact a line, and each page only what changed with its version:
     select GROUP/RESOURCE PATH…      a field that field selectors may name from then on
     optional PACKAGE TYPE.NAME…      a field that is not required any more
 
-``gate -NAME``, ``serve GROUP/VERSION -RESOURCE`` and ``field PACKAGE -TYPE.NAME`` say what went away. What no page
-names is the same in all versions. Mirrors ``pkg/features/kube_features.go`` (the versioned specs of gates), the
-lifecycles of ``k8s.io/api`` and ``pkg/kubeapiserver/default_storage_factory_builder.go``.
+``gate -NAME``, ``serve GROUP/VERSION -RESOURCE`` and ``field PACKAGE -TYPE.NAME`` say what went away.
+``gate -NAME on``: the gate went away, and what it enabled is always on. What no page names is the same in all
+versions. Mirrors ``pkg/features/kube_features.go`` (the versioned specs of gates), the lifecycles of ``k8s.io/api``
+and ``pkg/kubeapiserver/default_storage_factory_builder.go``.
 """
 
 import functools
@@ -54,6 +55,8 @@ class Release:
     patch: str
     """The patch release that is followed, such as 1.36.2."""
     gates: Mapping[str, Gate]
+    always_on: frozenset[str]
+    """Gates that were removed, and whose features are always on."""
     storage: Mapping[str, str]
     """The storage version by ``GROUP/RESOURCE``. Other resources have theirs in the schema data."""
     apart: frozenset[str]
@@ -113,6 +116,7 @@ def release(version: Version) -> Release:
     if version not in VERSIONS:
         raise KeyError(version)
     gates: dict[str, Gate] = {}
+    always_on = set[str]()
     patch, storage, apart = "", dict[str, str](), set[str]()
     for one in VERSIONS[: VERSIONS.index(version) + 1]:
         for about, fact in page(one):
@@ -123,7 +127,9 @@ def release(version: Version) -> Release:
                 storage[resource] = stored
                 apart.update([resource] if shape else [])
             elif about == "gate" and fact.startswith("-"):
-                del gates[fact[1:]]
+                name, *feature = fact[1:].split()
+                del gates[name]
+                always_on.update([name] if feature else [])
             elif about == "gate":
                 name, gate = _gate(fact)
                 gates[name] = gate
@@ -131,6 +137,7 @@ def release(version: Version) -> Release:
         version,
         patch,
         dict(sorted(gates.items())),
+        frozenset(always_on),
         storage,
         frozenset(apart),
         _absent("serve", version),

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from dra_shared.api.schema import kinds_document, schema_document
-from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Gate, Version, release
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, V1_38, VERSIONS, Gate, Version, release
 from dra_shared.version.release import changes, page
 
 from tools.schemas.kept import full_name
@@ -24,7 +25,16 @@ def test_gates_come_change_and_go() -> None:
     assert "GangScheduling" not in release(V1_37).gates
 
 
-@pytest.mark.parametrize("version", _UNTIL_1_37)
+def test_feature_of_a_removed_gate_stays_on_if_the_page_says_so() -> None:
+    gates = FeatureGates(V1_38)
+    assert "DynamicResourceAllocation" not in release(V1_38).gates
+    assert gates.enabled("DynamicResourceAllocation")
+    assert not gates.enabled("WindowsHostNetwork")
+    with pytest.raises(ValueError, match=r"^unrecognized feature gate: DynamicResourceAllocation$"):
+        FeatureGates.parse("DynamicResourceAllocation=true", V1_38)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_gates_equal_those_of_the_released_sources(version: Version) -> None:
     """Compare with the files that `make gates` writes."""
     released = (Path(__file__).parents[2] / "data/gates" / f"{version}.txt").read_text().splitlines()
@@ -86,6 +96,15 @@ def test_a_version_stores_what_older_ones_can_read() -> None:
     assert stored == ["v1beta2", "v1", "v1", "v1"]
     assert release(V1_35).storage["scheduling.k8s.io/workloads"] == "v1alpha1"
     assert release(V1_36).storage["scheduling.k8s.io/workloads"] == "v1alpha2"
+    rules = [release(version).storage.get("resource.k8s.io/devicetaintrules") for version in VERSIONS]
+    assert rules == [None, None, None, "v1beta2", "v1beta2"]
+    policies = "admissionregistration.k8s.io/mutatingadmissionpolicies"
+    assert [release(version).storage[policies] for version in VERSIONS[:4]] == [
+        "v1alpha1",
+        "v1beta1",
+        "v1beta1",
+        "v1",
+    ]
 
 
 def test_pages_name_only_what_the_schema_data_has() -> None:

@@ -1,5 +1,5 @@
 import pytest
-from dra_shared.version import V1_34, V1_36, VERSIONS, Version
+from dra_shared.version import DEFAULT, PREVIEWS, V1_34, V1_36, VERSIONS, Version, describe_versions
 
 
 @pytest.mark.parametrize("text", ["1.36", "v1.36", "1.36.2", "v1.36.2"])
@@ -17,3 +17,10 @@ def test_others_are_refused_with_those_there_are(text: str) -> None:
 def test_versions_compare_as_numbers() -> None:
     assert V1_34 < V1_36 < (1, 100)
     assert list(VERSIONS) == sorted(VERSIONS)
+
+
+def test_previews_are_named_as_such_and_never_the_default() -> None:
+    assert DEFAULT not in PREVIEWS
+    assert set(PREVIEWS) <= set(VERSIONS)
+    assert Version.parse("v1.38.0-beta.0").describe() == "1.38 (a preview)"
+    assert describe_versions() == "1.34 to 1.37, 1.38 (a preview)"

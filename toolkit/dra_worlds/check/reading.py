@@ -128,7 +128,7 @@ async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[st
 def _version(text: str, documents: Iterable[Document], against: Version) -> Version:
     """The version that is named, else that of the newest kubelet among the objects, else a guess.
 
-    The guess is the newest version; where that is the other one, the one before it.
+    The guess is the default version; where that is the other one, the one before it.
     """
     if text:
         try:
@@ -136,7 +136,7 @@ def _version(text: str, documents: Iterable[Document], against: Version) -> Vers
         except ValueError as error:
             raise UserError(str(error), 2) from error
     newest = newest_of(_kubelet(document) for document in documents if document.kind == "Node")
-    guess = VERSIONS[-2] if against == DEFAULT else DEFAULT
+    guess = VERSIONS[VERSIONS.index(DEFAULT) - 1] if against == DEFAULT else DEFAULT
     return next((version for version in VERSIONS if str(version) == newest), guess)
 
 
