@@ -123,7 +123,7 @@ async def test_a_coroutine_has_the_cluster_on_its_own_loop(dra_cluster: AsyncClu
     await dra_cluster.apply(POD)
     assert "A100" in await dra_cluster.pod("p").logs()
     await dra_cluster.fault("node-0", 0, lost=True)
-    assert dra_cluster.worn
+    assert dra_cluster.is_damaged
 
     async def fewer() -> bool:
         (piece,) = await dra_cluster.list("resourceslices")
@@ -244,7 +244,7 @@ def test_services_are_processes_forked_from_one_that_has_imported_them(
         # Faults of processes are for such clusters alone.
         stopped = cluster.disturb("stop", seconds=0.5, service="scheduler")
         assert stopped.promise == "what runs keeps running; what waits continues when it is back"
-        assert "containers went on" in stopped.kept()
+        assert "containers went on" in stopped.check()
     assert not any(Path(f"/proc/{service.pid}").exists() for service in services)
     (warm,) = processes.WARM
     warm.close()

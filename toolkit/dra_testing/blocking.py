@@ -1,4 +1,4 @@
-"""The same cluster for code that blocks: its services run on an event loop in a thread of their own."""
+"""A cluster for blocking code: its services run on an event loop in a thread of its own."""
 
 import asyncio
 import contextlib
@@ -32,24 +32,24 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop that runs in a thread, until it is closed."""
+    """An event loop in a thread, running until it is closed."""
 
     def __init__(self) -> None:
-        # A third faster than asyncio's own, as in the services' processes.
+        # uvloop, as in the services' processes: a third faster than asyncio's own loop.
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="dralab", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of ``work``, which runs there."""
+        """Run a coroutine on the loop, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def run_from(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same, for the code of another loop."""
+        """Run a coroutine on the loop, and return its result to a coroutine of another loop."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def close(self) -> None:
-        """End what still runs there, and the thread."""
+        """Cancel the tasks that still run, and end the thread."""
         self.run(_cancel_all())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -73,15 +73,14 @@ async def _leave(what: AbstractAsyncContextManager[Any]) -> None:
 
 
 class Cluster:
-    """A cluster of one's own, from ``with`` until its end: see :class:`~dra_testing.cluster.AsyncCluster`.
+    """A cluster that lives as long as a ``with`` block; see :class:`~dra_testing.cluster.AsyncCluster`.
 
-    ``with Cluster(nodes=2) as cluster:`` starts it; its arguments are those of
-    :class:`~dra_testing.options.Options`.
+    ``with Cluster(nodes=2) as cluster:`` starts it. The arguments are those of :class:`~dra_testing.options.Options`.
     """
 
     def __init__(self, options: Options | None = None, **arguments: Any) -> None:
         self.asynchronous = AsyncCluster(options, **arguments)
-        """The same cluster, for the code of its loop."""
+        """The cluster for code that runs on its loop."""
         self._thread: LoopThread | None = None
 
     def __enter__(self) -> Self:
@@ -97,7 +96,7 @@ class Cluster:
         self.stop()
 
     def start(self) -> None:
-        """What ``with`` does at its begin, for ``setUpClass`` and the like."""
+        """Start the cluster, as ``with`` does. For ``setUpClass`` and the like."""
         self._thread = LoopThread()
         try:
             self.run(self.asynchronous.__aenter__())
@@ -106,14 +105,14 @@ class Cluster:
             raise
 
     def stop(self) -> None:
-        """What ``with`` does at its end."""
+        """Stop the cluster, as the end of ``with`` does."""
         if self._thread is not None:
             with contextlib.closing(self._thread):
                 self.run(self.asynchronous.__aexit__(None, None, None))
             self._thread = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of a coroutine, which runs on the cluster's loop.
+        """Run a coroutine on the cluster's loop, and return its result.
 
         Raises:
             RuntimeError: the cluster does not run.
@@ -124,7 +123,7 @@ class Cluster:
         return self._thread.run(work)
 
     async def run_from(self, work: Coroutine[Any, Any, T]) -> T:
-        """The same, for the code of another loop.
+        """Run a coroutine on the cluster's loop, and return its result to a coroutine of another loop.
 
         Raises:
             RuntimeError: the cluster does not run.
@@ -135,21 +134,24 @@ class Cluster:
         return await self._thread.run_from(work)
 
     @contextlib.contextmanager
-    def running(self, what: AbstractAsyncContextManager[T]) -> Iterator[T]:
-        """Be within an asynchronous context on the cluster's loop: that of a driver, for example."""
+    def run_context(self, what: AbstractAsyncContextManager[T]) -> Iterator[T]:
+        """Enter an asynchronous context on the cluster's loop for the block, such as that of a driver."""
         entered = self.run(_enter(what))
         try:
             yield entered
         finally:
             self.run(_leave(what))
 
+    # The name until 0.2.
+    running = run_context
+
     def surroundings(self, driver: str, node: str = "node-0") -> Surroundings:
-        """Where a driver of one's own runs on a node: its directories, and a client for the cluster's loop."""
+        """Return the directories and the client for a driver of your own on a node."""
         return self.asynchronous.surroundings(driver, node)
 
     @property
     def options(self) -> Options:
-        """What it was started with."""
+        """The options that the cluster was started with."""
         return self.asynchronous.options
 
     @property
@@ -159,38 +161,41 @@ class Cluster:
 
     @property
     def data(self) -> Path:
-        """The cluster's directory; a temporary one."""
+        """The cluster's temporary directory."""
         return self.asynchronous.data
 
     @property
     def kubeconfig(self) -> Path:
-        """For kubectl and every other client."""
+        """The path of a kubeconfig for kubectl and other clients."""
         return self.asynchronous.kubeconfig
 
     @property
-    def worn(self) -> bool:
-        """Whether something happened that a roll back does not undo: a broken device."""
-        return self.asynchronous.worn
+    def is_damaged(self) -> bool:
+        """True if something happened that a rollback does not undo, such as a broken device."""
+        return self.asynchronous.is_damaged
 
     def apply(self, *what: str | Path | JsonObject, namespace: str | None = None) -> Objects:
-        """Create or change objects: files and folders, YAML or JSON as text, or dictionaries; gives them as stored."""
+        """Create or change objects, and return them as stored.
+
+        Each argument is a file or folder, YAML or JSON as text, or a dictionary.
+        """
         return self.run(self.asynchronous.apply(*what, namespace=namespace))
 
     def get(self, target: str, namespace: str | None = None) -> JsonObject:
-        """The object ``kind/name``."""
+        """Return the object ``kind/name``."""
         return self.run(self.asynchronous.get(target, namespace))
 
     def list(
         self, kind: str, namespace: str | None = None, *, selector: str = "", field_selector: str = ""
     ) -> Objects:
-        """The objects of a kind, in all namespaces unless one is named."""
+        """Return the objects of a kind, in all namespaces unless you name one."""
         found = self.asynchronous.list(kind, namespace, selector=selector, field_selector=field_selector)
         return self.run(found)
 
     def delete(
         self, *what: str | Path | JsonObject, namespace: str | None = None, grace_period: int | None = 0
     ) -> None:
-        """Delete ``kind/name``, or what manifests name, and wait until all of it is gone."""
+        """Delete ``kind/name`` or the objects of manifests, and wait until they are gone."""
         self.run(self.asynchronous.delete(*what, namespace=namespace, grace_period=grace_period))
 
     def wait_for(
@@ -201,7 +206,7 @@ class Cluster:
         namespace: str | None = None,
         timeout: float = TIMEOUT,
     ) -> JsonObject:
-        """Wait until the object ``kind/name`` meets the condition: see :meth:`AsyncCluster.wait_for`."""
+        """Wait until the object ``kind/name`` meets the condition; see :meth:`AsyncCluster.wait_for`."""
         return self.run(self.asynchronous.wait_for(target, condition, namespace=namespace, timeout=timeout))
 
     def until(
@@ -215,19 +220,19 @@ class Cluster:
         return self.run(self.asynchronous.until(ask, timeout=timeout, what=what))
 
     def pod(self, name: str, namespace: str = "default") -> "Pod":
-        """The pod of that name, whether it is there or not yet."""
+        """Return a handle of the pod, which need not exist yet."""
         return Pod(self, self.asynchronous.pod(name, namespace))
 
     def explain(self, target: str, namespace: str = "default") -> str:
-        """Why ``pod/NAME`` or ``claim/NAME`` is where it is, or nowhere: ``dralab explain``."""
+        """Explain why ``pod/NAME`` or ``claim/NAME`` has its node or devices, or has none, as ``dralab explain``."""
         return self.run(self.asynchronous.explain(target, namespace))
 
     def events(self, namespace: str | None = None) -> Objects:
-        """The events, oldest first."""
+        """Return the events, oldest first."""
         return self.run(self.asynchronous.events(namespace))
 
     def bundle(self, folder: Path) -> Path:
-        """Write all that is known of the cluster into ``folder``: objects, events, explanations, logs."""
+        """Write objects, events, explanations and logs of the cluster into ``folder``, and return the archive."""
         return self.run(self.asynchronous.bundle(folder))
 
     def fault(self, node: str = "node-0", gpu: int = 0, **fault: Any) -> None:
@@ -235,111 +240,116 @@ class Cluster:
         self.run(self.asynchronous.fault(node, gpu, **fault))
 
     def disturb(self, fault: str, *, seconds: float = 10.0, **options: Any) -> "Disturbed":
-        """Let something go wrong: see :meth:`AsyncCluster.disturb`."""
+        """Inject a fault; see :meth:`AsyncCluster.disturb`."""
         return Disturbed(self, self.run(self.asynchronous.disturb(fault, seconds=seconds, **options)))
 
     def calm(self) -> None:
-        """End what :meth:`disturb` began."""
+        """End the faults that :meth:`disturb` injected."""
         self.run(self.asynchronous.calm())
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on the fake clock."""
+        """Advance the fake clock."""
         self.run(self.asynchronous.clock.advance(seconds))
 
     def snapshot(self) -> Snapshot:
-        """All objects as they are now."""
+        """Return a snapshot of all objects."""
         return self.run(self._snapshot())
 
     async def _snapshot(self) -> Snapshot:
         return self.asynchronous.snapshot()
 
     def rollback(self, to: Snapshot | None = None) -> None:
-        """Make all objects as they were in the snapshot, or when the cluster was new."""
+        """Restore all objects from the snapshot, or to the state of the new cluster."""
         self.run(self.asynchronous.rollback(to))
 
     def httpx(self, **arguments: Any) -> httpx.Client:
-        """A client of httpx, which the caller closes."""
+        """Return an httpx client, which the caller closes."""
         return httpx.Client(base_url=self.url, **arguments)
 
     def lightkube(self, **arguments: Any) -> Any:
-        """A ``Client`` of lightkube."""
+        """Return a ``Client`` of lightkube."""
         from lightkube import Client, KubeConfig
 
         return Client(config=KubeConfig.from_file(self.kubeconfig), **arguments)
 
     def kr8s(self, **arguments: Any) -> Any:
-        """An API object of ``kr8s``."""
+        """Return an API object of ``kr8s``."""
         import kr8s
 
         return kr8s.api(kubeconfig=str(self.kubeconfig), **arguments)
 
     def kubernetes(self) -> Any:
-        """An ``ApiClient`` of the official client."""
+        """Return an ``ApiClient`` of the official client."""
         return self.asynchronous.kubernetes()
 
 
 @dataclass(frozen=True)
 class Disturbed:
-    """A fault that was asked for: see :class:`~dra_testing.disturbance.Disturbance`."""
+    """A fault that was injected; see :class:`~dra_testing.disturbance.Disturbance`."""
 
     cluster: Cluster
     asynchronous: Disturbance
 
     @property
     def what(self) -> str:
-        """What it does."""
+        """A description of the fault."""
         return self.asynchronous.what
 
     @property
     def promise(self) -> str:
-        """What Kubernetes promises to those who live through it."""
+        """The promise that Kubernetes makes for this fault."""
         return self.asynchronous.promise
 
     def verdict(self) -> Verdict:
-        """Wait until it is over and the cluster at rest: what was kept of the promise, and what was not."""
+        """Wait until the fault is over and the cluster has settled, and return the verdict on the promise."""
         return self.cluster.run(self.asynchronous.verdict())
 
-    def kept(self) -> list[str]:
-        """What was kept of the promise, once it is over; nothing where nothing of it was tried.
+    def check(self) -> list[str]:
+        """Wait until the fault is over, and return the parts of the promise that were kept.
+
+        The result is empty if nothing tested the promise.
 
         Raises:
-            Broken: something was not.
+            Broken: a part was broken.
         """
-        return self.cluster.run(self.asynchronous.kept())
+        return self.cluster.run(self.asynchronous.check())
+
+    # The name until 0.2.
+    kept = check
 
 
 @dataclass(frozen=True)
 class Pod:
-    """A pod by name."""
+    """A handle of a pod, by name."""
 
     cluster: Cluster
     asynchronous: AsyncPod
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The pod's name."""
         return self.asynchronous.name
 
     def logs(self, container: str | None = None, *, timeout: float = TIMEOUT, **params: str) -> str:
-        """Its log, as soon as there is one; of its only container, unless one is named."""
+        """Return the log of a container as soon as it has started; of the only container, unless you name one."""
         return self.cluster.run(self.asynchronous.logs(container, timeout=timeout, **params))
 
     def wait_for(self, condition: Condition = "", *, timeout: float = TIMEOUT) -> JsonObject:
-        """Wait until it meets the condition: see :meth:`AsyncCluster.wait_for`."""
+        """Wait until the pod meets the condition; see :meth:`AsyncCluster.wait_for`."""
         return self.cluster.run(self.asynchronous.wait_for(condition, timeout=timeout))
 
     def object(self) -> JsonObject:
-        """The object."""
+        """Return the Pod object."""
         return self.cluster.run(self.asynchronous.object())
 
     def explain(self) -> str:
-        """Why it is where it is, or nowhere."""
+        """Explain why the pod has its node, or has none."""
         return self.cluster.run(self.asynchronous.explain())
 
     def delete(self, grace_period: int | None = 0) -> None:
-        """Delete it and wait until it is gone."""
+        """Delete the pod and wait until it is gone."""
         self.cluster.run(self.asynchronous.delete(grace_period))
 
     def claims(self) -> Objects:
-        """The claims that it uses, in the order of its spec."""
+        """Return the pod's claims, in the order of its spec."""
         return self.cluster.run(self.asynchronous.claims())

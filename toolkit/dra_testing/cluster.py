@@ -1,4 +1,4 @@
-"""A cluster as tests see it: what they apply, wait for, break and ask."""
+"""A cluster for tests: apply objects, wait for conditions, inject faults, and ask questions."""
 
 import asyncio
 import contextlib
@@ -33,8 +33,8 @@ from dra_shared.errors import UserError
 from dra_shared.faults.catalog import KINDS, PATH
 from dra_shared.files import scratch_folder
 
-from dra_testing.conditions import TIMEOUT, Condition, holding, obstacle
-from dra_testing.disturbance import Disturbance, asked
+from dra_testing.conditions import TIMEOUT, Condition, obstacle, predicate
+from dra_testing.disturbance import Disturbance, inject
 from dra_testing.options import Options
 from dra_testing.pods import AsyncPod
 from dra_testing.processes import Processes
@@ -46,22 +46,22 @@ _POLL = 0.005
 
 
 class WaitTimeout(AssertionError):
-    """What was waited for did not come; the message says what the cluster knows of it."""
+    """A condition did not come true in time. The message says what the cluster knows of the object."""
 
 
 class AsyncCluster:
-    """A cluster of one's own, from ``async with`` until its end.
+    """A cluster that lives as long as an ``async with`` block.
 
-    ``AsyncCluster(nodes=2)`` starts it; its arguments are those of :class:`~dra_testing.options.Options`.
+    ``AsyncCluster(nodes=2)`` creates it. The arguments are those of :class:`~dra_testing.options.Options`.
     """
 
     def __init__(self, options: Options | None = None, **arguments: Any) -> None:
         self.options = options or Options(**arguments)
         self.data = Path()
-        """The cluster's directory; a temporary one."""
+        """The cluster's temporary directory."""
         self.client: Client
-        self.worn = False
-        """Whether something happened that a roll back does not undo: a broken device."""
+        self.is_damaged = False
+        """True if something happened that a rollback does not undo, such as a broken device."""
         self._discovery: Discovery | None = None
         self._start: Snapshot | None = None
         self._stack = contextlib.AsyncExitStack()
@@ -97,15 +97,15 @@ class AsyncCluster:
 
     @property
     def kubeconfig(self) -> Path:
-        """For kubectl and every other client."""
+        """The path of a kubeconfig for kubectl and other clients."""
         return self.data / "kubeconfig"
 
     @property
     def clock(self) -> FakeClock:
-        """The services' clock, where the options ask for a fake one.
+        """The services' fake clock.
 
         Raises:
-            RuntimeError: they do not.
+            RuntimeError: the cluster was started without ``fake_clock``.
         """
         clock = self._services.clock if isinstance(self._services, Services) else None
         if not isinstance(clock, FakeClock):
@@ -113,21 +113,24 @@ class AsyncCluster:
         return clock
 
     def surroundings(self, driver: str, node: str = "node-0") -> Surroundings:
-        """Where a driver of one's own runs on a node: its directories, and a client."""
+        """Return the directories and the client for a driver of your own on a node."""
         home = self.data / "nodes" / node
         return Surroundings(node, Directories.below(driver, home / "kubelet", home / "cdi"), self.client)
 
     # Objects
 
     async def apply(self, *what: str | Path | JsonObject, namespace: str | None = None) -> Objects:
-        """Create or change objects: files and folders, YAML or JSON as text, or dictionaries; gives them as stored."""
+        """Create or change objects, and return them as stored.
+
+        Each argument is a file or folder, YAML or JSON as text, or a dictionary.
+        """
         loaded = [obj for one in what for obj in load(one)]
-        discovery = await self._known()
+        discovery = await self._discover()
         applied = await objects.apply(self.client, discovery, loaded, namespace)
         return [await self._read(where.path) for where, _ in applied]
 
     async def get(self, target: str, namespace: str | None = None) -> JsonObject:
-        """The object ``kind/name``.
+        """Return the object ``kind/name``.
 
         Raises:
             ApiError: there is none.
@@ -138,8 +141,8 @@ class AsyncCluster:
     async def list(
         self, kind: str, namespace: str | None = None, *, selector: str = "", field_selector: str = ""
     ) -> Objects:
-        """The objects of a kind, in all namespaces unless one is named."""
-        resource = (await self._known()).named(kind)
+        """Return the objects of a kind, in all namespaces unless you name one."""
+        resource = (await self._discover()).named(kind)
         params = {"labelSelector": selector, "fieldSelector": field_selector}
         listed = await self._read(resource.path(namespace), {k: v for k, v in params.items() if v})
         items: Objects = listed["items"]
@@ -148,8 +151,8 @@ class AsyncCluster:
     async def delete(
         self, *what: str | Path | JsonObject, namespace: str | None = None, grace_period: int | None = 0
     ) -> None:
-        """Delete ``kind/name``, or what manifests name, and wait until all of it is gone."""
-        discovery = await self._known()
+        """Delete ``kind/name`` or the objects of manifests, and wait until they are gone."""
+        discovery = await self._discover()
         targets = []
         for one in what:
             if isinstance(one, str) and _is_target(one):
@@ -161,8 +164,8 @@ class AsyncCluster:
         await objects.delete(self.client, targets, missing_ok=True, grace_period=grace_period)
 
     async def resources(self) -> "Sequence[ServedResource]":
-        """What the API server serves."""
-        return (await self._known()).resources
+        """Return the resources that the API server serves."""
+        return (await self._discover()).resources
 
     # Waiting
 
@@ -174,18 +177,18 @@ class AsyncCluster:
         namespace: str | None = None,
         timeout: float = TIMEOUT,
     ) -> JsonObject:
-        """Wait until the object ``kind/name`` meets the condition; gives the object.
+        """Wait until the object ``kind/name`` meets the condition, and return the object.
 
-        A condition is a phase (``Running``), the type of a condition that is True (``Ready``), ``allocated``,
-        ``gone``, or a function. Without one a pod must be ready or have succeeded, a claim be allocated,
-        any other object exist.
+        A condition is a phase (``Running``), the type of a condition that is True (``Ready``), ``allocated``, ``gone``,
+        or a function. Without a condition, a pod must be ready or have succeeded, a claim must be allocated, and any
+        other object must exist.
 
         Raises:
-            WaitTimeout: it does not in ``timeout`` seconds, or never can; with the scheduler's explanation and the
-                object's events.
+            WaitTimeout: the object does not meet it in ``timeout`` seconds, or never can. The message has the
+                scheduler's explanation and the object's events.
         """
         resource, name = await self._target(target)
-        path, holds = resource.path(namespace or "default", name), holding(condition, resource)
+        path, holds = resource.path(namespace or "default", name), predicate(condition, resource)
         last: JsonObject | None = None
         wanted = condition if isinstance(condition, str) else getattr(condition, "__name__", "the condition")
         try:
@@ -227,13 +230,13 @@ class AsyncCluster:
     # Pods
 
     def pod(self, name: str, namespace: str = "default") -> AsyncPod:
-        """The pod of that name, whether it is there or not yet."""
+        """Return a handle of the pod, which need not exist yet."""
         return AsyncPod(self, name, namespace)
 
     # Questions
 
     async def explain(self, target: str, namespace: str = "default") -> str:
-        """Why ``pod/NAME`` or ``claim/NAME`` is where it is, or nowhere: ``dralab explain``.
+        """Explain why ``pod/NAME`` or ``claim/NAME`` has its node or devices, or has none, as ``dralab explain``.
 
         Raises:
             UserError: there is no such object.
@@ -248,11 +251,11 @@ class AsyncCluster:
         return response.text.rstrip()
 
     async def events(self, namespace: str | None = None) -> Objects:
-        """The events, oldest first."""
-        return sorted(await self.list("events", namespace), key=_seen)
+        """Return the events, oldest first."""
+        return sorted(await self.list("events", namespace), key=_last_time)
 
     async def bundle(self, folder: Path) -> Path:
-        """Write all that is known of the cluster into ``folder``: objects, events, explanations, logs."""
+        """Write objects, events, explanations and logs of the cluster into ``folder``, and return the archive."""
         from dra_testing.report import write_bundle
 
         return await write_bundle(self, folder)
@@ -265,7 +268,7 @@ class AsyncCluster:
         Raises:
             UserError: there is no such GPU or fault.
         """
-        self.worn = True
+        self.is_damaged = True
         body = {_camel(name): value for name, value in fault.items()}
         async with Client(self._services.urls["node-agent"]) as client:
             path = f"/simulated/nodes/{node}/gpus/{gpu}/faults"
@@ -274,48 +277,48 @@ class AsyncCluster:
             raise UserError(response.text.strip())
 
     async def disturb(self, fault: str, *, seconds: float = 10.0, **options: Any) -> Disturbance:
-        """Let something go wrong for so many seconds: see docs/faults.md.
+        """Inject a fault for so many seconds; see docs/faults.md.
 
         Faults of requests, such as ``latency``, take ``delay``, ``code``, ``share``, ``seed``, ``verbs``,
-        ``resources``, ``agents`` and ``service``, whose network it is then; faults of nodes, such as
-        ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``, ``delay`` and ``ahead``; ``stop`` and
-        ``kill`` take ``service``. What comes back says what is promised, and afterwards whether it was kept.
+        ``resources``, ``agents``, and ``service``, which limits the fault to the requests of that service. Faults of
+        nodes, such as ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``, ``delay`` and ``ahead``. ``stop``
+        and ``kill`` take ``service``. The result has the promise that Kubernetes makes, and later the verdict on it.
 
         Raises:
-            UserError: there is no such fault or option, or no process that it could strike.
+            UserError: there is no such fault or option, or no process that the fault can affect.
         """
         kind = KINDS.get(fault)
         strikes_process = kind is not None and kind.where in ("process", "scheduling")
         if strikes_process and isinstance(self._services, Services):
             raise UserError(f"{fault} strikes a process: ask for a cluster with processes=True")
-        self.worn = self.worn or (kind is not None and kind.where == "node")
-        return await asked(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
+        self.is_damaged = self.is_damaged or (kind is not None and kind.where == "node")
+        return await inject(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
 
     async def calm(self) -> None:
-        """End what :meth:`disturb` began."""
+        """End the faults that :meth:`disturb` injected."""
         if isinstance(self._services, Services):
             await self.client.raw("DELETE", PATH)
         else:
-            # The API server may stand still.
+            # The API server may be stopped by a fault, so it cannot be asked.
             await Striker(Cluster(self.data)).clear()
 
-    # Going back
+    # Snapshots
 
     def snapshot(self) -> Snapshot:
-        """All objects as they are now.
+        """Return a snapshot of all objects.
 
         Raises:
-            RuntimeError: the services are other processes.
+            RuntimeError: the services are processes of their own.
         """
         if not isinstance(self._services, Services):
             raise RuntimeError("only a cluster in this process can be rolled back")
         return Snapshot(self._services.server)
 
     async def rollback(self, to: Snapshot | None = None) -> None:
-        """Make all objects as they were in the snapshot, or when the cluster was new.
+        """Restore all objects from the snapshot, or to the state of the new cluster.
 
         Raises:
-            RuntimeError: the services are other processes.
+            RuntimeError: the services are processes of their own.
         """
         wanted = to or self._start
         if wanted is None or not isinstance(self._services, Services):
@@ -323,36 +326,36 @@ class AsyncCluster:
         self._discovery = None
         await wanted.restore(self._services)
 
-    # Clients of others
+    # Clients of other libraries
 
     def httpx(self, **arguments: Any) -> httpx.AsyncClient:
-        """A client of httpx, which the caller closes."""
+        """Return an httpx client, which the caller closes."""
         return httpx.AsyncClient(base_url=self.url, **arguments)
 
     def lightkube(self, **arguments: Any) -> Any:
-        """An ``AsyncClient`` of lightkube."""
+        """Return an ``AsyncClient`` of lightkube."""
         from lightkube import AsyncClient, KubeConfig
 
         return AsyncClient(config=KubeConfig.from_file(self.kubeconfig), **arguments)
 
     async def kr8s(self, **arguments: Any) -> Any:
-        """An API object of ``kr8s.asyncio``."""
+        """Return an API object of ``kr8s.asyncio``."""
         import kr8s.asyncio
 
         return await kr8s.asyncio.api(kubeconfig=str(self.kubeconfig), **arguments)
 
     def kubernetes(self) -> Any:
-        """An ``ApiClient`` of the official client, which blocks: call it in a thread."""
+        """Return an ``ApiClient`` of the official client. It blocks, so call it in a thread."""
         import kubernetes
 
         return kubernetes.config.new_client_from_config(str(self.kubeconfig))
 
-    # Inside
+    # Helpers
 
     async def _pause(self, seconds: float) -> None:
         await self._services.pause(seconds)
 
-    async def _known(self) -> Discovery:
+    async def _discover(self) -> Discovery:
         if self._discovery is None:
             self._discovery = await Discovery.read(self.client)
         return self._discovery
@@ -361,7 +364,7 @@ class AsyncCluster:
         kind, slash, name = target.rpartition("/")
         if not slash or not name:
             raise ValueError(f"{target!r} names no object: give kind/name, such as pod/x")
-        return (await self._known()).named(kind), name
+        return (await self._discover()).named(kind), name
 
     async def _read(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
         response = await self.client.raw("GET", path, params=dict(params or {}))
@@ -373,16 +376,16 @@ class AsyncCluster:
     async def _about(
         self, target: str, namespace: str, resource: ServedResource, last: JsonObject | None
     ) -> str:
-        from dra_testing.report import about
+        from dra_testing.report import describe
 
-        return await about(self, target, namespace, resource, last)
+        return await describe(self, target, namespace, resource, last)
 
 
 def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
-    """The objects of a file, a folder, a text, or the one that it is itself.
+    """Return the objects of a file, a folder or a text, or the given object itself.
 
     Raises:
-        UserError: it has no objects, or cannot be read.
+        UserError: there are no objects, or they cannot be read.
     """
     if isinstance(what, dict):
         return [what]
@@ -395,7 +398,7 @@ def _is_target(text: str) -> bool:
     return "/" in text and "\n" not in text and ":" not in text and not Path(text).exists()
 
 
-def _seen(event: JsonObject) -> str:
+def _last_time(event: JsonObject) -> str:
     series = event.get("series") or {}
     seen: str = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
     return seen

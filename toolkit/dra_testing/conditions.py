@@ -1,14 +1,14 @@
-"""What tests wait for: an object's state, by name or as a function."""
+"""Conditions for ``wait_for``: the state of an object, by name or as a function."""
 
 from collections.abc import Callable
 
 from dra_kube.discovery import ServedResource
 from dra_shared.jsontypes import JsonObject
 
-#: A condition of ``wait_for``: by name, or a function from the object to whether it holds.
+#: A condition of ``wait_for``: a name, or a function that returns a true value if the object meets it.
 Condition = str | Callable[[JsonObject], object]
 
-# A pod that has ended does not run again, and its kubelet reports no more of it.
+# A pod in one of these phases does not run again, and its kubelet no longer updates its status.
 _FINAL = ("Succeeded", "Failed")
 _PHASES = ("Pending", "Running", "Succeeded", "Failed")
 _OF_RUNNING_PODS = (
@@ -19,7 +19,7 @@ _OF_RUNNING_PODS = (
     "PodScheduled",
     "Ready",
 )
-# Conditions that stay once they are True, and exclude others (batch/v1 and certificates.k8s.io/v1).
+# Conditions that exclude the key: once they are True they stay True (batch/v1 and certificates.k8s.io/v1).
 _OPPOSITES = {
     ("jobs", "Complete"): ("FailureTarget", "Failed"),
     ("jobs", "SuccessCriteriaMet"): ("FailureTarget", "Failed"),
@@ -30,11 +30,11 @@ _OPPOSITES = {
 }
 
 TIMEOUT = 30.0
-"""Seconds that a condition has by default."""
+"""The default timeout in seconds."""
 
 
-def holding(wanted: Condition, resource: ServedResource) -> Callable[[JsonObject], object]:
-    """The function of a condition; without a name, that an object of this resource is ready."""
+def predicate(wanted: Condition, resource: ServedResource) -> Callable[[JsonObject], object]:
+    """Return the function for a condition. The empty condition means that an object of this resource is ready."""
     if callable(wanted):
         return wanted
     if wanted == "gone":
@@ -49,7 +49,7 @@ def holding(wanted: Condition, resource: ServedResource) -> Callable[[JsonObject
 
 
 def obstacle(wanted: Condition, resource: ServedResource, obj: JsonObject) -> str:
-    """Return the state of an object that keeps it from ever meeting a condition, empty if there is none."""
+    """Return the state of an object that prevents it from ever meeting the condition, or "" if there is none."""
     if callable(wanted) and wanted is not has_started:
         return ""
     name = "started" if callable(wanted) else wanted
@@ -65,7 +65,7 @@ def obstacle(wanted: Condition, resource: ServedResource, obj: JsonObject) -> st
 
 
 def _is_replaced(pod: JsonObject) -> bool:
-    """True if the pod's controller makes another one of the same name when it has ended."""
+    """True if the pod's controller creates another pod of the same name after it has ended."""
     owners = pod["metadata"].get("ownerReferences") or ()
     return any(owner.get("kind") == "StatefulSet" for owner in owners)
 
@@ -78,6 +78,6 @@ def _has(obj: JsonObject, condition: str) -> bool:
 
 
 def has_started(pod: JsonObject) -> bool:
-    """Whether a container of the pod has run, and so may have a log."""
+    """True if a container of the pod has run, and may have a log."""
     statuses = pod.get("status", {}).get("containerStatuses") or ()
     return any("waiting" not in (one.get("state") or {"waiting": {}}) for one in statuses)

@@ -1,4 +1,4 @@
-"""A fault that a test has asked for: what Kubernetes promises then, and afterwards whether it was kept."""
+"""An injected fault: the promise that Kubernetes makes for it, and later the verdict on the promise."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _POLL = 0.05
 
 
 class Broken(AssertionError):
-    """A promise was not kept; the message has a line for each breach."""
+    """A promise was broken. The message has a line for each breach."""
 
 
 class _Waits(Protocol):
@@ -24,12 +24,12 @@ class _Waits(Protocol):
 
 @dataclass
 class Disturbance:
-    """One fault, which ends by itself.
+    """An injected fault, which ends by itself.
 
     Args:
-        fault: its name.
-        what: what it does.
-        promise: what Kubernetes promises to those who live through it.
+        fault: the fault's name.
+        what: a description of the fault.
+        promise: the promise that Kubernetes makes for this fault.
     """
 
     fault: str
@@ -38,14 +38,16 @@ class Disturbance:
     _verdict: Callable[[], Awaitable[Verdict]] = field(repr=False)
 
     async def verdict(self) -> Verdict:
-        """Wait until it is over and the cluster at rest: what was kept of the promise, and what was not."""
+        """Wait until the fault is over and the cluster has settled, and return the verdict on the promise."""
         return await self._verdict()
 
-    async def kept(self) -> list[str]:
-        """What was kept of the promise, once it is over; nothing where nothing of it was tried.
+    async def check(self) -> list[str]:
+        """Wait until the fault is over, and return the parts of the promise that were kept.
+
+        The result is empty if nothing tested the promise.
 
         Raises:
-            Broken: something was not.
+            Broken: a part was broken.
         """
         found = await self.verdict()
         if found.broken:
@@ -53,8 +55,8 @@ class Disturbance:
         return found.kept
 
 
-async def asked(client: Client, services: _Waits, body: dict[str, Any]) -> Disturbance:
-    """Let the API server begin a fault, or have the node's agent or the supervisor begin it.
+async def inject(client: Client, services: _Waits, body: dict[str, Any]) -> Disturbance:
+    """Inject a fault: the API server begins it, or has the node's agent or the supervisor begin it.
 
     Raises:
         UserError: there is no such fault, option, node, device or service.
@@ -65,18 +67,20 @@ async def asked(client: Client, services: _Waits, body: dict[str, Any]) -> Distu
         raise UserError(begun["message"])
 
     async def verdict() -> Verdict:
-        while (seen := await _seen(client, begun["id"])) is None:
+        while (seen := await _read_verdict(client, begun["id"])) is None:
             await services.pause(_POLL)
         return seen
 
     return Disturbance(body["fault"], begun["what"], begun["promise"], verdict)
 
 
-async def _seen(client: Client, number: int) -> Verdict | None:
-    """What was kept; None while it is not over, or while the API server does not answer: it may be what was struck.
+async def _read_verdict(client: Client, number: int) -> Verdict | None:
+    """Return the verdict, or None if the fault is not over or the API server does not answer.
+
+    The API server itself may be the target of the fault.
 
     Raises:
-        UserError: the API server that watched it was restarted, and knows nothing of it.
+        UserError: the API server that observed the fault was restarted, and has lost it.
     """
     try:
         response = await client.raw("GET", f"{PATH}/{number}")

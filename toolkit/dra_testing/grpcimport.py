@@ -1,7 +1,8 @@
-"""Imports gRPC without what it does at a fork: import this before what imports it.
+"""Import gRPC without its fork support. Import this module before any module that imports gRPC.
 
-Tests start programs while their cluster runs. At each fork gRPC would write to standard error that it leaves the fork
-alone, as its threads are at work. Its C core reads the variable once, when it is loaded; children do not get it.
+Tests start programs while their cluster runs. At each fork, gRPC's fork support would write a warning to standard
+error, because gRPC's threads are running. The C core reads the environment variable once, when it is loaded. The
+variable is removed afterwards, so child processes do not inherit it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a test's cluster is like."""
+"""Options of a test's cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,16 +12,16 @@ NVIDIA = "gpu.nvidia.com"
 
 @dataclass(frozen=True)
 class Options:
-    """How a cluster is started.
+    """Options of a cluster.
 
     Args:
-        nodes: how many nodes, named node-0, node-1, …
-        gpus: the GPUs of each, as for ``dralab up --gpus``.
-        drivers: the drivers of each: names or files of profiles.
+        nodes: the number of nodes, named node-0, node-1, …
+        gpus: the GPUs of each node, as for ``dralab up --gpus``.
+        drivers: the drivers of each node: names or files of profiles.
         version: the version of Kubernetes to follow, such as 1.34.
-        gates: feature gates of that version, after those that ``dralab up`` turns on.
-        processes: whether the services are processes of their own, instead of tasks in this one.
-        fake_clock: whether time passes only as the test says; not with ``processes``.
+        gates: feature gates of that version, in addition to those that ``dralab up`` turns on.
+        processes: run the services as processes instead of tasks in this process.
+        fake_clock: let time pass only when the test advances it; not with ``processes``.
     """
 
     nodes: int = 1
@@ -37,12 +37,12 @@ class Options:
             raise ValueError("processes have clocks of their own: fake_clock needs a cluster in this process")
         object.__setattr__(self, "drivers", tuple(self.drivers))
         object.__setattr__(self, "version", str(Version.parse(self.version)))
-        # A gate that the version does not have is an error here, and not of the first service.
+        # Reject a gate that the version does not have here, rather than when the first service starts.
         FeatureGates.parse(self.gates_flag, Version.parse(self.version))
 
     @property
     def features(self) -> FeatureGates:
-        """The gates of all services.
+        """The feature gates of all services.
 
         Raises:
             ValueError: the version has no such gate.
@@ -51,13 +51,13 @@ class Options:
 
     @property
     def gates_flag(self) -> str:
-        """The gates as ``--feature-gates`` takes them."""
+        """The value of ``--feature-gates``."""
         wanted = ",".join(f"{name}={str(on).lower()}" for name, on in self.gates.items())
         version = Version.parse(self.version)
         return with_defaults(lab_gates(version), wanted, version)
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Equal for options that ask for equal clusters."""
+        """A key that is equal for options of equal clusters."""
         gates = tuple(sorted(self.gates.items()))
         return (self.nodes, self.gpus, self.drivers, self.version, gates, self.processes, self.fake_clock)

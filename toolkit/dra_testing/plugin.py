@@ -1,8 +1,8 @@
-"""The pytest plugin, loaded where dralab is installed: the fixture ``dra_cluster``.
+"""The pytest plugin with the fixture ``dra_cluster``. It is loaded if dralab is installed.
 
-What the cluster is like comes from a marker, ``@pytest.mark.dra_cluster(nodes=2, gpus="4xH100-SXM5-80GB")``, on the
-test, its class or its module; ``scope`` there is ``function``, ``module`` or ``session``. A cluster that several tests
-share is rolled back before each. Importing this module imports nothing of the services.
+The marker ``@pytest.mark.dra_cluster(nodes=2, gpus="4xH100-SXM5-80GB")`` on a test, its class or its module sets the
+cluster's options; its ``scope`` is ``function``, ``module`` or ``session``. A cluster that several tests share is
+rolled back before each test. Importing this module does not import the services.
 """
 
 import functools
@@ -26,7 +26,7 @@ _OWNER = pytest.StashKey["Cluster"]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add what says how long clusters live, where a test does not say it."""
+    """Add the option and the ini value for the default scope of clusters."""
     group = parser.getgroup("dralab")
     text = "how long a cluster lives whose test does not say it: function, module or session"
     group.addoption("--dra-scope", choices=_SCOPES, help=text)
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known."""
+    """Register the marker."""
     config.addinivalue_line(
         "markers",
         f"{MARKER}(nodes, gpus, drivers, version, gates, processes, fake_clock, scope): "
@@ -44,11 +44,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def dra_cluster(request: pytest.FixtureRequest) -> "Iterator[Any]":
-    """A cluster: a ``Cluster`` for a test that is a function, an ``AsyncCluster`` for one that is a coroutine."""
-    options, scope = _wanted(request.node, request.config)
+    """Provide a cluster: a ``Cluster`` for a test function, an ``AsyncCluster`` for a test coroutine."""
+    options, scope = _read_markers(request.node, request.config)
     asynchronous = inspect.iscoroutinefunction(getattr(request, "function", None))
     if scope == "function" and asynchronous and not options.processes:
-        # The services belong on the test's own loop, which is not there yet: see pytest_runtest_setup.
+        # The services must run on the test's own loop, which does not exist yet; see pytest_runtest_call.
         yield _Later(options)
         return
     if scope == "function":
@@ -56,15 +56,15 @@ def dra_cluster(request: pytest.FixtureRequest) -> "Iterator[Any]":
 
         with Cluster(options) as cluster:
             request.node.stash[_OWNER] = cluster
-            yield _hopping(cluster) if asynchronous else cluster
+            yield _proxy(cluster) if asynchronous else cluster
         return
-    cluster = _shared(request, options, scope)
+    cluster = _shared_cluster(request, options, scope)
     request.node.stash[_OWNER] = cluster
-    yield _hopping(cluster) if asynchronous else cluster
+    yield _proxy(cluster) if asynchronous else cluster
 
 
 class _Later:
-    """Stands for a cluster that starts with the test."""
+    """A placeholder for a cluster that starts with the test."""
 
     def __init__(self, options: "Options") -> None:
         self.options = options
@@ -76,14 +76,14 @@ class _Later:
         )
 
 
-def _wanted(node: Any, config: pytest.Config) -> "tuple[Options, str]":
-    """The options and the scope that the markers ask for, the closest one deciding."""
+def _read_markers(node: Any, config: pytest.Config) -> "tuple[Options, str]":
+    """Return the options and the scope from the markers. Markers closer to the test take precedence."""
     from dra_testing.options import Options
 
     given: dict[str, Any] = {}
     for marker in reversed(list(node.iter_markers(MARKER))):
         if marker.args:
-            raise pytest.UsageError(f"{MARKER} takes named arguments alone, not {marker.args!r}")
+            raise pytest.UsageError(f"{MARKER} takes only named arguments, not {marker.args!r}")
         given |= marker.kwargs
     scope = given.pop("scope", config.getoption("--dra-scope") or config.getini("dra_scope"))
     if scope not in _SCOPES:
@@ -99,15 +99,15 @@ def _wanted(node: Any, config: pytest.Config) -> "tuple[Options, str]":
         raise pytest.UsageError(f"{MARKER}: {error}") from error
 
 
-def _shared(request: pytest.FixtureRequest, options: "Options", scope: str) -> "Cluster":
-    """The cluster of that kind which earlier tests had, as if it were new."""
+def _shared_cluster(request: pytest.FixtureRequest, options: "Options", scope: str) -> "Cluster":
+    """Return a rolled-back cluster of earlier tests with these options, or start one."""
     from dra_testing.blocking import Cluster
 
     node = request.session if scope == "session" else request.node.getparent(pytest.Module)
     assert node is not None
     clusters = node.stash.setdefault(_SHARED, {})
     found = clusters.get(options.key)
-    if found is not None and not found.worn and not options.processes:
+    if found is not None and not found.is_damaged and not options.processes:
         found.rollback()
         return found
     if found is not None:
@@ -127,12 +127,12 @@ def _stop(clusters: dict[tuple[object, ...], "Cluster"], key: tuple[object, ...]
         cluster.stop()
 
 
-# Their connections belong to the loop of the test, which uses them.
+# Clients are used on the test's loop, not on the cluster's, because their connections belong to it.
 _CLIENTS = frozenset({"httpx", "kr8s", "kubernetes", "lightkube"})
 
 
 class _Hop:
-    """An ``AsyncCluster`` or ``AsyncPod`` whose coroutines run on the loop that its cluster has."""
+    """A proxy of an ``AsyncCluster`` or ``AsyncPod`` whose coroutines run on the cluster's own loop."""
 
     def __init__(self, cluster: "Cluster", target: Any) -> None:
         self._cluster, self._target = cluster, target
@@ -148,13 +148,16 @@ class _Hop:
         return value
 
 
-def _hopping(cluster: "Cluster") -> Any:
+def _proxy(cluster: "Cluster") -> Any:
     return _Hop(cluster, cluster.asynchronous)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Start a coroutine's cluster on its own loop: with the coroutine, and before whatever runs it sees it."""
+    """Start the cluster of a test coroutine on the test's own loop.
+
+    The test is wrapped before the plugin that runs coroutines sees it, so the cluster starts and stops with it.
+    """
     arguments = getattr(item, "funcargs", {})
     later = arguments.get(MARKER)
     if isinstance(later, _Later) and isinstance(item, pytest.Function):
@@ -179,7 +182,7 @@ def _within(item: pytest.Item, test: Callable[..., Any], options: "Options") -> 
 
 
 def _folder(item: pytest.Item) -> Path:
-    """Where the bundle of a failed test goes."""
+    """Return a new folder for the bundle of a failed test."""
     factory = item.config._tmp_path_factory  # type: ignore[attr-defined]  # what the fixture tmp_path_factory gives
     folder: Path = factory.mktemp("dralab")
     return folder
@@ -189,7 +192,7 @@ def _folder(item: pytest.Item) -> Path:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add what is known of the cluster to the report of a failed test."""
+    """Add the cluster's events, explanations and bundle to the report of a failed test."""
     report = yield
     if call.when == "call" and report.failed:
         found = item.stash.get(_SECTIONS, [])

@@ -1,4 +1,4 @@
-"""A pod as tests see it."""
+"""A handle of a pod for tests."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AsyncPod:
-    """A pod by name."""
+    """A handle of a pod, by name."""
 
     cluster: AsyncCluster
     name: str
     namespace: str = "default"
 
     async def logs(self, container: str | None = None, *, timeout: float = TIMEOUT, **params: str) -> str:
-        """Its log, as soon as there is one; of its only container, unless one is named.
+        """Return the log of a container as soon as it has started; of the only container, unless you name one.
 
         Raises:
-            WaitTimeout: it does not start.
+            WaitTimeout: the container does not start.
         """
         path = f"/api/v1/namespaces/{self.namespace}/pods/{self.name}/log"
         given = {**params, **({"container": container} if container else {})}
@@ -37,25 +37,25 @@ class AsyncPod:
         return response.text
 
     async def wait_for(self, condition: Condition = "", *, timeout: float = TIMEOUT) -> JsonObject:
-        """Wait until it meets the condition: see :meth:`AsyncCluster.wait_for`."""
+        """Wait until the pod meets the condition; see :meth:`AsyncCluster.wait_for`."""
         return await self.cluster.wait_for(
             f"pod/{self.name}", condition, namespace=self.namespace, timeout=timeout
         )
 
     async def object(self) -> JsonObject:
-        """The object."""
+        """Return the Pod object."""
         return await self.cluster.get(f"pod/{self.name}", self.namespace)
 
     async def explain(self) -> str:
-        """Why it is where it is, or nowhere."""
+        """Explain why the pod has its node, or has none."""
         return await self.cluster.explain(f"pod/{self.name}", self.namespace)
 
     async def delete(self, grace_period: int | None = 0) -> None:
-        """Delete it and wait until it is gone."""
+        """Delete the pod and wait until it is gone."""
         await self.cluster.delete(f"pod/{self.name}", namespace=self.namespace, grace_period=grace_period)
 
     async def claims(self) -> list[JsonObject]:
-        """The claims that it uses, in the order of its spec."""
+        """Return the pod's claims, in the order of its spec."""
         pod = await self.object()
         made = {
             status["name"]: status.get("resourceClaimName")

@@ -1,4 +1,4 @@
-"""A cluster whose services are processes: ``dralab up``, for as long as a context lasts."""
+"""A cluster whose services are processes: ``dralab up`` for the duration of a context."""
 
 import asyncio
 import atexit
@@ -19,7 +19,7 @@ from dra_lab.warm import Warm
 
 from dra_testing.options import Options
 
-#: What the clusters of this process after the first are forked from, once there is a second.
+#: The process that clusters are forked from, from this process's second cluster on. Empty before.
 WARM: list[Warm] = []
 
 _started = itertools.count()
@@ -27,10 +27,10 @@ _STOP_TIMEOUT = 30.0
 
 
 class Processes:
-    """``dralab up`` in ``data``; ready for pods when it is entered.
+    """``dralab up`` in the directory ``data``. When the context is entered, the cluster is ready for pods.
 
     Raises:
-        UserError: it does not start; with its last words.
+        UserError: the cluster does not start. The message has the end of its log.
     """
 
     def __init__(self, options: Options, data: Path) -> None:
@@ -47,12 +47,12 @@ class Processes:
 
     @property
     def urls(self) -> dict[str, str]:
-        """The addresses of the services that answer questions of their own."""
+        """The addresses of the scheduler and the node agent."""
         return {name: service.url for name, service in Cluster(self.data).record().services.items()}
 
     async def __aenter__(self) -> Self:
         words = ["up", *arguments(self.options), "--data", str(self.data)]
-        self._process = start_up(words, self._log, {**_warm(), PARENT: str(os.getpid())})
+        self._process = start_up(words, self._log, {**_warm_environment(), PARENT: str(os.getpid())})
         try:
             self._record = await wait_until_ready(self._process, self.data, self._log)
         except BaseException:
@@ -70,14 +70,14 @@ class Processes:
             await stop(self._process, _STOP_TIMEOUT)
 
     async def pause(self, seconds: float) -> None:
-        """Let the services work for a moment."""
+        """Sleep, so that the services can work."""
         await asyncio.sleep(seconds)
 
 
-def _warm() -> Mapping[str, str]:
-    """The variable that names the process which clusters are forked from; none for the first one.
+def _warm_environment() -> Mapping[str, str]:
+    """Return the environment variable that names the process to fork from; empty for the first cluster.
 
-    A process that starts one cluster alone does not need it, and would wait for it.
+    A process that starts only one cluster does not need it, and would have to wait for it.
     """
     if not next(_started) or ADDRESS in os.environ or sys.platform != "linux":
         return {}
@@ -88,7 +88,7 @@ def _warm() -> Mapping[str, str]:
 
 
 def arguments(options: Options) -> list[str]:
-    """The options as words for ``dralab up``."""
+    """Return the options as arguments of ``dralab up``."""
     return up_words(
         nodes=options.nodes,
         gpus=options.gpus,

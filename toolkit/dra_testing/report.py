@@ -1,4 +1,4 @@
-"""What is written of a cluster where a test fails: events, explanations, and a bundle of everything."""
+"""The report on a cluster when a test fails: events, explanations, and a bundle of everything."""
 
 import shutil
 from pathlib import Path
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _EXPLAINED = {"pods": "pod", "resourceclaims": "claim"}
 _MOST_EVENTS = 40
-# What a failed test wants to see first; the bundle has everything.
+# Kinds that the report of a failed test shows; the bundle has all.
 _SHOWN = ("pods", "resourceclaims")
 _FAILURES = (ApiError, UserError, httpx.HTTPError, OSError)
 
 
-async def about(
+async def describe(
     cluster: "AsyncCluster", target: str, namespace: str, resource: "ServedResource", last: JsonObject | None
 ) -> str:
-    """What is known of an object that did not become what was waited for."""
+    """Describe an object that did not meet a condition: its state, explanation and events."""
     if last is None:
         return f"{target} does not exist in namespace {namespace}"
     lines = [_state(last)]
@@ -43,7 +43,7 @@ async def about(
 
 
 async def sections(cluster: "AsyncCluster", folder: Path) -> list[tuple[str, str]]:
-    """Titles and texts for the report of a failed test; the bundle goes to ``folder``."""
+    """Return titles and texts for the report of a failed test, and write the bundle to ``folder``."""
     found = []
     try:
         events = [event_line(event) for event in await cluster.events()]
@@ -56,7 +56,7 @@ async def sections(cluster: "AsyncCluster", folder: Path) -> list[tuple[str, str
 
 
 async def write_bundle(cluster: "AsyncCluster", folder: Path) -> Path:
-    """Write objects by kind, events, explanations and logs below ``folder``; gives the archive of them."""
+    """Write objects by kind, events, explanations and logs below ``folder``, and return their archive."""
     import yaml
 
     root = folder / "dralab-bundle"
@@ -79,7 +79,7 @@ async def write_bundle(cluster: "AsyncCluster", folder: Path) -> Path:
 
 
 def event_line(event: JsonObject) -> str:
-    """An event as one line."""
+    """Format an event as one line."""
     regarding = event.get("involvedObject", {})
     what = f"{regarding.get('kind', '').lower()}/{regarding.get('name', '')}"
     count = event.get("count") or (event.get("series") or {}).get("count") or 1
@@ -88,7 +88,7 @@ def event_line(event: JsonObject) -> str:
 
 
 async def _explanations(cluster: "AsyncCluster") -> list[str]:
-    """Why pods and claims that are not where they should be are not."""
+    """Return the explanations of all pending pods."""
     lines = []
     for pod in await cluster.list("pods"):
         if pod["status"].get("phase") == "Pending":

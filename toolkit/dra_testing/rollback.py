@@ -1,7 +1,7 @@
-"""Rolling a cluster back to what it was: every object that was added, changed or removed since becomes as it was.
+"""Roll a cluster back: every object that was created, changed or deleted since a snapshot is restored.
 
-The changes go to the API server's store at once, without graceful deletion, and the services follow them by their
-watches, as after any other change. Nodes stop the pods that are gone and unprepare their claims.
+The changes are written to the API server's store directly, without graceful deletion. The services see them by their
+watches, as any other change. Nodes stop the pods that no longer exist and unprepare their claims.
 """
 
 import asyncio
@@ -21,32 +21,32 @@ _CLAIMS: Resource = ("resource.k8s.io", "resourceclaims")
 
 
 class Snapshot:
-    """The objects of a moment."""
+    """The objects at one moment."""
 
     def __init__(self, server: ApiServer) -> None:
         self._objects = stored_objects(server.api)
 
     def keys(self, resource: Resource) -> Mapping[str, bytes]:
-        """The objects of a resource, by key."""
+        """Return the encoded objects of a resource, by key."""
         return self._objects.get(resource, {})
 
     async def restore(self, services: Services) -> None:
-        """Make all objects as they were, and wait until the services know it.
+        """Restore all objects, and wait until the services have observed it.
 
         Raises:
-            TimeoutError: the services did not follow.
+            TimeoutError: the services did not follow in time.
         """
         begun: set[tuple[Resource, str]] = set()
         async with asyncio.timeout(_SETTLE_TIMEOUT):
             for _ in range(_ROUNDS):
-                # What changed meanwhile is looked at again in the next round.
+                # Services may write while they follow. The next round undoes these writes, too.
                 done = await rewind(services.server.api, self._objects, begun)
                 begun.update(done.begun)
                 if not (done.added or done.changed or done.removed):
                     break
-                await _until(lambda: self._followed(services), services)
+                await _until(lambda: self._have_followed(services), services)
 
-    def _followed(self, services: Services) -> bool:
+    def _have_followed(self, services: Services) -> bool:
         store = services.server.store
         pods = store.collection(_PODS).records
         if services.options.nodes:

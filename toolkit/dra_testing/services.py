@@ -1,4 +1,4 @@
-"""All services of a cluster as tasks of one event loop: what a test in the same process starts."""
+"""All services of a cluster as tasks on one event loop, in the test's process."""
 
 import asyncio
 import atexit
@@ -32,7 +32,7 @@ from dra_shared.service import HealthServer
 
 from dra_testing.options import Options
 
-#: The file with the warnings of all clusters of this process, once there is one.
+#: The file with the warnings of all clusters of this process; empty before the first cluster.
 WARNINGS: list[Path] = []
 
 _CONTROLLER = "kube-controller-manager/v{} dralab-controller"
@@ -40,14 +40,14 @@ _SCHEDULER = "kube-scheduler/v{} dralab-scheduler"
 _ACCOUNTS = ("", "serviceaccounts")
 _POLL = 0.002
 _START_TIMEOUT = 60.0
-# So many clusters that ended are garbage together: each is a web of cycles of about 5 MiB.
+# Collect garbage after this many clusters have ended: each leaves cycles of about 5 MiB.
 _COLLECT_AFTER = 16
 
 _ended = itertools.count(1)
 
 
 class Services:
-    """The services, from ``async with`` until its end; ready for pods when it is entered."""
+    """The services for the duration of ``async with``. When it is entered, the cluster is ready for pods."""
 
     def __init__(self, options: Options, data: Path) -> None:
         self.options = options
@@ -67,7 +67,7 @@ class Services:
 
     @property
     def urls(self) -> dict[str, str]:
-        """The addresses of the services that answer questions of their own."""
+        """The addresses of the scheduler and the node agent."""
         return {
             "scheduler": f"http://127.0.0.1:{self.scheduler.health_port}",
             "node-agent": f"http://127.0.0.1:{self._agent_port}",
@@ -76,7 +76,7 @@ class Services:
     async def __aenter__(self) -> Self:
         _quiet_logs(self.data)
         try:
-            with _no_collection():
+            with _pause_collection():
                 await self._start()
                 async with asyncio.timeout(_START_TIMEOUT):
                     while not self._ready():
@@ -94,13 +94,13 @@ class Services:
     ) -> None:
         await self._stack.aclose()
         if next(_ended) % _COLLECT_AFTER == 0 and gc.isenabled():
-            # What other tests left open is not this test's to report.
+            # Hide warnings about resources that other tests left open: they would be reported for this test.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ResourceWarning)
                 gc.collect()
 
     async def pause(self, seconds: float) -> None:
-        """Let the services work for a moment; on a fake clock some time passes too."""
+        """Sleep, so that the services can work. A fake clock advances, too."""
         await asyncio.sleep(seconds)
         if isinstance(self.clock, FakeClock):
             await self.clock.advance(0.1)
@@ -110,7 +110,7 @@ class Services:
         config = Config(
             port=0,
             data=self.data,
-            # The cluster ends with this process, and so may its objects.
+            # The cluster ends with this process, so its objects need not be durable.
             database=IN_MEMORY,
             runtime_config="api/all=true",
             features=features,
@@ -162,7 +162,7 @@ class Services:
         return await self._stack.enter_async_context(Client(self.url, user_agent=user_agent))
 
     def _ready(self) -> bool:
-        """Whether a pod would be scheduled now, and run."""
+        """True if a pod would be scheduled now, and run."""
         if not (self.controllers.ready and self.scheduler.ready):
             return False
         if not self.options.nodes:
@@ -183,10 +183,10 @@ class Services:
 
 
 @contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Look for no garbage meanwhile: what a cluster makes at its start lives as long as the cluster.
+def _pause_collection() -> Iterator[None]:
+    """Disable garbage collection for the block: the objects of a starting cluster live as long as the cluster.
 
-    Afterwards it counts as old: else the next object that anyone makes has all of it looked through.
+    At the end they are moved to the oldest generation. Otherwise the next collection would have to scan all of them.
     """
     collects = gc.isenabled()
     gc.disable()
@@ -208,13 +208,13 @@ _DEFAULT = [
     structlog.processors.TimeStamper,
     structlog.dev.ConsoleRenderer,
 ]
-"""What structlog does until it is set up; of an object its class."""
+"""The processors of structlog's default configuration: functions, and the classes of objects."""
 
 
 def _quiet_logs(folder: Path) -> None:
-    """Write the services' warnings to a file, unless the program that this runs in has structlog set up already.
+    """Write the services' warnings to a file, unless the program has configured structlog itself.
 
-    The file is of this process, as structlog is, and goes with it.
+    The file belongs to this process, as structlog's configuration does, and is deleted when the process exits.
     """
     if not _has_logging():
         descriptor, name = tempfile.mkstemp(prefix=f"dralab-{os.getpid()}-", suffix=".log", dir=folder.parent)
@@ -224,7 +224,7 @@ def _quiet_logs(folder: Path) -> None:
 
 
 def _has_logging() -> bool:
-    """Whether the program has set structlog up. Its ``capture_logs`` sets up what is the default already."""
+    """True if the program has configured structlog. ``capture_logs`` alone sets only the defaults."""
     if not structlog.is_configured():
         return False
     config = structlog.get_config()

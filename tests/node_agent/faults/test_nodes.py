@@ -113,7 +113,7 @@ def test_a_disturbance_says_what_is_promised_and_what_was_kept(cluster: Cluster)
     crashed = cluster.disturb("driver-crash", seconds=1)
     assert crashed.what == "a DRA driver ends, and is started again"
     assert crashed.promise.startswith("what runs keeps running")
-    assert crashed.kept() == [
+    assert crashed.check() == [
         "its devices are published again",
         "containers went on",
         "claims have the devices of before",
@@ -128,19 +128,19 @@ def test_a_broken_promise_is_an_error(cluster: Cluster) -> None:
     cluster.delete("pod/doomed")
     cluster.calm()
     with pytest.raises(Broken, match="pod default/doomed is gone"):
-        cut.kept()
+        cut.check()
     assert cut.verdict().broken == ["pod default/doomed is gone"]
 
 
 def test_a_fault_that_met_no_call_says_that_nothing_was_tried(cluster: Cluster) -> None:
     slow = cluster.disturb("driver-slow", seconds=1)
-    assert slow.kept() == []
+    assert slow.check() == []
     assert slow.verdict().untried == ["no call was made to a driver meanwhile"]
     met = cluster.disturb("driver-slow", seconds=_LONG, delay=0.1)
     _start(cluster, "met")
     cluster.pod("met").wait_for("Running")
     cluster.calm()
-    assert "nothing was done twice" in met.kept()
+    assert "nothing was done twice" in met.check()
 
 
 def test_what_strikes_processes_needs_processes(cluster: Cluster) -> None:
