@@ -259,6 +259,10 @@ class Request:
         value = self.headers.get(name)
         return "" if value is None else value.decode("latin-1")
 
+    def accepts_gzip(self) -> bool:
+        """True if the client accepts gzip, without a weight (`ContentEncodingSupported`)."""
+        return "gzip" in map(str.strip, self.header(b"accept-encoding").split(","))
+
     def has_any(self, names: frozenset[bytes]) -> bool:
         """True if one of these headers, named in lower case, is present."""
         return not names.isdisjoint(self.headers)
@@ -415,7 +419,7 @@ class Request:
         if media_type == JSON and len(body) <= _PRETTY_UP_TO and self._pretty():
             body = dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
         sent.append(_JSON_HEADER if media_type == JSON else (b"content-type", media_type.encode()))
-        if len(body) >= _GZIP_FROM and "gzip" in self.header(b"accept-encoding"):
+        if len(body) >= _GZIP_FROM and self.accepts_gzip():
             if len(body) <= _GZIP_IN_LOOP:
                 body = gzip.compress(body, 1)
             else:

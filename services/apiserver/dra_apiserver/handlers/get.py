@@ -273,7 +273,8 @@ async def watch(api: Api, request: Request, target: Target) -> None:
             too_old = expired_error(f"too old resource version: {options.revision} ({store.compacted})")
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
-    sink = outlet(request, presenter.accepted)
+    compressed = bool(initial and options.bookmarks) and api.features.enabled("WatchListCompression")
+    sink = outlet(request, presenter.accepted, compressed=compressed)
     stream = WatchStream(
         store,
         target.resource,

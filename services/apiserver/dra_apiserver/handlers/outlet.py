@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import gzip
 import hashlib
 import re
 from typing import Protocol
@@ -23,6 +24,7 @@ from dra_apiserver.negotiation import Accepted
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _VERSION = "13"
+_LEVEL = 1
 _NORMAL = b"\x03\xe8"
 _UPGRADE = re.compile(r"(^|.*,\s*)upgrade($|\s*,)", re.IGNORECASE)
 
@@ -51,11 +53,13 @@ class Outlet(Protocol):
         ...
 
 
-def outlet(request: Request, accepted: Accepted) -> Outlet:
-    """Return the outlet that the request asks for."""
+def outlet(request: Request, accepted: Accepted, *, compressed: bool = False) -> Outlet:
+    """Return the outlet that the request asks for. With ``compressed``, a client may get parts in gzip."""
     upgrades = request.header(b"upgrade").lower() == "websocket"
     if upgrades and _UPGRADE.match(request.header(b"connection")) and TAKE_OVER in request.scope:
         return _WebSocket(request)
+    if compressed and request.accepts_gzip():
+        return _Compressed(request, accepted)
     return _Parts(request, accepted)
 
 
@@ -67,17 +71,34 @@ class _Parts:
             self._media_type = f"{accepted.media_type};stream=watch"
         elif accepted.cbor:
             self._media_type = cbor.SEQUENCE
+        self._headers: dict[str, str] = {}
         self.send = request.stream
         self.write = request.write
         self.wait_until_gone = request.wait_until_gone
 
     async def start(self) -> bool:
-        await self._request.start_stream(self._media_type)
+        await self._request.start_stream(self._media_type, self._headers)
         await self._request.stream(b"")
         return True
 
     async def end(self) -> None:
         await self._request.stream(b"", more=False)
+
+
+class _Compressed(_Parts):
+    """Sends each part as a gzip member of its own, so that the client can read it at once (`perFlushGzipWriter`)."""
+
+    def __init__(self, request: Request, accepted: Accepted) -> None:
+        super().__init__(request, accepted)
+        self._headers = {"content-encoding": "gzip", "vary": "Accept-Encoding"}
+        self.send = self._send_compressed
+        self.write = self._write_compressed
+
+    async def _send_compressed(self, chunk: bytes, more: bool = True) -> None:
+        await self._request.stream(gzip.compress(chunk, _LEVEL), more)
+
+    def _write_compressed(self, chunk: bytes) -> bool:
+        return self._request.write(gzip.compress(chunk, _LEVEL))
 
 
 class _WebSocket:
