@@ -1,4 +1,4 @@
-"""What a node agent decides for its nodes."""
+"""Decisions of a node agent for its nodes."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.support.fakeapi import Call, FakeApi
 from tests.support.waiting import until
 
 
-def test_nodes_have_networks_of_their_own_by_name() -> None:
+def test_each_node_has_a_pod_network_by_name() -> None:
     taken: set[str] = set()
     for number in range(2000):
         taken.add(pod_subnet(f"node-{number}", taken))
@@ -20,7 +20,7 @@ def test_nodes_have_networks_of_their_own_by_name() -> None:
     assert pod_subnet("one", ()) == pod_subnet("one", taken)
 
 
-def test_a_taken_network_gives_way_to_the_next() -> None:
+def test_a_used_network_is_skipped() -> None:
     first = pod_subnet("node", ())
     second = pod_subnet("node", (first,))
     assert first != second
@@ -28,7 +28,7 @@ def test_a_taken_network_gives_way_to_the_next() -> None:
     assert second.endswith(".0/24")
 
 
-async def test_is_ready_once_its_slices_are_published(tmp_path: Path) -> None:
+async def test_the_agent_is_ready_once_its_slices_are_published(tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     allowed = False
 
@@ -69,7 +69,7 @@ async def test_no_driver_publishes_slices_of_a_node_that_is_not_registered_yet(t
         assert slice_["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
 
 
-async def test_nodes_may_be_without_a_driver_of_ours(tmp_path: Path) -> None:
+async def test_nodes_may_have_no_simulated_driver(tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     config = NodeAgentConfig(data=tmp_path, drivers=(), durable=False)
     async with api.client() as client, NodeAgent(config, client, clock) as agent:
@@ -94,7 +94,7 @@ async def test_nodes_with_gpus_have_the_labels_that_charts_select(tmp_path: Path
         await until(lambda: any(call.body == relabelled for call in api.writes("nodes")), clock=clock)
 
 
-async def test_nodes_of_other_drivers_have_none(tmp_path: Path) -> None:
+async def test_nodes_of_other_drivers_have_no_gpu_labels(tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     config = NodeAgentConfig(data=tmp_path, drivers=("gpu.example.com",), durable=False)
     async with api.client() as client, NodeAgent(config, client, clock) as agent:
@@ -102,7 +102,7 @@ async def test_nodes_of_other_drivers_have_none(tmp_path: Path) -> None:
         assert not [key for key in api.of("nodes")[0]["metadata"]["labels"] if "nvidia" in key]
 
 
-async def test_a_node_has_one_agent(tmp_path: Path) -> None:
+async def test_a_node_directory_is_used_by_one_agent(tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     first = NodeAgentConfig(data=tmp_path, names=("node-0",), drivers=(), durable=False)
     second = NodeAgentConfig(data=tmp_path, names=("node-1", "node-0"), drivers=(), durable=False)

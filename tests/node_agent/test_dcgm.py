@@ -1,4 +1,4 @@
-"""The metrics of GPUs, as dashboards made for dcgm-exporter read them."""
+"""Metrics of GPUs in the format of dcgm-exporter."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ def _samples(text: str, name: str) -> list[Sample]:
     return [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == name]
 
 
-def _claimed(device: str) -> pb.ContainerResources:
+def _container_with_claim(device: str) -> pb.ContainerResources:
     resource = pb.ClaimResource(driver_name="gpu.nvidia.com", pool_name="node-0", device_name=device)
     claim = pb.DynamicResource(claim_name="claim", claim_namespace="ns", claim_resources=[resource])
     return pb.ContainerResources(name="main", dynamic_resources=[claim])
@@ -32,7 +32,7 @@ def _text(system: SimulatedSystem, pods: Sequence[pb.PodResources] = ()) -> str:
     return render([("node-0", system, pods)])
 
 
-def test_a_line_is_the_exporters() -> None:
+def test_a_metric_has_the_format_of_the_exporter() -> None:
     system = open_system("1xH100", "node-0")
     uuid = system.gpus[0].uuid
     assert (
@@ -42,7 +42,7 @@ def test_a_line_is_the_exporters() -> None:
     ) in _text(system)
 
 
-def test_load_faults_and_memory_show() -> None:
+def test_load_faults_and_memory_are_measured() -> None:
     system = open_system("2xH100", "node-0")
     gpu = system.gpus[1]
     gpu.utilization = 50
@@ -66,10 +66,15 @@ def test_load_faults_and_memory_show() -> None:
     )
 
 
-def test_pods_with_claims_are_labels() -> None:
+def test_pods_with_claims_are_in_the_labels() -> None:
     system = open_system("2xH100", "node-0")
     text = _text(
-        system, [_pod("a", _claimed("gpu-1")), _pod("b", _claimed("gpu-1")), _pod("c", _claimed("gpu-9"))]
+        system,
+        [
+            _pod("a", _container_with_claim("gpu-1")),
+            _pod("b", _container_with_claim("gpu-1")),
+            _pod("c", _container_with_claim("gpu-9")),
+        ],
     )
     found = _samples(text, "DCGM_FI_DEV_GPU_UTIL")
     assert [(s.labels["gpu"], s.labels.get("pod")) for s in found] == [("0", None), ("1", "a"), ("1", "b")]
@@ -91,7 +96,9 @@ def test_mig_devices_are_measured_by_instance() -> None:
     system = open_system("1xA100-SXM4-40GB:3g.20gb+1g.5gb", "node-0")
     instance = next(i for i in system.gpus[0].instances.values() if i.profile.slices == 1)
     system.gpus[0].processes.append(Process(1, "train", 1000, instance.id, 0))
-    text = _text(system, [_pod("a", _claimed(f"gpu-0-mig-1g5gb-{instance.profile.id}-{instance.start}"))])
+    text = _text(
+        system, [_pod("a", _container_with_claim(f"gpu-0-mig-1g5gb-{instance.profile.id}-{instance.start}"))]
+    )
     assert not _samples(text, "DCGM_FI_DEV_GPU_UTIL")
     used = {s.labels["GPU_I_PROFILE"]: s for s in _samples(text, "DCGM_FI_DEV_FB_USED")}
     assert used["3g.20gb"].value == 0
@@ -103,7 +110,7 @@ def test_mig_devices_are_measured_by_instance() -> None:
     assert used["1g.5gb"].labels["dra_mig_device_uuid"] == instance.compute_instances[0].uuid
 
 
-def test_pods_with_a_device_plugins_gpus_are_labels() -> None:
+def test_pods_with_gpus_of_a_device_plugin_are_in_the_labels() -> None:
     system = open_system("2xT4", "node-0")
     ids = [f"{system.gpus[0].uuid}::3"]
     device = pb.ContainerDevices(resource_name="nvidia.com/gpu", device_ids=ids)
@@ -111,7 +118,7 @@ def test_pods_with_a_device_plugins_gpus_are_labels() -> None:
     assert [s.labels.get("pod") for s in _samples(text, "DCGM_FI_DEV_GPU_UTIL")] == ["a", None]
 
 
-def test_lost_gpus_are_measured_no_more() -> None:
+def test_lost_gpus_are_not_measured() -> None:
     system = open_system("2xT4", "node-0")
     system.lose(0)
     assert [s.labels["gpu"] for s in _samples(_text(system), "DCGM_FI_DEV_GPU_TEMP")] == ["1"]
@@ -126,7 +133,7 @@ async def _load(system: SimulatedSystem, path: str, body: str) -> httpx.Response
         return await client.post(f"/simulated/nodes/{path}/load", content=body)
 
 
-async def test_load_is_set_and_taken_back() -> None:
+async def test_load_is_set_and_cleared() -> None:
     system = open_system("1xT4", "node-0")
     assert (await _load(system, "node-0/gpus/0", '{"utilization": 80, "memoryMiB": 100}')).status_code == 204
     assert (system.gpus[0].utilization, system.gpus[0].used_mib) == (80, 100)
@@ -134,7 +141,7 @@ async def test_load_is_set_and_taken_back() -> None:
     assert (system.gpus[0].utilization, system.gpus[0].processes) == (80, [])
 
 
-async def test_memory_of_a_mig_device_is_its_own() -> None:
+async def test_memory_is_used_on_one_mig_device() -> None:
     system = open_system("1xA100-SXM4-40GB:3g.20gb", "node-0")
     (number,) = system.gpus[0].instances
     body = f'{{"memoryMiB": 7, "gpuInstance": {number}, "computeInstance": 0}}'
@@ -155,7 +162,7 @@ async def test_memory_of_a_mig_device_is_its_own() -> None:
         ("node-0/gpus/1", '{"memoryMiB": 1}', 400, "GPU 1 is in MIG mode"),
     ],
 )
-async def test_load_that_cannot_be_is_refused(path: str, body: str, code: int, message: str) -> None:
+async def test_impossible_load_is_rejected(path: str, body: str, code: int, message: str) -> None:
     answer = await _load(open_system("1xT4,1xA100:mig", "node-0"), path, body)
     assert answer.status_code == code
     assert message in answer.text

@@ -1,4 +1,4 @@
-"""Labels of nodes with GPUs: a node that is not there has none, and that is no problem of theirs."""
+"""Labels of nodes with GPUs. It is not an error if the node does not exist."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -28,10 +28,10 @@ class _Client:
         (ApiError(Status(code=403)), ["labels not written, will look again"]),
     ],
 )
-async def test_labels_of_a_node_that_is_not_registered_yet_are_no_problem(
+async def test_labeling_a_node_before_it_is_registered_logs_no_error(
     error: ApiError, reported: list[str]
 ) -> None:
-    """Else the last line of the log says that the node is not there, and not what keeps it away."""
+    """Otherwise the last line of the log hides the reason why the node is not registered."""
     discovery = FeatureDiscovery(lambda _: {"a": "b"}, cast(Client, _Client(error)), SystemClock())
     metadata = SimpleNamespace(labels={})
     reporter = SimpleNamespace(shape=SimpleNamespace(name="n"), node=SimpleNamespace(metadata=metadata))

@@ -1,4 +1,4 @@
-"""docs/architecture.md draws the node agent's floors, which import-linter checks."""
+"""The node agent's layers in docs/architecture.md are those that import-linter checks."""
 
 import tomllib
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_the_page_shows_the_layers_of_the_contract() -> None:
     assert drawn == [layer.split(" | ") for layer in layers]
 
 
-def test_no_module_imports_itself_by_way_of_others() -> None:
+def test_there_are_no_import_cycles() -> None:
     graph = grimp.build_graph("dra_node_agent", cache_dir=None)
     circles = [
         (module, imported)

@@ -33,7 +33,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--feature-gates", "DRADeviceTaints"], "missing bool value for DRADeviceTaints"),
     ],
 )
-def test_wrong_options_are_reported(
+def test_invalid_options_are_reported(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab-node-agent", *arguments])
@@ -43,7 +43,7 @@ def test_wrong_options_are_reported(
     assert message in capsys.readouterr().err
 
 
-def test_corrupt_checkpoint_stops_the_agent(tmp_path: Path) -> None:
+def test_a_corrupt_checkpoint_stops_the_agent(tmp_path: Path) -> None:
     root = tmp_path / "kubelet"
     root.mkdir()
     (root / "dra_manager_state").write_text('{"Data":"{}","Checksum":1}')
@@ -54,13 +54,13 @@ def test_corrupt_checkpoint_stops_the_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(has_gpus(), reason="this machine has a GPU")
-def test_gpus_of_a_host_without_any() -> None:
+def test_gpus_of_the_host_need_an_nvidia_driver() -> None:
     done = _run("--gpus", "host")
     assert done.returncode == 2
     assert done.stderr.endswith("error: --gpus host: this machine has no NVIDIA driver\n")
 
 
-def test_a_directory_that_cannot_be_made_stops_the_agent(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_stops_the_agent(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = _run("--data", str(tmp_path / "data"), "--root-dir", str(tmp_path / "file" / "kubelet"))
     assert done.returncode == CANNOT_RUN

@@ -1,4 +1,4 @@
-"""One of dralab's drivers as a process of its own: what needs no cluster."""
+"""A dralab driver as a separate process: tests without a cluster."""
 
 import asyncio
 import tempfile
@@ -16,20 +16,20 @@ from tests.support.sameprocess import same_process
 from tests.support.waiting import until
 
 
-def test_help_names_the_driver_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_driver_name_is_required(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         standalone.main([])
     assert ended.value.code == 2
     assert "dralab-driver" in capsys.readouterr().err
 
 
-def test_a_drivers_options_are_those_of_kubeletplugin(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_a_driver_are_those_of_kubeletplugin(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         standalone.main(["gpu.example.com", "--help"], {})
     assert "--kubelet-registrar-directory-path" in capsys.readouterr().out
 
 
-def test_the_directories_are_one_kubelets(tmp_path: Path) -> None:
+def test_the_directories_must_belong_to_one_kubelet(tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n"
@@ -45,8 +45,8 @@ def test_the_directories_are_one_kubelets(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-async def test_an_instance_of_its_own_has_sockets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--pod-uid was ignored: the new instance of an update had the old one's sockets."""
+async def test_an_instance_with_a_pod_uid_has_separate_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--pod-uid was ignored: during an update, the new instance had the sockets of the old one."""
     served: list[Callable[[Surroundings], Awaitable[None]]] = []
     monkeypatch.setattr(standalone, "run", lambda name, serve, *_: served.append(serve))
     standalone.main(["gpu.example.com"], {})
@@ -64,8 +64,8 @@ async def test_an_instance_of_its_own_has_sockets_of_its_own(monkeypatch: pytest
             await asyncio.gather(serving, return_exceptions=True)
 
 
-def test_a_profiles_path_is_no_path_of_its_directories(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The directory of plugins was looked for below the file's."""
+def test_the_directories_do_not_depend_on_the_path_of_the_profile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plugin directory was below the directory of the profile."""
     names: list[str] = []
 
     def run(name: str, *_: object) -> int:

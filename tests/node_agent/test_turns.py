@@ -1,4 +1,4 @@
-"""Of many that start, some do at a time."""
+"""A limited number of nodes starts at a time."""
 
 import asyncio
 
@@ -8,7 +8,7 @@ from dra_node_agent.turns import Turns
 from tests.support.waiting import until
 
 
-async def test_the_next_one_begins_when_one_has_started_and_each_turn_counts_once() -> None:
+async def test_the_next_start_begins_when_another_has_finished() -> None:
     all_turns, begun = Turns(), list[turns.Turn]()
 
     async def start() -> None:

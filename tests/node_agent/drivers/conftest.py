@@ -10,14 +10,14 @@ from tests.support.fakeapi import FakeApi
 
 @pytest.fixture
 def root() -> Iterator[Path]:
-    """A folder with a path short enough for sockets."""
+    """Return a folder with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="nd") as directory:
         yield Path(directory)
 
 
 @pytest.fixture
 def api() -> FakeApi:
-    """An API server with a node."""
+    """Return an API server with a node."""
     fake = FakeApi()
     fake.put(NODES, {"metadata": {"name": "node-0"}})
     return fake

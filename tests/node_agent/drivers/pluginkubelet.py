@@ -1,4 +1,4 @@
-"""The kubelet's side of the device plugin protocol, as far as a plugin sees it."""
+"""The kubelet's side of the device plugin protocol, as seen by a plugin."""
 
 from pathlib import Path
 from typing import Any, Self
@@ -11,7 +11,7 @@ CHANNEL = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_
 
 
 class PluginKubelet:
-    """Takes registrations on ``kubelet.sock``."""
+    """Accepts registrations on ``kubelet.sock``."""
 
     def __init__(self, root: Path) -> None:
         self.directory = root / "device-plugins"
@@ -37,5 +37,5 @@ class PluginKubelet:
         return pb.Empty()
 
     def channel(self, endpoint: str) -> aio.Channel:
-        """A connection to a plugin's socket."""
+        """Connect to a plugin's socket."""
         return aio.insecure_channel(f"unix:{self.directory / endpoint}", options=CHANNEL)

@@ -38,7 +38,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_an_entry_brings_the_driver_its_flag_and_its_environment(
+def test_a_catalog_entry_adds_the_driver_its_flag_and_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["dralab-node-agent", "--help"])
@@ -51,7 +51,7 @@ def test_an_entry_brings_the_driver_its_flag_and_its_environment(
     assert driver.color == "red"
 
 
-def test_only_the_driver_names_its_options() -> None:
+def test_options_are_defined_only_in_the_driver() -> None:
     package = Path(dra_node_agent.__file__).parent
     for option in catalog.driver_options():
         spellings = {option.name, option.name.replace("-", "_")}
@@ -63,7 +63,7 @@ def test_only_the_driver_names_its_options() -> None:
         assert files == {("drivers", "nvidia")}, option.name
 
 
-def test_a_driver_may_be_on_some_nodes() -> None:
+def test_a_driver_may_be_limited_to_some_nodes() -> None:
     assert parse_placement("gpu.nvidia.com", 3).includes(2)
     chosen = parse_placement("./my.yaml:variant@0,2-3", 4)
     assert chosen.name == "./my.yaml:variant"
@@ -79,6 +79,6 @@ def test_a_driver_may_be_on_some_nodes() -> None:
         ("gpu.nvidia.com@2-1", "there are only the nodes 0 to 3"),
     ],
 )
-def test_nodes_that_are_not_there(text: str, message: str) -> None:
+def test_a_placement_on_missing_nodes_is_rejected(text: str, message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
         parse_placement(text, 4)

@@ -1,4 +1,4 @@
-"""A device plugin's server over its real socket, called as the kubelet calls it."""
+"""A device plugin's server on its real socket, called as the kubelet calls it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -46,7 +46,7 @@ class _Plugin:
         return [*required, *sorted(set(available) - set(required), reverse=True)][:size]
 
 
-async def test_serves_its_resource(root: Path) -> None:
+async def test_plugin_registers_and_serves_its_resource(root: Path) -> None:
     plugin = _Plugin()
     async with PluginKubelet(root) as kubelet, DevicePluginServer(plugin, root, SystemClock()) as server:
         await server.registered.wait()
@@ -93,7 +93,7 @@ async def test_serves_its_resource(root: Path) -> None:
     assert not server.socket.exists()
 
 
-async def test_registers_again_when_the_kubelet_restarts(root: Path) -> None:
+async def test_plugin_registers_again_when_the_kubelet_restarts(root: Path) -> None:
     clock = FakeClock()
     async with DevicePluginServer(_Plugin(), root, clock) as server:
         for _ in range(2):
@@ -108,7 +108,7 @@ async def test_registers_again_when_the_kubelet_restarts(root: Path) -> None:
                 await rpc.stub(pb, "DevicePlugin", channel).GetDevicePluginOptions(pb.Empty())
 
 
-async def test_a_directory_that_cannot_be_made(root: Path) -> None:
+async def test_a_directory_that_cannot_be_created_is_reported(root: Path) -> None:
     (root / "device-plugins").touch()
     with pytest.raises(
         DriverConfigError, match=r"device plugin for acme\.com/thing cannot make its directory"

@@ -1,4 +1,4 @@
-"""The examples in the documentation are what they say."""
+"""The examples in the documentation work."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ def _yaml(text: str) -> str:
     return match[1]
 
 
-def test_the_example_profile_makes_devices(tmp_path: Path) -> None:
+def test_the_example_profile_publishes_devices(tmp_path: Path) -> None:
     path = tmp_path / "nic.yaml"
     path.write_text(_yaml(_PROFILES))
     (slice_,) = resources(load_profile(str(path)), "node-0").pools["node-0"].slices
@@ -34,7 +34,7 @@ def test_all_profiles_and_variants_are_described(name: str) -> None:
     assert all(f"`{variant}`" in row for variant in load_profile(name).variants)
 
 
-def test_the_example_model_is_one(tmp_path: Path) -> None:
+def test_the_example_model_is_valid(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(_yaml(_MODELS))
     assert load_model_file(path).mig_profiles[0].id == load_model("A30").mig_profiles[0].id
@@ -46,5 +46,5 @@ def test_all_models_are_described(name: str) -> None:
 
 
 @pytest.mark.parametrize("text", re.findall(r"^\| `([0-9]+x[^`]+)`", _MODELS, re.MULTILINE))
-def test_the_example_gpus_can_be_had(text: str) -> None:
+def test_the_example_gpus_can_be_simulated(text: str) -> None:
     assert parse_gpus(text, "node-0")

@@ -33,7 +33,7 @@ def test_the_checksum_is_fnv_of_the_printed_bytes(parts: list[bytes]) -> None:
 
 
 @given(st.lists(_PARTS, max_size=4), _PARTS)
-def test_checksums_that_go_on_from_the_last_are_those_of_the_text(
+def test_incremental_checksums_equal_the_checksum_of_the_whole_text(
     texts: list[list[bytes]], beginning: list[bytes]
 ) -> None:
     going_on = Checksum()
@@ -49,7 +49,7 @@ def test_the_checksum_is_stable() -> None:
     ]
 
 
-def test_escapes_what_go_escapes() -> None:
+def test_the_same_characters_as_in_go_are_escaped() -> None:
     assert dumps({"a": "<b> & \u2028 é"}) == '{"a":"\\u003cb\\u003e \\u0026 \\u2028 é"}'.encode()
 
 

@@ -18,8 +18,8 @@ class _Node:
     async def mark_repaired(self) -> None: ...
 
 
-async def test_an_error_of_a_gpu_in_mig_mode_is_that_of_a_mig_device(tmp_path: Path) -> None:
-    """Drivers ignore one of the whole GPU, as none of their devices is that."""
+async def test_an_error_of_a_gpu_in_mig_mode_affects_a_mig_device(tmp_path: Path) -> None:
+    """Drivers ignore an error of the whole GPU, because none of their devices is the whole GPU."""
     system = SimulatedSystem(parse_gpus("1xA100:7g.40gb, 1xT4", "n"))
     events = EventSet()
     events.masks = dict.fromkeys(range(2), XID_CRITICAL)
@@ -43,10 +43,10 @@ async def test_an_error_of_a_gpu_in_mig_mode_is_that_of_a_mig_device(tmp_path: P
         ("ecc", "xid", 0),
     ],
 )
-async def test_a_fault_that_would_end_with_another_is_refused(
+async def test_a_fault_that_conflicts_with_an_active_one_is_rejected(
     tmp_path: Path, first: str, second: str, gpu: int
 ) -> None:
-    """The end of one took the taints of both away; MIG devices that two had taken did not come back."""
+    """The end of one fault removed the taints of both, and MIG devices that both had removed were not restored."""
     system = SimulatedSystem(parse_gpus("2xA100:7g.40gb", "n"))
     parts = len(list(system.gpus[0].mig_devices()))
     node = _Node(tmp_path)

@@ -1,4 +1,4 @@
-"""Faults of nodes on a whole cluster: what is promised while they last, and that all is well afterwards."""
+"""Faults of nodes of a whole cluster: their promises while they last, and the recovery afterwards."""
 
 import re
 from collections.abc import Iterator
@@ -30,19 +30,19 @@ _LONG = 3600.0
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[Cluster]:
+def shared_cluster() -> Iterator[Cluster]:
     with Cluster(gpus="2xA100-SXM4-40GB:whole", fake_clock=True) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def cluster(shared: Cluster) -> Iterator[Cluster]:
-    yield shared
-    shared.calm()
-    for pod in shared.list("pods"):
-        shared.delete(f"pod/{pod['metadata']['name']}")
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
+    yield shared_cluster
+    shared_cluster.calm()
+    for pod in shared_cluster.list("pods"):
+        shared_cluster.delete(f"pod/{pod['metadata']['name']}")
     # Without a grace period the API server forgets a pod before its node unprepares the claim.
-    shared.until(lambda: not _claim_files(shared), what="no CDI file of a claim")
+    shared_cluster.until(lambda: not _claim_files(shared_cluster), what="no CDI file of a claim")
 
 
 def _start(cluster: Cluster, name: str) -> None:
@@ -66,7 +66,7 @@ def _claim_files(cluster: Cluster) -> list[str]:
         ("disk-full", "No space left on device"),
     ],
 )
-def test_a_pod_waits_with_an_event_and_starts_when_it_is_over(
+def test_a_pod_waits_during_the_fault_and_starts_afterwards(
     cluster: Cluster, fault: str, message: str
 ) -> None:
     name = f"{fault}-pod"
@@ -79,7 +79,7 @@ def test_a_pod_waits_with_an_event_and_starts_when_it_is_over(
     assert len(_claim_files(cluster)) == 1
 
 
-def test_calls_that_hang_go_on_when_it_is_over(cluster: Cluster) -> None:
+def test_hanging_driver_calls_continue_after_the_fault(cluster: Cluster) -> None:
     cluster.disturb("driver-hang", seconds=_LONG)
     _start(cluster, "hangs")
     cluster.wait_for("pod/hangs", "PodScheduled")
@@ -88,7 +88,7 @@ def test_calls_that_hang_go_on_when_it_is_over(cluster: Cluster) -> None:
     cluster.pod("hangs").wait_for("Running")
 
 
-def test_what_was_prepared_in_one_version_is_unprepared_in_the_other(cluster: Cluster) -> None:
+def test_a_claim_prepared_with_one_driver_api_version_is_unprepared_with_another(cluster: Cluster) -> None:
     def calls(version: str) -> float:
         metrics = httpx.get(f"{cluster.asynchronous._services.urls['node-agent']}/metrics").text
         found = re.findall(
@@ -107,7 +107,7 @@ def test_what_was_prepared_in_one_version_is_unprepared_in_the_other(cluster: Cl
     assert calls("v1beta1") == before + 1
 
 
-def test_a_disturbance_says_what_is_promised_and_what_was_kept(cluster: Cluster) -> None:
+def test_a_disturbance_reports_its_promise_and_the_checks_that_held(cluster: Cluster) -> None:
     _start(cluster, "calm")
     cluster.pod("calm").wait_for("Running")
     crashed = cluster.disturb("driver-crash", seconds=1)
@@ -132,7 +132,7 @@ def test_a_broken_promise_is_an_error(cluster: Cluster) -> None:
     assert cut.verdict().broken == ["pod default/doomed is gone"]
 
 
-def test_a_fault_that_met_no_call_says_that_nothing_was_tried(cluster: Cluster) -> None:
+def test_a_fault_that_affected_no_call_reports_that(cluster: Cluster) -> None:
     slow = cluster.disturb("driver-slow", seconds=1)
     assert slow.check() == []
     assert slow.verdict().untried == ["no call was made to a driver meanwhile"]
@@ -143,12 +143,12 @@ def test_a_fault_that_met_no_call_says_that_nothing_was_tried(cluster: Cluster) 
     assert "nothing was done twice" in met.check()
 
 
-def test_what_strikes_processes_needs_processes(cluster: Cluster) -> None:
+def test_faults_of_processes_need_a_cluster_with_processes(cluster: Cluster) -> None:
     with pytest.raises(UserError, match="kill strikes a process: ask for a cluster with processes=True"):
         cluster.disturb("kill", seconds=1, service="scheduler")
 
 
-def test_a_driver_that_ends_comes_back_with_what_it_had(cluster: Cluster) -> None:
+def test_a_restarted_driver_keeps_its_prepared_claims(cluster: Cluster) -> None:
     _start(cluster, "before")
     cluster.pod("before").wait_for("Running")
     cluster.disturb("driver-crash", seconds=_LONG)
@@ -161,7 +161,7 @@ def test_a_driver_that_ends_comes_back_with_what_it_had(cluster: Cluster) -> Non
 
 
 @pytest.mark.parametrize("fault", ["kubelet-stop", "checkpoint-corrupt"])
-def test_a_kubelet_that_starts_again_takes_its_pods_over(cluster: Cluster, fault: str) -> None:
+def test_a_restarted_kubelet_adopts_its_pods(cluster: Cluster, fault: str) -> None:
     _start(cluster, "old")
     cluster.pod("old").wait_for("Running")
     files = _claim_files(cluster)
@@ -179,7 +179,7 @@ def test_a_kubelet_that_starts_again_takes_its_pods_over(cluster: Cluster, fault
     cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
 
 
-def test_what_a_kubelet_without_checkpoint_forgot_is_unprepared_when_it_is_found(cluster: Cluster) -> None:
+def test_claims_are_unprepared_after_the_lost_checkpoint_is_restored(cluster: Cluster) -> None:
     _start(cluster, "old")
     cluster.pod("old").wait_for("Running")
     cluster.disturb("checkpoint-lost", seconds=_LONG)
@@ -193,7 +193,7 @@ def test_what_a_kubelet_without_checkpoint_forgot_is_unprepared_when_it_is_found
     cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
 
 
-def test_a_checkpoint_that_cannot_be_lost_on_a_full_disk_is_as_before(cluster: Cluster) -> None:
+def test_a_checkpoint_is_unchanged_if_losing_it_fails_on_a_full_disk(cluster: Cluster) -> None:
     _start(cluster, "old")
     cluster.pod("old").wait_for("Running")
     cluster.disturb("disk-full", seconds=_LONG)
@@ -216,7 +216,7 @@ def test_a_checkpoint_is_lost_or_damaged_once_at_a_time(cluster: Cluster, second
     cluster.calm()
 
 
-def test_a_gpu_that_was_lost_is_tainted_until_it_is_back(cluster: Cluster) -> None:
+def test_a_lost_gpu_is_tainted_until_it_is_restored(cluster: Cluster) -> None:
     def taints() -> list[str]:
         devices = [d for s in cluster.list("resourceslices") for d in s["spec"]["devices"]]
         return [taint["key"] for device in devices for taint in device.get("taints", ())]
@@ -232,7 +232,7 @@ def test_a_gpu_that_was_lost_is_tainted_until_it_is_back(cluster: Cluster) -> No
     cluster.until(lambda: not taints())
 
 
-def test_a_node_that_is_gone_comes_back_with_its_slices(cluster: Cluster) -> None:
+def test_a_deleted_node_is_registered_again_with_its_slices(cluster: Cluster) -> None:
     before = cluster.get("node/node-0")["metadata"]["uid"]
     cluster.disturb("node-gone", seconds=_LONG)
     cluster.wait_for("node/node-0", "gone")
@@ -250,7 +250,7 @@ def test_a_node_that_is_gone_comes_back_with_its_slices(cluster: Cluster) -> Non
     cluster.pod("back").wait_for("Running")
 
 
-def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Cluster) -> None:
+def test_a_node_with_a_fast_clock_reports_its_own_time_and_stays_ready(cluster: Cluster) -> None:
     cluster.disturb("clock-ahead", seconds=_LONG, ahead=86400)
     _start(cluster, "ahead")
     cluster.pod("ahead").wait_for("Running")
@@ -285,7 +285,7 @@ def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Clus
         ),
     ],
 )
-def test_what_cannot_be_is_refused(cluster: Cluster, arguments: dict[str, object], message: str) -> None:
+def test_impossible_faults_are_rejected(cluster: Cluster, arguments: dict[str, object], message: str) -> None:
     given = dict(arguments)
     with pytest.raises(UserError, match=message):
         cluster.disturb(str(given.pop("fault")), seconds=1, **given)

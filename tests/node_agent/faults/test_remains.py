@@ -1,4 +1,4 @@
-"""What faults leave on a node's disk."""
+"""Files that faults leave on a node's disk."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def _uids(folder: Path) -> list[str]:
     ],
     ids=["lost", "damaged", "new"],
 )
-def test_a_checkpoint_is_put_back_once(tmp_path: Path, meanwhile: bytes | None, found: list[str]) -> None:
+def test_a_checkpoint_is_restored_once(tmp_path: Path, meanwhile: bytes | None, found: list[str]) -> None:
     file = tmp_path / STATE_FILE
     file.write_bytes(encode([ClaimState(claim_uid="a"), ClaimState(claim_uid="b")]))
     Remains(tmp_path, tmp_path).note_checkpoint()
@@ -35,7 +35,7 @@ def test_a_checkpoint_is_put_back_once(tmp_path: Path, meanwhile: bytes | None, 
     assert not after.restore_checkpoint()
 
 
-def test_devices_are_forgotten_when_it_worked(tmp_path: Path) -> None:
+def test_device_records_are_removed_once_the_restore_succeeded(tmp_path: Path) -> None:
     remains = Remains(tmp_path, tmp_path)
     with pytest.raises(OSError, match="killed"), remains.devices():
         raise OSError("killed")

@@ -11,7 +11,7 @@ from dra_shared.service import HealthServer
 
 @pytest.mark.parametrize("number", ["9" * 5000, "%C2%B2", "%D9%A3", "x", "-1", "1_0"])
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_a_fault_of_an_odd_number_is_not_found(method: str, number: str) -> None:
+async def test_a_fault_with_an_invalid_number_returns_404(method: str, number: str) -> None:
     board = SimpleNamespace(get=lambda number: None, end=_ignore)
     async with (
         HealthServer("127.0.0.1", 0, {}, FaultRoutes(cast(Any, board)).routes()) as server,

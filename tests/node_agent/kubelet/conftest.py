@@ -1,4 +1,4 @@
-"""What the tests of the kubelet share."""
+"""Fixtures for the tests of the kubelet."""
 
 import pytest
 from dra_node_agent.kubelet.registration import registrar
@@ -6,9 +6,9 @@ from dra_node_agent.kubelet.registration import registrar
 
 @pytest.fixture(autouse=True)
 def _slow_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plugin has as long as it takes to introduce itself.
+    """Remove the time limit for plugin registration.
 
-    After a second the kubelet would try again later, on a clock that tests do not move meanwhile.
+    After a second the kubelet would retry on a clock that tests do not advance meanwhile.
     """
     for name in ("_INFO_TIMEOUT", "_NOTIFY_TIMEOUT"):
         monkeypatch.setattr(registrar, name, 60.0)

@@ -1,4 +1,4 @@
-"""A client of SPDY, as kubectl is one."""
+"""A SPDY client like kubectl."""
 
 import asyncio
 import struct
@@ -15,7 +15,7 @@ Receive = Callable[[], Awaitable[bytes]]
 
 
 class Client:
-    """Streams by number; :meth:`frame` reads one frame from whichever comes."""
+    """Streams by number. :meth:`frame` reads the next frame of any stream."""
 
     def __init__(self, send: Send, receive: Receive) -> None:
         self.send, self._receive = send, receive
@@ -25,7 +25,7 @@ class Client:
         self._number = -1
 
     async def open(self, final: bool = False, **headers: str) -> int:
-        """Open a stream; gives its number."""
+        """Open a stream. Return its number."""
         self._number += 2
         words = b"".join(
             struct.pack("!I", len(text)) + text.encode()
@@ -45,20 +45,20 @@ class Client:
         await self.send(struct.pack("!II", number, int(final) << 24 | len(data)) + data)
 
     async def frame(self) -> tuple[int, int, bytes]:
-        """A stream's number, or for control frames the kind made negative; flags; the rest."""
+        """Return the stream's number (or the negated kind of a control frame), the flags and the rest."""
         first, second = struct.unpack("!II", await self._exactly(8))
         body = await self._exactly(second & 0xFFFFFF)
         return (-(first & 0xFFFF) if first >> 31 else first), second >> 24, body
 
     async def reply(self) -> int:
-        """The number of the stream that the next frame replies to."""
+        """Return the number of the stream that the next frame replies to."""
         kind, _, body = await self.frame()
         assert kind == -2, (kind, body)
         assert self._unpack.decompress(body[4:]) == struct.pack("!I", 0)
         return int(struct.unpack_from("!I", body)[0])
 
     async def everything(self, *numbers: int) -> dict[int, bytes]:
-        """All data of the streams, once each has been ended."""
+        """Return all data of the streams, once each has ended."""
         found = dict.fromkeys(numbers, b"")
         open_ones = set(numbers)
         while open_ones:
@@ -77,8 +77,8 @@ class Client:
 
 
 @asynccontextmanager
-async def upgraded(port: int, path: str, *versions: str) -> AsyncIterator[Client]:
-    """A connection that the server agrees to make SPDY; raises Answered where it does not."""
+async def upgrade(port: int, path: str, *versions: str) -> AsyncIterator[Client]:
+    """Connect, and upgrade to SPDY. Raise Answered if the server refuses."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         lines = [f"X-Stream-Protocol-Version: {version}" for version in versions]

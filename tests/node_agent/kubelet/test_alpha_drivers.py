@@ -19,7 +19,7 @@ _DEVICE = dra_v1alpha3_pb2.Device(
 
 
 class _Node:
-    """Answers with these entries for each claim, or with an error."""
+    """A driver that returns these entries for each claim, or an error."""
 
     def __init__(self, *devices: bytes, error: str = "") -> None:
         self.devices = devices
@@ -37,7 +37,7 @@ class _Node:
         return dra_v1alpha3_pb2.NodeUnprepareResourcesResponse(claims={c.uid: one for c in request.claims})
 
     def handler(self, package: str) -> grpc.GenericRpcHandler:
-        """The service in a package."""
+        """Return the handler of the service in a package."""
         methods = {
             "NodePrepareResources": grpc.unary_unary_rpc_method_handler(
                 self.prepare,
@@ -54,7 +54,7 @@ class _Node:
 
 
 @asynccontextmanager
-async def _connected(
+async def _connect(
     node: _Node, service: str = "v1alpha3.Node", package: str = "v1alpha3"
 ) -> AsyncIterator[DriverConnection]:
     with tempfile.TemporaryDirectory(prefix="a", dir="/tmp") as folder:
@@ -72,9 +72,9 @@ async def _connected(
 
 
 @pytest.mark.parametrize("service", ["v1alpha3.Node", "v1alpha3.NodeService"])
-async def test_cdi_names_are_for_all_requests(service: str) -> None:
+async def test_cdi_names_apply_to_all_requests(service: str) -> None:
     node = _Node(b"vendor/gpu=0", b"vendor/gpu=1")
-    async with _connected(node, service) as connection:
+    async with _connect(node, service) as connection:
         answer = (await connection.prepare([_CLAIM]))["u"]
         assert await connection.unprepare([_CLAIM]) == {"u": ""}
     assert [list(device.cdi_device_ids) for device in answer.devices] == [["vendor/gpu=0"], ["vendor/gpu=1"]]
@@ -83,16 +83,16 @@ async def test_cdi_names_are_for_all_requests(service: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["v1alpha3", "v1alpha4"])
-async def test_devices_have_requests_and_names(package: str) -> None:
-    async with _connected(_Node(_DEVICE.SerializeToString()), "v1alpha4.Node", package) as connection:
+async def test_devices_are_returned_with_requests_and_names(package: str) -> None:
+    async with _connect(_Node(_DEVICE.SerializeToString()), "v1alpha4.Node", package) as connection:
         [device] = (await connection.prepare([_CLAIM]))["u"].devices
         assert await connection.unprepare([_CLAIM]) == {"u": ""}
     assert (list(device.request_names), device.pool_name, device.device_name) == (["gpu"], "node", "gpu-0")
     assert list(device.cdi_device_ids) == ["vendor/gpu=0"]
 
 
-async def test_a_claims_own_error_is_handed_on() -> None:
-    async with _connected(_Node(error="no such claim")) as connection:
+async def test_the_error_of_a_claim_is_returned() -> None:
+    async with _connect(_Node(error="no such claim")) as connection:
         assert (await connection.prepare([_CLAIM]))["u"].error == "no such claim"
         assert await connection.unprepare([_CLAIM]) == {"u": "no such claim"}
 
@@ -100,19 +100,19 @@ async def test_a_claims_own_error_is_handed_on() -> None:
 @pytest.mark.parametrize(
     ("entry", "message"), [(b"\x0a\xff", "none of v1alpha4"), (b"vendor/gpu=\xff", "NodePrepareResources of")]
 )
-async def test_what_is_neither_name_nor_device_is_an_error(entry: bytes, message: str) -> None:
-    async with _connected(_Node(entry)) as connection:
+async def test_an_entry_that_is_neither_name_nor_device_is_an_error(entry: bytes, message: str) -> None:
+    async with _connect(_Node(entry)) as connection:
         with pytest.raises(DriverError, match=message):
             await connection.prepare([_CLAIM])
 
 
-async def test_a_service_that_is_not_there_is_an_error() -> None:
-    async with _connected(_Node(), "v1alpha4.Node", "v1alpha5") as connection:
+async def test_a_missing_service_is_an_error() -> None:
+    async with _connect(_Node(), "v1alpha4.Node", "v1alpha5") as connection:
         with pytest.raises(DriverError, match="Unimplemented"):
             await connection.prepare([_CLAIM])
 
 
-def test_a_service_of_today_is_chosen_before_them() -> None:
+def test_a_current_service_is_preferred_to_alpha_services() -> None:
     assert choose_service(["v1alpha3.NodeService", "v1beta1.DRAPlugin"]) == "v1beta1.DRAPlugin"
     assert choose_service(["v1alpha4.Node", "v1alpha3.Node"]) == "v1alpha4.Node"
     with pytest.raises(DriverError, match="none of services supported by the plugin"):

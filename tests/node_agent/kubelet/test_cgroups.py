@@ -1,4 +1,4 @@
-"""Cgroups of pods and containers; those with claims are the walkthroughs of KEP 5517."""
+"""Cgroups of pods and containers. Cases with claims are the walkthroughs of KEP 5517."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ _CLAIM = {"mapping": [{"name": "cpu", "quantity": "5"}, {"name": "memory", "quan
 
 
 def _pod(*containers: dict[str, Any], claims: tuple[dict[str, Any], ...] = (_CLAIM,), **spec: Any) -> Pod:
-    """A pod whose containers c1, c2 and so on share the claims."""
+    """Return a pod whose containers c1, c2 and so on share the claims."""
     names = [f"c{number}" for number in range(1, len(containers) + 1)]
     entries = [{"name": name, "resources": given} for name, given in zip(names, containers, strict=True)]
     statuses = [{"resourceClaimName": f"r{i}", "containers": names, **one} for i, one in enumerate(claims)]
@@ -50,7 +50,7 @@ def _pod(*containers: dict[str, Any], claims: tuple[dict[str, Any], ...] = (_CLA
 
 
 def _bounds(found: LinuxResources) -> tuple[float, float | None, float | None]:
-    """Shares, quota and memory in CPUs and gibibytes."""
+    """Return shares and quota in CPUs, and memory in GiB."""
     return (
         found.cpu_shares / 1024,
         None if found.cpu_quota is None else found.cpu_quota / 100_000,
@@ -89,7 +89,7 @@ _SIDECAR = {"name": "sidecar", "restartPolicy": "Always"}
         "no-claim",
     ],
 )
-def test_claims_raise_the_bounds(
+def test_claims_raise_the_limits_of_pod_and_containers(
     pod: Pod, whole: tuple[float | None, ...], each: list[tuple[float | None, ...]]
 ) -> None:
     cgroups = _cgroups()
@@ -99,14 +99,14 @@ def test_claims_raise_the_bounds(
 
 
 @pytest.mark.parametrize(("version", "on"), [(V1_36, True), (V1_37, False)])
-def test_without_the_gate_and_before_1_37_claims_change_nothing(version: Version, on: bool) -> None:
+def test_claims_have_no_effect_without_the_gate_and_before_1_37(version: Version, on: bool) -> None:
     cgroups, pod = _cgroups(version, on=on), _pod(_SMALL)
     assert _bounds(cgroups.of_pod(pod)) == (2, 4, 4)
     assert _bounds(cgroups.of_container(pod, pod.spec.containers[0])) == (2, 4, 4)
     assert cgroups.raised_limits(pod) == {}
 
 
-def test_overhead_counts_for_the_pod_once_and_for_each_container() -> None:
+def test_overhead_is_added_once_to_the_pod_and_to_each_container() -> None:
     overhead = {"overhead": [{"name": "memory", "perPod": "3Gi", "perContainer": "1Gi"}]}
     pod = _pod(_SMALL, _LARGE, claims=(overhead,))
     cgroups = _cgroups()
@@ -115,7 +115,7 @@ def test_overhead_counts_for_the_pod_once_and_for_each_container() -> None:
     assert dict(cgroups.raised_limits(pod)["c1"]) == {"cpu": "4", "memory": "8Gi"}
 
 
-def test_huge_pages_are_limited_even_where_no_container_does() -> None:
+def test_huge_pages_of_claims_are_limited_if_no_container_limits_them() -> None:
     pod = _pod({}, claims=({"mapping": [{"name": "hugepages-2Mi", "quantity": "64Mi"}]},))
     cgroups = _cgroups()
     found = cgroups.of_container(pod, pod.spec.containers[0])
@@ -141,19 +141,19 @@ def test_huge_pages_are_limited_even_where_no_container_does() -> None:
         (_pod(_SMALL, priority=2_000_001_000), [-997]),
     ],
 )
-def test_who_is_killed_first_without_memory(pod: Pod, scores: list[int]) -> None:
+def test_oom_score_follows_the_qos_class_and_requests(pod: Pod, scores: list[int]) -> None:
     cgroups = _cgroups()
     assert [cgroups.of_container(pod, c).oom_score_adj for c in pod.spec.containers] == scores
 
 
-def test_a_sidecar_is_killed_no_sooner_than_the_containers() -> None:
+def test_the_oom_score_of_a_sidecar_is_at_most_that_of_the_containers() -> None:
     pod = _pod(
         _resources("1", "10Gi", "2", "20Gi"), claims=(), initContainers=[{**_SIDECAR, "resources": {}}]
     )
     assert _cgroups().of_container(pod, pod.spec.init_containers[0]).oom_score_adj == 900
 
 
-def test_the_files_in_a_container() -> None:
+def test_cgroup_files_in_a_container_have_the_limits() -> None:
     pod = _pod(_SMALL)
     files = cgroup_files(_cgroups().of_container(pod, pod.spec.containers[0]))
     assert files["/sys/fs/cgroup/cpu.max"] == "900000 100000\n"
@@ -167,12 +167,12 @@ def test_the_files_in_a_container() -> None:
 
 
 @pytest.mark.parametrize(("shares", "weight"), [(2, 1), (1024, 100), (262144, 10000), (1 << 20, 10000)])
-def test_weights(shares: int, weight: int) -> None:
+def test_cpu_shares_are_converted_to_weights(shares: int, weight: int) -> None:
     files = cgroup_files(LinuxResources(cpu_shares=shares))
     assert files["/sys/fs/cgroup/cpu.weight"] == f"{weight}\n"
 
 
-def test_the_node_refuses_what_its_claims_leave_no_room_for() -> None:
+def test_a_pod_is_rejected_if_resources_of_claims_exceed_the_node() -> None:
     node: Node = convert(
         NODES, {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "1Ti"}}}
     )

@@ -1,4 +1,4 @@
-"""What containers, statuses and PodResources get of a pod's claims, with drivers' answers as they may be."""
+"""Claims of a pod in containers, statuses and PodResources, for unusual responses of drivers."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -63,13 +63,13 @@ async def _pod_resources(folder: Path, manager: DraManager, pod: Pod) -> AsyncIt
         yield rpc.stub(podresources_v1_pb2, "PodResourcesLister", channel)
 
 
-async def test_requests_are_compared_as_the_driver_names_them(tmp_path: Path) -> None:
+async def test_requests_are_matched_by_the_names_in_the_driver_response(tmp_path: Path) -> None:
     async with _manager(tmp_path, _device("gpu-0", "gpu"), _device("gpu-1", "gpu/large")) as manager:
         pod = _pod({"name": "gpus", "request": "gpu"})
         assert manager.containers.cdi_device_ids(pod, pod.spec.containers[0]) == ["driver/claim=gpu-0"]
 
 
-async def test_claims_that_a_container_does_not_use_need_not_be_known(tmp_path: Path) -> None:
+async def test_only_claims_that_a_container_uses_must_be_prepared(tmp_path: Path) -> None:
     async with _manager(tmp_path) as manager:
         manager.cache.delete("ns", "gpus")
         assert manager.containers.cdi_device_ids(_pod(), _pod().spec.containers[0]) == []
@@ -80,7 +80,7 @@ async def test_claims_that_a_container_does_not_use_need_not_be_known(tmp_path: 
         assert str(raised.value) == message
 
 
-async def test_devices_of_one_cdi_id_show_their_health_once(tmp_path: Path) -> None:
+async def test_devices_with_one_cdi_id_report_health_once(tmp_path: Path) -> None:
     shared = "driver/claim=both"
     async with _manager(tmp_path, _device("a", cdi=shared), _device("b", cdi=shared)) as manager:
         pod = _pod({"name": "gpus"})
@@ -90,7 +90,7 @@ async def test_devices_of_one_cdi_id_show_their_health_once(tmp_path: Path) -> N
         assert [entry.resource_id for entry in resource.resources] == [shared]
 
 
-async def test_health_goes_with_the_claim(tmp_path: Path) -> None:
+async def test_health_is_removed_with_the_claim(tmp_path: Path) -> None:
     async with _manager(tmp_path, _device("a")) as manager:
         pod = _pod({"name": "gpus"})
         records = {"main": [_RECORD]}
@@ -103,7 +103,7 @@ async def test_health_goes_with_the_claim(tmp_path: Path) -> None:
         assert status.container_statuses[0].allocated_resources_status == ()
 
 
-async def test_pod_resources_has_a_claim_once_with_all_its_devices(tmp_path: Path) -> None:
+async def test_pod_resources_lists_a_claim_once_with_all_its_devices(tmp_path: Path) -> None:
     async with _manager(tmp_path, _device("gpu-0", "a"), _device("gpu-1", "b")) as manager:
         pod = _pod({"name": "gpus", "request": "a"}, {"name": "gpus", "request": "b"})
         async with _pod_resources(tmp_path, manager, pod) as stub:
@@ -119,7 +119,7 @@ async def test_pod_resources_has_a_claim_once_with_all_its_devices(tmp_path: Pat
         ]
 
 
-async def test_pod_resources_does_not_know_pods_that_have_ended(tmp_path: Path) -> None:
+async def test_pod_resources_does_not_find_finished_pods(tmp_path: Path) -> None:
     async with _manager(tmp_path) as manager:
         async with _pod_resources(tmp_path, manager, _pod(phase="Succeeded")) as stub:
             with pytest.raises(aio.AioRpcError) as raised:
@@ -127,6 +127,6 @@ async def test_pod_resources_does_not_know_pods_that_have_ended(tmp_path: Path) 
         assert raised.value.details() == "pod pod in namespace ns not found"
 
 
-def test_health_messages_end_at_1024_bytes() -> None:
+def test_health_messages_are_truncated_at_1024_bytes() -> None:
     assert truncate_message("é" * 512) == "é" * 512
     assert truncate_message("é" * 513) == "é" * 510 + "..."

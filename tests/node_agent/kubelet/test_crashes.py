@@ -1,4 +1,4 @@
-"""The DRA manager dies between any two phases: driver, CDI files and checkpoint agree again after its restart."""
+"""The DRA manager dies between any two phases. After a restart, driver, CDI files and checkpoint agree."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -37,11 +37,11 @@ _PHASES: list[tuple[Phase, int]] = [
 
 
 class Killed(BaseException):
-    """The process is gone: nothing after this line ran."""
+    """The process was killed: no later code runs."""
 
 
 class _Node:
-    """What outlives the kubelet: its directory, the drivers and the API server."""
+    """The parts that survive the kubelet: its directory, the drivers and the API server."""
 
     def __init__(self, folder: Path, drivers: list[FakeDriver], api: FakeApi) -> None:
         self.folder, self.drivers, self.api = folder, drivers, api
@@ -73,20 +73,20 @@ class _Node:
             await manager.prepare(_pod())
             await manager.unprepare(_pod())
 
-    def checkpointed(self) -> set[str]:
+    def checkpointed_uids(self) -> set[str]:
         return {state.claim_uid for state in decode((self.folder / STATE_FILE).read_bytes())}
 
-    def prepared(self) -> set[str]:
+    def prepared_uids(self) -> set[str]:
         return set().union(*(driver.prepared for driver in self.drivers))
 
     def check(self) -> None:
-        """Nothing is prepared that the checkpoint doesn't know of."""
-        assert self.prepared() <= self.checkpointed()
-        assert len(list(self.cdi.iterdir())) <= len(self.prepared())
+        """Check that everything that is prepared is in the checkpoint."""
+        assert self.prepared_uids() <= self.checkpointed_uids()
+        assert len(list(self.cdi.iterdir())) <= len(self.prepared_uids())
 
     def check_clean(self) -> None:
-        assert self.prepared() == set()
-        assert self.checkpointed() == set()
+        assert self.prepared_uids() == set()
+        assert self.checkpointed_uids() == set()
         assert list(self.cdi.iterdir()) == []
 
 
@@ -114,7 +114,9 @@ def _pod() -> Pod:
 
 
 @pytest.mark.parametrize(("phase", "time"), _PHASES)
-async def test_pod_still_there_after_the_crash(folder: Path, phase: Phase, time: int) -> None:
+async def test_a_claim_is_prepared_after_a_crash_if_its_pod_still_exists(
+    folder: Path, phase: Phase, time: int
+) -> None:
     async with _node(folder) as node:
         with pytest.raises(Killed):
             await node.live_and_die((phase, time))
@@ -134,7 +136,9 @@ async def test_pod_still_there_after_the_crash(folder: Path, phase: Phase, time:
 
 
 @pytest.mark.parametrize(("phase", "time"), _PHASES)
-async def test_pod_gone_while_the_kubelet_was_down(folder: Path, phase: Phase, time: int) -> None:
+async def test_a_claim_is_unprepared_after_a_crash_if_its_pod_is_gone(
+    folder: Path, phase: Phase, time: int
+) -> None:
     async with _node(folder) as node:
         with pytest.raises(Killed):
             await node.live_and_die((phase, time))
@@ -144,7 +148,7 @@ async def test_pod_gone_while_the_kubelet_was_down(folder: Path, phase: Phase, t
         node.check_clean()
 
 
-async def test_crash_while_the_checkpoint_is_written(folder: Path) -> None:
+async def test_a_half_written_checkpoint_is_ignored(folder: Path) -> None:
     async with _node(folder) as node:
         async with node.kubelet() as manager:
             await manager.prepare(_pod())
@@ -154,7 +158,7 @@ async def test_crash_while_the_checkpoint_is_written(folder: Path) -> None:
         node.check_clean()
 
 
-async def test_corrupt_checkpoint_is_an_error_and_stays(folder: Path) -> None:
+async def test_a_corrupt_checkpoint_is_an_error_and_is_kept(folder: Path) -> None:
     path = folder / STATE_FILE
     path.write_text('{"Data":"{}","Checksum":1}')
     with pytest.raises(DraError, match="checkpoint is corrupted"):
@@ -162,7 +166,7 @@ async def test_corrupt_checkpoint_is_an_error_and_stays(folder: Path) -> None:
     assert path.read_text() == '{"Data":"{}","Checksum":1}'
 
 
-async def test_failed_driver_leaves_the_other_prepared_until_the_pod_goes(folder: Path) -> None:
+async def test_claims_of_other_drivers_stay_prepared_until_the_pod_is_deleted(folder: Path) -> None:
     async with _node(folder) as node, node.kubelet() as manager:
         node.drivers[1].errors["gpu-uid"] = "no such device"
         with pytest.raises(

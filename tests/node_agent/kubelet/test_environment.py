@@ -62,12 +62,14 @@ def _field(path: str) -> dict[str, Any]:
         ),
     ],
 )
-async def test_values(entry: dict[str, Any], value: str) -> None:
+async def test_environment_values_are_read_from_fields_and_resources(
+    entry: dict[str, Any], value: str
+) -> None:
     resources = {"limits": {"cpu": "1500m", "memory": "64Mi"}, "requests": {"cpu": "500m"}}
     assert (await _env({"env": [entry], "resources": resources}))["X"] == value
 
 
-async def test_order_prefix_and_references() -> None:
+async def test_order_prefixes_and_references_of_variables_follow_upstream() -> None:
     env = await _env(
         {
             "envFrom": [
@@ -91,32 +93,32 @@ async def test_order_prefix_and_references() -> None:
         ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "no"}}, "container no not found"),
     ],
 )
-async def test_missing_sources(source: dict[str, Any], message: str) -> None:
+async def test_a_missing_source_is_a_config_error(source: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         await _env({"env": [{"name": "X", "valueFrom": source}]})
     assert str(raised.value) == message
 
 
-def _asking(cpu: str, **spec: Any) -> Any:
+def _pod_with_requests(cpu: str, **spec: Any) -> Any:
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "example.com/gpu": "1"}}}
     return convert(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}})
 
 
-def test_admission_counts_what_others_use() -> None:
+def test_admission_adds_the_requests_of_other_pods() -> None:
     status = {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}
     node = convert(NODES, {"metadata": {"name": "node"}, "status": status})
-    admit(_asking("1"), node, [_asking("1")])
+    admit(_pod_with_requests("1"), node, [_pod_with_requests("1")])
     with pytest.raises(Rejected, match="requested: 1500, used: 1000, capacity: 2000") as raised:
-        admit(_asking("1500m"), node, [_asking("1")])
+        admit(_pod_with_requests("1500m"), node, [_pod_with_requests("1")])
     assert raised.value.reason == "OutOfcpu"
     with pytest.raises(Rejected, match="pods, requested: 1, used: 3, capacity: 3"):
-        admit(_asking("0"), node, [_asking("0")] * 3)
+        admit(_pod_with_requests("0"), node, [_pod_with_requests("0")] * 3)
 
 
-def test_requests_at_the_neediest_moment() -> None:
+def test_requests_are_the_maximum_over_init_containers_and_containers() -> None:
     init = [
         {"name": "side", "restartPolicy": "Always", "resources": {"requests": {"cpu": "1"}}},
         {"name": "big", "resources": {"requests": {"cpu": "4"}}},
     ]
-    assert milli_requests(_asking("2", initContainers=init))["cpu"] == 5000
-    assert milli_requests(_asking("6", initContainers=init, overhead={"cpu": "1"}))["cpu"] == 8000
+    assert milli_requests(_pod_with_requests("2", initContainers=init))["cpu"] == 5000
+    assert milli_requests(_pod_with_requests("6", initContainers=init, overhead={"cpu": "1"}))["cpu"] == 8000

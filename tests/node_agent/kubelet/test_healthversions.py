@@ -1,4 +1,4 @@
-"""Which health service kubelets of each version watch, of drivers of each version."""
+"""The health service that a kubelet watches, by its version and the driver's."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 _OLD, _NEW = ["v1alpha1"], ["v1", "v1alpha1"]
 
 
-def _offered(versions: Sequence[str]) -> list[str]:
+def _services(versions: Sequence[str]) -> list[str]:
     return ["v1.DRAPlugin", *(f"{version}.DRAResourceHealth" for version in versions)]
 
 
@@ -26,8 +26,10 @@ def _offered(versions: Sequence[str]) -> list[str]:
         (V1_37, [], None),
     ],
 )
-def test_the_service_that_is_watched(kubernetes: Version, offered: list[str], watched: str | None) -> None:
-    found = health_service(_offered(offered), kubernetes)
+def test_the_newest_common_health_service_is_watched(
+    kubernetes: Version, offered: list[str], watched: str | None
+) -> None:
+    found = health_service(_services(offered), kubernetes)
     assert found == (watched and f"{watched}.DRAResourceHealth")
 
 
@@ -36,9 +38,11 @@ def test_the_service_that_is_watched(kubernetes: Version, offered: list[str], wa
     [(V1_36, _NEW, _NEW), (V1_37, _OLD, _OLD), (V1_37, ["v1"], ["v1"]), (V1_36, _OLD, [])],
     ids=["new driver, old kubelet", "old driver, new kubelet", "v1 alone", "not offered, old kubelet"],
 )
-async def test_reports_arrive(kubernetes: Version, served: list[str], offered: list[str]) -> None:
+async def test_health_reports_are_received(
+    kubernetes: Version, served: list[str], offered: list[str]
+) -> None:
     async with FakeDriver(health=served) as driver:
-        plugin = DriverConnection("driver", driver.endpoint, _offered(offered), kubernetes=kubernetes)
+        plugin = DriverConnection("driver", driver.endpoint, _services(offered), kubernetes=kubernetes)
         driver.reports.put_nowait([("pool", "dev", 2, "hot")])
         driver.reports.put_nowait(None)
         reports = [report async for report in plugin.watch_health()]
@@ -56,11 +60,11 @@ async def test_reports_arrive(kubernetes: Version, served: list[str], offered: l
     ],
     ids=["new driver, old kubelet", "not offered", "reports nothing", "old kubelet tries again"],
 )
-async def test_no_reports(
+async def test_watching_health_fails_without_a_common_service(
     kubernetes: Version, served: list[str], offered: list[str], error: type[DriverError]
 ) -> None:
     async with FakeDriver(health=served) as driver:
-        plugin = DriverConnection("driver", driver.endpoint, _offered(offered), kubernetes=kubernetes)
+        plugin = DriverConnection("driver", driver.endpoint, _services(offered), kubernetes=kubernetes)
         with pytest.raises(DriverError) as caught:
             async for _ in plugin.watch_health():
                 pass

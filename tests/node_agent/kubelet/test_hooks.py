@@ -21,11 +21,11 @@ async def test_http_hooks_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[tuple[str, str]] = []
         probe = bench.runtime.probe
 
-        async def watched(container_id: str, kind: str, *rest: Any) -> tuple[bool, str]:
+        async def record_probe(container_id: str, kind: str, *rest: Any) -> tuple[bool, str]:
             asked.append((kind, rest[1]))
             return await probe(container_id, kind, *rest)
 
-        monkeypatch.setattr(bench.runtime, "probe", watched)
+        monkeypatch.setattr(bench.runtime, "probe", record_probe)
         hook = {"httpGet": {"path": "/", "port": 80}}
         bench.create(pod("pod", _with_hooks(postStart=hook, preStop=hook)))
         await until(lambda: bench.phase() == "Running")
@@ -72,14 +72,14 @@ async def test_a_container_whose_hook_failed_waits_with_the_hooks_message() -> N
     async with Bench() as bench:
         bench.create(pod("pod", _with_hooks(postStart=hook)))
 
-        def waiting() -> str:
+        def waiting_text() -> str:
             found = bench.pod()
             statuses = found.status.container_statuses if found is not None else ()
             state = statuses[0].state.waiting if statuses else None
             return f"{state.reason}: {state.message}" if state is not None else ""
 
-        await until(lambda: waiting().startswith("PostStartHookError"))
-        assert waiting() == (
+        await until(lambda: waiting_text().startswith("PostStartHookError"))
+        assert waiting_text() == (
             "PostStartHookError: Exec lifecycle hook ([sh -c echo no; exit 1]) for Container "
             '"main" in Pod "pod_ns(pod-uid)" failed - error: command \'sh -c echo no; exit 1\' exited with 1: no\n, '
             'message: "no\\n"'
@@ -95,12 +95,12 @@ async def test_an_ephemeral_container_runs_once_with_the_others() -> None:
         obj["spec"] = {**obj["spec"], "ephemeralContainers": [debugger]}
         bench.api.put(PODS, obj)
 
-        def ended() -> bool:
+        def has_ended() -> bool:
             found = bench.pod()
             statuses = found.status.ephemeral_container_statuses if found is not None else ()
             return bool(statuses) and statuses[0].state.terminated is not None
 
-        await until(ended)
+        await until(has_ended)
         await bench.clock.advance(60)
         found = bench.pod()
         assert found is not None
@@ -115,7 +115,7 @@ async def test_an_ephemeral_container_runs_once_with_the_others() -> None:
         await until(lambda: bench.pod() is None)
 
 
-async def test_ephemeral_container_of_which_only_the_status_tells_is_not_started_again() -> None:
+async def test_an_ephemeral_container_that_ended_before_a_restart_is_not_started_again() -> None:
     async with Bench() as bench:
         debugger = {"name": "debug", "image": "busybox"}
         obj = pod("pod", _with_hooks())

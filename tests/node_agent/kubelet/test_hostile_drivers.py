@@ -1,4 +1,4 @@
-"""Drivers that answer anything: the pod gets upstream's event, and its turn again."""
+"""Drivers with arbitrary responses: the pod gets the upstream event, and is retried."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,14 +24,14 @@ _UNDECODABLE = (
 _PREFIX = "Failed to prepare dynamic resources: prepare dynamic resources: "
 
 
-def _prepared(uid: str) -> bytes:
+def _prepare_response(uid: str) -> bytes:
     device = dra_v1_pb2.Device(pool_name="pool", device_name="gpu", request_names=["request"])
     answer = dra_v1_pb2.NodePrepareResourceResponse(devices=[device])
     return dra_v1_pb2.NodePrepareResourcesResponse(claims={uid: answer}).SerializeToString()
 
 
 class _Raw(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
-    """Answers each method with the bytes that it has for its name."""
+    """Responds to each method with the given bytes."""
 
     def __init__(self, answers: dict[str, bytes]) -> None:
         self.answers = answers
@@ -61,7 +61,7 @@ class _Raw(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types
 
 
 @asynccontextmanager
-async def _serving(socket: Path, answers: dict[str, bytes]) -> AsyncIterator[_Raw]:
+async def _serve(socket: Path, answers: dict[str, bytes]) -> AsyncIterator[_Raw]:
     raw = _Raw(answers)
     server = aio.server()
     server.add_generic_rpc_handlers((raw,))
@@ -86,7 +86,7 @@ def _info(socket: Path) -> bytes:
         pytest.param(b"\x08\x01", "NodePrepareResources skipped 1 ResourceClaims", id="wrong types"),
         pytest.param(b"", "NodePrepareResources skipped 1 ResourceClaims", id="empty"),
         pytest.param(
-            _prepared("other-uid"),
+            _prepare_response("other-uid"),
             "NodePrepareResources returned result for unknown claim UID other-uid",
             id="of another claim",
         ),
@@ -98,11 +98,13 @@ def _info(socket: Path) -> bytes:
         ),
     ],
 )
-async def test_the_pod_gets_an_event_and_another_try(answer: bytes, message: str) -> None:
+async def test_a_pod_gets_an_event_and_is_retried_after_an_invalid_response(
+    answer: bytes, message: str
+) -> None:
     bench = Bench()
     socket = bench.registry / "test-driver.sock"
     answers = {"GetInfo": _info(socket), "NotifyRegistrationStatus": b"", "NodePrepareResources": answer}
-    async with bench, _serving(socket, answers) as driver:
+    async with bench, _serve(socket, answers) as driver:
         await until(lambda: "NotifyRegistrationStatus" in driver.calls, clock=bench.clock)
         bench.add_claim(claim("gpu", "pod"))
         bench.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
@@ -113,15 +115,15 @@ async def test_the_pod_gets_an_event_and_another_try(answer: bytes, message: str
             return expected in await bench.events("Pod")
 
         await until(events)
-        driver.answers["NodePrepareResources"] = _prepared("gpu-uid")
+        driver.answers["NodePrepareResources"] = _prepare_response("gpu-uid")
         await until(lambda: bench.phase() == "Running", clock=bench.clock)
 
 
-async def test_undecodable_registrations_are_tried_again() -> None:
+async def test_undecodable_registrations_are_retried() -> None:
     bench = Bench()
     socket = bench.registry / "test-driver.sock"
     answers = {"GetInfo": _GARBAGE, "NotifyRegistrationStatus": _GARBAGE}
-    async with bench, _serving(socket, answers) as driver:
+    async with bench, _serve(socket, answers) as driver:
         await until(lambda: driver.calls.count("GetInfo") > 1, clock=bench.clock)
         driver.answers["GetInfo"] = _info(socket)
         await until(lambda: "NotifyRegistrationStatus" in driver.calls, clock=bench.clock)
@@ -132,7 +134,7 @@ async def test_undecodable_registrations_are_tried_again() -> None:
 async def test_other_undecodable_answers_are_errors_of_the_call(tmp_path: Path) -> None:
     socket = tmp_path / "s"
     answers = {"NodeUnprepareResources": _GARBAGE, "NodeWatchResources": _GARBAGE}
-    async with _serving(socket, answers):
+    async with _serve(socket, answers):
         plugin = DriverConnection("test-driver", str(socket), ["v1.DRAPlugin", "v1.DRAResourceHealth"])
         with pytest.raises(DriverError) as refused:
             await plugin.unprepare([dra_v1_pb2.Claim(uid="uid")])
@@ -144,7 +146,7 @@ async def test_other_undecodable_answers_are_errors_of_the_call(tmp_path: Path) 
         await plugin.close()
 
 
-async def test_health_of_devices_that_are_reported_no_more_is_forgotten(tmp_path: Path) -> None:
+async def test_health_of_devices_that_are_no_longer_reported_is_dropped(tmp_path: Path) -> None:
     clock, path = FakeClock(), tmp_path / "health"
     cache = HealthInfoCache(path, clock)
     for number in range(100):
@@ -161,7 +163,7 @@ async def test_health_of_devices_that_are_reported_no_more_is_forgotten(tmp_path
     assert again.get("driver", "pool", "invented-99").health is Health.UNKNOWN
 
 
-def test_a_driver_has_so_many_devices_at_most() -> None:
+def test_the_number_of_reported_devices_is_limited() -> None:
     cache = HealthInfoCache(None, FakeClock())
     for report in range(5):
         devices = [device_health("pool", f"{report}-{n}", 1, 1 << 40, "") for n in range(MOST_DEVICES // 2)]

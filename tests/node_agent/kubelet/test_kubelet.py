@@ -1,4 +1,4 @@
-"""Pods on a kubelet: from bound to gone."""
+"""The lifecycle of pods on a kubelet."""
 
 import tempfile
 from pathlib import Path
@@ -57,7 +57,7 @@ async def test_node_registers_and_keeps_its_lease() -> None:
         assert "NodeReady" in reasons(await bench.events())
 
 
-async def test_node_comes_back_after_its_object_was_deleted() -> None:
+async def test_a_node_registers_again_after_its_object_was_deleted() -> None:
     async with Bench() as bench:
         await until(lambda: bench.api.find(NODES, "node"))
         await bench.clock.advance(1)
@@ -92,7 +92,7 @@ async def test_pod_runs_until_it_is_deleted() -> None:
         assert not list((bench.folder / "runtime").iterdir())
 
 
-async def test_job_pod_succeeds() -> None:
+async def test_a_job_pod_succeeds() -> None:
     async with Bench() as bench:
         container = {"name": "main", "image": "busybox", "command": ["sh", "-c", "echo done; sleep 5"]}
         bench.create(pod("pod", container, restartPolicy="Never"))
@@ -129,7 +129,7 @@ async def test_failing_container_is_restarted_with_growing_delays() -> None:
         assert len(bench.kubelet.records("pod-uid")) == 2, "only the last attempt is kept with the newest"
 
 
-async def test_restart_policy_never_and_a_failing_container() -> None:
+async def test_a_failing_container_fails_the_pod_with_restart_policy_never() -> None:
     async with Bench() as bench:
         bench.create(pod("pod", {"name": "main", "image": "x", "command": ["false"]}, restartPolicy="Never"))
         await until(lambda: bench.phase() == "Failed")
@@ -137,7 +137,7 @@ async def test_restart_policy_never_and_a_failing_container() -> None:
         assert _condition(bench, "ContainersReady") == ("False", "PodFailed")
 
 
-async def test_init_containers_run_one_after_the_other_and_sidecars_stay() -> None:
+async def test_init_containers_run_in_order_and_sidecars_keep_running() -> None:
     async with Bench() as bench:
         init = [
             {"name": "first", "image": "x", "command": ["sleep", "3"]},
@@ -205,7 +205,7 @@ async def test_probes_decide_readiness_and_restarts() -> None:
         assert ("Killing", "Container main failed liveness probe, will be restarted") in events
 
 
-async def test_failing_network_probe_by_annotation() -> None:
+async def test_a_network_probe_fails_by_annotation() -> None:
     async with Bench() as bench:
         obj = pod(
             "pod",
@@ -246,7 +246,7 @@ async def test_claims_are_prepared_injected_and_unprepared(version: str) -> None
         assert list(bench.cdi.iterdir()) == []
 
 
-async def test_pod_waits_for_its_driver_and_says_so() -> None:
+async def test_a_pod_waits_for_its_driver_with_an_event() -> None:
     bench = Bench()
     async with bench:
         bench.add_claim(claim("gpu", "pod"))
@@ -256,10 +256,10 @@ async def test_pod_waits_for_its_driver_and_says_so() -> None:
             " DRA driver test-driver is not registered"
         )
 
-        async def reported() -> bool:
+        async def is_reported() -> bool:
             return ("FailedPrepareDynamicResources", message) in await bench.events()
 
-        await until(reported)
+        await until(is_reported)
         assert bench.phase() == "Pending"
         async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver:
             await driver.registered.get()
@@ -314,7 +314,7 @@ async def test_force_deleted_pod_leaves_nothing_behind() -> None:
         await until(lambda: not bench.kubelet.pods())
 
 
-async def test_a_restart_admits_no_pod_before_the_node_is_known() -> None:
+async def test_no_pod_is_admitted_after_a_restart_before_the_node_is_synced() -> None:
     bench = Bench()
     selector = {"kubernetes.io/hostname": "node"}
     async with bench:
@@ -352,7 +352,7 @@ async def test_container_that_ignores_the_signal_is_killed_after_the_grace_perio
         await until(lambda: bench.pod() is None)
 
 
-async def test_second_delete_with_a_shorter_grace_period_counts() -> None:
+async def test_a_second_delete_shortens_the_grace_period() -> None:
     async with Bench() as bench:
         bench.create(pod("pod", {"name": "main", "image": "x", "command": ["sleep", "9999"]}))
         await until(lambda: bench.phase() == "Running")
@@ -363,7 +363,7 @@ async def test_second_delete_with_a_shorter_grace_period_counts() -> None:
         await until(lambda: bench.pod() is None)
 
 
-async def test_an_exit_is_seen_before_the_container_is_started_again() -> None:
+async def test_an_exit_is_reported_before_the_container_is_restarted() -> None:
     seen: list[str] = []
     async with Bench() as bench:
 
@@ -385,7 +385,7 @@ async def test_an_exit_is_seen_before_the_container_is_started_again() -> None:
     assert seen[-3:] == ["0 running True", "0 terminated False", "1 running True"]
 
 
-async def test_deadline_counts_from_the_status_that_is_still_to_be_sent() -> None:
+async def test_the_deadline_starts_with_the_unsent_status() -> None:
     async with Bench() as bench:
         bench.create(pod(activeDeadlineSeconds=60))
         # A watch that is late: nothing wakes the pod's worker again.
@@ -395,7 +395,7 @@ async def test_deadline_counts_from_the_status_that_is_still_to_be_sent() -> Non
         await until(lambda: bench.phase() == "Failed")
 
 
-async def test_deadline_fails_the_pod() -> None:
+async def test_a_pod_fails_at_its_active_deadline() -> None:
     async with Bench() as bench:
         bench.create(pod(activeDeadlineSeconds=60))
         await until(lambda: bench.phase() == "Running")
@@ -416,7 +416,9 @@ async def test_deadline_fails_the_pod() -> None:
         ),
     ],
 )
-async def test_pod_placed_by_hand_where_it_does_not_fit(spec: dict[str, Any], reason: str) -> None:
+async def test_a_pod_with_a_node_name_is_rejected_if_it_does_not_fit(
+    spec: dict[str, Any], reason: str
+) -> None:
     async with Bench() as bench:
         obj = pod()
         obj["spec"].update(spec)
@@ -446,7 +448,7 @@ async def test_pod_placed_by_hand_where_it_does_not_fit(spec: dict[str, Any], re
         ("InvalidImageName", [("InspectFailed", "why"), ("Failed", "Error: InvalidImageName")]),
     ],
 )
-async def test_an_image_that_cannot_be_had(
+async def test_an_image_that_cannot_be_pulled_is_reported(
     monkeypatch: pytest.MonkeyPatch, reason: str, reported: list[tuple[str, str]]
 ) -> None:
     async def fail(image: str, policy: str) -> Image:
@@ -504,7 +506,7 @@ async def test_pods_survive_a_restart_of_the_kubelet() -> None:
     folder.cleanup()
 
 
-async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> None:
+async def test_a_pod_that_was_deleted_while_the_kubelet_was_down_is_cleaned_up() -> None:
     folder = tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
     first = Bench(Path(folder.name))
     async with FakeDriver(registry=first.registry, cdi=first.cdi) as driver:
@@ -523,7 +525,7 @@ async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> No
     folder.cleanup()
 
 
-async def test_status_is_sent_again_when_the_server_fails() -> None:
+async def test_the_status_is_sent_again_after_a_server_error() -> None:
     async with Bench() as bench:
         failure = (500, "InternalError", "made to fail")
         bench.api.refuse = lambda call: (

@@ -1,4 +1,4 @@
-"""A pod's life on its node moves forward only."""
+"""The lifecycle of a pod on its node moves forward only."""
 
 import pytest
 from dra_node_agent.kubelet.lifecycle import LIFECYCLE, PodEvent, PodState, new_lifecycle
@@ -12,7 +12,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
 
 
-def test_the_table_only_leads_forward() -> None:
+def test_transitions_only_lead_forward() -> None:
     order = list(PodState)
     assert list(LIFECYCLE) == order
     for state, events in LIFECYCLE.items():
@@ -40,12 +40,12 @@ async def test_a_sandbox_that_cannot_be_removed_is_removed_later(monkeypatch: py
         await until(lambda: bench.phase() == "Running")
         remove, failures = bench.runtime.remove_sandbox, [RuntimeFailure("Busy", "try again")]
 
-        async def failing(pod_uid: str) -> None:
+        async def fail_once(pod_uid: str) -> None:
             if failures:
                 raise failures.pop()
             await remove(pod_uid)
 
-        monkeypatch.setattr(bench.runtime, "remove_sandbox", failing)
+        monkeypatch.setattr(bench.runtime, "remove_sandbox", fail_once)
         bench.force_delete("pod")
         await until(lambda: not failures)
         await bench.clock.advance(2)
@@ -54,7 +54,7 @@ async def test_a_sandbox_that_cannot_be_removed_is_removed_later(monkeypatch: py
         assert not (bench.root / "pods" / "pod-uid").exists()
 
 
-async def test_a_pod_past_its_deadline_is_ended_once() -> None:
+async def test_a_pod_past_its_deadline_is_stopped_once() -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()

@@ -1,4 +1,4 @@
-"""The DRA manager counts and times under the kubelet's names."""
+"""Metrics of the DRA manager have the kubelet's names."""
 
 from prometheus_client import REGISTRY, generate_latest
 

@@ -23,7 +23,7 @@ def _ready(status: NodeStatus) -> str:
     return next(entry.status for entry in status.conditions if entry.type == "Ready")
 
 
-async def test_a_node_that_was_given_up_says_that_it_is_back(tmp_path: Path) -> None:
+async def test_a_node_that_was_marked_unknown_reports_ready_again(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     clock = SystemClock()
     async with ApiServer(config) as server, Client(server.url) as client:
@@ -71,57 +71,57 @@ async def test_a_node_that_is_watched_is_not_read_before_each_report(
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Path) -> None:
+async def test_a_silenced_node_does_not_renew_its_lease(tmp_path: Path) -> None:
     config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), FakeClock()
     async with ApiServer(config, clock) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)
         reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
 
-        async def renewed() -> str:
+        async def get_renew_time() -> str:
             try:
                 return (await client.get(LEASES, "node-0", "kube-node-lease")).spec.renew_time or ""
             except NotFound:
                 return ""
 
         async def renewed_since(before: str) -> bool:
-            return await renewed() > before
+            return await get_renew_time() > before
 
         running = asyncio.create_task(reporter.run())
-        await until(renewed, clock=clock)
+        await until(get_renew_time, clock=clock)
         with reporter.silence():
             # What was on its way has arrived once its next report waits.
             await until(lambda: reporter._speaking._waiters, clock=clock)
-            before = await renewed()
+            before = await get_renew_time()
             await clock.advance(60)
-            assert await renewed() == before
+            assert await get_renew_time() == before
         await until(lambda: renewed_since(before), clock=clock)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_lease_that_went_with_its_node_is_made_again(tmp_path: Path) -> None:
+async def test_a_lease_that_was_deleted_with_its_node_is_created_again(tmp_path: Path) -> None:
     config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), FakeClock()
     async with ApiServer(config, clock) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)
         reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
 
-        async def made() -> str:
+        async def get_uid() -> str:
             try:
                 return (await client.get(LEASES, "node-0", "kube-node-lease")).metadata.uid
             except NotFound:
                 return ""
 
         running = asyncio.create_task(reporter.run())
-        first = await until(made, clock=clock)
+        first = await until(get_uid, clock=clock)
         # As the garbage collector does, when the node is deleted and registers again.
         await client.delete(LEASES, "node-0", "kube-node-lease")
-        second = await until(made, clock=clock)
+        second = await until(get_uid, clock=clock)
         assert first != second
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_node_that_is_deleted_as_soon_as_it_is_back_comes_back_again(tmp_path: Path) -> None:
+async def test_a_node_registers_again_each_time_it_is_deleted(tmp_path: Path) -> None:
     config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), FakeClock()
     async with ApiServer(config, clock) as server, Client(server.url) as client:
         recorder = Recorder(client, "kubelet", clock=clock)

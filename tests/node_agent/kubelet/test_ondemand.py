@@ -1,4 +1,4 @@
-"""gRPC servers that are there while a client is connected."""
+"""gRPC servers that run while a client is connected."""
 
 import asyncio
 import os
@@ -15,12 +15,12 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A short path, for sockets."""
+    """Return a folder with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as path:
         yield Path(path)
 
 
-async def test_the_server_is_there_while_a_client_is(folder: Path) -> None:
+async def test_the_server_runs_while_a_client_is_connected(folder: Path) -> None:
     made: list[aio.Server] = []
     server = OnDemandServer(folder / "door.sock", folder / "behind.sock", made.append)
     await server.start()
@@ -33,7 +33,7 @@ async def test_the_server_is_there_while_a_client_is(folder: Path) -> None:
     assert os.listdir(folder) == []
 
 
-async def test_it_closes_while_its_last_client_leaves(folder: Path) -> None:
+async def test_the_server_closes_while_its_last_client_disconnects(folder: Path) -> None:
     for _ in range(10):
         server = OnDemandServer(folder / "door.sock", folder / "behind.sock", lambda _: None)
         await server.start()

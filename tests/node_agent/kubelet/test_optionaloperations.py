@@ -1,4 +1,4 @@
-"""Drivers that need not be called on the node (Kubernetes 1.37, DRAOptionalNodeOperations)."""
+"""Drivers that need not be called on the node (DRAOptionalNodeOperations, Kubernetes 1.37)."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ _POD = convert(PODS, pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}
 
 
 def _claim(*skips: list[str] | None, driver: str = "remote") -> Json:
-    """A claim of the pod with a device of the driver for each of ``skips``."""
+    """Return a claim of the pod with a device of the driver for each of ``skips``."""
     obj = claim("c", "pod", driver=driver)
     result = obj["status"]["allocation"]["devices"]["results"][0]
     results = [
@@ -47,7 +47,7 @@ async def _manager(folder: Path, obj: Json, *, gate: bool = True) -> AsyncIterat
     await manager.close()
 
 
-def _counted(counter: Any, driver: str) -> float:
+def _count(counter: Any, driver: str) -> float:
     value: float = counter.labels(driver)._value.get()
     return value
 
@@ -58,10 +58,10 @@ async def test_a_driver_without_a_node_component_is_not_called(tmp_path: Path) -
         assert [info.prepared for info in manager.cache] == [True]
         await manager.unprepare(_POD)
         assert not list(manager.cache)
-    assert (_counted(PREPARE_SKIPS, "away"), _counted(UNPREPARE_SKIPS, "away")) == (1, 1)
+    assert (_count(PREPARE_SKIPS, "away"), _count(UNPREPARE_SKIPS, "away")) == (1, 1)
 
 
-async def test_the_checkpoint_has_what_is_skipped(tmp_path: Path) -> None:
+async def test_skipped_operations_are_stored_in_the_checkpoint(tmp_path: Path) -> None:
     async with _manager(tmp_path, _claim([SKIP_UNPREPARE, SKIP_PREPARE])) as manager:
         await manager.prepare(_POD)
     data = json.loads(json.loads((tmp_path / STATE_FILE).read_bytes())["Data"])
@@ -73,7 +73,7 @@ async def test_the_checkpoint_has_what_is_skipped(tmp_path: Path) -> None:
         assert not list(manager.cache)
 
 
-async def test_a_kubelet_without_the_gate_prepares_no_such_claim(tmp_path: Path) -> None:
+async def test_a_kubelet_without_the_gate_rejects_claims_with_skipped_operations(tmp_path: Path) -> None:
     async with _manager(tmp_path, _claim(["*"]), gate=False) as manager:
         with pytest.raises(DraError) as raised:
             await manager.prepare(_POD)
@@ -81,7 +81,7 @@ async def test_a_kubelet_without_the_gate_prepares_no_such_claim(tmp_path: Path)
     assert str(raised.value) == f"prepare dynamic resources: {message}"
 
 
-def test_a_kubelet_without_the_gate_takes_claims_whose_driver_must_be_called() -> None:
+def test_a_kubelet_without_the_gate_accepts_claims_if_one_device_skips_nothing() -> None:
     info = ClaimInfo.from_claim(convert(RESOURCE_CLAIMS, _claim(["*"], None)), optional_operations=False)
     assert not info.skips
 
@@ -97,7 +97,7 @@ def test_a_kubelet_without_the_gate_takes_claims_whose_driver_must_be_called() -
         ([None], set()),
     ],
 )
-def test_only_what_all_devices_of_a_driver_skip_is_skipped(
+def test_an_operation_is_skipped_only_if_all_devices_of_the_driver_skip_it(
     skips: list[list[str] | None], without: set[str]
 ) -> None:
     info = ClaimInfo.from_claim(convert(RESOURCE_CLAIMS, _claim(*skips)), optional_operations=True)
@@ -106,7 +106,7 @@ def test_only_what_all_devices_of_a_driver_skip_is_skipped(
     assert ClaimInfo.from_state(state).skips == info.skips
 
 
-def test_a_kubelet_of_1_36_does_not_know_what_can_be_skipped() -> None:
+def test_a_kubelet_of_1_36_ignores_skipped_operations() -> None:
     info = ClaimInfo.from_claim(convert(RESOURCE_CLAIMS, _claim(["*"])), optional_operations=None)
     assert not info.skips
 
@@ -120,12 +120,12 @@ def test_a_kubelet_of_1_36_does_not_know_what_can_be_skipped() -> None:
         (V1_37, ["DRAOptionalNodeOperations", "RestartAllContainersOnContainerExits"]),
     ],
 )
-def test_a_kubelet_declares_what_its_version_has(version: Version, declared: list[str]) -> None:
+def test_a_kubelet_declares_the_features_of_its_version(version: Version, declared: list[str]) -> None:
     more = {"DRAOptionalNodeOperations": True} if version >= V1_37 else {}
     assert declared_features(FeatureGates(version, **more)) == declared
 
 
-async def test_a_driver_that_skips_unpreparing_alone_must_be_there(tmp_path: Path) -> None:
+async def test_a_driver_that_skips_only_unprepare_must_be_registered(tmp_path: Path) -> None:
     async with _manager(tmp_path, _claim([SKIP_UNPREPARE])) as manager:
         with pytest.raises(DraError, match="DRA driver remote is not registered"):
             await manager.prepare(_POD)

@@ -1,4 +1,4 @@
-"""A pod's phase and conditions out of its containers."""
+"""The phase and conditions of a pod, computed from its containers."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -70,7 +70,9 @@ def _record(name: str, exit_code: int | None = None, attempt: int = 0) -> Contai
         ("OnFailure", [_record("a", 0), _record("b", 0)], True, "Succeeded"),
     ],
 )
-def test_phase(policy: str, records: list[ContainerRecord], terminal: bool, phase: str) -> None:
+def test_phase_follows_container_states_and_restart_policy(
+    policy: str, records: list[ContainerRecord], terminal: bool, phase: str
+) -> None:
     observed = Observed(records={record.name: [record] for record in records}, terminal=terminal)
     assert pod_status(_pod(policy, phase="Running" if terminal else "Pending"), observed, _NOW).phase == phase
 
@@ -78,7 +80,7 @@ def test_phase(policy: str, records: list[ContainerRecord], terminal: bool, phas
 @pytest.mark.parametrize(
     ("code", "phase", "reason"), [(0, "Succeeded", "PodCompleted"), (137, "Failed", "PodFailed")]
 )
-def test_a_pod_that_was_stopped_has_ended_though_it_would_restart(code: int, phase: str, reason: str) -> None:
+def test_a_stopped_pod_ends_despite_its_restart_policy(code: int, phase: str, reason: str) -> None:
     records = {"a": [_record("a", code)], "b": [_record("b", 0)]}
     pod = _pod("Always", phase="Running")
     # Its claims are still prepared: it has not ended yet.
@@ -90,7 +92,7 @@ def test_a_pod_that_was_stopped_has_ended_though_it_would_restart(code: int, pha
     assert ended.phase == phase
 
 
-def test_a_failed_pods_reason_comes_with_its_phase() -> None:
+def test_the_reason_of_a_failed_pod_is_set_with_its_phase() -> None:
     failing: dict[str, Any] = {"failed_reason": "DeadlineExceeded", "failed_message": "too long"}
     running = {"a": [_record("a")], "b": [_record("b")]}
     pod = _pod("Always", phase="Running")
@@ -131,7 +133,7 @@ def test_conditions_keep_the_time_of_their_last_change() -> None:
     assert "example.com/own" in times
 
 
-def test_container_that_vanished_with_its_node() -> None:
+def test_a_container_that_was_lost_with_its_node_has_unknown_status() -> None:
     known = {"name": "a", "state": {"running": {"startedAt": _NOW}}, "restartCount": 3}
     pod = _pod(containerStatuses=[known], phase="Running")
     status = pod_status(pod, Observed(terminal=True), _NOW).container_statuses[0]
@@ -139,7 +141,7 @@ def test_container_that_vanished_with_its_node() -> None:
     assert (status.state.terminated.reason, status.restart_count) == ("ContainerStatusUnknown", 4)
 
 
-def test_patch_has_only_what_changed() -> None:
+def test_the_status_patch_has_only_changed_fields() -> None:
     old = _pod(conditions=[{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]).status
     new = pod_status(
         _pod(conditions=[{"type": "Ready", "status": "False", "reason": "ContainersNotReady"}]),
@@ -159,7 +161,7 @@ def test_patch_has_only_what_changed() -> None:
     }
 
 
-async def test_a_new_address_takes_the_place_of_the_old_one(tmp_path: Path) -> None:
+async def test_a_new_address_replaces_the_old_one(tmp_path: Path) -> None:
     def at(address: str) -> PodStatus:
         return PodStatus(phase="Running", pod_ip=address, pod_ips=(PodIP(ip=address),))
 
@@ -194,7 +196,7 @@ async def test_a_new_address_takes_the_place_of_the_old_one(tmp_path: Path) -> N
         ([{"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "500m"}}] * 2, "Burstable"),
     ],
 )
-def test_qos_class(resources: list[dict[str, Any]], expected: str) -> None:
+def test_qos_class_follows_requests_and_limits(resources: list[dict[str, Any]], expected: str) -> None:
     containers = [{"name": str(number), "resources": entry} for number, entry in enumerate(resources)]
     assert qos_class(convert(PODS, {"spec": {"containers": containers}})) == expected
 
@@ -207,7 +209,7 @@ def test_a_sidecar_that_runs_keeps_a_pod_running() -> None:
     assert (status.phase, reasons) == ("Running", {"ContainersNotReady"})
 
 
-def test_containers_of_a_pod_that_was_not_initialized_did_not_end() -> None:
+def test_containers_of_an_uninitialized_pod_are_not_reported_as_ended() -> None:
     pod = _pod("Never", init=[{"name": "i", "image": "x"}, {"name": "j", "image": "x"}])
     status = pod_status(pod, Observed(records={"i": [_record("i", 3)]}, stopped=True, terminal=True), _NOW)
     assert status.phase == "Failed"
@@ -215,7 +217,7 @@ def test_containers_of_a_pod_that_was_not_initialized_did_not_end() -> None:
     assert [entry.state.waiting is None for entry in status.container_statuses] == [False, False]
 
 
-def test_a_pod_that_never_began_was_not_ready_rather_than_failed() -> None:
+def test_a_pod_that_never_started_is_not_ready_rather_than_failed() -> None:
     status = pod_status(_pod(), Observed(stopped=True, terminal=True), _NOW)
     assert status.phase == "Failed"
     assert [entry.state.terminated is not None for entry in status.container_statuses] == [True, True]
@@ -223,7 +225,7 @@ def test_a_pod_that_never_began_was_not_ready_rather_than_failed() -> None:
     assert reasons == {"ContainersNotReady"}
 
 
-def test_what_is_deleted_does_not_wait_for_another_start() -> None:
+def test_a_container_of_a_deleted_pod_is_not_in_back_off() -> None:
     pod = _pod(phase="Running")
     deleted = msgspec.structs.replace(pod.metadata, deletion_timestamp=_NOW)
     observed = Observed(
@@ -237,7 +239,7 @@ def test_what_is_deleted_does_not_wait_for_another_start() -> None:
     assert ended.exit_code == 3
 
 
-def test_containers_are_reported_by_name() -> None:
+def test_containers_are_sorted_by_name() -> None:
     pod = _pod()
     pod = msgspec.structs.replace(
         pod, spec=msgspec.structs.replace(pod.spec, containers=pod.spec.containers[::-1])
@@ -245,7 +247,7 @@ def test_containers_are_reported_by_name() -> None:
     assert [entry.name for entry in pod_status(pod, Observed(), _NOW).container_statuses] == ["a", "b"]
 
 
-def test_of_a_rejected_pod_only_the_reason_is_reported() -> None:
+def test_a_rejected_pod_reports_only_its_reason() -> None:
     pod = _pod(conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Mine", "status": "True"}])
     observed = Observed(
         terminal=True, rejected=True, failed_reason="NodeAffinity", failed_message="Pod was rejected: no"

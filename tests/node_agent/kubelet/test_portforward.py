@@ -1,10 +1,10 @@
-"""port-forward over SPDY, over a WebSocket that tunnels it, and over a WebSocket's channels."""
+"""Port forwarding over SPDY, over SPDY in a WebSocket, and over channels of a WebSocket."""
 
 import struct
 
 import pytest
 
-from tests.node_agent.kubelet.spdyclient import Client, upgraded
+from tests.node_agent.kubelet.spdyclient import Client, upgrade
 from tests.support.kubelet.channels import Answered, session
 from tests.support.kubelet.endpoints import WEB_SERVER, served
 from tests.support.waiting import until
@@ -24,7 +24,7 @@ async def _pair(client: Client, port: int, request: str = "0") -> tuple[int, int
 
 
 async def test_a_server_in_the_pod_answers_over_spdy() -> None:
-    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         for request in ("0", "1"):
             error, data = await _pair(client, 8080, request)
             await client.data(data, _GET)
@@ -35,7 +35,7 @@ async def test_a_server_in_the_pod_answers_over_spdy() -> None:
 
 
 async def test_many_connections_share_one_session() -> None:
-    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         pairs = [await _pair(client, 8080, str(number)) for number in range(20)]
         for _, data in pairs:
             await client.data(data, _GET)
@@ -43,8 +43,8 @@ async def test_many_connections_share_one_session() -> None:
         assert all(found[data].endswith(b"hello\n") for _, data in pairs)
 
 
-async def test_what_nothing_listens_on_is_an_error_of_that_connection_alone() -> None:
-    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+async def test_a_closed_port_is_an_error_of_that_connection_only() -> None:
+    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         error, data = await _pair(client, 81)
         found = await client.everything(error, data)
         assert found[error].startswith(
@@ -56,9 +56,9 @@ async def test_what_nothing_listens_on_is_an_error_of_that_connection_alone() ->
         assert (await client.everything(error, data))[data].endswith(b"hello\n")
 
 
-async def test_the_end_of_what_the_client_sends_reaches_the_pod() -> None:
+async def test_the_end_of_the_client_stream_reaches_the_pod() -> None:
     async with served("nc -l -p 7; echo done; sleep 9999") as (bench, port):
-        async with upgraded(port, _PATH, _PROTOCOL) as client:
+        async with upgrade(port, _PATH, _PROTOCOL) as client:
             error, data = await _pair(client, 7)
             await client.data(data, b"one\n")
             await client.data(data, b"two\n", final=True)
@@ -68,8 +68,8 @@ async def test_the_end_of_what_the_client_sends_reaches_the_pod() -> None:
         assert await bench.log() == "one\ntwo\ndone\n"
 
 
-async def test_streams_without_use_are_refused() -> None:
-    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+async def test_invalid_streams_are_rejected() -> None:
+    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         for headers in ({"streamtype": "data"}, {"port": "80"}, {"streamtype": "x", "port": "80"}):
             number = await client.open(False, **headers)
             assert await client.reply() == number
@@ -78,16 +78,16 @@ async def test_streams_without_use_are_refused() -> None:
         assert await client.frame() == (-6, 0, struct.pack("!I", 5))
 
 
-async def test_what_is_not_spdy_ends_the_session() -> None:
-    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+async def test_data_that_is_not_spdy_ends_the_session() -> None:
+    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         await client.send(b"\xff" * 64)
         assert (await client.frame())[0] == -7
 
 
-async def test_the_protocol_is_agreed_upon_or_refused() -> None:
+async def test_an_unknown_protocol_is_rejected() -> None:
     async with served(WEB_SERVER) as (_, port):
         with pytest.raises(Answered) as refused:
-            async with upgraded(port, _PATH, "other"):
+            async with upgrade(port, _PATH, "other"):
                 pass
         assert (refused.value.code, refused.value.text) == (
             403,
@@ -95,7 +95,7 @@ async def test_the_protocol_is_agreed_upon_or_refused() -> None:
             " [portforward.k8s.io]",
         )
         with pytest.raises(Answered) as absent:
-            async with upgraded(port, "/portForward/ns/none", _PROTOCOL):
+            async with upgrade(port, "/portForward/ns/none", _PROTOCOL):
                 pass
         assert (absent.value.code, absent.value.text) == (
             404,
@@ -103,7 +103,7 @@ async def test_the_protocol_is_agreed_upon_or_refused() -> None:
         )
 
 
-async def test_spdy_in_a_websocket() -> None:
+async def test_ports_are_forwarded_over_spdy_in_a_websocket() -> None:
     async with served(WEB_SERVER) as (_, port), session(port, _PATH, f"SPDY/3.1+{_PROTOCOL}") as channels:
         assert channels.protocol.lower() == f"spdy/3.1+{_PROTOCOL}"
 
@@ -121,7 +121,7 @@ async def test_spdy_in_a_websocket() -> None:
         assert (await client.everything(error, data))[data].endswith(b"hello\n")
 
 
-async def test_two_ports_as_channels_of_a_websocket() -> None:
+async def test_two_ports_are_forwarded_as_channels_of_a_websocket() -> None:
     async with served(WEB_SERVER) as (_, port):
         async with session(port, f"{_PATH}?port=8080,81", "v4.channel.k8s.io") as channels:
             begun = [await channels.read() for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Plugins register by their sockets, and are let go when those vanish."""
+"""Plugins are registered by their sockets, and deregistered when the sockets disappear."""
 
 import asyncio
 import shutil
@@ -33,7 +33,7 @@ class _Kubelet:
         self.api, self.clock = FakeApi(), FakeClock()
         self.connections = DriverConnections("node", self.api.client(), self.clock)
 
-    def serving(self, driver: str) -> str:
+    def find_endpoint(self, driver: str) -> str:
         try:
             return self.connections.get(driver).endpoint
         except DriverError:
@@ -53,23 +53,23 @@ async def _kubelet(registry: Path) -> AsyncIterator[_Kubelet]:
             await kubelet.connections.close()
 
 
-async def test_driver_registers_and_leaves(registry: Path) -> None:
+async def test_slices_of_a_driver_are_deleted_some_time_after_it_deregistered(registry: Path) -> None:
     async with _kubelet(registry) as kubelet:
         driver = FakeDriver(registry=registry)
         async with driver:
             assert await driver.registered.get() == (True, "")
-            assert kubelet.serving("test-driver") == driver.endpoint
-        await until(lambda: not kubelet.serving("test-driver"))
+            assert kubelet.find_endpoint("test-driver") == driver.endpoint
+        await until(lambda: not kubelet.find_endpoint("test-driver"))
         await kubelet.clock.advance(29)
         assert kubelet.api.requests == []
         await kubelet.clock.advance(2)
         assert [method for method, _ in kubelet.api.requests] == ["DELETE"]
 
 
-async def test_driver_that_was_there_first(registry: Path) -> None:
+async def test_a_driver_that_started_before_the_kubelet_is_registered(registry: Path) -> None:
     async with FakeDriver(registry=registry) as driver, _kubelet(registry) as kubelet:
         assert await driver.registered.get() == (True, "")
-        assert kubelet.serving("test-driver") == driver.endpoint
+        assert kubelet.find_endpoint("test-driver") == driver.endpoint
 
 
 async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
@@ -79,9 +79,9 @@ async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
             await old.registered.get()
             await until(lambda: kubelet.connections.get("test-driver").connected)
             kubelet.connections.register("test-driver", new.endpoint, new.services)
-            assert kubelet.serving("test-driver") == old.endpoint, "the new one doesn't answer yet"
+            assert kubelet.find_endpoint("test-driver") == old.endpoint, "the new one doesn't answer yet"
             async with new:
-                await until(lambda: kubelet.serving("test-driver") == new.endpoint)
+                await until(lambda: kubelet.find_endpoint("test-driver") == new.endpoint)
                 await old.stop()
                 await kubelet.clock.advance(60)
                 assert kubelet.api.requests == []
@@ -101,18 +101,20 @@ async def test_update_of_a_driver_keeps_its_slices(registry: Path) -> None:
         ),
     ],
 )
-async def test_an_unusable_plugin_gets_the_reason(registry: Path, driver: dict[str, Any], error: str) -> None:
+async def test_a_plugin_that_is_rejected_gets_the_reason(
+    registry: Path, driver: dict[str, Any], error: str
+) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, **driver) as plugin:
         registered, text = await plugin.registered.get()
         assert not registered
         assert text.startswith(error)
-        assert not kubelet.serving("test-driver")
+        assert not kubelet.find_endpoint("test-driver")
         await until(lambda: kubelet.clock.count_sleepers > 0)
         await kubelet.clock.advance(1)
         assert await plugin.registered.get() == (registered, text), "it is tried again"
 
 
-async def test_old_protocol_is_spoken_where_the_driver_has_no_other(registry: Path) -> None:
+async def test_the_old_protocol_is_used_if_the_driver_has_no_other(registry: Path) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, version="v1beta1") as driver:
         assert await driver.registered.get() == (True, "")
         connection = kubelet.connections.get("test-driver")
@@ -121,7 +123,7 @@ async def test_old_protocol_is_spoken_where_the_driver_has_no_other(registry: Pa
         assert driver.calls == [("NodeUnprepareResources", [])]
 
 
-async def test_other_files_are_no_plugins(registry: Path) -> None:
+async def test_other_files_are_not_plugins(registry: Path) -> None:
     (registry / "notes.txt").write_text("hello")
     (registry / "folder").mkdir()
     async with _kubelet(registry) as kubelet:
@@ -134,15 +136,15 @@ async def test_sockets_in_folders_are_plugins_too(registry: Path) -> None:
         folder.mkdir(parents=True)
         async with FakeDriver(registry=folder) as driver:
             assert await driver.registered.get() == (True, "")
-            assert kubelet.serving("test-driver") == driver.endpoint
-        await until(lambda: not kubelet.serving("test-driver"))
+            assert kubelet.find_endpoint("test-driver") == driver.endpoint
+        await until(lambda: not kubelet.find_endpoint("test-driver"))
         shutil.rmtree(registry / "vendor")
         folder.mkdir(parents=True)
         async with FakeDriver(registry=folder) as driver:
             assert await driver.registered.get() == (True, "")
 
 
-async def test_a_driver_s_own_order_of_services_counts(registry: Path) -> None:
+async def test_the_order_of_services_of_the_driver_is_kept(registry: Path) -> None:
     services = ["v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin", "v1.DRAPlugin"]
     async with (
         _kubelet(registry) as kubelet,
@@ -158,14 +160,14 @@ async def test_a_plugin_that_cannot_be_notified_is_not_registered(registry: Path
         registration = registry / "test-driver-reg.sock"
         registration.hardlink_to(driver.endpoint)
         await until(lambda: kubelet.clock.count_sleepers > 1)
-        assert not kubelet.serving("test-driver")
+        assert not kubelet.find_endpoint("test-driver")
         driver.deaf = False
         await kubelet.clock.advance(1)
         assert await driver.registered.get() == (True, "")
-        assert kubelet.serving("test-driver") == driver.endpoint
+        assert kubelet.find_endpoint("test-driver") == driver.endpoint
 
 
-async def test_permissions_of_a_socket_do_not_make_it_another(registry: Path) -> None:
+async def test_changed_permissions_of_a_socket_do_not_register_it_again(registry: Path) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry) as driver:
         await driver.registered.get()
         connection = kubelet.connections.get("test-driver")
@@ -175,7 +177,7 @@ async def test_permissions_of_a_socket_do_not_make_it_another(registry: Path) ->
         assert kubelet.connections.get("test-driver") is connection
 
 
-async def test_a_driver_that_is_not_there_is_reported_in_the_words_of_go(registry: Path) -> None:
+async def test_an_unreachable_driver_is_reported_with_the_message_of_grpc_go(registry: Path) -> None:
     connection = DriverConnection("driver", f"{registry}/dra.sock", ["v1.DRAPlugin"])
     with pytest.raises(DriverError) as raised:
         await connection.prepare([])
@@ -186,7 +188,7 @@ async def test_a_driver_that_is_not_there_is_reported_in_the_words_of_go(registr
     )
 
 
-async def test_a_driver_that_dies_in_a_call_is_reported_in_the_words_of_go(registry: Path) -> None:
+async def test_a_driver_that_dies_in_a_call_is_reported_with_the_message_of_grpc_go(registry: Path) -> None:
     async def die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(_HTTP2_SETTINGS)
         # The client's preface and settings, and some of its request.

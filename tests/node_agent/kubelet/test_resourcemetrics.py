@@ -1,4 +1,4 @@
-"""`/metrics/resource`, by which metrics servers learn what is used."""
+"""`/metrics/resource`, from which metrics servers read the usage."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def _values(text: str) -> dict[str, float]:
     }
 
 
-async def test_a_node_answers_what_its_containers_use() -> None:
+async def test_the_usage_of_containers_is_reported() -> None:
     async with Bench() as bench:
         declared = {
             "name": "main",
@@ -61,7 +61,7 @@ async def test_a_node_answers_what_its_containers_use() -> None:
 
 
 class _Runtime:
-    """Answers what it is given."""
+    """A runtime that reports the given usage."""
 
     def __init__(self, *answers: Usage | RuntimeFailure) -> None:
         self._answers = list(answers)
@@ -85,7 +85,7 @@ def _meter(*answers: Usage | RuntimeFailure) -> NodeMeter:
     return NodeMeter(cast(Runtime, cast(Any, _Runtime(*answers))))
 
 
-async def test_a_nodes_cpu_time_stays_when_containers_go() -> None:
+async def test_cpu_time_of_the_node_does_not_shrink_when_containers_are_removed() -> None:
     meter = _meter(
         Usage(_NOW, _containers(("a", 5.0), ("b", 7.0)), Consumption(1.0)),
         Usage(_NOW, _containers(("b", 8.0)), Consumption(2.0)),
@@ -95,6 +95,6 @@ async def test_a_nodes_cpu_time_stays_when_containers_go() -> None:
     assert [one and one.node.cpu_seconds for one in samples] == [13.0, 15.0, 16.0]
 
 
-async def test_a_runtime_that_fails_is_an_error_of_the_scrape() -> None:
+async def test_a_runtime_error_is_reported_as_a_scrape_error() -> None:
     sample = await _meter(RuntimeFailure("RuntimeError", "gone")).measure()
     assert _values(render([sample]).decode()) == {"resource_scrape_error": 1.0, "scrape_error": 1.0}

@@ -1,4 +1,4 @@
-"""Rules that decide which containers restart, and when all of them do."""
+"""Restart rules of containers, and restarts of all containers."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def _rule(action: str, *codes: int, operator: str = "In") -> dict[str, Any]:
         ([_rule("Ignored", 3), _rule("Restart", 3)], 3, False),
     ],
 )
-def test_the_first_rule_that_matches_counts(rules: list[dict[str, Any]], code: int, again: bool) -> None:
+def test_the_first_matching_rule_is_applied(rules: list[dict[str, Any]], code: int, again: bool) -> None:
     container = {"name": "a", "image": "x", "restartPolicy": "Never", "restartPolicyRules": rules}
     found = convert(PODS, pod("pod", container))
     assert should_restart(found, found.spec.containers[0], code) is again
@@ -38,7 +38,7 @@ def _condition(bench: Bench) -> PodCondition | None:
     return next((entry for entry in conditions if entry.type == "AllContainersRestarting"), None)
 
 
-async def test_all_containers_start_again() -> None:
+async def test_all_containers_are_restarted_by_a_rule() -> None:
     reasons: list[str] = []
     async with Bench() as bench:
 

@@ -1,4 +1,4 @@
-"""Logs and pods over HTTP, PodResources over gRPC."""
+"""Logs and pods over HTTP, and PodResources over gRPC."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ _TALKER = "echo one; echo two >&2; sleep 60; echo three; trap 'exit 0' TERM; sle
 
 
 @asynccontextmanager
-async def _served(bench: Bench) -> AsyncIterator[httpx.AsyncClient]:
+async def _serve(bench: Bench) -> AsyncIterator[httpx.AsyncClient]:
     routes = KubeletServer([bench.kubelet], bench.clock).routes()
     async with (
         HealthServer("127.0.0.1", 0, {}, routes) as server,
@@ -32,7 +32,7 @@ def _talker(**spec: Any) -> dict[str, Any]:
     return pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", _TALKER]}, **spec)
 
 
-async def _running(bench: Bench) -> None:
+async def _run_pod(bench: Bench) -> None:
     bench.create(_talker())
     await until(lambda: bench.phase() == "Running")
 
@@ -54,17 +54,17 @@ async def _running(bench: Bench) -> None:
         ),
     ],
 )
-async def test_logs(query: str, expected: str) -> None:
-    async with Bench() as bench, _served(bench) as client:
-        await _running(bench)
+async def test_logs_are_selected_by_query(query: str, expected: str) -> None:
+    async with Bench() as bench, _serve(bench) as client:
+        await _run_pod(bench)
         await bench.clock.advance(61)
         response = await client.get(f"/containerLogs/ns/pod/main?{query}")
         assert (response.status_code, response.text) == (200, expected)
 
 
-async def test_log_is_followed_until_the_container_ends() -> None:
-    async with Bench() as bench, _served(bench) as client:
-        await _running(bench)
+async def test_a_log_is_followed_until_the_container_ends() -> None:
+    async with Bench() as bench, _serve(bench) as client:
+        await _run_pod(bench)
 
         async with client.stream("GET", "/containerLogs/ns/pod/main?follow=true") as answer:
             lines = aiter(answer.aiter_lines())
@@ -75,8 +75,8 @@ async def test_log_is_followed_until_the_container_ends() -> None:
             assert [line async for line in lines] == []
 
 
-async def test_log_of_the_previous_attempt() -> None:
-    async with Bench() as bench, _served(bench) as client:
+async def test_the_log_of_the_previous_container_is_returned() -> None:
+    async with Bench() as bench, _serve(bench) as client:
         failing = {"name": "main", "image": "x", "command": ["sh", "-c", "echo started; sleep 1; exit 1"]}
         bench.create(pod("pod", failing))
         await until(lambda: bench.phase() == "Running")
@@ -102,9 +102,11 @@ async def test_log_of_the_previous_attempt() -> None:
         ("ns/waiting/main", 400, 'container "main" in pod "waiting" is waiting to start: ContainerCreating'),
     ],
 )
-async def test_refusals(path: str, code: int, text: str) -> None:
-    async with Bench() as bench, _served(bench) as client:
-        await _running(bench)
+async def test_log_requests_for_missing_or_waiting_containers_are_rejected(
+    path: str, code: int, text: str
+) -> None:
+    async with Bench() as bench, _serve(bench) as client:
+        await _run_pod(bench)
         bench.create(pod("waiting", resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
         await until(lambda: bench.pod("waiting"))
         response = await client.get(f"/containerLogs/{path}")
@@ -112,8 +114,8 @@ async def test_refusals(path: str, code: int, text: str) -> None:
         assert response.text.startswith(text)
 
 
-async def test_the_log_of_what_the_runtime_has_no_more() -> None:
-    async with Bench() as bench, _served(bench) as client:
+async def test_logs_of_a_removed_container_are_an_error() -> None:
+    async with Bench() as bench, _serve(bench) as client:
         short = {"name": "main", "image": "x", "command": ["sh", "-c", "echo x"]}
         bench.create(pod("pod", short, restartPolicy="Never"))
         await until(lambda: bench.phase() == "Succeeded")
@@ -125,9 +127,9 @@ async def test_the_log_of_what_the_runtime_has_no_more() -> None:
         assert (answer.status_code, answer.text) == (200, text)
 
 
-async def test_pods() -> None:
-    async with Bench() as bench, _served(bench) as client:
-        await _running(bench)
+async def test_pods_are_listed() -> None:
+    async with Bench() as bench, _serve(bench) as client:
+        await _run_pod(bench)
         listed = (await client.get("/pods")).json()
         assert (listed["kind"], [item["metadata"]["name"] for item in listed["items"]]) == (
             "PodList",
@@ -135,7 +137,7 @@ async def test_pods() -> None:
         )
 
 
-async def test_pod_resources() -> None:
+async def test_pod_resources_lists_devices_of_claims() -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
@@ -170,9 +172,9 @@ async def test_pod_resources() -> None:
             await stub.GetAllocatableResources(podresources_v1_pb2.AllocatableResourcesRequest())
 
 
-async def test_what_bounds_a_pod_and_its_containers() -> None:
+async def test_cgroups_of_a_pod_and_its_containers_are_returned() -> None:
     bench = Bench()
-    async with bench, _served(bench) as client:
+    async with bench, _serve(bench) as client:
         requests = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}
         bench.create(pod("pod", {"name": "main", "image": "x", "resources": requests}))
         await until(lambda: bench.phase() == "Running")
@@ -184,9 +186,9 @@ async def test_what_bounds_a_pod_and_its_containers() -> None:
         assert (await client.get("/cgroups/ns/other")).status_code == 404
 
 
-async def test_what_a_containers_devices_brought() -> None:
+async def test_edits_by_the_devices_of_a_container_are_returned() -> None:
     bench = Bench()
-    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench, _served(bench) as client:
+    async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench, _serve(bench) as client:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
         container = {"name": "main", "image": "x", "resources": {"claims": [{"name": "gpu"}]}}

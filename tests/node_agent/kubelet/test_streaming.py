@@ -13,7 +13,7 @@ def _exec(*command: str, flags: str = "output=1&error=1") -> str:
     return "/exec/ns/pod/main?" + "&".join([*(f"command={word}" for word in command), flags])
 
 
-async def test_a_command_gives_output_and_success() -> None:
+async def test_a_command_returns_output_and_success() -> None:
     async with (
         served(_SLEEPER) as (_, port),
         session(port, _exec("sh", "-c", "echo+a;echo+b+>%262")) as channels,
@@ -40,7 +40,7 @@ async def test_an_unknown_program_is_an_error() -> None:
         assert 'exec: "nosuch": executable file not found in $PATH' in status["message"]
 
 
-async def test_input_reaches_the_command_to_its_end() -> None:
+async def test_the_command_gets_all_of_its_input() -> None:
     async with served(_SLEEPER) as (_, port):
         async with session(port, _exec("sh", "-c", "cat+>+/tmp/f", flags="input=1&output=1")) as channels:
             await channels.send(STDIN, b"one\n")
@@ -52,7 +52,7 @@ async def test_input_reaches_the_command_to_its_end() -> None:
             assert (await channels.result())[0] == {STDOUT: b"one\ntwo\n"}
 
 
-async def test_a_shell_talks_on_a_terminal() -> None:
+async def test_a_shell_is_interactive_on_a_terminal() -> None:
     async with (
         served(_SLEEPER) as (_, port),
         session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
@@ -84,7 +84,7 @@ async def test_a_terminals_interrupt_ends_the_command_not_the_shell() -> None:
         assert await channels.shown(b"# ") == b"echo $?\r\n130\r\n/ # "
 
 
-async def test_a_terminal_has_the_size_that_the_client_says() -> None:
+async def test_a_terminal_has_the_size_of_the_client() -> None:
     async with (
         served(_SLEEPER) as (_, port),
         session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
@@ -98,7 +98,7 @@ async def test_a_terminal_has_the_size_that_the_client_says() -> None:
         assert (await channels.shown(b"# ")).endswith(b"40 120\r\n120\r\n/ # ")
 
 
-async def test_attach_shows_what_is_printed_from_now_on() -> None:
+async def test_attach_streams_new_output() -> None:
     async with served(_SLEEPER) as (bench, port), session(port, "/attach/ns/pod/main?output=1") as channels:
         assert await channels.read() == (STDOUT, b"")
         await bench.clock.advance(61)
@@ -106,7 +106,7 @@ async def test_attach_shows_what_is_printed_from_now_on() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "channel.k8s.io"])
-async def test_older_protocols(protocol: str) -> None:
+async def test_older_protocols_are_supported(protocol: str) -> None:
     async with served(_SLEEPER) as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
         assert channels.protocol == protocol
         assert [await channels.read() for _ in range(2)] == [(STDOUT, b""), (STDOUT, b"hi\n")]
@@ -127,7 +127,7 @@ async def test_older_protocols(protocol: str) -> None:
         ("/run/ns/pod/main?command=ls&output=1", "v5.channel.k8s.io", 404, "404 page not found"),
     ],
 )
-async def test_refusals(path: str, protocol: str, code: int, text: str) -> None:
+async def test_invalid_exec_requests_are_rejected(path: str, protocol: str, code: int, text: str) -> None:
     async with served(_SLEEPER) as (_, port):
         with pytest.raises(Answered) as refused:
             async with session(port, path, protocol):
@@ -136,7 +136,7 @@ async def test_refusals(path: str, protocol: str, code: int, text: str) -> None:
         assert text in refused.value.text
 
 
-async def test_a_client_that_goes_ends_its_command() -> None:
+async def test_a_command_is_killed_when_its_client_disconnects() -> None:
     async with served(_SLEEPER) as (bench, port):
         async with session(port, _exec("sh", "-c", "sleep+5;+touch+/tmp/done")) as channels:
             assert await channels.read() == (STDOUT, b"")
@@ -146,7 +146,7 @@ async def test_a_client_that_goes_ends_its_command() -> None:
 
 
 @pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"host": "evil.example"}])
-async def test_web_pages_are_refused(headers: dict[str, str]) -> None:
+async def test_requests_from_web_pages_are_rejected(headers: dict[str, str]) -> None:
     upgrade = {
         "connection": "Upgrade",
         "upgrade": "websocket",

@@ -1,4 +1,4 @@
-"""Merging hints, case by case as in upstream's policy tests."""
+"""Merging of topology hints, with the cases of upstream's policy tests."""
 
 import pytest
 from dra_node_agent.kubelet.admission import Rejected
@@ -40,7 +40,7 @@ async def _affinity(policy: str, hints: Hints) -> set[int] | None:
         ({"a": []}, {0, 1}),
     ],
 )
-async def test_best_effort_takes_the_narrowest_preferred_set(hints: Hints, nodes: set[int]) -> None:
+async def test_best_effort_chooses_the_narrowest_preferred_set(hints: Hints, nodes: set[int]) -> None:
     assert await _affinity(BEST_EFFORT, hints) == nodes
 
 
@@ -48,19 +48,19 @@ async def test_best_effort_takes_the_narrowest_preferred_set(hints: Hints, nodes
     "hints",
     [{"a": []}, {"a": [_hint(0)], "b": [_hint(1)]}, {"a": [_hint(0, 1, preferred=False)]}],
 )
-async def test_restricted_refuses_what_is_not_preferred(hints: Hints) -> None:
+async def test_restricted_rejects_hints_that_are_not_preferred(hints: Hints) -> None:
     with pytest.raises(Rejected) as caught:
         await _affinity(RESTRICTED, hints)
     assert caught.value.reason == "TopologyAffinityError"
     assert str(caught.value) == "Resources cannot be allocated with Topology locality"
 
 
-async def test_a_single_numa_node_is_one_or_any() -> None:
+async def test_single_numa_node_chooses_one_node_or_any() -> None:
     assert await _affinity(SINGLE_NUMA_NODE, {"a": [_hint(0), _hint(1), _hint(0, 1, preferred=False)]}) == {0}
     assert await _affinity(SINGLE_NUMA_NODE, {"a": None}) is None
     with pytest.raises(Rejected):
         await _affinity(SINGLE_NUMA_NODE, {"a": [_hint(0, 1)]})
 
 
-async def test_without_a_policy_nothing_is_chosen() -> None:
+async def test_no_affinity_is_chosen_without_a_policy() -> None:
     assert await _affinity(NONE, {"a": [_hint(0)]}) is None

@@ -1,4 +1,4 @@
-"""What the kubelet puts into a pod's volumes and environment."""
+"""Volumes and environment that the kubelet provides to a pod."""
 
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
 
 
-async def test_environment_and_volumes_from_config_maps() -> None:
+async def test_environment_and_volumes_are_read_from_config_maps() -> None:
     async with Bench() as bench:
         bench.api.put(
             CONFIG_MAPS,
@@ -41,7 +41,7 @@ async def test_environment_and_volumes_from_config_maps() -> None:
         await bench.prints("blue pod node\nround\n")
 
 
-async def test_pods_have_their_service_accounts_token() -> None:
+async def test_pods_get_a_token_of_their_service_account() -> None:
     async with Bench() as bench:
         bench.api.put(SERVICE_ACCOUNTS, {"metadata": {"name": "robot", "namespace": "ns"}})
         container = {
@@ -56,17 +56,17 @@ async def test_pods_have_their_service_accounts_token() -> None:
         await until(lambda: bench.phase() == "Running")
         await bench.prints("robot in pod\n")
 
-        def asked() -> int:
+        def count_token_requests() -> int:
             return [path.endswith("/robot/token") for _, path in bench.api.requests].count(True)
 
         await bench.clock.advance(2800)
-        assert asked() == 1
+        assert count_token_requests() == 1
         # A fifth of its time is left.
         await bench.clock.advance(100)
-        await until(lambda: asked() == 2)
+        await until(lambda: count_token_requests() == 2)
 
 
-async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
+async def test_drivers_are_not_called_before_the_volumes_are_mounted() -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()
@@ -81,7 +81,7 @@ async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
         assert [method for method, _ in driver.calls] == ["NodePrepareResources"]
 
 
-async def test_certificates_that_are_watched_are_not_asked_for() -> None:
+async def test_certificates_that_are_watched_are_not_requested() -> None:
     async with Bench() as bench:
         container = {
             "name": "main",
@@ -105,7 +105,7 @@ async def test_certificates_that_are_watched_are_not_asked_for() -> None:
         assert not any("configmaps" in path for _, path in bench.api.requests[before:])
 
 
-def test_what_the_kubelet_writes_is_read_only() -> None:
+def test_volumes_that_the_kubelet_writes_are_read_only() -> None:
     sources: dict[str, dict[str, object]] = {
         "config": {"configMap": {"name": "c"}},
         "secret": {"secret": {"secretName": "s"}},
@@ -165,7 +165,7 @@ async def test_volumes_of_a_pod_without_containers_are_removed_at_start_if_it_wa
         await until(lambda: _directories(second) == ["other-uid"])
 
 
-async def test_a_sandbox_without_containers_is_removed_once_the_runtime_can(
+async def test_removal_of_a_sandbox_without_containers_is_retried(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Bench(home)
@@ -189,7 +189,7 @@ async def test_a_sandbox_without_containers_is_removed_once_the_runtime_can(
         assert not second.runtime.address("pod-uid")
 
 
-async def test_volumes_of_a_finished_pod_are_removed_while_its_object_stays() -> None:
+async def test_volumes_of_a_finished_pod_are_removed_before_its_object() -> None:
     async with Bench() as bench:
         _put_settings(bench)
         container = {

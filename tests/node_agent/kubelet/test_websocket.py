@@ -12,7 +12,7 @@ PING, TEXT = 9, 1
 
 
 class Wire(asyncio.Transport):
-    """A client's end that takes nothing until it is asked to."""
+    """The client's end. It reads nothing until a test asks for it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ def frame(opcode: int, size: int) -> bytes:
     return bytes((0x80 | opcode,)) + lengths + bytes(4) + b"x" * size
 
 
-async def _accepted() -> tuple[WebSocket, Wire]:
+async def _accept() -> tuple[WebSocket, Wire]:
     accepted = asyncio.Event()
 
     async def handler(made: WebSocket) -> None:
@@ -56,7 +56,7 @@ async def _accepted() -> tuple[WebSocket, Wire]:
 
 
 async def test_pings_are_answered_while_the_client_reads() -> None:
-    websocket, wire = await _accepted()
+    websocket, wire = await _accept()
     websocket.data_received(frame(PING, 3))
     assert bytes(wire.written) == b"\x8a\x03xxx"
     websocket.pause_writing()
@@ -71,13 +71,13 @@ async def test_pings_are_answered_while_the_client_reads() -> None:
 @pytest.mark.parametrize(
     ("opcode", "size", "closed"), [(PING, 125, False), (PING, 126, True), (TEXT, 126, False)]
 )
-async def test_control_frames_are_short(opcode: int, size: int, closed: bool) -> None:
-    websocket, wire = await _accepted()
+async def test_long_control_frames_close_the_connection(opcode: int, size: int, closed: bool) -> None:
+    websocket, wire = await _accept()
     websocket.data_received(frame(opcode, size))
     assert wire.closed == closed
 
 
-async def test_a_request_without_end_is_not_kept() -> None:
+async def test_the_connection_is_closed_if_a_request_has_no_end() -> None:
     async def handler(_: WebSocket) -> None: ...
 
     websocket, wire = WebSocket(handler, SimpleNamespace(connections=set(), tasks=set())), Wire()

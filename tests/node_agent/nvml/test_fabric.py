@@ -1,4 +1,4 @@
-"""NVLink fabrics, as NVML describes them to the real pynvml."""
+"""NVLink fabrics as the real pynvml reads them."""
 
 import ctypes
 import uuid
@@ -53,7 +53,7 @@ def test_gpus_without_switches_have_no_fabric(model: str) -> None:
         _fabric(f"1x{model}", "node-0")
 
 
-def test_later_versions_say_that_the_fabric_is_healthy() -> None:
+def test_later_versions_report_the_health_of_the_fabric() -> None:
     with SimulatedNvml(open_system("4xGB300", "gb-0")).active():
         pynvml.nvmlInit()
         info = pynvml.c_nvmlGpuFabricInfo_v3_t()

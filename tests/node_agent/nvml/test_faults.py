@@ -1,4 +1,4 @@
-"""Breaking simulated GPUs over HTTP."""
+"""Injecting faults into simulated GPUs over HTTP."""
 
 import asyncio
 from pathlib import Path
@@ -39,7 +39,7 @@ async def test_an_xid_taints_the_gpu(node: Node) -> None:
     monitor.close()
 
 
-async def test_memory_errors_and_loss(node: Node) -> None:
+async def test_memory_errors_and_loss_are_injected(node: Node) -> None:
     body = '{"correctedEcc": 2, "uncorrectedEcc": 1, "lost": true}'
     assert (await _post(node, "node-0/gpus/4", body)).status_code == 204
     gpu = node.system.gpus[4]
@@ -59,7 +59,7 @@ async def test_memory_errors_and_loss(node: Node) -> None:
         ("node-0/gpus/0", '{"xid": "79"}', 400, "Expected `int | null`"),
     ],
 )
-async def test_what_cannot_happen_is_refused(
+async def test_impossible_faults_are_rejected(
     node: Node, path: str, body: str, code: int, message: str
 ) -> None:
     response = await _post(node, path, body)

@@ -1,4 +1,4 @@
-"""Stopping a simulated machine's own IMEX daemon from outside."""
+"""Stopping the IMEX daemon of a simulated machine over HTTP."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 _GPUS = "1xGB200"
 
 
-def test_it_is_stopped_and_stays_so(tmp_path: Path) -> None:
+def test_the_daemon_stays_stopped_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "node-0.json"
     system = open_system(_GPUS, "node-0", path)
     setter = ImexSetter({"node-0": system}.get)

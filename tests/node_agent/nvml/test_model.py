@@ -26,14 +26,14 @@ _PROFILES = {
 
 
 @pytest.mark.parametrize("name", known_models())
-def test_profiles_carry_the_names_nvidia_smi_gives_them(name: str) -> None:
+def test_profiles_have_the_names_of_nvidia_smi(name: str) -> None:
     model = load_model(name)
     gpu = SimulatedGpu(0, model, "node")
     assert [profile_name(gpu, profile) for profile in model.mig_profiles] == _PROFILES.get(name, [])
 
 
 @pytest.mark.parametrize("name", sorted(_PROFILES))
-def test_as_many_instances_fit_as_a_profile_says(name: str) -> None:
+def test_the_instance_count_of_a_profile_fits_the_gpu(name: str) -> None:
     model = load_model(name)
     largest = max(model.mig_profiles, key=lambda profile: profile.slices)
     for profile in model.mig_profiles:
@@ -46,7 +46,7 @@ def test_as_many_instances_fit_as_a_profile_says(name: str) -> None:
         assert profile.instances * profile.decoders <= largest.decoders
 
 
-def test_an_unknown_model_names_the_known_ones() -> None:
+def test_the_error_for_an_unknown_model_lists_the_known_ones() -> None:
     with pytest.raises(
         UnknownModelError, match=r"unknown GPU model 'H900', known models: A100-SXM4-40GB, .*T4-16GB"
     ):
@@ -54,7 +54,7 @@ def test_an_unknown_model_names_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize("alias", ["a100", "A100-40GB", "NVIDIA A100-SXM4-40GB", "a100-sxm4-40gb"])
-def test_a_model_answers_to_its_aliases(alias: str) -> None:
+def test_a_model_is_found_by_its_aliases(alias: str) -> None:
     assert load_model(alias).name == "NVIDIA A100-SXM4-40GB"
 
 
@@ -69,7 +69,7 @@ powerLimitWatts: 10
 """
 
 
-def test_users_add_models_in_a_directory_or_as_a_file(tmp_path: Path) -> None:
+def test_models_are_loaded_from_a_directory_or_a_file(tmp_path: Path) -> None:
     path = tmp_path / "acme.yaml"
     path.write_text(_OWN)
     assert load_model("acme", (tmp_path,)).memory_mib == 1024
@@ -99,7 +99,7 @@ def test_a_broken_model_file_is_reported_with_its_path(tmp_path: Path, text: str
         load_model(str(path))
 
 
-def test_a_file_or_folder_that_is_not_there_is_reported_in_one_line(tmp_path: Path) -> None:
+def test_a_missing_file_or_folder_is_reported_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match=f"^cannot read GPU model {tmp_path}/x.yaml: No such file or directory$"
     ):

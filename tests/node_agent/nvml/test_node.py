@@ -28,7 +28,9 @@ def test_eight_a100s_are_half_balanced_as_in_the_drivers_quickstart() -> None:
         ("1xA30:2g.12gb+1g.6gb+1g.6gb", [True], ["1g.6gb", "1g.6gb", "2g.12gb"]),
     ],
 )
-def test_layouts(text: str, enabled: list[bool], migs: list[str]) -> None:
+def test_a_gpu_specification_sets_mig_mode_and_devices(
+    text: str, enabled: list[bool], migs: list[str]
+) -> None:
     gpus = parse_gpus(text, "n")
     assert [gpu.mig_enabled for gpu in gpus] == enabled
     assert _migs(gpus[0]) == migs
@@ -46,18 +48,18 @@ def test_layouts(text: str, enabled: list[bool], migs: list[str]) -> None:
         ("A100:4g.20gb+4g.20gb", "does not fit on one"),
     ],
 )
-def test_what_cannot_be_is_refused(text: str, message: str) -> None:
+def test_an_invalid_gpu_specification_is_rejected(text: str, message: str) -> None:
     with pytest.raises((GpuSpecError, UnknownModelError), match=message):
         parse_gpus(text, "n")
 
 
-def test_nodes_have_gpus_of_their_own_and_keep_them() -> None:
+def test_gpus_of_a_node_have_unique_and_stable_uuids() -> None:
     first, again, other = (parse_gpus("2xL4", seed) for seed in ("a", "a", "b"))
     assert [gpu.uuid for gpu in first] == [gpu.uuid for gpu in again]
     assert not {gpu.uuid for gpu in first} & {gpu.uuid for gpu in other}
 
 
-def test_a_machine_is_found_as_it_was_left(tmp_path: Path) -> None:
+def test_the_state_of_a_machine_is_restored(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     system = open_system("2xA100:mig", "n", path)
     gpu = system.gpus[0]
@@ -72,7 +74,7 @@ def test_a_machine_is_found_as_it_was_left(tmp_path: Path) -> None:
     assert again.gpus[0].compute_mode == 3
 
 
-def test_a_reboot_or_other_gpus_forget_it(tmp_path: Path) -> None:
+def test_the_state_is_discarded_after_a_reboot_or_with_other_gpus(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     boot = open_system("1xT4", "n", path).boot_id
     assert open_system("1xL4", "n", path).boot_id != boot
@@ -81,7 +83,7 @@ def test_a_reboot_or_other_gpus_forget_it(tmp_path: Path) -> None:
     assert open_system("1xL4", "n", path).boot_id != boot
 
 
-def test_a_damaged_file_is_a_fresh_machine(tmp_path: Path) -> None:
+def test_a_damaged_file_gives_a_new_machine(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     path.write_text("{")
     assert len(open_system("1xL4", "n", path).gpus) == 1

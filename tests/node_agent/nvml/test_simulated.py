@@ -1,4 +1,4 @@
-"""The simulated library, only ever spoken to through the real pynvml."""
+"""The simulated library, called only through the real pynvml."""
 
 import asyncio
 import ctypes
@@ -37,7 +37,7 @@ def _create(gpu: Any, profile_id: int, start: int, size: int, slot: int) -> tupl
 
 @pytest.mark.usefixtures("nvml")
 class TestGpus:
-    def test_tells_what_the_model_says(self) -> None:
+    def test_queries_return_the_values_of_the_model(self) -> None:
         assert pynvml.nvmlSystemGetDriverVersion() == "580.95.05"
         assert pynvml.nvmlSystemGetCudaDriverVersion() == 13000
         assert pynvml.nvmlDeviceGetCount() == 3
@@ -55,13 +55,13 @@ class TestGpus:
         assert pynvml.nvmlDeviceGetAddressingMode(_gpu(1)) == pynvml.NVML_DEVICE_ADDRESSING_MODE_HMM
         assert pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) == 400_000
 
-    def test_finds_a_gpu_by_uuid_and_by_address(self) -> None:
+    def test_a_gpu_is_found_by_uuid_and_by_address(self) -> None:
         gpu = _gpu(1)
         assert pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByUUID(pynvml.nvmlDeviceGetUUID(gpu))) == 1
         address = pynvml.nvmlDeviceGetPciInfo(gpu).busId
         assert pynvml.nvmlDeviceGetIndex(pynvml.nvmlDeviceGetHandleByPciBusId(address)) == 1
 
-    def test_answers_wrong_questions_as_nvml_does(self) -> None:
+    def test_invalid_queries_fail_as_in_nvml(self) -> None:
         with pytest.raises(pynvml.NVMLError_InvalidArgument):
             _gpu(3)
         with pytest.raises(pynvml.NVMLError_NotFound):
@@ -73,7 +73,7 @@ class TestGpus:
         with pytest.raises(pynvml.NVMLError_NotSupported):
             pynvml.nvmlDeviceGetAddressingMode(_gpu(0))
 
-    def test_load_shows_in_memory_utilization_temperature_and_power(self, system: SimulatedSystem) -> None:
+    def test_load_changes_memory_utilization_temperature_and_power(self, system: SimulatedSystem) -> None:
         gpu = _gpu(1)
         idle = pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU)
         watts = pynvml.nvmlDeviceGetPowerUsage(gpu)
@@ -86,7 +86,7 @@ class TestGpus:
         (process,) = pynvml.nvmlDeviceGetComputeRunningProcesses(gpu)
         assert (process.pid, process.usedGpuMemory) == (4711, 2048 * 1024**2)
 
-    def test_modes_are_kept(self) -> None:
+    def test_the_compute_mode_is_stored(self) -> None:
         gpu = _gpu(1)
         pynvml.nvmlDeviceSetComputeMode(gpu, pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS)
         assert pynvml.nvmlDeviceGetComputeMode(gpu) == pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
@@ -96,7 +96,7 @@ class TestGpus:
 
 @pytest.mark.usefixtures("nvml")
 class TestMig:
-    def test_profiles_and_placements(self) -> None:
+    def test_profiles_have_the_placements_of_the_model(self) -> None:
         gpu = _gpu(0)
         info = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(gpu, pynvml.NVML_GPU_INSTANCE_PROFILE_3_SLICE)
         assert (info.id, info.sliceCount, info.multiprocessorCount) == (9, 3, 42)
@@ -143,7 +143,7 @@ class TestMig:
             pynvml.nvmlGpuInstanceDestroy(instance)
         assert len(seen) == 3
 
-    def test_what_does_not_fit_is_refused(self) -> None:
+    def test_an_instance_that_does_not_fit_is_rejected(self) -> None:
         gpu = _gpu(0)
         _create(gpu, 9, 4, 4, 2)
         with pytest.raises(pynvml.NVMLError_InsufficientResources):
@@ -153,7 +153,7 @@ class TestMig:
         assert pynvml.nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, 14) == 2
         assert pynvml.nvmlDeviceGetGpuInstanceRemainingCapacity(gpu, 0) == 0
 
-    def test_a_process_keeps_its_device(self, system: SimulatedSystem) -> None:
+    def test_a_device_with_a_process_is_not_destroyed(self, system: SimulatedSystem) -> None:
         gpu = _gpu(0)
         _, compute = _create(gpu, 19, 0, 1, 0)
         info = pynvml.nvmlComputeInstanceGetInfo(compute)
@@ -164,7 +164,9 @@ class TestMig:
         with pytest.raises(pynvml.NVMLError_InUse):
             pynvml.nvmlComputeInstanceDestroy(compute)
 
-    def test_hopper_toggles_at_once_and_ampere_after_a_reset(self, system: SimulatedSystem) -> None:
+    def test_mig_mode_changes_at_once_on_hopper_and_after_a_reset_on_ampere(
+        self, system: SimulatedSystem
+    ) -> None:
         hopper, ampere = _gpu(1), _gpu(0)
         pynvml.nvmlDeviceSetMigMode(hopper, pynvml.NVML_DEVICE_MIG_ENABLE)
         assert pynvml.nvmlDeviceGetMigMode(hopper) == [1, 1]
@@ -175,14 +177,16 @@ class TestMig:
         with pytest.raises(pynvml.NVMLError_NotSupported):
             _create(ampere, 19, 0, 1, 0)
 
-    def test_mode_does_not_change_under_a_mig_device(self) -> None:
+    def test_mig_mode_does_not_change_while_a_mig_device_exists(self) -> None:
         _create(_gpu(0), 19, 0, 1, 0)
         with pytest.raises(pynvml.NVMLError_InUse):
             pynvml.nvmlDeviceSetMigMode(_gpu(0), pynvml.NVML_DEVICE_MIG_DISABLE)
 
 
 class TestEvents:
-    async def test_an_xid_reaches_who_registered(self, nvml: SimulatedNvml, system: SimulatedSystem) -> None:
+    async def test_an_xid_is_delivered_to_registered_event_sets(
+        self, nvml: SimulatedNvml, system: SimulatedSystem
+    ) -> None:
         events = pynvml.nvmlEventSetCreate()
         pynvml.nvmlDeviceRegisterEvents(_gpu(1), pynvml.nvmlEventTypeXidCriticalError, events)
         with pytest.raises(pynvml.NVMLError_Timeout):
@@ -201,7 +205,7 @@ class TestEvents:
         assert errors == 1
         pynvml.nvmlEventSetFree(events)
 
-    def test_a_lost_gpu_is_lost(self, nvml: SimulatedNvml, system: SimulatedSystem) -> None:
+    def test_queries_of_a_lost_gpu_fail(self, nvml: SimulatedNvml, system: SimulatedSystem) -> None:
         events = pynvml.nvmlEventSetCreate()
         gpu = _gpu(1)
         system.lose(1)
@@ -212,7 +216,7 @@ class TestEvents:
 
 
 class TestRouter:
-    def test_nodes_of_one_process_do_not_meet(self, nvml: SimulatedNvml) -> None:
+    def test_each_node_of_a_process_has_only_its_own_gpus(self, nvml: SimulatedNvml) -> None:
         other = SimulatedNvml(open_system("1xL4", "node-1"))
         handle = _gpu(0)
         with other.active():
@@ -222,7 +226,7 @@ class TestRouter:
                 pynvml.nvmlDeviceGetName(handle)
         assert pynvml.nvmlDeviceGetCount() == 3
 
-    async def test_tasks_keep_their_node(self) -> None:
+    async def test_each_task_keeps_its_node(self) -> None:
         async def count(gpus: str) -> int:
             library = SimulatedNvml(open_system(gpus, "n"))
             with library.active():
@@ -242,5 +246,5 @@ def test_capability_minors_are_those_of_the_kernel_driver() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_gpus(), reason="no NVIDIA GPU on this machine")
-def test_the_real_library_is_reached_without_a_node() -> None:
+def test_the_real_library_is_called_without_a_node() -> None:
     assert pynvml.nvmlDeviceGetCount() > 0

@@ -25,7 +25,7 @@ def _caps(gpu: int, instance: int, compute: int = 0) -> tuple[str, str]:
     )
 
 
-def test_lists_exactly_the_injected_gpus_and_numbers_them_from_zero(system: SimulatedSystem) -> None:
+def test_only_the_injected_gpus_are_listed_and_numbered_from_zero(system: SimulatedSystem) -> None:
     output = run_smi(["-L"], _edits("/dev/nvidia7", "/dev/nvidia5"), system, _NOW)
     assert output.text == (
         f"GPU 0: NVIDIA A100-SXM4-40GB (UUID: {system.gpus[5].uuid})\n"
@@ -33,7 +33,7 @@ def test_lists_exactly_the_injected_gpus_and_numbers_them_from_zero(system: Simu
     )
 
 
-def test_lists_exactly_the_mig_devices_whose_capabilities_are_open(system: SimulatedSystem) -> None:
+def test_only_mig_devices_with_injected_capabilities_are_listed(system: SimulatedSystem) -> None:
     gpu = system.gpus[1]
     devices = {instance.profile.slices: (instance, compute) for instance, compute in gpu.mig_devices()}
     instance, compute = devices[2]
@@ -46,7 +46,7 @@ def test_lists_exactly_the_mig_devices_whose_capabilities_are_open(system: Simul
     assert "MIG-" not in half_open.text
 
 
-def test_says_so_where_there_is_nothing(system: SimulatedSystem) -> None:
+def test_no_devices_are_reported_without_injected_gpus(system: SimulatedSystem) -> None:
     assert run_smi(["-L"], _edits(), system, _NOW) == Output("No devices were found\n", 6)
     system.lose(6)
     assert run_smi([], _edits("/dev/nvidia6"), system, _NOW).exit_code == 6
@@ -69,7 +69,7 @@ def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -
     assert {len(line) for line in lines if line.startswith(("|", "+"))} == {91}
 
 
-def test_queries_answer_as_csv(system: SimulatedSystem) -> None:
+def test_queries_are_printed_as_csv(system: SimulatedSystem) -> None:
     edits = _edits("/dev/nvidia6")
     output = run_smi(
         ["--query-gpu=index,name,memory.total,utilization.gpu", "--format=csv"], edits, system, _NOW
@@ -84,17 +84,17 @@ def test_queries_answer_as_csv(system: SimulatedSystem) -> None:
     assert run_smi(["--query-gpu=name"], edits, system, _NOW).exit_code == 1
 
 
-def test_unknown_arguments_are_refused(system: SimulatedSystem) -> None:
+def test_unknown_arguments_are_rejected(system: SimulatedSystem) -> None:
     assert run_smi(["--reset"], _edits("/dev/nvidia6"), system, _NOW).exit_code == 1
     assert "nvidia-smi" in run_smi(["-h"], _edits("/dev/nvidia6"), system, _NOW).text
 
 
-def test_the_program_comes_with_the_drivers_mounts() -> None:
+def test_the_program_is_installed_by_the_mounts_of_the_driver() -> None:
     assert not is_installed(_edits("/dev/nvidia0"))
     assert is_installed(ContainerEdits(mounts=(Mount("/x/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"),)))
 
 
-def test_a_loop_is_no_part_of_what_it_repeats() -> None:
+def test_the_loop_option_is_removed_from_the_repeated_command() -> None:
     assert split_loop(["-L"]) == (["-L"], None)
     assert split_loop(["-l", "2", "--query-gpu=name"]) == (["--query-gpu=name"], 2.0)
     assert split_loop(["--loop=1"]) == ([], 1.0)
@@ -102,7 +102,7 @@ def test_a_loop_is_no_part_of_what_it_repeats() -> None:
     assert split_loop(["-lms", "500"]) == ([], 0.5)
 
 
-def test_one_gpu_of_several_is_chosen(system: SimulatedSystem) -> None:
+def test_one_gpu_is_selected_by_index_or_uuid(system: SimulatedSystem) -> None:
     edits = _edits("/dev/nvidia5", "/dev/nvidia6")
     for chosen in ("1", system.gpus[6].uuid):
         assert system.gpus[6].uuid in run_smi(["-L", "-i", chosen], edits, system, _NOW).text
@@ -110,7 +110,7 @@ def test_one_gpu_of_several_is_chosen(system: SimulatedSystem) -> None:
     assert run_smi(["-i", "9"], edits, system, _NOW).exit_code == 6
 
 
-def test_processes_and_versions_can_be_asked_for(system: SimulatedSystem) -> None:
+def test_processes_and_versions_can_be_queried(system: SimulatedSystem) -> None:
     system.gpus[6].processes.append(Process(4242, "nbody", 512))
     query = ["--query-compute-apps=pid,name,used_memory", "--format=csv"]
     text = run_smi(query, _edits("/dev/nvidia6"), system, _NOW).text

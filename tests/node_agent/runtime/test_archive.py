@@ -1,4 +1,4 @@
-"""`tar` and the programs that listen, in simulated containers."""
+"""`tar` and programs that listen, in simulated containers."""
 
 import asyncio
 import io
@@ -23,18 +23,18 @@ class _Container:
         self.out: list[str] = []
         self.err: list[str] = []
 
-        async def missing(process: Process) -> int:
+        async def exit_127(process: Process) -> int:
             return 127
 
         programs = base_programs(lambda: datetime(2026, 1, 2, tzinfo=UTC))
-        self.world = World(programs, asyncio.sleep, missing, self.files, reads_input=reads_input)
+        self.world = World(programs, asyncio.sleep, exit_127, self.files, reads_input=reads_input)
         self.shell = Shell(self.world, {}, self.out.append, self.err.append)
 
     async def run(self, script: str, stdin: bytes = b"") -> int:
-        async def given() -> str:
+        async def read_input() -> str:
             return stdin.decode(errors="surrogateescape")
 
-        self.shell.input = given
+        self.shell.input = read_input
         self.out.clear()
         self.err.clear()
         return await self.shell.run(script)
@@ -54,7 +54,7 @@ def _archive(**content: bytes) -> bytes:
     return packed.getvalue()
 
 
-async def test_files_come_out_as_they_went_in() -> None:
+async def test_files_are_unchanged_by_tar() -> None:
     binary = bytes(range(256)) * 300
     container = _Container()
     assert await container.run("tar -xmf - -C /tmp", _archive(one=binary, **{"sub/two": b"2"})) == 0
@@ -66,7 +66,7 @@ async def test_files_come_out_as_they_went_in() -> None:
         assert taken.read() == binary
 
 
-async def test_files_of_a_directory_by_relative_names() -> None:
+async def test_files_of_a_directory_are_archived_with_relative_names() -> None:
     container = _Container(a="1", b="2")
     assert await container.run("tar cf /tmp/x.tar -C /data . && tar tf /tmp/x.tar") == 0
     assert container.output == b".\n./a\n./b\n"
@@ -84,13 +84,13 @@ async def test_files_of_a_directory_by_relative_names() -> None:
         ("tar xf -", _archive(big=b"x" * (5 << 20)), "tar: /big: No space left on device\n"),
     ],
 )
-async def test_mistakes(script: str, stdin: bytes, message: str) -> None:
+async def test_errors_of_tar_are_those_of_gnu_tar(script: str, stdin: bytes, message: str) -> None:
     container = _Container()
     assert await container.run(script, stdin) == 2
     assert "".join(container.err) == message
 
 
-async def test_a_port_has_one_listener_and_none_once_that_has_ended() -> None:
+async def test_a_port_has_one_listener_until_it_ends() -> None:
     ports = PodPorts()
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -106,7 +106,7 @@ async def test_a_port_has_one_listener_and_none_once_that_has_ended() -> None:
         await ports.connect(80)
 
 
-async def test_a_web_server_serves_its_directory_until_the_container_is_to_stop() -> None:
+async def test_a_web_server_serves_its_directory_until_the_container_stops() -> None:
     container = _Container(a="<1>", b="2")
     running = asyncio.ensure_future(container.run("httpd -f -p 80 -h /data"))
 

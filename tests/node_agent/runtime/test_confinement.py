@@ -15,7 +15,7 @@ from dra_shared.clock import FakeClock
 _SPEC = ContainerSpec(namespace="ns", pod="p", pod_uid="u", name="c", attempt=0, image="i")
 
 
-def _mounting(source: Path | str) -> ContainerSpec:
+def _spec_with_mount(source: Path | str) -> ContainerSpec:
     return replace(_SPEC, mounts=(Mount("/there", str(source), False),))
 
 
@@ -24,15 +24,15 @@ def test_volumes_of_pods_are_mounted(tmp_path: Path) -> None:
     volume.mkdir(parents=True)
     link = tmp_path / "short"
     link.symlink_to(tmp_path / "pods")
-    spec = confine(_mounting(link / "u/volumes/v"), link)
+    spec = confine(_spec_with_mount(link / "u/volumes/v"), link)
     assert [mount.source for mount in spec.mounts] == [str(volume.resolve())]
-    assert confine(_mounting(""), link).mounts[0].source == ""
+    assert confine(_spec_with_mount(""), link).mounts[0].source == ""
 
 
 @pytest.mark.parametrize(
     "source", ["/", "/etc", "pods/../secret", "pods/u/volumes/v/link", "pods/u/volumes/v/link/etc"]
 )
-def test_the_hosts_files_are_not(tmp_path: Path, source: str) -> None:
+def test_files_of_the_host_are_not_mounted(tmp_path: Path, source: str) -> None:
     volume = tmp_path / "pods" / "u" / "volumes" / "v"
     volume.mkdir(parents=True)
     # What a container writes into a volume, another may name as its subPath.
@@ -40,18 +40,18 @@ def test_the_hosts_files_are_not(tmp_path: Path, source: str) -> None:
     with pytest.raises(
         RuntimeFailure, match="of the host is not allowed; the node agent's --allow-host-access"
     ) as error:
-        confine(_mounting(tmp_path / source), tmp_path / "pods")
+        confine(_spec_with_mount(tmp_path / source), tmp_path / "pods")
     assert error.value.reason == "CreateContainerError"
 
 
 @pytest.mark.parametrize("spec", [replace(_SPEC, privileged=True), replace(_SPEC, host_network=True)])
-def test_neither_are_its_devices_and_its_network(tmp_path: Path, spec: ContainerSpec) -> None:
+def test_devices_and_network_of_the_host_are_not_shared(tmp_path: Path, spec: ContainerSpec) -> None:
     with pytest.raises(RuntimeFailure, match="not allowed"):
         confine(spec, tmp_path)
 
 
 @pytest.mark.parametrize("host_access", [False, True])
-async def test_an_agent_confines_an_engines_containers_unless_it_may_open_the_host(
+async def test_docker_containers_are_confined_unless_host_access_is_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host_access: bool
 ) -> None:
     engine = MagicMock()
@@ -67,6 +67,6 @@ async def test_an_agent_confines_an_engines_containers_unless_it_may_open_the_ho
     with pytest.raises(
         RuntimeFailure, match="created" if host_access else "mounting /etc of the host is not"
     ):
-        await runtime.run(_mounting("/etc"))
+        await runtime.run(_spec_with_mount("/etc"))
     assert engine.containers.create.called == host_access
     await runtime.close()

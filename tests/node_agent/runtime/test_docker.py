@@ -1,8 +1,4 @@
-"""The docker runtime on a real engine; skipped where there is none.
-
-``DOCKER_HOST`` names the engine, ``DRALAB_TEST_IMAGE`` an image with a shell that is there already, and
-``DRALAB_TEST_NETWORK`` a network to use (default: none).
-"""
+"""The docker runtime on a real engine. Skipped if there is none."""
 
 import asyncio
 import io
@@ -90,7 +86,7 @@ def _state(runtime: DockerRuntime, container_id: str) -> Any:
 
 
 @_engine
-async def test_container_runs_and_ends(tmp_path: Path) -> None:
+async def test_a_container_runs_and_ends(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
         seen: list[State] = []
         runtime.on_change(lambda record: seen.append(record.state))
@@ -104,7 +100,7 @@ async def test_container_runs_and_ends(tmp_path: Path) -> None:
 
 
 @_engine
-async def test_stop_lets_the_container_react(tmp_path: Path) -> None:
+async def test_stop_lets_the_container_handle_the_signal(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
         container_id = await runtime.run(_spec(_TALKER))
         await until(lambda: _log(runtime, container_id))
@@ -113,7 +109,7 @@ async def test_stop_lets_the_container_react(tmp_path: Path) -> None:
 
 
 @_engine
-async def test_exec_and_followed_log(tmp_path: Path) -> None:
+async def test_commands_are_executed_and_the_log_is_followed(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
         container_id = await runtime.run(_spec(_TALKER))
         assert await runtime.exec(container_id, ["sh", "-c", "echo inside; exit 4"]) == (4, b"inside\n")
@@ -125,7 +121,7 @@ async def test_exec_and_followed_log(tmp_path: Path) -> None:
 
 
 @_engine
-async def test_devices_come_from_cdi(tmp_path: Path) -> None:
+async def test_devices_are_injected_through_cdi(tmp_path: Path) -> None:
     cdi = tmp_path / "cdi"
     library = tmp_path / "lib.conf"
     library.write_text("fast\n")
@@ -146,7 +142,7 @@ async def test_devices_come_from_cdi(tmp_path: Path) -> None:
 
 
 @_engine
-async def test_containers_are_found_again(tmp_path: Path) -> None:
+async def test_containers_are_found_after_a_restart(tmp_path: Path) -> None:
     node = f"test-{uuid.uuid4().hex[:8]}"
     async with _runtime(tmp_path, node) as runtime:
         spec = _spec(_WAITER)
@@ -158,7 +154,7 @@ async def test_containers_are_found_again(tmp_path: Path) -> None:
 
 
 @_engine
-async def test_missing_images(tmp_path: Path) -> None:
+async def test_missing_images_are_reported(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
         with pytest.raises(RuntimeFailure, match="is not present with pull policy of Never"):
             await runtime.pull("localhost/dralab-no-such-image:1", "Never")
@@ -169,17 +165,17 @@ async def test_missing_images(tmp_path: Path) -> None:
 
 
 @_engine
-async def test_sandbox_without_a_network(tmp_path: Path) -> None:
+async def test_a_sandbox_on_the_host_network_has_its_address(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
         assert await runtime.create_sandbox(SandboxSpec("ns", "pod", "uid", host_network=True)) == "127.0.0.1"
 
 
-def test_no_engine_is_a_clear_error(tmp_path: Path) -> None:
+def test_an_unreachable_engine_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no container engine: "):
         DockerRuntime("node", tmp_path, SystemClock(), base_url=f"unix://{tmp_path}/none.sock")
 
 
-def test_what_the_host_lacks_is_left_out(tmp_path: Path) -> None:
+def test_devices_and_mounts_that_the_host_lacks_are_omitted(tmp_path: Path) -> None:
     present = tmp_path / "present"
     present.touch()
     edits = ContainerEdits(
@@ -202,7 +198,7 @@ def test_what_the_host_lacks_is_left_out(tmp_path: Path) -> None:
     )
 
 
-def test_hooks_become_what_the_engine_can_do() -> None:
+def test_cdi_hooks_are_translated_for_the_engine() -> None:
     hook = "/usr/bin/nvidia-cdi-hook"
     edits = ContainerEdits(
         hooks=(
@@ -238,7 +234,7 @@ def test_hooks_become_what_the_engine_can_do() -> None:
 
 
 @_engine
-async def test_links_are_there_when_the_container_starts(tmp_path: Path) -> None:
+async def test_links_exist_when_the_container_starts(tmp_path: Path) -> None:
     words = ("nvidia-ctk", "hook", "create-symlinks", "--link", "hostname::/etc/linked")
     edits = ContainerEdits(hooks=(Hook("createContainer", "/usr/bin/nvidia-ctk", words),))
     write_spec(
@@ -251,7 +247,7 @@ async def test_links_are_there_when_the_container_starts(tmp_path: Path) -> None
         assert await _log(runtime, container_id) == "hostname\n"
 
 
-def test_limits_and_names() -> None:
+def test_containers_have_limits_and_names() -> None:
     limited = _spec("true", limits={"memory": "64Mi", "cpu": "1500m"}, image="x", pod_uid="0123456789")
     options = dockercontainer.options(limited, "node")
     assert (options["mem_limit"], options["nano_cpus"]) == (64 << 20, 1_500_000_000)
@@ -269,13 +265,13 @@ def test_limits_and_names() -> None:
         ("", None),
     ],
 )
-def test_engines_times(text: str, expected: str | None) -> None:
+def test_times_of_the_engine_are_parsed(text: str, expected: str | None) -> None:
     found = dockercontainer.parse_time(text)
     assert (found.isoformat() if found is not None else None) == expected
 
 
 class _Talk:
-    """A user's end of a session: says what it is given, keeps what it hears."""
+    """A client's end of a session. It sends the given input and keeps the output."""
 
     def __init__(self, *sent: bytes, stdin: bool = True, tty: bool = False) -> None:
         self.stdin, self.tty = stdin, tty
@@ -320,7 +316,7 @@ async def test_attach_follows_the_containers_output(tmp_path: Path) -> None:
         assert talk.received[False].endswith(b"5\n6\n")
 
 
-def test_statistics_are_read_as_cadvisor_reads_them() -> None:
+def test_statistics_are_computed_as_in_cadvisor() -> None:
     stats = {
         "cpu_stats": {"cpu_usage": {"total_usage": 2_500_000_000}},
         "memory_stats": {"usage": 1000, "stats": {"inactive_file": 300}},
@@ -336,7 +332,7 @@ def test_statistics_are_read_as_cadvisor_reads_them() -> None:
 
 
 @_engine
-async def test_usage_of_running_containers(tmp_path: Path) -> None:
+async def test_usage_of_running_containers_is_measured(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
         container_id = await runtime.run(_spec(_WAITER))
         ((record, used),) = (await runtime.usage()).containers

@@ -60,7 +60,7 @@ def _record(runtime: FakeRuntime, container_id: str) -> Any:
     return next(record for record in runtime.containers() if record.id == container_id)
 
 
-async def test_cdi_edits_are_what_the_container_sees(tmp_path: Path) -> None:
+async def test_cdi_edits_are_applied_to_the_container(tmp_path: Path) -> None:
     host_file = tmp_path / "driver.conf"
     host_file.write_text("mode=fast\n")
     edits = ContainerEdits(
@@ -80,7 +80,7 @@ async def test_cdi_edits_are_what_the_container_sees(tmp_path: Path) -> None:
         )
 
 
-async def test_a_drivers_file_is_read_again_once_it_changed(tmp_path: Path) -> None:
+async def test_a_changed_driver_file_is_read_again(tmp_path: Path) -> None:
     host_file = tmp_path / "driver.conf"
     edits = ContainerEdits(mounts=(Mount(host_path=str(host_file), container_path="/etc/driver.conf"),))
     write_spec(tmp_path / "cdi", "v", Spec("v/c", (CdiDevice("d", container_edits=edits),)))
@@ -95,7 +95,7 @@ async def test_a_drivers_file_is_read_again_once_it_changed(tmp_path: Path) -> N
     assert [text.split()[-1] for text in seen] == ["first", "second", "second"]
 
 
-async def test_hooks_groups_and_network_devices_of_cdi(tmp_path: Path) -> None:
+async def test_hooks_groups_and_network_devices_of_cdi_are_applied(tmp_path: Path) -> None:
     library = tmp_path / "libcuda.so.550.1"
     library.write_text("code")
     hook = "/driver/usr/bin/nvidia-cdi-hook"
@@ -148,7 +148,7 @@ async def test_hooks_groups_and_network_devices_of_cdi(tmp_path: Path) -> None:
     assert warning["hooks"] == ["nvidia-cdi-hook create-symlinks --link a::/b"]
 
 
-async def test_unknown_cdi_device_is_an_error_of_the_container(tmp_path: Path) -> None:
+async def test_an_unknown_cdi_device_fails_the_container(tmp_path: Path) -> None:
     async with _runtime(tmp_path, FakeClock()) as runtime:
         with pytest.raises(RuntimeFailure, match="unresolvable CDI devices vendor/gpu=gpu0") as raised:
             await runtime.run(_spec(["true"], cdi_device_ids=["vendor/gpu=gpu0"]))
@@ -185,7 +185,7 @@ async def test_arguments_are_the_command_of_an_image_without_entry_point(
         assert _record(runtime, container_id).exit_code == 0
 
 
-async def test_shell_as_first_process_ignores_signals_without_a_trap(tmp_path: Path) -> None:
+async def test_a_shell_as_first_process_ignores_signals_without_a_trap(tmp_path: Path) -> None:
     clock = FakeClock()
     async with _runtime(tmp_path, clock) as runtime:
         container_id = await runtime.run(_spec(["sh", "-c", "sleep 9999"]))
@@ -199,7 +199,7 @@ async def test_shell_as_first_process_ignores_signals_without_a_trap(tmp_path: P
 
 
 @pytest.mark.parametrize("suffix", ["", ".main"])
-async def test_annotations_give_duration_and_exit_code(tmp_path: Path, suffix: str) -> None:
+async def test_annotations_set_duration_and_exit_code(tmp_path: Path, suffix: str) -> None:
     clock = FakeClock()
     annotations = {f"dralab.dev/run-seconds{suffix}": "5", f"dralab.dev/exit-code{suffix}": "42"}
     async with _runtime(tmp_path, clock) as runtime:
@@ -210,7 +210,7 @@ async def test_annotations_give_duration_and_exit_code(tmp_path: Path, suffix: s
         assert _record(runtime, container_id).exit_code == 42
 
 
-async def test_exec_sees_the_containers_files(tmp_path: Path) -> None:
+async def test_exec_uses_the_files_of_the_container(tmp_path: Path) -> None:
     async with _runtime(tmp_path, FakeClock()) as runtime:
         container_id = await runtime.run(_spec(["sh", "-c", "echo ready > /tmp/state; sleep 999"]))
         await settle()
@@ -229,7 +229,7 @@ async def test_exec_times_out(tmp_path: Path) -> None:
             await checking
 
 
-async def test_termination_message(tmp_path: Path) -> None:
+async def test_the_termination_message_is_read(tmp_path: Path) -> None:
     async with _runtime(tmp_path, FakeClock()) as runtime:
         script = "echo out of memory > /dev/termination-log; exit 1"
         container_id = await runtime.run(_spec(["sh", "-c", script]))
@@ -237,7 +237,7 @@ async def test_termination_message(tmp_path: Path) -> None:
         assert _record(runtime, container_id).message == "out of memory\n"
 
 
-async def test_containers_are_taken_up_where_they_were(tmp_path: Path) -> None:
+async def test_containers_continue_after_a_restart(tmp_path: Path) -> None:
     clock = FakeClock()
     script = "echo first; sleep 10; echo second; sleep 10; echo third; exit 5"
     async with _runtime(tmp_path, clock) as runtime:
@@ -258,7 +258,7 @@ async def test_containers_are_taken_up_where_they_were(tmp_path: Path) -> None:
         assert await _log(runtime, container_id) == "first\nsecond\nthird\n"
 
 
-async def test_sandboxes_have_addresses_of_their_own(tmp_path: Path) -> None:
+async def test_sandboxes_have_unique_addresses(tmp_path: Path) -> None:
     clock = FakeClock()
     async with _runtime(tmp_path, clock) as runtime:
         first = await runtime.create_sandbox(SandboxSpec("ns", "one", "uid-1"))
@@ -274,14 +274,14 @@ async def test_sandboxes_have_addresses_of_their_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("image", ["Not An Image", "", "a b", "UPPER"])
-async def test_malformed_image_names(tmp_path: Path, image: str) -> None:
+async def test_malformed_image_names_are_rejected(tmp_path: Path, image: str) -> None:
     async with _runtime(tmp_path, FakeClock()) as runtime:
         with pytest.raises(RuntimeFailure) as raised:
             await runtime.pull(image, "Always")
         assert raised.value.reason == "InvalidImageName"
 
 
-async def test_host_files_stay_out_of_reach(tmp_path: Path) -> None:
+async def test_host_files_are_not_accessible(tmp_path: Path) -> None:
     from dra_node_agent.runtime.base import Mount as PodMount
 
     secret = tmp_path / "secret"

@@ -1,4 +1,4 @@
-"""What containers do by their image: known programs, data of users, and programs that nothing is known of."""
+"""Behaviour of containers by image: known programs, user-defined programs, and unknown programs."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -52,7 +52,7 @@ async def _containers(folder: Path, images: Images | None = None) -> AsyncIterat
 @pytest.mark.parametrize(
     "image", [_VECTOR_ADD, f"{_VECTOR_ADD}@sha256:{'0' * 64}", "k8s.gcr.io/cuda-vector-add:v0.1"]
 )
-async def test_vectoradd_adds_where_it_has_a_gpu(tmp_path: Path, image: str) -> None:
+async def test_vectoradd_passes_with_a_gpu(tmp_path: Path, image: str) -> None:
     edits = ContainerEdits(device_nodes=(DeviceNode(path="/dev/nvidiactl"), DeviceNode(path="/dev/nvidia0")))
     spec = Spec(kind="k8s.gpu.nvidia.com/claim", devices=(CdiDevice(name="gpu", container_edits=edits),))
     write_spec(tmp_path / "cdi", "claim", spec)
@@ -70,7 +70,7 @@ async def test_vectoradd_fails_without_a_gpu(tmp_path: Path) -> None:
         assert "CUDA driver version is insufficient" in await containers.log(record)
 
 
-async def test_an_unknown_program_goes_on_or_counts_as_done(tmp_path: Path) -> None:
+async def test_an_unknown_program_keeps_running_or_counts_as_done(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         server = await containers.run("any", "python3", "serve.py")
         assert server.state is State.RUNNING
@@ -83,7 +83,7 @@ async def test_an_unknown_program_goes_on_or_counts_as_done(tmp_path: Path) -> N
         assert await containers.log(image) == f"dralab: the image vllm/vllm-openai:latest {_GOES_ON}"
 
 
-async def test_in_a_script_unknown_programs_count_as_done_and_the_last_goes_on(tmp_path: Path) -> None:
+async def test_unknown_programs_of_a_script_count_as_done_and_the_last_keeps_running(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         script = "for n in 1 2; do apt-get update; done && echo between; python3 serve.py"
         server = await containers.run("any", "sh", "-c", script)
@@ -98,7 +98,7 @@ async def test_in_a_script_unknown_programs_count_as_done_and_the_last_goes_on(t
         assert background.state is State.RUNNING
 
 
-async def test_programs_that_wait_wait(tmp_path: Path) -> None:
+async def test_programs_that_wait_keep_running(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         for command in (["tail", "-f", "/dev/null"], ["sleep", "infinity"]):
             assert (await containers.run("any", *command)).state is State.RUNNING
@@ -108,14 +108,14 @@ async def test_programs_that_wait_wait(tmp_path: Path) -> None:
         assert sleeper.exit_code == 0, "it heeds SIGTERM"
 
 
-async def test_failures_end_as_they_are_asked_to(tmp_path: Path) -> None:
+async def test_failing_images_end_with_the_requested_failure(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         failed = await containers.run("dralab/failure", args=["7"])
         assert failed.exit_code == 7
         assert await containers.log(failed) == "failing with code 7\n"
 
 
-async def test_servers_listen(tmp_path: Path) -> None:
+async def test_server_images_listen_on_their_port(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         await containers.runtime.create_sandbox(SandboxSpec("ns", "pod", "uid"))
         for image, port, text in (
@@ -136,7 +136,7 @@ async def test_servers_listen(tmp_path: Path) -> None:
         await containers.runtime.stop(echo.id, 30)
 
 
-async def test_an_annotation_says_what_a_container_does(tmp_path: Path) -> None:
+async def test_an_annotation_replaces_the_command_of_a_container(tmp_path: Path) -> None:
     annotations = {"dralab.dev/script": "echo all; exit 3", "dralab.dev/script.main": "echo mine; exit 4"}
     async with _containers(tmp_path) as containers:
         record = await containers.run("any", "python3", annotations=annotations)
@@ -157,7 +157,7 @@ images:
 """
 
 
-async def test_users_files_come_first(tmp_path: Path) -> None:
+async def test_images_of_users_take_precedence(tmp_path: Path) -> None:
     path = tmp_path / "images.yaml"
     path.write_text(_OWN)
     async with _containers(tmp_path, load_images([path])) as containers:
@@ -175,7 +175,7 @@ async def test_users_files_come_first(tmp_path: Path) -> None:
         ("- [", "images "),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_images_file_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "images.yaml"
     path.write_text(text)
     with pytest.raises(ImagesError, match=message):

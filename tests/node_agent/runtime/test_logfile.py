@@ -1,4 +1,4 @@
-"""A container's log on a disk that is full, and after a crash."""
+"""A container's log on a full disk, and after a crash."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ async def content(log: LogFile) -> bytes:
     return b"".join([piece async for piece in log.read(LogOptions())])
 
 
-async def test_output_without_room_is_dropped(tmp_path: Path) -> None:
+async def test_output_is_dropped_on_a_full_disk(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "c.log", now)
     log.write("stdout", "one\n")
     log.path = Path("/dev/full")
@@ -25,7 +25,7 @@ async def test_output_without_room_is_dropped(tmp_path: Path) -> None:
     assert await content(log) == b"one\nthree\n"
 
 
-async def test_a_line_that_a_crash_cut_short_is_left_out(tmp_path: Path) -> None:
+async def test_a_line_that_was_truncated_by_a_crash_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "c.log"
     path.write_bytes(b"2026-01-01T00:00:00.000000000Z stdout F whole\n2026-01-01T00:0")
     log = LogFile(path, now)

@@ -43,7 +43,7 @@ def _container(port: int) -> Container:
     return Container(name="main", ports=(ContainerPort(name="web", container_port=port),))
 
 
-async def test_a_named_port_is_the_containers(port: int) -> None:
+async def test_a_named_port_is_looked_up_in_the_container(port: int) -> None:
     probe = Probe(http_get=HTTPGetAction(path="/ok", port="web"))
     assert await probe_network(probe, "127.0.0.1", _container(port)) == (True, "")
     tcp = Probe(tcp_socket=TCPSocketAction(port="web"))
@@ -55,7 +55,7 @@ async def test_an_unknown_port_fails(port: int) -> None:
     assert await probe_network(probe, "127.0.0.1", _container(port)) == (False, "couldn't find port: other")
 
 
-async def test_a_bad_status_is_distinct_from_no_answer(port: int) -> None:
+async def test_a_bad_status_is_distinct_from_no_response(port: int) -> None:
     probe = Probe(http_get=HTTPGetAction(path="/bad", port=port))
     assert await probe_network(probe, "127.0.0.1") == (False, f"{BAD_STATUS}503")
     ok, output = await probe_network(Probe(http_get=HTTPGetAction(path="/", port=1)), "127.0.0.1")

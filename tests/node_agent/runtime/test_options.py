@@ -1,4 +1,4 @@
-"""Simulated programs do what GNU's do, or print what they do not simulate."""
+"""Simulated programs behave as GNU's, or print that an option is not simulated."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ class _Terminal:
         self.out: list[str] = []
         self.err: list[str] = []
 
-        async def unknown(process: Process) -> int:
+        async def report_unknown(process: Process) -> int:
             process.err(f"{process.argv[0]}: unknown\n")
             return 127
 
@@ -36,7 +36,9 @@ class _Terminal:
             await asyncio.sleep(3600 if seconds > 60 else 0)
 
         self.files = Files({f"/work/{name}": text for name, text in (files or {}).items()})
-        world = World(_PROGRAMS, sleep, unknown, self.files, directory="/work", reads_input=reads_input)
+        world = World(
+            _PROGRAMS, sleep, report_unknown, self.files, directory="/work", reads_input=reads_input
+        )
         self.shell = Shell(world, {}, self.out.append, self.err.append, name=name)
 
     async def run(self, script: str) -> int:
@@ -44,21 +46,21 @@ class _Terminal:
 
 
 @pytest.mark.parametrize(("script", "output", "code"), _RECORDED["cases"])
-async def test_programs_print_what_gnus_print(script: str, output: str, code: int) -> None:
+async def test_programs_print_the_output_of_gnu_programs(script: str, output: str, code: int) -> None:
     terminal = _Terminal(_RECORDED["files"])
     assert (await terminal.run(script), "".join(terminal.out)) == (code, output)
     assert "not simulated" not in "".join(terminal.err)
 
 
 @pytest.mark.parametrize(("script", "output", "code"), _RECORDED["scripts"])
-async def test_scripts_do_what_bash_does(script: str, output: str, code: int) -> None:
+async def test_scripts_behave_as_in_bash(script: str, output: str, code: int) -> None:
     terminal = _Terminal(_RECORDED["files"], name="bash")
     async with asyncio.timeout(60):
         assert (await terminal.run(script), "".join(terminal.out)) == (code, output)
 
 
 @pytest.mark.parametrize("name", sorted(set(_PROGRAMS) - _TAKE_ANYTHING))
-async def test_no_program_ignores_an_option_that_it_does_not_know(name: str) -> None:
+async def test_unknown_options_are_reported_by_every_program(name: str) -> None:
     for option in ("--no-such-option", "-%"):
         terminal = _Terminal(_RECORDED["files"])
         async with asyncio.timeout(60):
@@ -99,7 +101,7 @@ async def test_no_program_ignores_an_option_that_it_does_not_know(name: str) -> 
         ("httpd -c x", "httpd: option -c is not simulated\n"),
     ],
 )
-async def test_what_is_not_simulated_is_reported(script: str, message: str) -> None:
+async def test_options_that_are_not_simulated_are_reported(script: str, message: str) -> None:
     terminal = _Terminal(_RECORDED["files"])
     assert await terminal.run(script) != 0
     assert ("".join(terminal.out), "".join(terminal.err)) == ("", message)
@@ -135,7 +137,7 @@ async def test_options_of_shells_without_effect_are_reported_once(script: str, o
         "chmod 600 a.txt 2>/dev/null",
     ],
 )
-async def test_scripts_cannot_hide_what_is_not_simulated(script: str) -> None:
+async def test_scripts_cannot_suppress_reports_of_unsimulated_options(script: str) -> None:
     terminal = _Terminal(_RECORDED["files"])
     terminal.shell.world.log = terminal.err.append
     await terminal.run(f"{script}; {script}")
@@ -144,7 +146,7 @@ async def test_scripts_cannot_hide_what_is_not_simulated(script: str) -> None:
     assert "not simulated" in line
 
 
-async def test_a_script_that_is_only_in_the_real_image_is_an_unknown_program() -> None:
+async def test_a_script_of_the_real_image_is_an_unknown_program() -> None:
     terminal = _Terminal()
     assert await terminal.run("sh /entrypoint.sh --flag") == 127
     assert terminal.err == ["sh: unknown\n"]
@@ -157,7 +159,7 @@ async def test_paths_of_redirections_are_relative_to_the_directory() -> None:
     assert terminal.err == ["sh: missing: No such file or directory\n"]
 
 
-async def test_tail_prints_what_is_added_to_a_file_that_it_follows() -> None:
+async def test_tail_follows_a_file() -> None:
     terminal = _Terminal({"log": "one\ntwo\n"})
     running = asyncio.ensure_future(terminal.run("tail -n 1 -f log"))
     await until(lambda: terminal.out == ["two\n"])
@@ -176,7 +178,7 @@ async def test_tail_prints_what_is_added_to_a_file_that_it_follows() -> None:
         ("BEGIN { print " + "(" * 500 + "1" + ")" * 500 + " }", "nested too deeply"),
     ],
 )
-async def test_greedy_awk_programs_fail(program: str, message: str) -> None:
+async def test_awk_programs_that_use_too_much_memory_or_time_fail(program: str, message: str) -> None:
     terminal = _Terminal()
     async with asyncio.timeout(60):
         assert await terminal.run(f"awk '{program}'") == 2
@@ -207,7 +209,7 @@ async def test_no_pattern_keeps_the_process_busy(pattern: str) -> None:
         (["grep", "--no-such", "x"], False),
     ],
 )
-def test_programs_that_read_standard_input(argv: list[str], reads: bool) -> None:
+def test_programs_that_read_standard_input_are_recognized(argv: list[str], reads: bool) -> None:
     assert reads_input(argv) is reads
 
 

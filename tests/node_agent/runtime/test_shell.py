@@ -1,4 +1,4 @@
-"""What simulated containers understand of shell scripts."""
+"""Shell scripts in simulated containers."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -21,13 +21,13 @@ class _Session:
         async def sleep(seconds: float) -> None:
             self.slept.append(seconds)
 
-        async def unknown(process: Process) -> int:
+        async def report_unknown(process: Process) -> int:
             process.err(f"{process.argv[0]}: not here\n")
             return 127
 
         programs = base_programs(lambda: datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
         self.files = Files({"/etc/motd": "hi\nthere\n"})
-        world = World(programs, sleep, unknown, self.files, hostname="pod")
+        world = World(programs, sleep, report_unknown, self.files, hostname="pod")
         self.shell = Shell(world, env or {}, self.out.append, self.err.append, name=name)
 
     async def run(self, script: str) -> tuple[int, str]:
@@ -81,7 +81,7 @@ class _Session:
         ("trap 'echo bye' EXIT; echo hi", "hi\nbye\n"),
     ],
 )
-async def test_scripts(script: str, output: str) -> None:
+async def test_scripts_print_their_output(script: str, output: str) -> None:
     session = _Session({"X": "value"})
     code, out = await session.run(script)
     assert (code, out, session.err) == (0, output, [])
@@ -101,7 +101,7 @@ async def test_scripts(script: str, output: str) -> None:
         ("(" * 5000, 2, "bash: -c: nested too deeply\n"),
     ],
 )
-async def test_failures(script: str, code: int, message: str) -> None:
+async def test_failing_scripts_print_the_message_of_the_shell(script: str, code: int, message: str) -> None:
     session = _Session()
     assert (await session.run(script))[0] == code
     assert "".join(session.err) == message
@@ -113,11 +113,11 @@ async def test_export_prints_as_each_shell_does() -> None:
     assert (await _Session(env, "sh").run("export"))[1] == "export A=1\nexport B='say \"hi\" $5'\n"
 
 
-async def test_env_sorted_as_given() -> None:
+async def test_env_prints_variables_in_the_given_order() -> None:
     assert (await _Session({"B": "2", "A": "1"}).run("env; printenv A"))[1] == "B=2\nA=1\n1\n"
 
 
-async def test_endless_loops_pause() -> None:
+async def test_endless_loops_yield_to_other_tasks() -> None:
     session = _Session()
     turns = 0
 
@@ -143,7 +143,7 @@ async def test_endless_loops_pause() -> None:
         ("while true; do seq 9999 >> /tmp/big; done", "/tmp/big: No space left on device"),
     ],
 )
-async def test_greed_is_an_error(script: str, message: str) -> None:
+async def test_scripts_that_use_too_much_are_stopped(script: str, message: str) -> None:
     session = _Session()
 
     async def sleep(seconds: float) -> None:
@@ -165,17 +165,17 @@ async def test_endless_output_ends_without_a_reader() -> None:
 @pytest.mark.parametrize(
     ("text", "seconds"), [("5", 5), ("1.5", 1.5), ("2m", 120), ("1h", 3600), ("1d", 86400), ("soon", None)]
 )
-def test_durations(text: str, seconds: float | None) -> None:
+def test_durations_are_parsed(text: str, seconds: float | None) -> None:
     assert parse_duration(text) == seconds
 
 
-async def test_sleep_waits() -> None:
+async def test_sleep_adds_and_limits_durations() -> None:
     session = _Session()
     await session.run("sleep 1.5; sleep 1m 1s; sleep 999999999999")
     assert session.slept == [1.5, 61.0, 10 * 365 * 86400.0]
 
 
 @pytest.mark.parametrize("text", ["for", "while true", "{ echo", "a | ", "a && ", "> ", "if; fi", "done"])
-def test_syntax_errors(text: str) -> None:
+def test_syntax_errors_are_reported(text: str) -> None:
     with pytest.raises(ShellSyntaxError):
         parse(text)

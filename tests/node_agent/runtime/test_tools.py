@@ -1,4 +1,4 @@
-"""Tools other than coreutils, as scripts call them."""
+"""Programs other than coreutils, called from scripts."""
 
 import pytest
 from dra_node_agent.runtime.shell.files import Files
@@ -12,14 +12,14 @@ async def _run(script: str) -> tuple[str, int]:
     pieces: list[str] = []
     clock = FakeClock()
 
-    async def unknown(process: Process) -> int:
+    async def exit_127(process: Process) -> int:
         return 127
 
     async def sleep(seconds: float) -> None:
         return
 
     files = Files({"/dev/nvidia0": "", "/dev/nvidiactl": "", "/etc/a/b.txt": "one\ntwo\n", "/etc/c.txt": ""})
-    world = World(base_programs(clock.now), sleep, unknown, files)
+    world = World(base_programs(clock.now), sleep, exit_127, files)
     code = await Shell(world, {}, pieces.append, pieces.append).run(script)
     return "".join(pieces), code
 
@@ -50,5 +50,5 @@ async def _run(script: str) -> tuple[str, int]:
         ("command echo x", "x\n"),
     ],
 )
-async def test_tools(script: str, printed: str) -> None:
+async def test_tools_print_their_output(script: str, printed: str) -> None:
     assert (await _run(script))[0] == printed

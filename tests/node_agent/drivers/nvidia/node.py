@@ -1,4 +1,4 @@
-"""A simulated node with the driver's device state on it, which can crash and come back."""
+"""A simulated node with the driver's device state, which can crash and restart."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +15,11 @@ from tests.driverkit.cdi.schema import check_file
 
 
 class Crash(BaseException):
-    """The process dies here."""
+    """The process dies at this point."""
 
 
 class Node:
-    """A machine that outlives the driver's process."""
+    """A machine that survives the driver's process."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Node:
         self.cdi.mkdir(parents=True, exist_ok=True)
 
     def start(self, reached: Callable[[str], None] = lambda point: None) -> DeviceState:
-        """The driver's process starts, or restarts."""
+        """Start or restart the driver's process."""
         library = DeviceLibrary(self.host, self.gates)
         state = DeviceState(
             library,
@@ -58,33 +58,33 @@ class Node:
         return state
 
     def specs(self) -> dict[str, dict[str, object]]:
-        """The CDI files by claim UID, checked against the schema."""
+        """Return the CDI files by claim UID, validated against the schema."""
         found = {}
         for path in self.cdi.iterdir():
             assert path.suffix == ".yaml", f"left behind: {path}"
             found[path.stem.partition("_")[2]] = check_file(path)
         return found
 
-    def mig_devices(self) -> int:
-        """How many MIG devices exist."""
+    def count_mig_devices(self) -> int:
+        """Return the number of MIG devices."""
         return sum(len(list(gpu.mig_devices())) for gpu in self.system.gpus)
 
     def nodes_of(self, uid: str, device: str) -> list[str]:
-        """The device nodes that a device of a claim brings."""
+        """Return the device nodes of a device of a claim."""
         document = yaml.safe_load((self.cdi / f"k8s.gpu.nvidia.com-claim_{uid}.yaml").read_text())
         edits = next(d["containerEdits"] for d in document["devices"] if d["name"] == f"{uid}-{device}")
         return [node["path"] for node in edits["deviceNodes"]]
 
 
 def crash_at(point: str, times: int = 1) -> Callable[[str], None]:
-    """A process that dies when it reaches ``point`` for the ``times``-th time."""
+    """Return a callback that raises Crash when ``point`` is reached for the ``times``-th time."""
     left = times
 
-    def reached(name: str) -> None:
+    def reach(name: str) -> None:
         nonlocal left
         if name == point:
             left -= 1
             if not left:
                 raise Crash(point)
 
-    return reached
+    return reach

@@ -1,4 +1,4 @@
-"""What is published for every kind of GPU and setting, against section 2 of the driver's facts."""
+"""Published devices for every kind of GPU and setting."""
 
 import uuid
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def _capacity(device: Device) -> dict[str, str]:
     return {name: capacity.value for name, capacity in device.capacity.items()}
 
 
-def test_a_whole_gpu(tmp_path: Path) -> None:
+def test_a_gpu_is_published_with_its_attributes(tmp_path: Path) -> None:
     (slice_,) = _publish(tmp_path, "1xH100")
     (gpu,) = slice_.devices
     assert gpu.name == "gpu-0"
@@ -69,7 +69,7 @@ def test_a_whole_gpu(tmp_path: Path) -> None:
     assert gpu.allow_multiple_allocations is None
 
 
-def test_static_mig_devices_replace_their_gpu(tmp_path: Path) -> None:
+def test_static_mig_devices_are_published_in_place_of_their_gpu(tmp_path: Path) -> None:
     (slice_,) = _publish(tmp_path, "8xA100-SXM4-40GB")
     names = [device.name for device in slice_.devices]
     assert names[:4] == [
@@ -132,7 +132,7 @@ def test_dynamic_mig_splits_counters_and_gpus_over_slices(tmp_path: Path) -> Non
     assert consumed["ofa-engines"] == "1"
 
 
-def test_ampere_in_mig_mode_offers_no_whole_gpu_but_its_counters(tmp_path: Path) -> None:
+def test_ampere_in_mig_mode_publishes_counters_and_no_whole_gpu(tmp_path: Path) -> None:
     counters, slice_ = _publish(tmp_path, "1xA100:mig", "DynamicMIG=true")
     assert [c.name for c in counters.shared_counters] == ["gpu-0-counter-set"]
     assert len(slice_.devices) == 25
@@ -148,12 +148,12 @@ def test_gpus_without_dynamic_mig_get_no_counters(tmp_path: Path) -> None:
     assert len(hopper.devices) == 26
 
 
-def test_dynamic_mig_without_any_capable_gpu_is_as_if_off(tmp_path: Path) -> None:
+def test_dynamic_mig_has_no_effect_without_a_capable_gpu(tmp_path: Path) -> None:
     (slice_,) = _publish(tmp_path, "2xT4", "DynamicMIG=true")
     assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-1"]
 
 
-def test_joined_slices_are_one_a_gpu_with_its_counters(tmp_path: Path) -> None:
+def test_joined_slices_have_one_gpu_each_with_its_counters(tmp_path: Path) -> None:
     split = DriverResources({"node-0": Pool(_publish(tmp_path, "2xH100:whole", "DynamicMIG=true"))})
 
     slices = join_counters(split).pools["node-0"].slices
@@ -161,7 +161,7 @@ def test_joined_slices_are_one_a_gpu_with_its_counters(tmp_path: Path) -> None:
     assert [(len(s.devices), len(s.shared_counters)) for s in slices] == [(26, 1), (26, 1)]
 
 
-def test_passthrough_offers_each_gpu_both_ways(tmp_path: Path) -> None:
+def test_passthrough_publishes_each_gpu_also_as_a_vfio_device(tmp_path: Path) -> None:
     (slice_,) = _publish(tmp_path, "2xL4", "PassthroughSupport=true")
     assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-vfio-0", "gpu-1", "gpu-vfio-1"]
     vfio = slice_.devices[1]
@@ -194,7 +194,7 @@ def test_list_attributes_carry_the_numa_node_as_a_list(tmp_path: Path) -> None:
         ("4", "memory", ("0", "0", "81559Mi", "1Mi")),
     ],
 )
-def test_consumable_shares(
+def test_consumable_shares_publish_a_request_policy(
     tmp_path: Path, shares: str, capacity: str, policy: tuple[str, str, str, str]
 ) -> None:
     (slice_,) = _publish(tmp_path, "1xH100", "ConsumableShares=true", shares)
@@ -209,7 +209,7 @@ def test_consumable_shares(
 
 
 @pytest.mark.parametrize("shares", ["unlimited", "memory", " 4 "])
-def test_shared_memory_is_rounded_down_to_what_can_be_asked_for(tmp_path: Path, shares: str) -> None:
+def test_shared_memory_is_rounded_down_to_the_step(tmp_path: Path, shares: str) -> None:
     gates = NvidiaGates.parse("ConsumableShares=true")
     found = DeviceLibrary(SimulatedHost(open_system("1xL4", "node-0"), tmp_path), gates).enumerate()
     ((gpu,),) = (devices.values() for devices in found.values())
@@ -237,7 +237,7 @@ def test_sharing_that_is_disabled_needs_no_gate(tmp_path: Path, shares: str) -> 
         ("ConsumableShares=true", "0", r"must be 'disabled', 'memory', 'unlimited', or a positive integer"),
     ],
 )
-def test_wrong_shares(gates: str, shares: str, message: str) -> None:
+def test_invalid_shares_are_rejected(gates: str, shares: str, message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
         Announcer(NvidiaGates.parse(gates), shares)
 
@@ -258,12 +258,12 @@ def test_wrong_shares(gates: str, shares: str, message: str) -> None:
         ("DeviceMetadata=true", "requires PassthroughSupport"),
     ],
 )
-def test_gates_that_cannot_be(gates: str, message: str) -> None:
+def test_invalid_gates_are_rejected(gates: str, message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
         NvidiaGates.parse(gates)
 
 
-def test_all_gates_of_a_stage() -> None:
+def test_gates_of_a_stage_are_set_together() -> None:
     gates = NvidiaGates.parse("AllBeta=false,IMEXDaemonsWithDNSNames=true,LoggingAlphaOptions=true")
     # As NVIDIA's compute-domain-controller writes it into the daemons' environment, in the order of names.
     assert gates.text() == (
@@ -281,17 +281,17 @@ def test_taints_are_published_with_their_device(tmp_path: Path) -> None:
     assert [device.taints for device in slice_.devices] == [(), (taint,)]
 
 
-def test_nvml_is_asked_once_for_the_profiles_of_gpus_of_one_product(
+def test_profiles_are_queried_once_for_gpus_of_one_product(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[object] = []
     profiles = discovery._profiles
 
-    def counted(handle: object) -> Iterator[GiProfile]:
+    def count_call(handle: object) -> Iterator[GiProfile]:
         asked.append(handle)
         return profiles(handle)
 
-    monkeypatch.setattr(discovery, "_profiles", counted)
+    monkeypatch.setattr(discovery, "_profiles", count_call)
     system = open_system("6xA100-SXM4-40GB:whole,2xH100", "node-0")
     gpus = DeviceLibrary(SimulatedHost(system, tmp_path), NvidiaGates()).gpus()
     assert len(asked) == 2

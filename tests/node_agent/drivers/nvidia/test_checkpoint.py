@@ -17,7 +17,7 @@ def _file(node: Node) -> dict[str, object]:
     return content
 
 
-def test_the_file_is_the_nvidia_drivers(tmp_path: Path) -> None:
+def test_the_checkpoint_has_the_format_of_the_nvidia_driver(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.start().prepare(claim("uid-1", "gpu-5"))
     with pytest.raises(Crash):
@@ -50,7 +50,7 @@ def test_the_file_is_the_nvidia_drivers(tmp_path: Path) -> None:
     assert text == f'{{"checksum":{sums[0]},{first},"v2":{{"checksum":{sums[1]},{second}}}'
 
 
-def test_a_mig_device_is_written_so_that_it_can_be_found_again(tmp_path: Path) -> None:
+def test_a_mig_device_is_stored_with_its_instance_ids(tmp_path: Path) -> None:
     node = Node(tmp_path, "1xH100:whole", "DynamicMIG=true")
     node.start().prepare(claim("uid-1", "gpu-0-mig-2g20gb-14-2"))
     instance, compute = next(node.system.gpus[0].mig_devices())
@@ -65,7 +65,7 @@ def test_a_mig_device_is_written_so_that_it_can_be_found_again(tmp_path: Path) -
     }
 
 
-def test_a_damaged_file_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
+def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.start().prepare(claim("uid-1", "gpu-5"))
     path = node.directory / "checkpoint.json"
@@ -78,7 +78,7 @@ def test_a_damaged_file_is_an_error_not_a_fresh_start(tmp_path: Path) -> None:
     assert set(node.start().prepared_claims()) == {"uid-1"}
 
 
-def test_an_older_drivers_file_is_taken_over(tmp_path: Path) -> None:
+def test_the_file_of_an_older_driver_is_converted(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.json"
     body = b'{"checksum":0,"v1":{"preparedClaims":{"uid-1":{"status":{}}}}}'
     path.write_bytes(body.replace(b'"checksum":0', b'"checksum":%d' % checksum(body)))
@@ -88,7 +88,7 @@ def test_an_older_drivers_file_is_taken_over(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["v2"]["nodeBootID"] == "boot-1"
 
 
-def test_a_change_by_another_process_is_seen(tmp_path: Path) -> None:
+def test_a_change_by_another_process_is_read(tmp_path: Path) -> None:
     node = Node(tmp_path)
     one, two = node.start(), node.start()
     one.prepare(claim("uid-1", "gpu-5"))
@@ -107,7 +107,7 @@ def test_a_change_by_another_process_is_seen(tmp_path: Path) -> None:
 def test_a_file_of_nvidias_own_plugin_is_read_and_written_byte_for_byte(
     tmp_path: Path, name: str, states: list[str]
 ) -> None:
-    """The files are those of NVIDIA's compute-domain-kubelet-plugin, built at 9593204 and run on a node of ours."""
+    """The files are from NVIDIA's compute-domain-kubelet-plugin, built at 9593204 and run on a simulated node."""
     written = (REPOSITORY / "tests/data/nvidia" / f"{name}.json").read_bytes()
     path = tmp_path / "checkpoint.json"
     path.write_bytes(written)

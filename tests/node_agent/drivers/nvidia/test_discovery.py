@@ -1,4 +1,4 @@
-"""Equal machines: NVML is asked for everything once, and for UUIDs of each."""
+"""Machines with equal GPUs: NVML is queried for everything once, and for the UUIDs of each."""
 
 from collections.abc import Callable, Hashable
 from pathlib import Path
@@ -20,7 +20,7 @@ def _library(system: SimulatedSystem, directory: Path, builds: _Builds | None = 
 
 
 @pytest.mark.parametrize("gpus", ["8xH100", "2xA100-SXM4-40GB", "4xGB200", "1xL4"])
-def test_the_gpus_of_an_equal_machine_are_what_nvml_would_say(tmp_path: Path, gpus: str) -> None:
+def test_gpus_of_an_equal_machine_are_those_that_nvml_reports(tmp_path: Path, gpus: str) -> None:
     builds: _Builds = {}
     for name in ("node-0", "node-1"):
         shared = _library(open_system(gpus, name), tmp_path, builds).enumerate()
@@ -28,17 +28,15 @@ def test_the_gpus_of_an_equal_machine_are_what_nvml_would_say(tmp_path: Path, gp
     assert len(builds) == 1
 
 
-def test_nvml_is_asked_for_the_uuids_of_an_equal_machine_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_uuids_are_queried_on_an_equal_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     call = SimulatedLibrary.call
 
-    def counted(self: SimulatedLibrary, name: str, arguments: tuple[object, ...]) -> int:
+    def count_call(self: SimulatedLibrary, name: str, arguments: tuple[object, ...]) -> int:
         calls.append(name)
         return call(self, name, arguments)
 
-    monkeypatch.setattr(SimulatedLibrary, "call", counted)
+    monkeypatch.setattr(SimulatedLibrary, "call", count_call)
     builds: _Builds = {}
     _library(open_system("8xH100", "node-0"), tmp_path, builds).gpus()
     calls.clear()
@@ -46,7 +44,7 @@ def test_nvml_is_asked_for_the_uuids_of_an_equal_machine_alone(
     assert calls == ["nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID"] * 8
 
 
-def _lost(system: SimulatedSystem) -> None:
+def _lose(system: SimulatedSystem) -> None:
     system.lose(0)
 
 
@@ -58,8 +56,8 @@ def _mig(system: SimulatedSystem) -> None:
     system.gpus[0].set_mig_mode(True)
 
 
-@pytest.mark.parametrize("change", [_lost, _passed_through, _mig])
-def test_a_machine_that_changed_is_no_equal_one(
+@pytest.mark.parametrize("change", [_lose, _passed_through, _mig])
+def test_a_changed_machine_is_queried_again(
     tmp_path: Path, change: Callable[[SimulatedSystem], None]
 ) -> None:
     builds: _Builds = {}
@@ -67,10 +65,10 @@ def test_a_machine_that_changed_is_no_equal_one(
     _library(system, tmp_path, builds).gpus()
     change(system)
 
-    def seen(known: _Builds | None) -> list[Gpu] | str:
+    def discover(known: _Builds | None) -> list[Gpu] | str:
         try:
             return _library(system, tmp_path, known).gpus()
         except DiscoveryError as error:
             return str(error)
 
-    assert seen(builds) == seen(None)
+    assert discover(builds) == discover(None)

@@ -1,4 +1,4 @@
-"""The driver as a whole, over its sockets, against a stand-in API server."""
+"""The whole driver on its sockets, with a fake API server."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def _options(root: Path, **fields: Any) -> DriverOptions:
 
 
 @pytest.fixture
-async def running(root: Path, api: FakeApi) -> AsyncIterator[tuple[NvidiaFactory, Any]]:
+async def running_driver(root: Path, api: FakeApi) -> AsyncIterator[tuple[NvidiaFactory, Any]]:
     factory = NvidiaFactory(_options(root))
     async with api.client() as client:
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
@@ -35,13 +35,15 @@ async def running(root: Path, api: FakeApi) -> AsyncIterator[tuple[NvidiaFactory
             yield factory, driver
 
 
-async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api: FakeApi, root: Path) -> None:
+async def test_claims_are_prepared_over_the_socket(
+    running_driver: tuple[NvidiaFactory, Any], api: FakeApi, root: Path
+) -> None:
     (slice_,) = api.of("resourceslices")
     assert len(slice_["spec"]["devices"]) == 20
     api.put(RESOURCE_CLAIMS, msgspec.to_builtins(claim("uid-1", "gpu-5")))
     wanted = dra_v1_pb2.Claim(namespace="ns", name="claim-uid-1", uid="uid-1")
     options = (("grpc.default_authority", "localhost"),)
-    async with aio.insecure_channel(f"unix:{running[1].server.endpoint}", options=options) as channel:
+    async with aio.insecure_channel(f"unix:{running_driver[1].server.endpoint}", options=options) as channel:
         stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
         answer = await stub.NodePrepareResources(dra_v1_pb2.NodePrepareResourcesRequest(claims=[wanted]))
         (device,) = answer.claims["uid-1"].devices
@@ -59,7 +61,7 @@ async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-async def test_the_disk_is_waited_for_where_that_is_wanted(
+async def test_files_are_synced_to_disk_only_if_durable(
     root: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch, durable: bool
 ) -> None:
     synced: list[int] = []
@@ -73,20 +75,20 @@ async def test_the_disk_is_waited_for_where_that_is_wanted(
     assert len(synced) == (4 if durable else 0)
 
 
-async def test_an_error_names_the_claim(running: tuple[NvidiaFactory, Any]) -> None:
+async def test_an_error_names_the_claim(running_driver: tuple[NvidiaFactory, Any]) -> None:
     from dra_driverkit.errors import PrepareError
 
     with pytest.raises(
         PrepareError,
         match="error preparing devices for claim ns/claim-uid-1:uid-1: prepare devices failed: allocatable",
     ):
-        await running[1].prepare(claim("uid-1", "gpu-77"))
+        await running_driver[1].prepare(claim("uid-1", "gpu-77"))
 
 
-async def test_a_fault_becomes_a_taint_and_bad_health(
-    running: tuple[NvidiaFactory, Any], api: FakeApi
+async def test_a_fault_becomes_a_taint_and_an_unhealthy_status(
+    running_driver: tuple[NvidiaFactory, Any], api: FakeApi
 ) -> None:
-    factory, driver = running
+    factory, driver = running_driver
     options = (("grpc.default_authority", "localhost"),)
     async with aio.insecure_channel(f"unix:{driver.server.endpoint}", options=options) as channel:
         stream = rpc.stub(health_v1_pb2, "DRAResourceHealth", channel).NodeWatchResources(
@@ -115,7 +117,7 @@ async def test_a_fault_becomes_a_taint_and_bad_health(
 
 
 async def _health(driver: Any) -> list[tuple[str, str]]:
-    """The devices that are not healthy, and their messages, as the driver first reports them."""
+    """Return the devices that are not healthy in the first report of the driver, with their messages."""
     options = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
     async with aio.insecure_channel(f"unix:{driver.server.endpoint}", options=options) as channel:
         stream = rpc.stub(health_v1_pb2, "DRAResourceHealth", channel).NodeWatchResources(
@@ -126,7 +128,7 @@ async def _health(driver: Any) -> list[tuple[str, str]]:
     return [(e.device.device_name, e.message) for e in first.devices if e.health != health_v1_pb2.HEALTHY]
 
 
-async def test_an_xid_outlives_the_driver_and_ends_with_the_boot(root: Path, api: FakeApi) -> None:
+async def test_an_xid_survives_a_driver_restart_and_is_cleared_by_a_reboot(root: Path, api: FakeApi) -> None:
     factory = NvidiaFactory(_options(root))
     system = factory.system("node-0")
     assert system is not None
@@ -160,7 +162,7 @@ async def test_an_xid_outlives_the_driver_and_ends_with_the_boot(root: Path, api
         ("directory", r"driver \S+ cannot make its directory .*/plugins/\S+: Not a directory"),
     ],
 )
-async def test_what_stops_a_driver_is_one_sentence(
+async def test_the_error_that_stops_a_driver_is_one_line(
     root: Path, api: FakeApi, name: str, what: str, message: str
 ) -> None:
     kubelet = root / "kubelet"
@@ -177,7 +179,9 @@ async def test_what_stops_a_driver_is_one_sentence(
             await running.__aenter__()
 
 
-async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api: FakeApi) -> None:
+async def test_device_classes_are_created_with_the_driver_and_not_overwritten(
+    root: Path, api: FakeApi
+) -> None:
     driver = find_driver("gpu.nvidia.com", _options(root))
     async with api.client() as client:
         await ensure_device_classes(client, [driver])
@@ -212,6 +216,6 @@ async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api:
         ("/nowhere/x.yaml", {}, "driver profile /nowhere/x.yaml"),
     ],
 )
-def test_options_that_cannot_be(root: Path, name: str, fields: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_rejected(root: Path, name: str, fields: dict[str, Any], message: str) -> None:
     with pytest.raises(DriverConfigError, match=message):
         find_driver(name, _options(root, **fields))

@@ -26,7 +26,7 @@ def test_each_gpu_is_in_one_partition_of_each_size(tmp_path: Path) -> None:
     assert found[7] == {"gpuModuleID": 8, "partition8": 0, "partition4": 2, "partition2": 6, "partition1": 14}
 
 
-def test_a_claims_gpus_are_a_partition(tmp_path: Path) -> None:
+def test_the_gpus_of_a_claim_form_a_partition(tmp_path: Path) -> None:
     fabric, gpus = partitions(tmp_path, "8xH100")
     assert fabric.activate([gpus[2], gpus[0]]) == 3
     assert fabric.activate(gpus) == 0
@@ -36,13 +36,13 @@ def test_a_claims_gpus_are_a_partition(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "names"), [("4xGB200", ["gpuModuleID"]), ("2xT4", ["gpuModuleID"])])
-def test_without_switches_of_the_machine_there_are_none(tmp_path: Path, gpus: str, names: list[str]) -> None:
+def test_a_machine_without_switches_has_no_partitions(tmp_path: Path, gpus: str, names: list[str]) -> None:
     fabric, addresses = partitions(tmp_path, gpus)
     assert list(fabric.attributes(addresses[0])) == names
     assert fabric.activate(addresses[:2]) is None
 
 
-def test_a_smaller_machine(tmp_path: Path) -> None:
+def test_a_smaller_machine_has_smaller_partitions(tmp_path: Path) -> None:
     fabric, gpus = partitions(tmp_path, "4xH100")
     assert list(fabric.attributes(gpus[0])) == ["gpuModuleID", "partition4", "partition1"]
     assert fabric.activate(gpus[1:2]) == 2

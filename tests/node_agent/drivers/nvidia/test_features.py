@@ -1,4 +1,4 @@
-"""The labels of nodes with GPUs, against what gpu-feature-discovery writes."""
+"""Labels of nodes with GPUs are those of gpu-feature-discovery."""
 
 import uuid
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ def _labels(directory: Path, gpus: str) -> dict[str, str]:
     return node_labels(DeviceLibrary(host, NvidiaGates.parse("")), _STARTED)
 
 
-def test_whole_gpus(tmp_path: Path) -> None:
+def test_whole_gpus_have_the_labels_of_feature_discovery(tmp_path: Path) -> None:
     assert _labels(tmp_path, "2xH100") == {
         "feature.node.kubernetes.io/pci-10de.present": "true",
         "feature.node.kubernetes.io/pci-0302_10de.present": "true",
@@ -63,7 +63,7 @@ def test_nodes_in_a_rack_carry_its_clique(tmp_path: Path) -> None:
     assert "nvidia.com/gpu.clique" not in _labels(tmp_path, "8xB200")
 
 
-def test_mig_devices_count_for_themselves(tmp_path: Path) -> None:
+def test_mig_devices_have_separate_counts(tmp_path: Path) -> None:
     labels = _labels(tmp_path, "8xA100-SXM4-40GB:half-balanced")
     assert labels["nvidia.com/gpu.count"] == "8"
     assert labels["nvidia.com/gpu.replicas"] == "1"
@@ -100,6 +100,6 @@ def test_gpus_that_are_all_divided_have_no_replicas(tmp_path: Path) -> None:
         ("1xB200", "blackwell", "true"),
     ],
 )
-def test_families(tmp_path: Path, gpus: str, family: str, capable: str) -> None:
+def test_family_and_mig_capability_are_labels(tmp_path: Path, gpus: str, family: str, capable: str) -> None:
     labels = _labels(tmp_path, gpus)
     assert (labels["nvidia.com/gpu.family"], labels["nvidia.com/mig.capable"]) == (family, capable)

@@ -26,7 +26,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
     return Node(tmp_path_factory.mktemp("node"))
 
 
-async def test_a_fatal_xid_keeps_pods_away_and_an_applications_own_does_not(node: Node) -> None:
+async def test_a_fatal_xid_taints_the_gpu_and_an_application_xid_does_not(node: Node) -> None:
     watched = _Watched(node)
     node.system.inject_xid(5, 79)
     node.system.inject_xid(6, 31)
@@ -41,14 +41,14 @@ async def test_a_fatal_xid_keeps_pods_away_and_an_applications_own_does_not(node
     watched.monitor.close()
 
 
-async def test_more_xids_can_be_declared_harmless(node: Node) -> None:
+async def test_more_xids_can_be_ignored(node: Node) -> None:
     watched = _Watched(node, 63)
     node.system.inject_xid(5, 63)
     assert (await watched.next())[1].effect == "None"
     watched.monitor.close()
 
 
-async def test_a_mig_devices_error_is_its_own(node: Node) -> None:
+async def test_an_error_of_a_mig_device_taints_only_that_device(node: Node) -> None:
     watched = _Watched(node)
     instance, compute = next((i, c) for i, c in node.system.gpus[2].mig_devices() if i.profile.slices == 3)
     node.system.inject_xid(2, 94, instance.id, compute.id)
@@ -57,7 +57,7 @@ async def test_a_mig_devices_error_is_its_own(node: Node) -> None:
     watched.monitor.close()
 
 
-async def test_a_lost_gpu_taints_all_because_nvml_does_not_say_which(node: Node) -> None:
+async def test_a_lost_gpu_taints_all_because_nvml_does_not_name_it(node: Node) -> None:
     watched = _Watched(node)
     node.system.lose(4)
     names, taint = await watched.next()
@@ -66,7 +66,7 @@ async def test_a_lost_gpu_taints_all_because_nvml_does_not_say_which(node: Node)
     watched.monitor.close()
 
 
-async def test_a_gpu_that_cannot_be_watched_is_marked(node: Node) -> None:
+async def test_a_gpu_that_cannot_be_monitored_is_tainted(node: Node) -> None:
     monitor = HealthMonitor(node.host.nvml, FakeClock())
     found = DeviceLibrary(node.host, NvidiaGates()).enumerate()
     node.system.gpus[7].lost = True

@@ -1,4 +1,4 @@
-"""The same code on this machine's own GPUs; skipped where there are none."""
+"""The same code on the GPUs of this machine. Skipped if there are none."""
 
 from pathlib import Path
 

@@ -28,7 +28,7 @@ def _libcuda(spec: Any) -> str:
 
 
 class TestPrepare:
-    def test_common_edits_are_looked_at_again_after_five_minutes(self, node: Node) -> None:
+    def test_common_edits_are_refreshed_after_five_minutes(self, node: Node) -> None:
         state = node.start()
         before = node.system.driver_version
         versions = {}
@@ -39,7 +39,7 @@ class TestPrepare:
             versions[uid] = _libcuda(node.specs()[uid]).partition(".so.")[2]
         assert versions == {"uid-5": before, "uid-6": before, "uid-7": "999.1"}
 
-    def test_a_whole_gpu(self, node: Node) -> None:
+    def test_a_gpu_is_prepared_with_its_device_node_and_environment(self, node: Node) -> None:
         state = node.start()
         (device,) = state.prepare(claim("uid-1", "gpu-5"))
         assert (device.requests, device.pool, device.device) == (("r0",), "node-0", "gpu-5")
@@ -96,7 +96,7 @@ class TestPrepare:
         assert (instance["type"], instance["fileMode"]) == ("c", 0o444)
         assert "permissions" not in instance
 
-    def test_a_static_mig_device_opens_its_capabilities(self, node: Node) -> None:
+    def test_a_static_mig_device_gets_its_capability_nodes(self, node: Node) -> None:
         state = node.start()
         state.prepare(claim("uid-1", "gpu-1-mig-2g10gb-14-0"))
         instance = next(i for i, _ in node.system.gpus[1].mig_devices() if i.profile.id == 14)
@@ -106,16 +106,16 @@ class TestPrepare:
             f"/dev/nvidia-caps/nvidia-cap{caps_minor(1, instance.id, 0)}",
         ]
         state.unprepare(ref(claim("uid-1")))
-        assert node.mig_devices() == 16
+        assert node.count_mig_devices() == 16
 
-    def test_is_the_same_when_asked_again_and_by_a_new_process(self, node: Node) -> None:
+    def test_preparing_is_idempotent_across_a_restart(self, node: Node) -> None:
         first = node.start().prepare(claim("uid-1", "gpu-5", "gpu-6"))
         written = (node.cdi / "k8s.gpu.nvidia.com-claim_uid-1.yaml").stat().st_mtime_ns
         again = node.start()
         assert again.prepare(claim("uid-1", "gpu-5", "gpu-6")) == first
         assert (node.cdi / "k8s.gpu.nvidia.com-claim_uid-1.yaml").stat().st_mtime_ns == written
 
-    def test_unprepare_leaves_nothing_and_may_be_repeated(self, node: Node) -> None:
+    def test_unprepare_removes_everything_and_may_be_repeated(self, node: Node) -> None:
         state = node.start()
         wanted = claim("uid-1", "gpu-5")
         state.prepare(wanted)
@@ -125,7 +125,7 @@ class TestPrepare:
         assert node.specs() == {}
         assert state.prepared_claims() == {}
 
-    def test_another_drivers_devices_are_left_to_it(self, node: Node) -> None:
+    def test_devices_of_another_driver_are_ignored(self, node: Node) -> None:
         mixed = claim("uid-1", result("nic-0", "net", driver="net.example.com"), result("gpu-5", "gpu"))
         assert [device.device for device in node.start().prepare(mixed)] == ["gpu-5"]
 
@@ -136,7 +136,7 @@ class TestPrepare:
             (claim("uid-1", "gpu-0"), 'allocatable not found for device "gpu-0"'),
         ],
     )
-    def test_devices_that_are_not_there(self, node: Node, wanted: Any, message: str) -> None:
+    def test_missing_devices_are_rejected(self, node: Node, wanted: Any, message: str) -> None:
         state = node.start()
         with pytest.raises(PrepareError, match=message):
             state.prepare(wanted)
@@ -144,7 +144,7 @@ class TestPrepare:
         assert node.specs() == {}
         assert state.prepared_claims() == {}
 
-    def test_a_device_goes_to_one_claim_only(self, node: Node) -> None:
+    def test_a_device_is_prepared_for_one_claim_only(self, node: Node) -> None:
         state = node.start()
         state.prepare(claim("uid-1", "gpu-5"))
         with pytest.raises(
@@ -153,7 +153,7 @@ class TestPrepare:
             state.prepare(claim("uid-2", "gpu-6", "gpu-5"))
         assert set(state.prepared_claims()) == {"uid-1"}
 
-    def test_admin_access_may_overlap(self, node: Node) -> None:
+    def test_a_claim_with_admin_access_may_use_a_prepared_device(self, node: Node) -> None:
         state = node.start()
         state.prepare(claim("uid-1", "gpu-5"))
         state.prepare(claim("uid-2", result("gpu-5", admin_access=True)))
@@ -162,9 +162,9 @@ class TestPrepare:
 
 
 class TestShares:
-    """Several claims on one device, with consumable shares."""
+    """Several claims for one device, with consumable shares."""
 
-    def test_claims_may_overlap(self, tmp_path: Path) -> None:
+    def test_several_claims_may_use_one_device(self, tmp_path: Path) -> None:
         node = Node(tmp_path, shared=True)
         state = node.start()
         shared = claim("uid-1", result("gpu-7", share_id="a"), result("gpu-7", "r1", share_id="b"))
@@ -172,7 +172,7 @@ class TestShares:
         state.prepare(claim("uid-2", result("gpu-7", share_id="c")))
         assert len(node.specs()) == 2
 
-    def test_they_want_the_same_of_it(self, tmp_path: Path) -> None:
+    def test_claims_with_conflicting_configurations_are_rejected(self, tmp_path: Path) -> None:
         state = Node(tmp_path, shared=True).start()
         slicing = _gpu_config(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"})
         state.prepare(claim("uid-1", result("gpu-7", share_id="a"), configs=(opaque(slicing),)))
@@ -184,7 +184,7 @@ class TestShares:
         )
         state.prepare(claim("uid-3", result("gpu-7", share_id="b"), configs=(opaque(slicing),)))
 
-    def test_a_time_slice_that_is_as_it_was_is_not_kept_again(self, tmp_path: Path) -> None:
+    def test_an_unchanged_time_slice_is_not_stored_again(self, tmp_path: Path) -> None:
         node = Node(tmp_path)
         state = node.start()
         kept: list[int] = []
@@ -194,7 +194,7 @@ class TestShares:
         state.prepare(claim("uid-2", result("gpu-6"), configs=(sliced,)))
         assert len(kept) == 1
 
-    def test_the_last_one_resets_the_time_slice(self, tmp_path: Path) -> None:
+    def test_the_last_claim_resets_the_time_slice(self, tmp_path: Path) -> None:
         node = Node(tmp_path, shared=True)
         state = node.start()
         slicing = opaque(_gpu_config(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"}))
@@ -208,20 +208,22 @@ class TestShares:
         state.unprepare(ref(claims[1]))
         assert node.system.gpus[7].time_slice == 0
 
-    def test_a_mig_device_is_made_by_the_first_and_goes_with_the_last(self, tmp_path: Path) -> None:
+    def test_a_mig_device_is_created_by_the_first_claim_and_destroyed_by_the_last(
+        self, tmp_path: Path
+    ) -> None:
         node = Node(tmp_path, "1xH100:whole", _DYNAMIC, shared=True)
         state = node.start()
         claims = [claim(f"uid-{n}", result(_MIG, share_id=str(n))) for n in (1, 2)]
         for one in claims:
             state.prepare(one)
-        assert node.mig_devices() == 1
+        assert node.count_mig_devices() == 1
         assert node.nodes_of("uid-1", _MIG) == node.nodes_of("uid-2", _MIG)
         state.unprepare(ref(claims[0]))
-        assert node.mig_devices() == 1
+        assert node.count_mig_devices() == 1
         state.unprepare(ref(claims[1]))
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
 
-    def test_mps_does_not_go_with_it(self, tmp_path: Path) -> None:
+    def test_mps_is_rejected(self, tmp_path: Path) -> None:
         state = Node(tmp_path, shared=True).start()
         with pytest.raises(
             PrepareError, match="MPS sharing is not supported when consumable shares is enabled"
@@ -230,7 +232,7 @@ class TestShares:
 
 
 class TestSharing:
-    def test_time_slicing_and_mps_side_by_side(self, node: Node) -> None:
+    def test_time_slicing_and_mps_are_configured_in_one_claim(self, node: Node) -> None:
         state = node.start()
         wanted = claim(
             "uid-1",
@@ -273,8 +275,8 @@ class TestSharing:
         assert list((node.directory / "mps").iterdir()) == []
         assert (sliced.time_slice, shared.compute_mode) == (0, 0)
 
-    def test_later_and_claims_configs_win(self, node: Node) -> None:
-        def slicing(interval: str) -> dict[str, Any]:
+    def test_later_configs_and_configs_of_the_claim_take_precedence(self, node: Node) -> None:
+        def slicing_config(interval: str) -> dict[str, Any]:
             return _gpu_config(strategy="TimeSlicing", timeSlicingConfig={"interval": interval})
 
         state = node.start()
@@ -284,9 +286,9 @@ class TestSharing:
                 "gpu-4",
                 "gpu-5",
                 configs=(
-                    opaque(slicing("Long"), "r0"),
-                    opaque(slicing("Short")),
-                    opaque(slicing("Medium"), source="FromClass"),
+                    opaque(slicing_config("Long"), "r0"),
+                    opaque(slicing_config("Short")),
+                    opaque(slicing_config("Medium"), source="FromClass"),
                 ),
             )
         )
@@ -339,7 +341,9 @@ class TestSharing:
             ),
         ],
     )
-    def test_configs_that_cannot_be_applied(self, node: Node, config: dict[str, Any], message: str) -> None:
+    def test_configs_that_cannot_be_applied_are_rejected(
+        self, node: Node, config: dict[str, Any], message: str
+    ) -> None:
         state = node.start()
         wanted = claim("uid-1", "gpu-5", configs=(opaque(config, "r0"),))
         with pytest.raises(PrepareError, match=message):
@@ -367,21 +371,21 @@ class TestSharing:
 
 
 class TestDynamicMig:
-    def test_devices_are_made_and_unmade(self, tmp_path: Path) -> None:
+    def test_mig_devices_are_created_and_destroyed(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xH100:whole", _DYNAMIC)
         state = node.start()
         wanted = claim("uid-1", _MIG, "gpu-1-mig-3g40gb-9-4")
         state.prepare(wanted)
-        assert node.mig_devices() == 2
+        assert node.count_mig_devices() == 2
         assert node.system.gpus[0].mig_enabled
         instance = next(iter(node.system.gpus[0].instances.values()))
         assert instance.start == 3
         assert f"/dev/nvidia-caps/nvidia-cap{caps_minor(0, instance.id)}" in node.nodes_of("uid-1", _MIG)
         state.unprepare(ref(wanted))
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
         assert not node.system.gpus[0].mig_enabled
 
-    def test_a_device_in_use_stays_and_is_tried_again(self, tmp_path: Path) -> None:
+    def test_destroying_a_mig_device_in_use_fails_and_is_retried(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "1xH100:whole", _DYNAMIC)
         state = node.start()
         wanted = claim("uid-1", _MIG)
@@ -393,27 +397,27 @@ class TestDynamicMig:
         assert "uid-1" in state.prepared_claims()
         node.system.gpus[0].processes.clear()
         state.unprepare(ref(wanted))
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
 
-    def test_what_does_not_fit_is_rolled_back(self, tmp_path: Path) -> None:
+    def test_a_claim_that_does_not_fit_is_rolled_back(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "1xH100:whole", _DYNAMIC)
         state = node.start()
         wrong = claim("uid-1", _MIG, "gpu-0-mig-4g40gb-5-0")
         with pytest.raises(PrepareError, match="error creating GPU instance for 'gpu-0-mig-4g40gb-5-0'"):
             state.prepare(wrong)
-        assert node.mig_devices() == 1
+        assert node.count_mig_devices() == 1
         state.unprepare(ref(wrong))
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
 
-    def test_a_restart_destroys_what_no_claim_holds(self, tmp_path: Path) -> None:
+    def test_a_restart_destroys_mig_devices_without_a_claim(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "1xA100-SXM4-40GB:1g.5gb+3g.20gb", _DYNAMIC)
         node.start()
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
         assert node.system.gpus[0].mig_enabled
 
 
 class TestVfio:
-    def test_a_gpu_is_offered_one_way_while_it_is_used(self, tmp_path: Path) -> None:
+    def test_a_gpu_in_use_is_published_only_as_it_is_used(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true")
         state = node.start()
         config = {
@@ -433,12 +437,12 @@ class TestVfio:
         assert [gpu.vfio for gpu in node.system.gpus] == [False, False]
         assert state.find_allocatable("gpu-0") is not None
 
-    def test_the_legacy_backend_hands_out_the_group(self, tmp_path: Path) -> None:
+    def test_the_legacy_backend_passes_the_iommu_group(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true")
         node.start().prepare(claim("uid-1", "gpu-vfio-1"))
         assert node.nodes_of("uid-1", "gpu-vfio-1") == ["/dev/vfio/21"]
 
-    def test_containers_can_read_of_it(self, tmp_path: Path) -> None:
+    def test_metadata_of_a_vfio_device_is_reported(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true,DeviceMetadata=true")
         node.described = True
         wanted = claim("uid-1", "gpu-vfio-1")
@@ -449,7 +453,7 @@ class TestVfio:
         (plain,) = node.start().prepare(claim("uid-2", "gpu-0"))
         assert plain.metadata is None
 
-    def test_only_one_config_a_claim(self, tmp_path: Path) -> None:
+    def test_a_claim_has_at_most_one_vfio_config(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true")
         config = {"apiVersion": _V1BETA1, "kind": "VfioDeviceConfig"}
         wanted = claim(
@@ -470,11 +474,13 @@ _UNPREPARE_POINTS = ["mig-deleted", "devices-unprepared", "cdi-removed", "checkp
 
 
 class TestCrashes:
-    """kill -9 between any two steps, then a restart: files, checkpoint and hardware agree in the end."""
+    """After kill -9 between any two steps and a restart, files, checkpoint and hardware agree."""
 
     @pytest.mark.parametrize("point", _PREPARE_POINTS)
     @pytest.mark.parametrize("then", ["retried", "deleted"])
-    def test_in_prepare(self, tmp_path: Path, point: str, then: str) -> None:
+    def test_state_is_consistent_after_a_crash_in_prepare(
+        self, tmp_path: Path, point: str, then: str
+    ) -> None:
         node = Node(tmp_path, "2xH100:whole", _DYNAMIC)
         wanted = claim("uid-1", _MIG, "gpu-0-mig-1g10gb-19-4", "gpu-1")
         with pytest.raises(Crash):
@@ -483,15 +489,15 @@ class TestCrashes:
         self._agree(node, state)
         if then == "retried":
             assert len(state.prepare(wanted)) == 3
-            assert node.mig_devices() == 2
+            assert node.count_mig_devices() == 2
             assert list(node.specs()) == ["uid-1"]
         state.unprepare(ref(wanted))
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
         assert node.specs() == {}
         assert state.prepared_claims() == {}
 
     @pytest.mark.parametrize("point", _UNPREPARE_POINTS)
-    def test_in_unprepare(self, tmp_path: Path, point: str) -> None:
+    def test_state_is_consistent_after_a_crash_in_unprepare(self, tmp_path: Path, point: str) -> None:
         node = Node(tmp_path, "2xH100:whole", _DYNAMIC)
         wanted = claim("uid-1", _MIG, "gpu-1")
         node.start().prepare(wanted)
@@ -500,20 +506,20 @@ class TestCrashes:
         state = node.start()
         self._agree(node, state)
         state.unprepare(ref(wanted))
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
         assert node.specs() == {}
 
-    def test_between_two_mig_devices(self, tmp_path: Path) -> None:
+    def test_state_is_consistent_after_a_crash_between_two_mig_devices(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "1xH100:whole", _DYNAMIC)
         wanted = claim("uid-1", _MIG, "gpu-0-mig-1g10gb-19-4")
         with pytest.raises(Crash):
             node.start(crash_at("mig-created", 2)).prepare(wanted)
         state = node.start()
-        assert node.mig_devices() == 0
+        assert node.count_mig_devices() == 0
         state.prepare(wanted)
-        assert node.mig_devices() == 2
+        assert node.count_mig_devices() == 2
 
-    def test_mps_daemons_of_a_cut_off_preparation_go(self, node: Node) -> None:
+    def test_mps_daemons_of_an_interrupted_preparation_are_stopped(self, node: Node) -> None:
         wanted = claim("uid-1", "gpu-5", configs=(opaque(_gpu_config(strategy="MPS"), "r0"),))
         with pytest.raises(Crash):
             node.start(crash_at("devices-prepared")).prepare(wanted)
@@ -529,7 +535,7 @@ class TestCrashes:
         state = node.start()
         state.prepare(claim("uid-1", _MIG))
         state.unprepare(ref(late))
-        assert node.mig_devices() == 1
+        assert node.count_mig_devices() == 1
         assert set(state.prepared_claims()) == {"uid-1"}
 
     def _agree(self, node: Node, state: Any) -> None:
@@ -537,11 +543,11 @@ class TestCrashes:
         assert set(node.specs()) <= set(claims)
         completed = [uid for uid, entry in claims.items() if entry.state == "PrepareCompleted"]
         if not completed:
-            assert node.mig_devices() == 0
+            assert node.count_mig_devices() == 0
 
 
 class TestReboot:
-    def test_a_reboot_voids_the_checkpoint_and_its_files(self, node: Node) -> None:
+    def test_a_reboot_discards_the_checkpoint_and_its_files(self, node: Node) -> None:
         node.start().prepare(claim("uid-1", "gpu-5"))
         node.system.boot_id = "boot-2"
         state = node.start()

@@ -1,4 +1,4 @@
-"""A profile's driver as a whole, against a stand-in API server."""
+"""The whole driver of a profile, with a fake API server."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def _below(root: Path) -> Directories:
     return Directories.below(_GPU, root / "k", root / "cdi")
 
 
-async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> None:
+async def test_driver_publishes_prepares_and_unprepares(root: Path, api: FakeApi) -> None:
     options = DriverOptions(driver_root=root / "driver", machines=root / "machines")
     driver = find_driver(_GPU, options)
     async with api.client() as client:
@@ -59,7 +59,7 @@ async def test_publishes_prepares_and_tidies_up(root: Path, api: FakeApi) -> Non
     assert api.of("deviceclasses")[0]["spec"]["extendedResourceName"] == "example.com/gpu"
 
 
-async def test_reports_the_configured_health(root: Path, api: FakeApi) -> None:
+async def test_driver_reports_the_configured_health(root: Path, api: FakeApi) -> None:
     profile = msgspec.structs.replace(load_profile(_GPU), device_status=("model", "uuid"))
     wanted = claim("uid-1", "gpu-3", driver=_GPU)
     plain: dict[str, Any] = msgspec.to_builtins(wanted)
@@ -94,7 +94,7 @@ async def test_network_driver_reports_conditions_and_the_interface(root: Path, a
 
 
 @pytest.mark.parametrize(("kubernetes", "documents"), [(V1_36, 1), (V1_37, 2)])
-async def test_containers_can_read_of_their_devices(
+async def test_device_metadata_is_mounted_into_containers(
     root: Path, api: FakeApi, kubernetes: Version, documents: int
 ) -> None:
     profile = load_profile("examples/drivers/nic.yaml")
@@ -118,7 +118,7 @@ async def test_containers_can_read_of_their_devices(
             }
 
 
-async def test_metadata_in_a_version_that_is_not_known(root: Path, api: FakeApi) -> None:
+async def test_metadata_in_an_unknown_version_is_rejected(root: Path, api: FakeApi) -> None:
     template = MetadataTemplate(versions=("v1beta1",))
     profile = msgspec.structs.replace(load_profile(_GPU), device_metadata=template)
     async with api.client() as client:
@@ -126,7 +126,7 @@ async def test_metadata_in_a_version_that_is_not_known(root: Path, api: FakeApi)
             ProfileDriver(profile, "node-0", _below(root), client, SystemClock(), kubernetes=V1_36)
 
 
-async def test_a_damaged_checkpoint_stops_it(root: Path, api: FakeApi) -> None:
+async def test_a_damaged_checkpoint_stops_the_driver(root: Path, api: FakeApi) -> None:
     plugin = root / "k" / "plugins" / _GPU
     plugin.mkdir(parents=True)
     (plugin / "checkpoint.json").write_text("{")
@@ -211,7 +211,7 @@ async def test_pools_of_several_nodes_are_published_once(root: Path, api: FakeAp
         ),
     ],
 )
-def test_pools_that_cannot_be(root: Path, pool: str, message: str) -> None:
+def test_invalid_pools_are_rejected(root: Path, pool: str, message: str) -> None:
     path = root / "p.yaml"
     path.write_text(f"driver: a.example.com\ncdiClass: x\npools: [{pool}]\n")
     profile = load_profile(str(path))
@@ -273,7 +273,7 @@ class TestBindingConditions:
             (BindingConditions(fail=True), "Broken", "Failed"),
         ],
     )
-    async def test_come_true(
+    async def test_binding_conditions_are_set_by_the_rules(
         self, api: FakeApi, rules: BindingConditions, condition: str, reason: str
     ) -> None:
         allocated = result(

@@ -1,4 +1,4 @@
-"""The profiles of drivers that others publish: attributes, capacities and edits as in the sources that they name."""
+"""Profiles that follow published drivers: attributes, capacities and edits are those of the named sources."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -115,7 +115,7 @@ def _devices(name: str) -> list[Device]:
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
-def test_devices_have_the_attributes_and_capacities_of_the_real_ones(name: str) -> None:
+def test_devices_have_the_attributes_and_capacities_of_the_real_driver(name: str) -> None:
     first = _devices(name)[0]
     attributes, capacity = _PUBLISHED[name]
     published = {key: next(iter(msgspec.to_builtins(value))) for key, value in first.attributes.items()}
@@ -124,7 +124,7 @@ def test_devices_have_the_attributes_and_capacities_of_the_real_ones(name: str) 
 
 
 @pytest.mark.parametrize("name", _FOLLOWED)
-def test_the_api_server_takes_what_they_publish(name: str) -> None:
+def test_the_api_server_accepts_the_published_slices(name: str) -> None:
     for variant in (None, *load_profile(name).variants):
         devices = _devices(f"{name}:{variant}" if variant else name)
         slice_ = {

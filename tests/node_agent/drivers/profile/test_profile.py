@@ -69,7 +69,7 @@ def test_profiles_stay_within_the_apis_limits(name: str) -> None:
 
 
 class TestDevices:
-    def test_nine_gpus_of_80gi(self) -> None:
+    def test_the_example_profile_has_nine_gpus_of_80gi(self) -> None:
         devices = _devices(load_profile("gpu.example.com"))
         assert list(devices) == [f"gpu-{n}" for n in range(9)]
         gpu = devices["gpu-3"]
@@ -79,7 +79,7 @@ class TestDevices:
         assert {n: c.value for n, c in gpu.capacity.items()} == {"memory": "80Gi", "compute": "100"}
         assert len({d.attributes["uuid"].string for d in devices.values()}) == 9
 
-    def test_partitions_come_before_the_whole_and_share_its_uuid(self) -> None:
+    def test_partitions_precede_the_whole_gpu_and_share_its_uuid(self) -> None:
         devices = _devices(load_profile("gpu.example.com:partitioned"))
         assert list(devices)[:6] == [
             *(f"gpu-0-partition-{n}" for n in range(4)),
@@ -93,7 +93,7 @@ class TestDevices:
         assert part.consumes_counters[0].counter_set == "gpu-0-counters"
         assert part.consumes_counters[0].counters["memory"].value == "20Gi"
 
-    def test_a_variant_changes_only_what_it_says(self) -> None:
+    def test_a_variant_changes_only_its_own_fields(self) -> None:
         shared = _devices(load_profile("gpu.example.com:shared"))["gpu-0"]
         assert shared.allow_multiple_allocations is True
         policy = shared.capacity["memory"].request_policy
@@ -104,7 +104,7 @@ class TestDevices:
         assert ready.binding_conditions == ("BindingConditions",)
         assert ready.capacity["memory"].value == "80Gi"
 
-    def test_cpus_map_to_the_nodes_cpu(self) -> None:
+    def test_cpus_map_to_the_cpu_of_the_node(self) -> None:
         numa = _devices(load_profile("cpu.example.com"))["numa-7"]
         assert numa.node_allocatable_resource_mappings["cpu"].capacity_key == "cpu.example.com/cpu"
 
@@ -118,7 +118,7 @@ class TestDevices:
         assert [len(s.devices) for s in slices] == [128, 72]
         assert slices[1].devices[-1].name == "d-19-9"
 
-    def test_rows_and_sums_make_what_follows_no_loop(self, tmp_path: Path) -> None:
+    def test_rows_and_sums_describe_irregular_devices(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.yaml"
         path.write_text(
             "driver: rows.example.com\ncdiClass: x\ndevices:\n"
@@ -169,7 +169,7 @@ class TestDevices:
             ({"devices": [{"each": {"a": 2}}]}, "needs either device or devices"),
         ],
     )
-    def test_templates_that_make_no_devices(
+    def test_invalid_templates_are_rejected(
         self, change: dict[str, Any], message: str, tmp_path: Path
     ) -> None:
         path = tmp_path / "p.yaml"
@@ -180,20 +180,20 @@ class TestDevices:
     @pytest.mark.parametrize(
         "text", ["driver: [", "driver: x.example.com", "{driver: a, cdiClass: b, colour: 1}"]
     )
-    def test_files_that_are_no_profiles(self, text: str, tmp_path: Path) -> None:
+    def test_files_that_are_not_profiles_are_rejected(self, text: str, tmp_path: Path) -> None:
         path = tmp_path / "p.yaml"
         path.write_text(text)
         with pytest.raises(DriverConfigError, match=f"driver profile {path}"):
             load_profile(str(path))
 
-    def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_a_missing_profile_is_reported(self, tmp_path: Path) -> None:
         message = f"^cannot read driver profile {tmp_path}/p.yaml: No such file or directory$"
         with pytest.raises(DriverConfigError, match=message):
             load_profile(f"{tmp_path}/p.yaml")
 
 
 class TestConfigs:
-    def test_defaults(self) -> None:
+    def test_fields_of_a_config_have_defaults(self) -> None:
         kinds = load_profile("gpu.example.com").configs
         assert default_config(kinds) == {
             "sharing.strategy": "TimeSlicing",
@@ -221,7 +221,7 @@ class TestConfigs:
             ({"strategy": 5}, "expected string"),
         ],
     )
-    def test_refused(self, sharing: dict[str, Any], message: str) -> None:
+    def test_invalid_configs_are_rejected(self, sharing: dict[str, Any], message: str) -> None:
         with pytest.raises(PrepareError, match=message):
             decode_config(
                 {"apiVersion": _GPU_API, "kind": "GpuConfig", "sharing": sharing},
@@ -231,13 +231,13 @@ class TestConfigs:
     @pytest.mark.parametrize(
         "value", [None, {}, {"kind": "GpuConfig"}, {"kind": "X", "apiVersion": _GPU_API}]
     )
-    def test_not_one_of_its_kinds(self, value: Any) -> None:
+    def test_configs_of_other_kinds_are_rejected(self, value: Any) -> None:
         with pytest.raises(PrepareError, match="error decoding config parameters"):
             decode_config(value, load_profile("gpu.example.com").configs)
 
 
 class TestPrepare:
-    def test_a_gpu_tells_what_the_example_driver_tells(self, tmp_path: Path) -> None:
+    def test_a_gpu_has_the_environment_of_the_example_driver(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         (device,) = node.start().prepare(claim("uid-1", "gpu-0", driver="gpu.example.com"))
         assert device.cdi_ids == ("k8s.gpu.example.com/gpu=common", "k8s.gpu.example.com/gpu=uid-1-gpu-0")
@@ -251,7 +251,7 @@ class TestPrepare:
             "GPU_DEVICE_0_TIMESLICE_INTERVAL": "Default",
         }
 
-    def test_configs_choose_what_containers_see(self, tmp_path: Path) -> None:
+    def test_configs_change_the_environment_of_containers(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         space = {"strategy": "SpacePartitioning", "spacePartitioningConfig": {"partitionCount": 10}}
         config = opaque(
@@ -266,7 +266,7 @@ class TestPrepare:
         assert environment["GPU_DEVICE_1_PARTITION_COUNT"] == "10"
         assert "GPU_DEVICE_1_TIMESLICE_INTERVAL" not in environment
 
-    def test_shares_show_what_they_consume(self, tmp_path: Path) -> None:
+    def test_consumed_capacity_of_a_share_is_in_the_environment(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com:shared-partitioned")
         share = result(
             "gpu-0-partition-0",
@@ -281,7 +281,7 @@ class TestPrepare:
         assert environment["GPU_DEVICE_0_PARTITION_0_MEMORY"] == "8Gi"
         assert environment["GPU_DEVICE_0_PARTITION_0_COMPUTE"] == "10"
 
-    def test_admin_access_shows(self, tmp_path: Path) -> None:
+    def test_admin_access_is_in_the_environment(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         admin = result("gpu-4", driver="gpu.example.com", admin_access=True)
         answers = node.start().prepare(claim("uid-1", admin, driver="gpu.example.com"))
@@ -308,7 +308,7 @@ class TestPrepare:
         assert environment["NET_DEVICE_2_EGRESS_BURST"] == "8"
         assert "NET_DEVICE_2_INGRESS_BURST" not in environment
 
-    def test_two_shares_of_one_numa_node(self, tmp_path: Path) -> None:
+    def test_two_shares_of_one_numa_node_get_different_cpus(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "cpu.example.com:two-cpus")
         shares = [
             result(
@@ -324,7 +324,7 @@ class TestPrepare:
         assert [answer.share_id for answer in answers] == ["s0", "s1"]
         assert node.environment(*answers)["CPU_DEVICE_0_CONSUMED_CPU"] == "1"
 
-    def test_a_driver_without_configs_takes_none(self, tmp_path: Path) -> None:
+    def test_a_driver_without_configs_rejects_configs(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "cpu.example.com")
         wanted = claim(
             "u", "numa-0", driver="cpu.example.com", configs=(opaque({}, driver="cpu.example.com"),)
@@ -332,7 +332,7 @@ class TestPrepare:
         with pytest.raises(PrepareError, match="prepare failed: configuration not allowed"):
             node.start().prepare(wanted)
 
-    def test_device_nodes_and_attributes(self, tmp_path: Path) -> None:
+    def test_device_nodes_and_attributes_are_injected(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "fpga.example.com")
         (answer,) = node.start().prepare(claim("uid-1", "fpga-2", driver="fpga.example.com"))
         edits = resolve(answer.cdi_ids, node.cdi)
@@ -340,7 +340,7 @@ class TestPrepare:
         assert (device.path, device.major, device.minor) == ("/dev/fpga-2", 240, 2)
         assert edits.environment()["FPGA_DEVICE_2_CLOCK_MHZ"] == "250"
 
-    def test_a_device_of_another_node(self, tmp_path: Path) -> None:
+    def test_a_device_of_another_node_is_rejected(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         with pytest.raises(PrepareError, match="requested device is not allocatable: gpu-99"):
             node.start().prepare(claim("u", "gpu-99", driver="gpu.example.com"))
@@ -351,7 +351,7 @@ def _full(descriptor: int) -> None:
 
 
 class TestLife:
-    def test_is_the_same_after_a_restart_and_gone_after_unprepare(self, tmp_path: Path) -> None:
+    def test_prepared_claims_survive_a_restart_and_are_removed_by_unprepare(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
         first = node.start().prepare(wanted)
@@ -363,7 +363,7 @@ class TestLife:
         assert node.start().prepared_uids() == []
 
     @pytest.mark.parametrize("point", ["cdi-written", "checkpoint-completed"])
-    def test_a_crash_in_prepare(self, tmp_path: Path, point: str) -> None:
+    def test_state_is_consistent_after_a_crash_in_prepare(self, tmp_path: Path, point: str) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
         with pytest.raises(Crash):
@@ -374,7 +374,7 @@ class TestLife:
         assert len(list(node.cdi.iterdir())) == 1
 
     @pytest.mark.parametrize("point", ["cdi-removed", "checkpoint-removed"])
-    def test_a_crash_in_unprepare(self, tmp_path: Path, point: str) -> None:
+    def test_state_is_consistent_after_a_crash_in_unprepare(self, tmp_path: Path, point: str) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
         node.start().prepare(wanted)
@@ -385,7 +385,7 @@ class TestLife:
         assert state.prepared_uids() == []
         assert len(list(node.cdi.iterdir())) == 1
 
-    def test_files_that_no_claim_holds_are_removed_at_start(self, tmp_path: Path) -> None:
+    def test_files_without_a_claim_are_removed_at_start(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         node.start().prepare(claim("uid-1", "gpu-0", driver="gpu.example.com"))
         (node.directory / "checkpoint.json").unlink()
@@ -393,9 +393,7 @@ class TestLife:
         assert len(list(node.cdi.iterdir())) == 1
 
     @pytest.mark.parametrize("left", [None, ""])
-    def test_a_cdi_file_that_a_power_cut_took_is_written_again(
-        self, tmp_path: Path, left: str | None
-    ) -> None:
+    def test_a_cdi_file_that_was_lost_is_written_again(self, tmp_path: Path, left: str | None) -> None:
         node = _Node(tmp_path, "gpu.example.com")
         wanted = claim("uid-1", "gpu-0", driver="gpu.example.com")
         first = node.start().prepare(wanted)
@@ -430,7 +428,7 @@ class TestLife:
 
 @pytest.mark.parametrize(("kubernetes", "mapped"), [(V1_36, (True, False)), (V1_37, (False, True))])
 @pytest.mark.parametrize("name", ["cpu.example.com", "cpu.example.com:two-cpus"])
-def test_what_devices_take_of_their_node_has_another_field_since_1_37(
+def test_node_allocatable_resources_have_another_field_since_1_37(
     name: str, kubernetes: Version, mapped: tuple[bool, bool]
 ) -> None:
     profile = of_version(load_profile(name), kubernetes)
@@ -458,14 +456,14 @@ def test_the_standard_numa_node_is_published_since_1_37(name: str, nodes: set[in
         assert kubernetes is V1_36 or all(key in device.attributes for device in devices)
 
 
-def test_a_version_that_is_not_known(tmp_path: Path) -> None:
+def test_an_unknown_version_in_a_profile_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text('driver: d\ncdiClass: c\ndevices: [{device: {name: a}, since: {"9.9": {}}}]\n')
     with pytest.raises(DriverConfigError, match=r"since: unknown Kubernetes version '9\.9'"):
         of_version(load_profile(str(path)), V1_37)
 
 
-def test_later_versions_come_last_and_null_takes_away(tmp_path: Path) -> None:
+def test_fields_of_later_versions_take_precedence_and_null_removes_a_field(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(
         """

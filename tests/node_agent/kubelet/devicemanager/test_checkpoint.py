@@ -1,4 +1,4 @@
-"""Checkpoints that no kubelet writes are read as Go's decoder reads them."""
+"""Checkpoints that no kubelet writes are decoded as in Go."""
 
 import json
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ def test_repeated_maps_are_merged_and_their_values_replaced() -> None:
     assert data.registered_devices == {"c": []}
 
 
-def test_repeated_structs_keep_the_fields_that_the_last_one_lacks() -> None:
+def test_a_repeated_struct_keeps_fields_that_the_last_one_lacks() -> None:
     again = '"DATA": {"RegisteredDevices": {"b": []}}, "checkſum": 7, "Checksum": null'
     data, checksum = parse(_file('{"RegisteredDevices": {"a": []}}', again))
     assert data.registered_devices == {"a": [], "b": []}
@@ -68,14 +68,14 @@ def test_a_repeated_list_is_decoded_into_the_entries_of_the_first(
     assert _entries(*lists) == expected
 
 
-def test_keys_of_numa_nodes_that_name_one_number_are_one() -> None:
+def test_different_spellings_of_a_numa_node_are_one_key() -> None:
     (entry,) = _entries('[{"DeviceIDs": {"1": ["a"], "+1": ["b"], "01": ["c"], "-1": []}}]') or ()
     assert entry.device_ids == {1: ["c"], -1: []}
     with pytest.raises(CheckpointError, match="cannot unmarshal number --1"):
         _entries('[{"DeviceIDs": {"--1": []}}]')
 
 
-def test_a_list_where_an_object_belongs_is_an_error() -> None:
+def test_a_list_in_place_of_an_object_is_an_error() -> None:
     for data in ("[]", '{"RegisteredDevices": []}', '{"PodDeviceEntries": [[]]}', '{"PodDeviceEntries": {}}'):
         with pytest.raises(CheckpointError, match=r"json: cannot unmarshal (array|object)"):
             parse(_file(data))

@@ -1,4 +1,4 @@
-"""A kubelet that is killed at any step of an allocation finds all that a container has, and nothing twice."""
+"""A kubelet that is killed at any step of an allocation keeps every device of a container, and allocates none twice."""
 
 import asyncio
 import random
@@ -22,7 +22,7 @@ DEVICES = [Device(f"g{number}") for number in range(4)]
 
 
 class Killed(BaseException):
-    """The process is gone."""
+    """The process has been killed."""
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Steps:
     names: list[str] = field(default_factory=list)
 
     def reach(self, name: str) -> None:
-        """One step has been reached."""
+        """Count one step."""
         self.names.append(name)
         if len(self.names) - 1 == self.fatal:
             raise Killed
 
 
 class Plugin:
-    """A plugin that survives the kubelet, as another process does."""
+    """A plugin that survives the kubelet, like another process."""
 
     def __init__(self) -> None:
         self.steps = Steps()
@@ -65,7 +65,7 @@ class Plugin:
 
 
 class Kubelet:
-    """One life of a kubelet's device manager after another, in one directory."""
+    """A kubelet's device manager that can be restarted in one directory."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.directory = directory
@@ -86,7 +86,7 @@ class Kubelet:
         self.plugin.steps.reach("written")
 
     async def start(self) -> None:
-        """A new life: pods that run are admitted before the plugin is back, the others afterwards."""
+        """Restart. Running pods are admitted before the plugin has registered, the others afterwards."""
         self.plugin.steps = Steps()
         self.manager, self.ready = self._new(), False
         self.manager.start(frozenset(self.running))
@@ -98,7 +98,7 @@ class Kubelet:
         await self.manager.plugin_devices(RESOURCE, DEVICES)
 
     async def admit(self, uid: str, number: int) -> bool:
-        """Admit a pod, and start its container; False where there are not enough devices."""
+        """Admit a pod and start its container. Return False if there are not enough devices."""
         limits = ResourceRequirements(limits={RESOURCE: str(number)})
         container = Container(name="c", resources=limits)
         pod = self.pods[uid] = Pod(metadata=ObjectMeta(uid=uid), spec=PodSpec(containers=(container,)))
@@ -111,19 +111,19 @@ class Kubelet:
         return True
 
     def remove(self, uid: str) -> None:
-        """The pod has ended."""
+        """Remove a pod that has ended."""
         del self.pods[uid]
         self.running.discard((uid, "c"))
 
-    def held(self, uid: str) -> set[str]:
-        """What the pod's container holds."""
+    def devices_of(self, uid: str) -> set[str]:
+        """Return the devices of the pod's container."""
         return self.manager.state.pod_devices.pod_devices(uid, RESOURCE)
 
     def check(self) -> None:
-        """No device is two pods', and what the file says is what the manager knows."""
+        """Check that no device has two pods, and that the file equals the manager's state."""
         seen: set[str] = set()
         for uid in self.pods:
-            held = self.held(uid)
+            held = self.devices_of(uid)
             assert not held & seen
             seen |= held
         decode((self.directory / CHECKPOINT_FILE).read_bytes())
@@ -131,7 +131,7 @@ class Kubelet:
 
 @pytest.fixture
 def kubelet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubelet:
-    """A kubelet's device manager that has not started yet."""
+    """Return a kubelet's device manager that has not started yet."""
     return Kubelet(tmp_path, monkeypatch)
 
 
@@ -139,40 +139,40 @@ STEPS = ("asked for a preference", "asked to allocate", "allocated", "about to w
 
 
 @pytest.mark.parametrize("fatal", range(len(STEPS)))
-async def test_a_kill_at_every_step_of_an_allocation(kubelet: Kubelet, fatal: int) -> None:
+async def test_a_kill_at_any_step_of_an_allocation_loses_no_device(kubelet: Kubelet, fatal: int) -> None:
     await kubelet.start()
     assert await kubelet.admit("first", 1)
-    first = kubelet.held("first")
+    first = kubelet.devices_of("first")
     kubelet.plugin.steps = Steps(fatal)
     with pytest.raises(Killed):
         await kubelet.admit("second", 2)
     assert kubelet.plugin.steps.names == list(STEPS[: fatal + 1])
     await kubelet.start()
     kubelet.check()
-    assert kubelet.held("first") == first, "a running container keeps its devices"
+    assert kubelet.devices_of("first") == first, "a running container keeps its devices"
     # The pod's container did not start: the pod is admitted again, with what was written or with others.
     assert await kubelet.admit("second", 2)
-    assert len(kubelet.held("second")) == 2
+    assert len(kubelet.devices_of("second")) == 2
     assert await kubelet.admit("third", 1)
     kubelet.check()
     assert not await kubelet.admit("fourth", 1), "nothing is lost, and nothing is left"
 
 
 @pytest.mark.parametrize("fatal", [0, 1])
-async def test_a_kill_while_a_list_of_devices_is_written(kubelet: Kubelet, fatal: int) -> None:
+async def test_a_kill_while_a_device_list_is_written_loses_no_device(kubelet: Kubelet, fatal: int) -> None:
     await kubelet.start()
     assert await kubelet.admit("first", 1)
     kubelet.plugin.steps = Steps(fatal)
     with pytest.raises(Killed):
         await kubelet.manager.plugin_devices(RESOURCE, DEVICES[:2])
-    first = kubelet.held("first")
+    first = kubelet.devices_of("first")
     await kubelet.start()
-    assert kubelet.held("first") == first
+    assert kubelet.devices_of("first") == first
     assert (await kubelet.manager.get_capacity()).capacity == {RESOURCE: 4}
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_kills_at_random_under_pods_that_come_and_go(kubelet: Kubelet, seed: int) -> None:
+async def test_random_kills_while_pods_start_and_end_lose_no_device(kubelet: Kubelet, seed: int) -> None:
     chance = random.Random(seed)
     await kubelet.start()
     promised: dict[str, set[str]] = {}
@@ -187,9 +187,9 @@ async def test_kills_at_random_under_pods_that_come_and_go(kubelet: Kubelet, see
         uid = f"pod-{number}"
         try:
             if await kubelet.admit(uid, chance.randint(1, 2)):
-                promised[uid] = kubelet.held(uid)
+                promised[uid] = kubelet.devices_of(uid)
         except Killed:
             kubelet.remove(uid)
             await kubelet.start()
         kubelet.check()
-        assert {pod: kubelet.held(pod) for pod in promised} == promised
+        assert {pod: kubelet.devices_of(pod) for pod in promised} == promised

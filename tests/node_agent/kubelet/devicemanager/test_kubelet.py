@@ -1,4 +1,4 @@
-"""Pods with devices of plugins on a kubelet, over real sockets and gRPC."""
+"""Pods with devices of device plugins, over real sockets and gRPC."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -64,23 +64,23 @@ async def _with_devices(bench: Bench, plugin: StubPlugin, devices: Sequence[Devi
     await until(lambda: _amounts(bench) == (str(len(devices)), str(healthy)))
 
 
-async def test_a_container_gets_what_the_plugin_answers() -> None:
+async def test_a_container_gets_the_environment_and_devices_of_the_plugin() -> None:
     async with Bench() as bench, _plugin(bench) as plugin:
         await _with_devices(bench, plugin)
         bench.create(_gpu_pod(count=2, command=["sh", "-c", "echo $GPU_IDS; ls /dev; sleep 9999"]))
         await until(lambda: bench.phase() == "Running")
 
-        async def shown() -> list[str]:
+        async def read_log() -> list[str]:
             lines = (await bench.log()).splitlines()
             return lines if len(lines) > 1 else []
 
-        first, *others = await until(shown)
+        first, *others = await until(read_log)
         assert first == "g0,g1"
         assert {"gpu-g0", "gpu-g1"} <= {name for line in others for name in line.split()}
         assert plugin.calls == ["GetDevicePluginOptions", "ListAndWatch", "Allocate"]
 
 
-async def test_a_pod_that_can_t_have_its_devices_fails_with_upstream_s_words() -> None:
+async def test_a_pod_without_enough_devices_fails_with_the_upstream_message() -> None:
     async with Bench() as bench, _plugin(bench) as plugin:
         await _with_devices(bench, plugin)
         bench.create(_gpu_pod("first", 2))
@@ -109,7 +109,7 @@ async def test_devices_are_free_once_their_pod_has_ended() -> None:
         await until(lambda: bench.phase("second") == "Running")
 
 
-async def test_health_shows_in_the_pod_and_in_the_node() -> None:
+async def test_device_health_is_in_the_status_of_the_pod_and_of_the_node() -> None:
     async with Bench() as bench, _plugin(bench) as plugin:
         await _with_devices(bench, plugin)
         bench.create(_gpu_pod(count=2))
@@ -131,7 +131,7 @@ def _health(bench: Bench) -> dict[str, str]:
     }
 
 
-async def test_a_plugin_that_leaves_takes_its_devices_along() -> None:
+async def test_devices_are_removed_some_time_after_their_plugin_stopped() -> None:
     async with Bench() as bench:
         async with _plugin(bench) as plugin:
             await _with_devices(bench, plugin)
@@ -145,7 +145,7 @@ async def test_a_plugin_that_leaves_takes_its_devices_along() -> None:
         assert bench.phase() == "Running"
 
 
-async def test_a_plugin_may_introduce_itself_in_plugins_registry() -> None:
+async def test_a_plugin_may_register_through_plugins_registry() -> None:
     async with Bench() as bench:
         plugin = StubPlugin(RESOURCE, bench.registry / "a-reg.sock", respond=_response)
         await plugin.start()
@@ -179,7 +179,7 @@ async def test_pod_resources_show_both_kinds_of_devices() -> None:
             assert sorted(entry.device_ids[0] for entry in allocatable.devices) == ["g0", "g1"]
 
 
-async def test_before_each_start_the_plugin_is_asked_if_it_wants_to() -> None:
+async def test_the_plugin_is_called_before_each_start_if_required() -> None:
     options = pb.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
     async with Bench() as bench, _plugin(bench, options=options) as plugin:
         await _with_devices(bench, plugin)
@@ -191,7 +191,7 @@ async def test_before_each_start_the_plugin_is_asked_if_it_wants_to() -> None:
         assert plugin.calls.count("GetPreferredAllocation") == 1
 
 
-async def test_restricted_nodes_take_devices_of_one_numa_node() -> None:
+async def test_the_restricted_policy_allocates_devices_of_one_numa_node() -> None:
     four = [Device(f"g{number}", numa_nodes=(number % 2,)) for number in range(4)]
     async with Bench(topology_policy="restricted") as bench, _plugin(bench) as plugin:
         await _with_devices(bench, plugin, four)
@@ -205,18 +205,18 @@ async def test_restricted_nodes_take_devices_of_one_numa_node() -> None:
         await until(lambda: bench.phase("again") == "Running")
         bench.delete("one", 0)
         bench.delete("two", 0)
-        await until(lambda: _ended(bench, "one-uid", "two-uid"))
+        await until(lambda: _have_ended(bench, "one-uid", "two-uid"))
         # Three are on no single NUMA node: the smallest set is both.
         bench.create(_gpu_pod("three", 3))
         await until(lambda: bench.phase("three") == "Running")
 
 
-def _ended(bench: Bench, *uids: str) -> bool:
+def _have_ended(bench: Bench, *uids: str) -> bool:
     active = {pod.metadata.uid for pod in bench.kubelet.active_pods()}
     return active.isdisjoint(uids)
 
 
-async def test_a_single_numa_node_has_to_be_enough() -> None:
+async def test_the_single_numa_node_policy_rejects_pods_that_need_two() -> None:
     async with Bench(topology_policy="single-numa-node") as bench, _plugin(bench) as plugin:
         await _with_devices(bench, plugin)
         bench.create(_gpu_pod(count=2))
@@ -231,7 +231,7 @@ async def test_a_single_numa_node_has_to_be_enough() -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A short path, for sockets."""
+    """Return a folder with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as path:
         yield Path(path)
 

@@ -1,11 +1,11 @@
-"""Which pod holds a device."""
+"""The pod that holds a device."""
 
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
 
 
-def test_health_goes_to_the_pod_of_the_resource() -> None:
-    """Kubernetes 1.36 takes whichever pod it finds first (kubernetes/kubernetes#140323)."""
+def test_health_is_reported_for_the_pod_with_that_resource() -> None:
+    """Kubernetes 1.36 uses the first pod that it finds (kubernetes/kubernetes#140323)."""
     devices = PodDevices()
     for pod, resource in (("one", "example.com/a"), ("two", "example.com/b")):
         devices.insert(pod, "c", resource, Allocation({0: ["d0"]}, pb.ContainerAllocateResponse()))

@@ -1,4 +1,4 @@
-"""Registration of device plugins whose options cannot be had, over real sockets and gRPC."""
+"""Registration of device plugins that fail to return their options, over real sockets and gRPC."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +19,7 @@ RESOURCE = "example.com/gpu"
 
 
 class _WithoutOptions(StubPlugin):
-    """Answers a code to the question for its options."""
+    """Responds with an error code to GetDevicePluginOptions."""
 
     code = grpc.StatusCode.OK
 
@@ -61,7 +61,7 @@ async def _registration(
         (grpc.StatusCode.UNIMPLEMENTED, "Unimplemented"),
     ],
 )
-async def test_an_error_of_the_options_reaches_the_plugin_with_code_unknown(
+async def test_an_error_of_the_options_call_is_returned_with_code_unknown(
     directory: Path, code: grpc.StatusCode, spelled: str
 ) -> None:
     message = f"failed to get device plugin options: rpc error: code = {spelled} desc = still starting"

@@ -1,4 +1,4 @@
-"""Claims that were prepared in part, while the API server loses them."""
+"""Partially prepared claims that were deleted from the API server."""
 
 import asyncio
 from typing import Any, cast
@@ -55,7 +55,7 @@ def names(attempts: Attempts) -> list[str]:
     return [claim.name for claim in attempts.left]
 
 
-def test_claims_that_are_gone_are_unprepared() -> None:
+def test_deleted_claims_are_unprepared() -> None:
     attempts = Attempts("there", "gone", "another")
     api = Api(there="uid-of-there", another="of one that was created later")
     asyncio.run(cleaner(api, attempts).clean())
@@ -63,7 +63,7 @@ def test_claims_that_are_gone_are_unprepared() -> None:
     assert attempts.forgotten == 1
 
 
-def test_what_fails_is_tried_with_the_next_look() -> None:
+def test_a_failed_unprepare_is_retried_at_the_next_check() -> None:
     attempts, api = Attempts("first", "second"), Api()
     attempts.refused = {"first"}
 
@@ -82,7 +82,7 @@ def test_what_fails_is_tried_with_the_next_look() -> None:
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError("refused"), TimeoutError()])
-def test_without_an_answer_nothing_is_stale(error: Exception) -> None:
+def test_no_claim_is_stale_if_the_api_server_does_not_respond(error: Exception) -> None:
     attempts, api = Attempts("one"), Api()
     api.error = error
     asyncio.run(cleaner(api, attempts).clean())

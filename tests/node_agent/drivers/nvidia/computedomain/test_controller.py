@@ -1,4 +1,4 @@
-"""The controller and the daemons against a real API server."""
+"""The ComputeDomain controller and its daemons against a real API server."""
 
 import asyncio
 import contextlib
@@ -35,11 +35,11 @@ class Lab(Cluster):
         obj = convert(COMPUTE_DOMAINS, {"metadata": {"name": name, "namespace": "default"}, "spec": body})
         made = await self.client.create(COMPUTE_DOMAINS, obj)
 
-        async def found() -> ComputeDomain | None:
+        async def get_with_status() -> ComputeDomain | None:
             domain = await self.now(made)
             return domain if domain is not None and domain.status.status else None
 
-        return await until(found)
+        return await until(get_with_status)
 
     async def now(self, domain: ComputeDomain) -> ComputeDomain | None:
         try:
@@ -48,7 +48,7 @@ class Lab(Cluster):
             return None
 
     async def status(self, domain: ComputeDomain, wanted: str, nodes: int) -> ComputeDomain:
-        async def reached() -> ComputeDomain | None:
+        async def get_if_reached() -> ComputeDomain | None:
             found = await self.now(domain)
             same = found and (found.status.status, len(found.status.nodes)) == (wanted, nodes)
             return found if same else None
@@ -56,10 +56,10 @@ class Lab(Cluster):
         async def describe() -> str:
             return str(await self.now(domain))
 
-        return await until(reached, 20.0, describe=describe)
+        return await until(get_if_reached, 20.0, describe=describe)
 
     async def parts(self, uid: str) -> list[str]:
-        """The names of what belongs to a domain."""
+        """Return the names of the objects of a domain."""
         found = []
         for resource in (DAEMON_SETS, RESOURCE_CLAIM_TEMPLATES, CLIQUES):
             listed: Any = await self.client.list(resource, label_selector=f"{api.LABEL}={uid}")
@@ -69,7 +69,7 @@ class Lab(Cluster):
         return sorted(found)
 
     async def daemon_pod(self, domain: ComputeDomain, node: str, address: str) -> dict[str, str]:
-        """A daemon's pod, as the DaemonSet makes it; gives its container's environment."""
+        """Create a daemon's pod as the DaemonSet does. Return its container's environment."""
         uid = domain.metadata.uid
         pod = await self.create(
             "Pod",
@@ -125,7 +125,7 @@ async def daemon(lab: Lab, environment: dict[str, str]) -> AsyncIterator[Compute
         await task
 
 
-async def test_a_domain_from_its_start_to_its_end(lab: Lab) -> None:
+async def test_a_domain_becomes_ready_and_its_parts_are_deleted_with_it(lab: Lab) -> None:
     await install(lab.client, SPACE)
     domain = await lab.domain(numNodes=2)
     uid = domain.metadata.uid
@@ -166,17 +166,17 @@ async def test_a_domain_from_its_start_to_its_end(lab: Lab) -> None:
     await lab.create("Node", "b", metadata={"labels": {api.LABEL: uid, "keep": "me"}})
     await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
 
-    async def gone() -> bool:
+    async def is_gone() -> bool:
         return await lab.now(domain) is None
 
-    await until(gone)
+    await until(is_gone)
     # What is left is the garbage collector's: its owners are the daemons' pods.
     assert await lab.parts(uid) == [f"ComputeDomainClique {SPACE}/{uid}.{CLIQUE}"]
     assert (await lab.client.get(NODES, "b")).metadata.labels.get(api.LABEL) is None
 
 
 @pytest.mark.parametrize("host_managed", [True])
-async def test_where_machines_have_daemons_there_is_the_workloads_template_alone(lab: Lab) -> None:
+async def test_only_the_workload_template_is_created_if_hosts_manage_daemons(lab: Lab) -> None:
     obj = {"resourceClaimTemplate": {"name": "channel"}, "allocationMode": "All"}
     domain = await lab.domain(numNodes=2, channel=obj)
     uid = domain.metadata.uid
@@ -189,15 +189,15 @@ async def test_where_machines_have_daemons_there_is_the_workloads_template_alone
     assert config.opaque.parameters["allocationMode"] == "Single"
     await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
 
-    async def gone() -> bool:
+    async def is_gone() -> bool:
         return await lab.now(domain) is None
 
-    await until(gone)
+    await until(is_gone)
     assert await lab.parts(uid) == []
 
 
 class _Late(Client):
-    """Its watches of templates bring nothing until ``open`` is set."""
+    """A client whose watches of templates deliver nothing until ``open`` is set."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -212,7 +212,7 @@ class _Late(Client):
             yield event
 
 
-async def test_a_domain_stays_until_parts_that_are_not_yet_known_are_gone(tmp_path: Path) -> None:
+async def test_a_domain_is_kept_until_parts_that_the_informer_lacks_are_deleted(tmp_path: Path) -> None:
     async with api_server(tmp_path) as cluster, _Late(cluster.url) as late:
         await install(cluster.client, SPACE, host_managed=True)
         controller = ComputeDomainController(late, SystemClock(), SPACE, NvidiaGates(), host_managed=True)
@@ -227,17 +227,17 @@ async def test_a_domain_stays_until_parts_that_are_not_yet_known_are_gone(tmp_pa
         assert left.metadata.deletion_timestamp is not None
         late.open.set()
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return await lab.now(domain) is None
 
-        await until(gone)
+        await until(is_gone)
         assert await lab.parts(domain.metadata.uid) == []
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
 class _Old(Client):
-    """Its first list of domains is from before ``known``, and its watches bring none until ``open`` is set."""
+    """A client whose first list of domains is older than ``known``. Its watches deliver none until ``open`` is set."""
 
     def __init__(self, url: str, known: ObjectList[ComputeDomain]) -> None:
         super().__init__(url)
@@ -258,15 +258,15 @@ class _Old(Client):
             yield event
 
 
-async def test_a_domain_that_is_not_yet_known_keeps_its_parts(tmp_path: Path) -> None:
+async def test_a_domain_that_the_informer_lacks_keeps_its_parts(tmp_path: Path) -> None:
     async with api_server(tmp_path) as cluster:
         await install(cluster.client, SPACE)
         known = await cluster.client.list(COMPUTE_DOMAINS)
         lab = Lab(cluster.url, cluster.client)
-        async with _controlling(cluster.client):
+        async with _run_controller(cluster.client):
             uid = (await lab.domain()).metadata.uid
         parts = await lab.parts(uid)
-        async with _Old(cluster.url, known) as old, _controlling(old) as worked:
+        async with _Old(cluster.url, known) as old, _run_controller(old) as worked:
             await worked.wait()
             assert await lab.parts(uid) == parts
             for resource in (DAEMON_SETS, RESOURCE_CLAIM_TEMPLATES):
@@ -275,36 +275,36 @@ async def test_a_domain_that_is_not_yet_known_keeps_its_parts(tmp_path: Path) ->
             old.open.set()
             await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
 
-            async def gone() -> bool:
+            async def is_gone() -> bool:
                 return await lab.parts(uid) == []
 
-            await until(gone)
+            await until(is_gone)
 
 
 @contextlib.asynccontextmanager
-async def _controlling(client: Client) -> AsyncIterator[asyncio.Event]:
-    """A controller; the event says that it has dealt with something."""
+async def _run_controller(client: Client) -> AsyncIterator[asyncio.Event]:
+    """Run a controller. The event is set after each sync."""
     controller = ComputeDomainController(client, SystemClock(), SPACE, NvidiaGates())
     reconcile, worked = controller.reconcile, asyncio.Event()
 
-    async def noted(uid: str) -> None:
+    async def reconcile_and_signal(uid: str) -> None:
         await reconcile(uid)
         worked.set()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(controller, "reconcile", noted)
+        patch.setattr(controller, "reconcile", reconcile_and_signal)
         task = asyncio.create_task(controller.run())
         yield worked
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_edges(lab: Lab) -> None:
+async def test_invalid_domains_are_rejected_and_foreign_templates_are_kept(lab: Lab) -> None:
     ready = await lab.domain("no-nodes")
     assert ready.status.status == api.READY
 
-    await _refused(lab.domain("wrong", numNodes=-1), "spec.numNodes")
-    await _refused(lab.domain("wrong", channel={"resourceClaimTemplate": {}}), "name: Required value")
+    await _check_rejected(lab.domain("wrong", numNodes=-1), "spec.numNodes")
+    await _check_rejected(lab.domain("wrong", channel={"resourceClaimTemplate": {}}), "name: Required value")
     with pytest.raises(Invalid, match=r"A computeDomain\.spec is immutable"):
         await lab.client.patch(COMPUTE_DOMAINS, "no-nodes", {"spec": {"numNodes": 4}}, "default")
 
@@ -332,6 +332,6 @@ async def test_edges(lab: Lab) -> None:
         assert (found.status.nodes[0].clique_id, found.status.nodes[0].index) == ("", -1)
 
 
-async def _refused(attempt: Awaitable[object], message: str) -> None:
+async def _check_rejected(attempt: Awaitable[object], message: str) -> None:
     with pytest.raises(ApiError, match=message):
         await attempt

@@ -1,4 +1,4 @@
-"""Who runs the IMEX daemons, by options and gates; the messages are those of pkg/imex."""
+"""Options and gates that choose who runs the IMEX daemons. The messages are those of pkg/imex."""
 
 import pytest
 from dra_driverkit.errors import DriverConfigError
@@ -19,12 +19,12 @@ GATE = "HostManagedIMEXDaemon=true"
         (GATE, HOST, True),
     ],
 )
-def test_modes(gates: str, environment: dict[str, str], managed: bool) -> None:
+def test_mode_follows_environment_and_gates(gates: str, environment: dict[str, str], managed: bool) -> None:
     found = Imex.parse(from_environment(environment), NvidiaGates.parse(gates))
     assert found == Imex(managed, "/etc/nvidia-imex/imex_ctrl.sock")
 
 
-def test_the_socket() -> None:
+def test_the_socket_path_is_read_from_the_environment() -> None:
     environment = {**HOST, "IMEX_HOST_SOCKET_PATH": "/run/imex.sock"}
     assert Imex.parse(from_environment(environment), NvidiaGates.parse(GATE)).socket == "/run/imex.sock"
 
@@ -42,7 +42,9 @@ def test_the_socket() -> None:
         ("", {"IMEX_ISOLATION": "x"}, 'unknown imex.isolation "x": must be "domain" or "channel"'),
     ],
 )
-def test_what_cannot_be(gates: str, environment: dict[str, str], message: str) -> None:
+def test_invalid_combinations_of_options_are_rejected(
+    gates: str, environment: dict[str, str], message: str
+) -> None:
     with pytest.raises(DriverConfigError) as raised:
         Imex.parse(from_environment(environment), NvidiaGates.parse(gates))
     assert str(raised.value) == f"imex configuration validation failed: {message}"

@@ -1,4 +1,4 @@
-"""Preparing channels and daemon devices, with the API server's part played by a table."""
+"""Preparing channels and daemon devices, with a fake API server."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ CLIQUE = "0e9a8d24-0000-4000-8000-000000000001.32766"
 
 
 class Api:
-    """What :class:`Domains` finds at the API server."""
+    """The objects that :class:`Domains` reads from the API server."""
 
     def __init__(self, clique: str) -> None:
         self.clique = clique
@@ -144,7 +144,7 @@ def test_a_channel_waits_for_the_daemon_of_its_node(node: Node) -> None:
     assert [path.stem for path in node.directories.cdi.iterdir()] == [f"k8s.{DRIVER_NAME}-device_base"]
 
 
-def test_all_channels(node: Node) -> None:
+def test_a_claim_for_all_channels_gets_every_channel(node: Node) -> None:
     node.api.ready = True
     node.prepare(channel(allocationMode="All"))
     nodes = node.edits("c1")["deviceNodes"]
@@ -152,7 +152,7 @@ def test_all_channels(node: Node) -> None:
     assert nodes[-1]["path"].endswith("/channel2047")
 
 
-def test_without_a_fabric_there_is_nothing_to_inject(tmp_path: Path) -> None:
+def test_no_devices_are_injected_without_a_fabric(tmp_path: Path) -> None:
     node = Node(tmp_path, "4xH100", "")
     node.api.ready = True
     assert node.prepare(channel()) == [()]
@@ -160,7 +160,7 @@ def test_without_a_fabric_there_is_nothing_to_inject(tmp_path: Path) -> None:
     assert "deviceNodes" not in node.edits("d1")
 
 
-def test_a_daemon_gets_its_domain_and_the_way_to_the_fabric(node: Node) -> None:
+def test_a_daemon_gets_the_environment_and_devices_of_its_domain(node: Node) -> None:
     (ids,) = node.prepare(daemon())
     assert ids == (f"k8s.{DRIVER_NAME}/device=all", f"k8s.{DRIVER_NAME}/claim=d1-daemon-0")
     edits = node.edits("d1")
@@ -179,7 +179,7 @@ def test_a_daemon_gets_its_domain_and_the_way_to_the_fabric(node: Node) -> None:
     assert not Path(mount["hostPath"]).exists()
 
 
-def test_preparing_twice_is_one_and_survives_a_restart(node: Node) -> None:
+def test_preparing_is_idempotent_across_a_restart(node: Node) -> None:
     node.api.ready = True
     first = node.prepare(channel())
     node.api.ready = False
@@ -199,7 +199,7 @@ def test_cdi_files_of_unknown_claims_are_removed_at_start(node: Node) -> None:
     assert sorted(path.name for path in node.directories.cdi.iterdir()) == kept
 
 
-def test_the_node_leaves_a_domain_that_it_only_waited_for(node: Node) -> None:
+def test_the_label_is_removed_if_the_claim_was_never_prepared(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
     node.state = node.start()
@@ -207,7 +207,7 @@ def test_the_node_leaves_a_domain_that_it_only_waited_for(node: Node) -> None:
     assert node.label() is None
 
 
-def test_an_attempt_that_was_given_up_is_not_taken_up_again(node: Node) -> None:
+def test_an_aborted_attempt_is_not_resumed(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
     assert [str(claim) for claim in node.state.unfinished_claims()] == ["ns/claim-c1:c1"]
@@ -236,7 +236,7 @@ def test_an_attempt_that_was_given_up_is_not_taken_up_again(node: Node) -> None:
     assert node.label() == "dom"
 
 
-def test_what_was_given_up_is_forgotten_after_a_while(node: Node) -> None:
+def test_an_aborted_attempt_is_forgotten_after_90_seconds(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
     node.unprepare(channel())
@@ -269,7 +269,9 @@ def test_what_was_given_up_is_forgotten_after_a_while(node: Node) -> None:
         ),
     ],
 )
-def test_refused(node: Node, wanted: ResourceClaim, message: str) -> None:
+def test_a_claim_with_wrong_devices_or_configuration_is_rejected(
+    node: Node, wanted: ResourceClaim, message: str
+) -> None:
     node.api.ready = True
     with pytest.raises(PrepareError) as raised:
         node.prepare(wanted)
@@ -277,7 +279,7 @@ def test_refused(node: Node, wanted: ResourceClaim, message: str) -> None:
     assert message in str(raised.value)
 
 
-def test_what_no_retry_can_mend(node: Node) -> None:
+def test_errors_that_no_retry_can_fix_are_permanent(node: Node) -> None:
     node.api.domain = msgspec.structs.replace(
         node.api.domain, metadata=ObjectMeta(namespace="else", uid="dom")
     )
@@ -287,14 +289,14 @@ def test_what_no_retry_can_mend(node: Node) -> None:
         node.prepare(channel(wrong=1))
 
 
-def test_one_channel_is_for_one_claim(node: Node) -> None:
+def test_a_channel_is_prepared_for_one_claim(node: Node) -> None:
     node.api.ready = True
     node.prepare(channel())
     with pytest.raises(PrepareError, match="device channel-0 is already allocated to different claim c1"):
         node.prepare(channel("c2"))
 
 
-def test_a_node_is_in_one_domain(node: Node) -> None:
+def test_a_node_belongs_to_one_domain(node: Node) -> None:
     node.api.label = "other"
     with pytest.raises(PrepareError, match="label already exists for a different ComputeDomain"):
         node.prepare(channel())
@@ -302,7 +304,7 @@ def test_a_node_is_in_one_domain(node: Node) -> None:
     assert node.label() == "other"
 
 
-def test_a_damaged_checkpoint_is_refused(node: Node) -> None:
+def test_a_damaged_checkpoint_is_rejected(node: Node) -> None:
     node.api.ready = True
     node.prepare(channel())
     path = node.directories.plugin / "checkpoint.json"
@@ -314,7 +316,7 @@ def test_a_damaged_checkpoint_is_refused(node: Node) -> None:
 
 
 class TestHostManaged:
-    """The machine runs its IMEX daemon itself."""
+    """The host runs its IMEX daemon itself."""
 
     @pytest.fixture
     def node(self, tmp_path: Path) -> Node:
@@ -332,7 +334,7 @@ class TestHostManaged:
         node.unprepare(wanted)
         assert node.label() == "dom"
 
-    def test_the_machines_daemon_has_to_be_ready(self, node: Node) -> None:
+    def test_the_daemon_of_the_host_has_to_be_ready(self, node: Node) -> None:
         node.host.system.imex_ready = False
         message = "config: host nvidia-imex daemon readiness check failed: host nvidia-imex daemon not ready"
         with pytest.raises(PrepareError, match=message) as raised:
@@ -341,12 +343,12 @@ class TestHostManaged:
         node.host.system.imex_ready = True
         assert len(node.prepare(channel())) == 1
 
-    def test_without_a_fabric_no_daemon_is_asked(self, tmp_path: Path) -> None:
+    def test_no_daemon_is_queried_without_a_fabric(self, tmp_path: Path) -> None:
         node = host_managed(Node(tmp_path, "4xH100", ""))
         node.host.system.imex_ready = False
         assert node.prepare(channel()) == [()]
 
-    def test_a_domains_daemon_is_refused(self, node: Node) -> None:
+    def test_a_daemon_claim_is_rejected(self, node: Node) -> None:
         message = "ComputeDomain daemon claims are not supported when imex.mode=hostManaged"
         with pytest.raises(PermanentError, match=message):
             node.prepare(daemon())

@@ -61,14 +61,14 @@ class Case:
         Case(NOT_READY, 1, pods=(pod("a", None), pod("b", "c.1"))),
     ],
 )
-def test_status(case: Case) -> None:
+def test_status_is_computed_from_cliques_and_pods(case: Case) -> None:
     domain = ComputeDomain(spec=ComputeDomainSpec(num_nodes=case.num_nodes))
     found = status_of(domain, [ComputeDomainClique(daemons=case.daemons)], case.pods)
     assert found.status == case.wanted
     assert [(node.name, node.index, node.status) for node in found.nodes] == case.nodes
 
 
-def test_the_order_of_nodes_stays() -> None:
+def test_the_order_of_nodes_is_kept() -> None:
     nodes = tuple(
         ComputeDomainNode(
             name=d.node_name, ip_address=d.ip_address, clique_id="c.1", index=d.index, status=READY
@@ -82,7 +82,7 @@ def test_the_order_of_nodes_stays() -> None:
     assert [node.name for node in status_of(domain, [changed], []).nodes] == ["a"]
 
 
-def test_the_lowest_free_index() -> None:
+def test_a_daemon_gets_the_lowest_free_index() -> None:
     taken = (daemon("a"), daemon("c", 2))
     assert [free_index((), 1), free_index(taken, 3)] == [0, 1]
     with pytest.raises(CliqueFull, match=r"no available indices within maxNodesPerIMEXDomain \(3\)"):

@@ -56,7 +56,7 @@ def _counts(found: DeviceMap) -> dict[str, int]:
 
 
 class TestResources:
-    def test_by_mig_strategy(self, tmp_path: Path) -> None:
+    def test_resources_depend_on_the_mig_strategy(self, tmp_path: Path) -> None:
         assert _counts(_map(tmp_path, _MIXED)) == {"nvidia.com/gpu": 2}
         mixed = _map(tmp_path, _MIXED, mig_strategy="mixed")
         assert _counts(mixed) == {
@@ -79,14 +79,14 @@ class TestResources:
             ),
         ],
     )
-    def test_single_wants_one_profile(self, tmp_path: Path, gpus: str, message: str) -> None:
+    def test_the_single_strategy_requires_one_profile(self, tmp_path: Path, gpus: str, message: str) -> None:
         with pytest.raises(DriverConfigError, match=message):
             _map(tmp_path, gpus, mig_strategy="single")
 
     @pytest.mark.parametrize(
         ("renamed", "name"), [("true", "nvidia.com/gpu.shared"), ("false", "nvidia.com/gpu")]
     )
-    def test_time_slicing(self, tmp_path: Path, renamed: str, name: str) -> None:
+    def test_time_slicing_multiplies_devices(self, tmp_path: Path, renamed: str, name: str) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(_SLICED.format(renamed=renamed))
         found = _map(tmp_path, "2xA100-SXM4-40GB", device_plugin_config=str(file))
@@ -105,7 +105,7 @@ class TestResources:
             ),
         ],
     )
-    def test_options_that_cannot_be(self, values: dict[str, str], message: str) -> None:
+    def test_invalid_options_are_rejected(self, values: dict[str, str], message: str) -> None:
         with pytest.raises(DriverConfigError, match=message):
             config.parse(values)
 
@@ -122,7 +122,7 @@ class TestResources:
             ("sharing: {mps: {resources: [{name: gpu, replicas: 2}]}}", "sharing.mps is not simulated"),
         ],
     )
-    def test_config_files_that_cannot_be(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_invalid_config_files_are_rejected(self, tmp_path: Path, text: str, message: str) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(text)
         with pytest.raises(DriverConfigError, match=message):
@@ -138,13 +138,13 @@ class TestResources:
             ("", "all", set()),
         ],
     )
-    def test_xids_that_do_not_count(self, disable: str, enable: str, ignored: set[int]) -> None:
+    def test_disabled_xids_are_ignored(self, disable: str, enable: str, ignored: set[int]) -> None:
         parsed = config.parse({"dp-disable-healthchecks": disable, "dp-enable-healthchecks": enable})
         assert {xid for xid in (13, 48, 79, 109) if parsed.is_ignored(xid)} == ignored
 
 
 class TestAllocate:
-    def test_by_environment(self, tmp_path: Path) -> None:
+    def test_devices_are_passed_by_environment(self, tmp_path: Path) -> None:
         resource = _resource(tmp_path, "2xA100-SXM4-40GB")
         ids = list(resource.entries)
         assert resource.socket == "nvidia-gpu.sock"
@@ -154,7 +154,7 @@ class TestAllocate:
         with pytest.raises(AllocationError, match="invalid request: unknown device: GPU-0"):
             resource.allocate(["GPU-0"])
 
-    def test_by_mounts_and_cdi(self, tmp_path: Path) -> None:
+    def test_devices_are_passed_by_mounts_and_cdi(self, tmp_path: Path) -> None:
         strategies = "volume-mounts,cdi-annotations,cdi-cri"
         resource = _resource(tmp_path, "1xA100-SXM4-40GB", device_list_strategy=strategies)
         (id_,) = resource.entries
@@ -168,7 +168,7 @@ class TestAllocate:
         assert (key.startswith("cdi.k8s.io/nvidia-device-plugin_"), value) == (True, answer.cdi_ids[0])
 
     @pytest.mark.parametrize("strategy", ["envvar", "cdi-cri"])
-    def test_direct_storage_and_networks(self, tmp_path: Path, strategy: str) -> None:
+    def test_devices_of_gds_mofed_and_imex_are_added(self, tmp_path: Path, strategy: str) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(
             "flags: {gdsEnabled: true, mofedEnabled: true, gdrcopyEnabled: false}\nimex: {channelIDs: [0]}"
@@ -181,7 +181,7 @@ class TestAllocate:
         )
         assert env == {"NVIDIA_GDS": "enabled", "NVIDIA_MOFED": "enabled"}
 
-    def test_replicas_are_one_device(self, tmp_path: Path) -> None:
+    def test_replicas_of_a_device_resolve_to_it(self, tmp_path: Path) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(_SLICED.format(renamed="false").replace("failRequestsGreaterThanOne: true", ""))
         resource = _resource(tmp_path, "2xA100-SXM4-40GB", device_plugin_config=str(file))
@@ -198,7 +198,7 @@ class TestAllocate:
         with pytest.raises(AllocationError, match="maximum request size for shared resources is 1; found 2"):
             strict.allocate(ids[:2])
 
-    def test_gpus_that_are_close_go_together(self, tmp_path: Path) -> None:
+    def test_gpus_of_one_numa_node_are_preferred(self, tmp_path: Path) -> None:
         resource = _resource(tmp_path, "8xA100-SXM4-40GB")
         ids = list(resource.entries)
         chosen = resource.choose_preferred(ids, [ids[7]], 4)
@@ -213,7 +213,7 @@ def _node(root: Path) -> DriverNode:
     return DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
 
 
-async def test_health_follows_xids_and_outlives_the_plugin(root: Path) -> None:
+async def test_health_follows_xids_and_survives_a_plugin_restart(root: Path) -> None:
     options = DriverOptions(root / "driver", root / "machines", gpus=_MIXED, values={"mig-strategy": "mixed"})
     factory = find_driver("nvidia-device-plugin", options)
     assert isinstance(factory, NvidiaPluginFactory)
@@ -248,7 +248,7 @@ async def test_health_follows_xids_and_outlives_the_plugin(root: Path) -> None:
 @pytest.mark.parametrize(
     ("strategy", "resource"), [("none", "nvidia.com/gpu"), ("mixed", "nvidia.com/mig-1g.5gb")]
 )
-async def test_a_gpus_xid_concerns_its_parts_and_theirs_the_gpu(
+async def test_an_xid_of_a_gpu_affects_its_mig_devices_and_vice_versa(
     root: Path, strategy: str, resource: str
 ) -> None:
     gpus = "1xA100-SXM4-40GB:1g.5gb+1g.5gb"
@@ -267,7 +267,7 @@ async def test_a_gpus_xid_concerns_its_parts_and_theirs_the_gpu(
         await until(lambda: not any(device.healthy for device in offered.devices()))
 
 
-async def test_cdi_file_has_all_devices(root: Path) -> None:
+async def test_the_cdi_file_contains_all_devices(root: Path) -> None:
     options = DriverOptions(
         root / "driver", root / "machines", gpus=_MIXED, values={"device-list-strategy": "cdi-cri"}
     )
