@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs reference lock gates schemas served tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -90,6 +90,9 @@ docs: install-dev ## Build the documentation as a site in site/, without network
 
 reference: install-dev ## Write the tables of docs/ again that are made from the code
 	@$(BIN)/python -m tools.reference
+
+pictures: install-dev ## Take the screenshots in docs/images again (needs Chromium)
+	@DRALAB_SCREENSHOTS=1 $(BIN)/python -m pytest -n 2 $(shell grep -l 'shoot(' tests/integration/test_*.py) $(PYTEST)
 
 dist: install-dev ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
 	@tools/dist $(BIN)/python $(DIST)

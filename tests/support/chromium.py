@@ -23,7 +23,7 @@ def chromium() -> Iterator[Browser]:
         yield playwright.chromium.launch(executable_path=PATH, args=["--no-sandbox", "--disable-gpu"])
 
 
-def shoot(page: Page, name: str) -> None:
-    """Make the screenshot ``console-NAME`` of the docs again, where ``DRALAB_SCREENSHOTS`` is set."""
+def shoot(page: Page, name: str, prefix: str = "console-") -> None:
+    """Write the screenshot of that name to docs/images again, if ``DRALAB_SCREENSHOTS`` is set."""
     if os.environ.get("DRALAB_SCREENSHOTS"):
-        page.screenshot(path=REPOSITORY / "docs" / "images" / f"console-{name}.png")
+        page.screenshot(path=REPOSITORY / "docs" / "images" / f"{prefix}{name}.png")
