@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from dra_kube.changes import stored
+from dra_kube.changes import stored_resources
 from dra_kube.discovery import ServedResource
 from dra_kube.reader import Reader
 from dra_kube.wholefile import whole_file
@@ -60,7 +60,7 @@ def _contents(
     before = f"/at/{end['revision']}" if end is not None else ""
     begin = int(end["oldest"]) if end is not None else 0
     resources: list[tuple[ServedResource, bool]] = []
-    for resource in stored(reader):
+    for resource in stored_resources(reader):
         secret = (resource.group, resource.plural) == ("", "secrets")
         if secret and secrets == "none":
             continue

@@ -27,7 +27,7 @@ class World:
 
 def rows(world: World, only_node: str = "") -> list[list[str]]:
     """The rows, by node and device."""
-    from dra_kube.tables import natural
+    from dra_kube.tables import natural_key
 
     holders, health = _holders(world.claims), _health(world.claims, world.pods)
     found = []
@@ -59,7 +59,7 @@ def rows(world: World, only_node: str = "") -> list[list[str]]:
                 ",".join(dict.fromkeys(pod for _, pods in holding for pod in pods)) or _NONE,
             ]
         )
-    return sorted(found, key=lambda row: (natural(row[0]), row[2], natural(row[1])))
+    return sorted(found, key=lambda row: (natural_key(row[0]), row[2], natural_key(row[1])))
 
 
 def _devices(slices: list[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:

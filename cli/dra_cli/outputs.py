@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from dra_kube.jsonpath import PathError, Template, path
-from dra_kube.jsonpath.golang import printed
+from dra_kube.jsonpath.golang import format_value
 from dra_kube.tables import Table
 from dra_shared.boundedfiles import read_text
 from dra_shared.errors import UserError
@@ -186,7 +186,7 @@ def _custom_columns(columns: Sequence[Column], headers: bool) -> Show:
 
 def _cell(template: Template, obj: JsonObject) -> str:
     try:
-        return ",".join(map(printed, template.values(obj))) or "<none>"
+        return ",".join(map(format_value, template.values(obj))) or "<none>"
     except PathError as error:
         raise UserError(str(error)) from error
 

@@ -55,12 +55,12 @@ async def targets(
     if loaded:
         discovery = await Discovery.read(client)
         return [target(discovery, obj, chosen.namespace) for obj in loaded]
-    from dra_kube.selection import known, select
+    from dra_kube.selection import discover, select
 
     with chosen_cluster(chosen).reader() as reader:
         return [
             found
-            for one in select(known(reader, chosen.what), chosen.what)
+            for one in select(discover(reader, chosen.what), chosen.what)
             for found in _of(chosen, reader, one, verb)
         ]
 

@@ -70,7 +70,7 @@ def test_commands_do_what_the_page_says(shown: Page, folder: Path) -> None:
 
 def _running_clusters(folder: Path) -> Iterator[Path]:
     for file in folder.rglob("kubeconfig"):
-        if Cluster(file.parent).running():
+        if Cluster(file.parent).is_running():
             yield file.parent
 
 

@@ -40,7 +40,7 @@ def dralab(data: Path, *arguments: str, check: bool = True) -> subprocess.Comple
 def up(tmp_path: Path) -> Iterator[Path]:
     dralab(tmp_path, "up", "--detach", "--port", "0", "--nodes", "1")
     yield tmp_path
-    if Cluster(tmp_path).running():
+    if Cluster(tmp_path).is_running():
         dralab(tmp_path, "down")
 
 
@@ -120,7 +120,7 @@ async def test_state_survives_down_and_up(up: Path) -> None:
             CONFIG_MAPS, ConfigMap(metadata=ObjectMeta(name="keep", namespace="default"), data={"a": "b"})
         )
     dralab(up, "down")
-    assert not Cluster(up).running()
+    assert not Cluster(up).is_running()
     dralab(up, "up", "--detach", "--port", "0", "--nodes", "1")
     async with _client(up) as client:
         kept = await client.get(CONFIG_MAPS, "keep", "default")

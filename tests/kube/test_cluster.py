@@ -67,7 +67,7 @@ def test_a_command_that_looks_does_not_keep_a_cluster_from_starting(
     looking = os.open(tmp_path / "lock", os.O_RDWR)
     fcntl.flock(looking, fcntl.LOCK_SH)
     monkeypatch.setattr("dra_kube.cluster.time.sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
-    assert not cluster.running()
+    assert not cluster.is_running()
     with cluster.locked():
-        assert cluster.running()
+        assert cluster.is_running()
     os.close(looking)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dra_kube.jsonpath import PathError, Template, path
-from dra_kube.jsonpath.golang import printed
+from dra_kube.jsonpath.golang import format_value
 
 _POD = {
     "metadata": {"labels": {"app.kubernetes.io/name": "x"}, "a-b": 1},
@@ -146,4 +146,4 @@ def test_what_an_object_does_not_permit_is_an_error(template: str, message: str)
     ],
 )
 def test_values_are_printed_as_go_prints_them(value: Any, text: str) -> None:
-    assert printed(value) == text
+    assert format_value(value) == text

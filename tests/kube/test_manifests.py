@@ -25,9 +25,9 @@ def test_times_and_versions_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [", "is no valid YAML"),
-        ("[" * 25_000, "is no valid YAML: exceeded max depth of 10000"),
-        (bomb(9, 10).decode(), "is no valid YAML: document contains excessive aliasing"),
+        ("a: [", "is not valid YAML"),
+        ("[" * 25_000, "is not valid YAML: exceeded max depth of 10000"),
+        (bomb(9, 10).decode(), "is not valid YAML: document contains excessive aliasing"),
         ("kind: A\napiVersion: b\n---\n" + bomb(9, 10).decode(), "contains excessive aliasing"),
         ("just text", "without apiVersion and kind"),
         ("metadata: {name: x}", "without apiVersion and kind"),

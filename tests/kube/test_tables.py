@@ -1,7 +1,7 @@
 """Tables in a terminal and in a pipe."""
 
 import pytest
-from dra_kube.tables import Table, natural
+from dra_kube.tables import Table, natural_key
 
 _RED, _GREEN, _PLAIN = "\033[31m", "\033[32m", "\033[0m"
 
@@ -51,4 +51,4 @@ def test_later_rows_keep_the_widths_of_earlier_ones() -> None:
 
 
 def test_numbers_in_names_count() -> None:
-    assert sorted(["node-10", "node-2", "a"], key=natural) == ["a", "node-2", "node-10"]
+    assert sorted(["node-10", "node-2", "a"], key=natural_key) == ["a", "node-2", "node-10"]

@@ -1,4 +1,4 @@
-"""A cluster that a command or a program means, and how to reach it: by its directory, a kubeconfig or a URL."""
+"""The cluster that a command or a program works with: chosen by directory, kubeconfig or URL."""
 
 import os
 from dataclasses import dataclass
@@ -21,30 +21,34 @@ _HOME = Path("~/.kube/config")
 
 
 def default_data() -> Path:
-    """The cluster's directory, where no option names one."""
+    """Return the cluster's directory if no option names one."""
     return Path(os.environ.get("DRALAB_DATA") or _DATA)
 
 
 @dataclass(frozen=True)
 class ChosenCluster:
-    """The cluster that a command's options mean."""
+    """The cluster that a command's options choose."""
 
     data: Path | None = None
-    """The directory of a cluster of ours; None for any other."""
+    """The directory of a dralab cluster; None for any other cluster."""
     kubeconfig: Path | None = None
     context: str | None = None
     server: str | None = None
     at: str = ""
-    """The moment that is meant; empty for now."""
+    """The moment in the cluster's history; empty for the present."""
 
     def access(self) -> "Access":
-        """The API server's address and the credentials for it; of a moment, the address of that.
+        """Return the API server's address and credentials. For a moment in history, the address selects it.
 
         Raises:
-            UserError: no cluster runs in the directory, the kubeconfig is of no use, or there is no such moment.
+            UserError: no cluster runs in the directory, the kubeconfig cannot be used, or there is no such moment.
         """
         present = self._present()
-        return _moved(present, f"{present.server}/at/{_revision(present, self.at)}") if self.at else present
+        return (
+            _with_server(present, f"{present.server}/at/{_revision(present, self.at)}")
+            if self.at
+            else present
+        )
 
     def _present(self) -> "Access":
         from dra_shared.client.kubeconfig import Access, KubeconfigError, load
@@ -56,14 +60,14 @@ class ChosenCluster:
                 return load(cluster.kubeconfig)
             if self.kubeconfig is not None:
                 known = load(self.kubeconfig, self.context)
-                return known if self.server is None else _moved(known, self.server)
+                return known if self.server is None else _with_server(known, self.server)
         except KubeconfigError as error:
             raise UserError(str(error)) from error
         assert self.server is not None
         return Access(self.server.rstrip("/"))
 
     def reader(self) -> "Reader":
-        """A client for commands that only read.
+        """Return a client for commands that only read.
 
         Raises:
             UserError: as for :meth:`access`.
@@ -71,14 +75,15 @@ class ChosenCluster:
         from dra_kube.reader import Reader
 
         if self.data is not None and not self.at:
-            # Most often: a cluster of ours that needs no token, so that its kubeconfig says no more than this.
+            # The usual case: the cluster needs no token, so its kubeconfig has nothing but the address. Parsing the
+            # kubeconfig would cost most of a short command's time.
             server = Cluster(self.data).record().server
             if server.startswith("http://"):
                 return Reader(server)
         return _reader(self.access())
 
     def client(self, user_agent: str = "dralab", retries: int = MAX_RETRIES) -> "Client":
-        """A client of its API server.
+        """Return a client of the API server.
 
         Raises:
             UserError: as for :meth:`access`.
@@ -89,9 +94,9 @@ class ChosenCluster:
 def choose_cluster(
     data: Path | None, kubeconfig: Path | None, context: str | None, server: str | None, at: str = ""
 ) -> ChosenCluster:
-    """Return the cluster that is named, at the moment ``at``.
+    """Return the chosen cluster, at the moment ``at``.
 
-    Without a name it is the cluster that runs in ``DRALAB_DATA`` or ``.dralab``, else that of ``KUBECONFIG``.
+    If nothing is chosen, it is the cluster that runs in ``DRALAB_DATA`` or ``.dralab``, else that of ``KUBECONFIG``.
 
     Raises:
         UserError: two clusters are named.
@@ -108,13 +113,13 @@ def choose_cluster(
     if data is not None:
         return ChosenCluster(data=data, at=at)
     known = _known_kubeconfig()
-    if known is not None and not Cluster(default_data()).running():
+    if known is not None and not Cluster(default_data()).is_running():
         return ChosenCluster(kubeconfig=known, at=at)
     return ChosenCluster(data=default_data(), at=at)
 
 
 def current_kubeconfig() -> Path:
-    """The file that kubectl would take."""
+    """Return the kubeconfig that kubectl would use."""
     return _known_kubeconfig() or _HOME.expanduser()
 
 
@@ -130,7 +135,7 @@ def _reader(access: "Access") -> "Reader":
 
 
 def _revision(access: "Access", at: str) -> str:
-    """The revision of a moment, so that all that a command reads is of the same one."""
+    """Return the revision of the moment, so that everything that a command reads is of the same revision."""
     from dra_shared.client.errors import ApiError
 
     with _reader(access) as reader:
@@ -143,7 +148,7 @@ def _revision(access: "Access", at: str) -> str:
     return found
 
 
-def _moved(access: "Access", server: str) -> "Access":
+def _with_server(access: "Access", server: str) -> "Access":
     import dataclasses
 
     return dataclasses.replace(access, server=server.rstrip("/"))

@@ -1,4 +1,4 @@
-"""Who changed what: the API server's ``/history``, and what became of a device, as text."""
+"""The history of objects and devices: read it from the API server's ``/history``, and format it as text."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -10,7 +10,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_kube.discovery import ServedResource
 from dra_kube.reader import Reader
-from dra_kube.selection import Selected, known, select
+from dra_kube.selection import Selected, discover, select
 
 _WORDS = {
     "claim": "resourceclaims",
@@ -20,7 +20,7 @@ _WORDS = {
     "class": "deviceclasses",
 }
 _CORE, _RESOURCE = "/api/v1", "/apis/resource.k8s.io/v1"
-# They come and go with everything else, and say nothing of what is wanted.
+# Kinds that are left out unless the user asks for them: they change all the time.
 _LEFT_OUT = frozenset({"events", "leases"})
 _PAGE = 1000
 _WIDTH = 100
@@ -29,7 +29,7 @@ _DONE = {"ADDED": "created", "MODIFIED": "changed", "DELETED": "deleted"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a user asks for; ``begin`` and ``end`` are moments, empty for all that is kept."""
+    """The changes that a user asks for. ``begin`` and ``end`` are moments; empty for the whole history."""
 
     words: list[str]
     namespace: str | None
@@ -40,41 +40,41 @@ class Wanted:
 
 
 def changes(reader: Reader, wanted: Wanted) -> list[JsonObject]:
-    """The changes, oldest first, as ``/history`` has them, each with ``what`` it is about.
+    """Return the changes, oldest first, as in ``/history``. ``what`` names the object of each.
 
     Raises:
         UserError: there is no such kind or device, or the API server keeps no history.
-        ApiError: the API server refuses.
+        ApiError: the API server rejects the request.
     """
     if wanted.words and wanted.words[0].partition("/")[0] in ("device", "devices"):
-        return _of_device(reader, wanted)
-    found = [change for one in _selected(reader, wanted) for change in _of(reader, wanted, one)]
+        return _device_history(reader, wanted)
+    found = [change for one in _select_kinds(reader, wanted) for change in _read_changes(reader, wanted, one)]
     if not wanted.net:
         found.sort(key=lambda change: int(change["revision"]))
     return found[-wanted.limit :]
 
 
-def _selected(reader: Reader, wanted: Wanted) -> list[Selected]:
+def _select_kinds(reader: Reader, wanted: Wanted) -> list[Selected]:
     if not wanted.words:
-        return [Selected(one) for one in stored(reader) if one.plural not in _LEFT_OUT]
+        return [Selected(one) for one in stored_resources(reader) if one.plural not in _LEFT_OUT]
     words = []
     for word in wanted.words:
         kind, slash, name = word.partition("/")
         words.append(_WORDS.get(kind, kind) + slash + name)
-    return select(known(reader, words), words)
+    return select(discover(reader, words), words)
 
 
-def stored(reader: Reader) -> Iterator[ServedResource]:
-    """The resources whose objects the server keeps, each in the version that it prefers."""
+def stored_resources(reader: Reader) -> Iterator[ServedResource]:
+    """Yield the resources whose objects the server stores, each in the server's preferred version."""
     seen = set()
-    for resource in known(reader, ("all",)).resources:
+    for resource in discover(reader, ("all",)).resources:
         place = (resource.group, resource.plural)
         if place not in seen and "watch" in resource.verbs:
             seen.add(place)
             yield resource
 
 
-def _of(reader: Reader, wanted: Wanted, one: Selected) -> Iterator[JsonObject]:
+def _read_changes(reader: Reader, wanted: Wanted, one: Selected) -> Iterator[JsonObject]:
     resource = one.resource
     every = not wanted.words or wanted.namespace is None
     namespace = wanted.namespace if resource.namespaced and not every else None
@@ -84,11 +84,11 @@ def _of(reader: Reader, wanted: Wanted, one: Selected) -> Iterator[JsonObject]:
         params = {"from": wanted.begin, "to": wanted.end, "limit": str(wanted.limit)}
         if wanted.net:
             params["net"] = "true"
-        for change in _asked(reader, resource.path(namespace, name), params)["items"]:
+        for change in _read_history(reader, resource.path(namespace, name), params)["items"]:
             yield {"what": f"{resource.singular or resource.plural}/{change['name']}", **change}
 
 
-def _asked(reader: Reader, path: str, params: dict[str, str]) -> JsonObject:
+def _read_history(reader: Reader, path: str, params: dict[str, str]) -> JsonObject:
     from dra_shared.client.errors import ApiError
 
     try:
@@ -102,8 +102,8 @@ def _asked(reader: Reader, path: str, params: dict[str, str]) -> JsonObject:
     return found
 
 
-def _of_device(reader: Reader, wanted: Wanted) -> list[JsonObject]:
-    """What became of a device: its own fields, and who had it."""
+def _device_history(reader: Reader, wanted: Wanted) -> list[JsonObject]:
+    """Return the history of a device: changes of its fields, and the claims that it was allocated to."""
     if wanted.net:
         raise UserError("--net compares objects: a device is a part of several", 2)
     parts = "/".join(wanted.words).split("/")
@@ -112,25 +112,25 @@ def _of_device(reader: Reader, wanted: Wanted) -> list[JsonObject]:
     pool, name = parts[1:]
     slices = _pages(reader, wanted, f"{_RESOURCE}/resourceslices")
     claims = _pages(reader, wanted, f"{_RESOURCE}/resourceclaims")
-    found = [*_published(slices, pool, name), *_held(claims, pool, name)]
+    found = [*_publications(slices, pool, name), *_allocations(claims, pool, name)]
     found.sort(key=lambda change: int(change["revision"]))
     return found[-wanted.limit :]
 
 
 def _pages(reader: Reader, wanted: Wanted, path: str) -> Iterator[JsonObject]:
-    """All changes of a kind from the oldest on, with the objects."""
+    """Yield all changes of a kind with their objects, oldest first."""
     begin = wanted.begin
     while True:
         params = {"from": begin, "to": wanted.end, "limit": str(_PAGE), "order": "oldest"}
-        page = _asked(reader, path, {**params, "objects": "true", "changes": "false"})
+        page = _read_history(reader, path, {**params, "objects": "true", "changes": "false"})
         yield from page["items"]
         if not page["more"]:
             return
         begin = page["items"][-1]["revision"]
 
 
-def _published(slices: Iterable[JsonObject], pool: str, name: str) -> Iterator[JsonObject]:
-    """How the device changed in the slices that publish it."""
+def _publications(slices: Iterable[JsonObject], pool: str, name: str) -> Iterator[JsonObject]:
+    """Yield the changes of the device in the slices that publish it."""
     before: dict[str, JsonObject | None] = {}
     for change in slices:
         spec = change.pop("object")["spec"]
@@ -165,8 +165,8 @@ def _differences(path: str, old: Any, new: Any) -> list[JsonObject]:
     return [{"path": path, **{key: value for key, value in values.items() if value is not None}}]
 
 
-def _held(claims: Iterable[JsonObject], pool: str, name: str) -> Iterator[JsonObject]:
-    """When claims were given the device, and when they gave it back."""
+def _allocations(claims: Iterable[JsonObject], pool: str, name: str) -> Iterator[JsonObject]:
+    """Yield the allocations of the device to claims, and its releases."""
     held: dict[tuple[str, str], bool] = {}
     for change in claims:
         claim = change.pop("object")
@@ -186,13 +186,13 @@ def _has(claim: JsonObject, pool: str, name: str) -> bool:
 
 
 def lines(found: Iterable[JsonObject]) -> Iterator[str]:
-    """The changes as text: a line each, and one for each field."""
+    """Format the changes: a line for each, and one for each field."""
     for change in found:
         yield _line(change)
         for field in change.get("changes") or ():
             yield f"    {_field(field)}"
         if change["type"] == "MODIFIED" and "changes" not in change:
-            yield "    (the version before is not kept)"
+            yield "    (the previous version is not kept)"
 
 
 def _line(change: JsonObject) -> str:
@@ -207,7 +207,7 @@ def _line(change: JsonObject) -> str:
 
 
 def _author(change: JsonObject) -> str:
-    """Who wrote: the manager, the user, and what the request was."""
+    """Return the author of the change: manager, user, and the verb of the request."""
     user = change.get("user")
     if user is None:
         return ""

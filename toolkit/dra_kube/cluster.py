@@ -1,4 +1,4 @@
-"""A cluster's directory: where its state lies, who runs it, and how to reach it."""
+"""A cluster's directory: the lock, the record of the running cluster, and its kubeconfig."""
 
 import base64
 import contextlib
@@ -29,9 +29,9 @@ _BETWEEN_ATTEMPTS = 0.01
 
 @dataclass(kw_only=True)
 class ServiceRecord:
-    """One service process: its URL for health, metrics and the like, and how often it was restarted.
+    """A service process: its URL for health, metrics and the like, and the number of its restarts.
 
-    ``refusal`` says why it ended for good, where it does not take its options.
+    ``refusal`` is the error of a service that rejects its options and is not restarted; empty otherwise.
     """
 
     pid: int
@@ -42,46 +42,49 @@ class ServiceRecord:
 
 @dataclass(kw_only=True)
 class Record:
-    """What ``cluster.json`` says of the running cluster, so that other commands find it."""
+    """The record of the running cluster in ``cluster.json``, with which other commands find it."""
 
     pid: int
     server: str
     ready: bool = False
     token: str = ""
-    """What requests to the services' ports need, the API server's left out; empty where they need nothing."""
+    """The token for the ports of all services except the API server; empty if they need none."""
     services: dict[str, ServiceRecord] = field(default_factory=dict)
     supervisor: str = ""
-    """Where what runs the services takes faults of their processes; empty where it takes none."""
+    """The URL where the supervisor accepts faults of processes; empty if it accepts none."""
     supervisor_token: str = ""
 
     @classmethod
     def read(cls, file: Path) -> "Record":
-        """What the file says.
+        """Read the record from the file.
 
         Raises:
-            OSError, ValueError, TypeError, KeyError: it cannot be read, or is no such record.
+            OSError, ValueError, TypeError, KeyError: the file cannot be read, or is not a record.
         """
         known = json.loads(file.read_bytes())
         services = {name: ServiceRecord(**service) for name, service in known.pop("services").items()}
         return cls(**known, services=services)
 
 
-# A lock in /proc/PID/fdinfo.
+# The line of an exclusive lock in /proc/PID/fdinfo.
 _EXCLUSIVE = re.compile(r"^lock:.*FLOCK.*WRITE", re.MULTILINE)
-# What a record that is missing, or was torn by a crash, raises.
+# Errors of a record that is missing, or that a crash left incomplete.
 _NO_RECORD = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
-def _taken(lock: int) -> bool:
-    """Whether the lock is this process's now. A command that looks whether a cluster runs shares it for a moment."""
+def _take_lock(lock: int) -> bool:
+    """Try to take the exclusive lock for a moment, and return True on success.
+
+    One try is not enough: a command that checks whether a cluster runs briefly holds a shared lock.
+    """
     for _ in range(_ATTEMPTS):
-        if _locks(lock, fcntl.LOCK_EX):
+        if _try_lock(lock, fcntl.LOCK_EX):
             return True
         time.sleep(_BETWEEN_ATTEMPTS)
     return False
 
 
-def _locks(lock: int, how: int) -> bool:
+def _try_lock(lock: int, how: int) -> bool:
     try:
         fcntl.flock(lock, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -90,7 +93,7 @@ def _locks(lock: int, how: int) -> bool:
 
 
 class Cluster:
-    """The cluster whose state lies in ``data``."""
+    """The cluster with the directory ``data``."""
 
     def __init__(self, data: Path) -> None:
         self.data = data.absolute()
@@ -102,7 +105,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the cluster for as long as it runs.
+        """Hold the cluster's lock while the cluster runs.
 
         Raises:
             UserError: another process runs it, or the directory cannot be written.
@@ -113,12 +116,12 @@ class Cluster:
         except OSError as error:
             raise UserError(f"cannot use {self.data}: {error.strerror}") from error
         try:
-            if not _taken(lock):
+            if not _take_lock(lock):
                 raise UserError(
                     f"a cluster is already running in {self.data}{self._holder()}; "
                     f"stop it with `dralab down --data {shlex.quote(str(self.data))}` or choose another --data"
                 )
-            # A cluster that was killed still has ready in its record.
+            # Remove the record of a cluster that was killed: it still says that the cluster is ready.
             self.forget()
             self._held = lock
             yield
@@ -138,11 +141,11 @@ class Cluster:
     def holder(self) -> int:
         """Return the pid of the process that runs this cluster, even if its directory was removed since.
 
-        Only Linux tells; elsewhere, and if there is none, it is 0.
+        Return 0 if there is none, and on systems other than Linux.
         """
         lock = os.path.realpath(self._lock)
         for file in Path("/proc").glob("[0-9]*/fd/*"):
-            # Processes end meanwhile, and those of others cannot be read.
+            # Processes may exit meanwhile, and those of other users cannot be read.
             with contextlib.suppress(OSError):
                 if os.readlink(file) in (lock, f"{lock} (deleted)"):
                     process = file.parent.parent
@@ -150,24 +153,24 @@ class Cluster:
                         return int(process.name)
         return 0
 
-    def running(self) -> bool:
-        """Whether some process runs this cluster now."""
+    def is_running(self) -> bool:
+        """True if a process runs this cluster."""
         try:
             lock = os.open(self._lock, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
             return False
         try:
-            return not _locks(lock, fcntl.LOCK_SH)
+            return not _try_lock(lock, fcntl.LOCK_SH)
         finally:
             os.close(lock)
 
     def record(self) -> Record:
-        """What the running cluster says of itself.
+        """Return the record of the running cluster.
 
         Raises:
-            UserError: none is running here.
+            UserError: no cluster runs here.
         """
-        if self.running():
+        if self.is_running():
             with contextlib.suppress(*_NO_RECORD):
                 return Record.read(self._record)
         raise UserError(
@@ -176,24 +179,24 @@ class Cluster:
         )
 
     def write(self, record: Record) -> None:
-        """Replace what the cluster says of itself."""
+        """Replace the record of the running cluster."""
         replace(self._record, json.dumps(asdict(record), indent=2).encode())
 
     def client(self, user_agent: str, server: str = "") -> "Client":
-        """A client of the running cluster's API server, or of the one at ``server``, with the administrator's rights.
+        """Return a client of the API server, or of the server at the given URL, with the administrator's rights.
 
         Raises:
-            UserError: none is running here, or its kubeconfig is of no use.
+            UserError: no cluster runs here, or its kubeconfig cannot be used.
         """
         record = self.record()
         access = replace_fields(self._access(), server=server or record.server)
         return access.client(user_agent, retries=MAX_RETRIES)
 
     def service_client(self, service: str, user_agent: str) -> "Client":
-        """A client of one of the running cluster's services, by its own port.
+        """Return a client of one of the running cluster's services, at the service's own port.
 
         Raises:
-            UserError: none is running here, or its kubeconfig is of no use.
+            UserError: no cluster runs here, or its kubeconfig cannot be used.
         """
         record = self.record()
         url = record.services[service].url
@@ -208,13 +211,13 @@ class Cluster:
             raise UserError(str(error)) from error
 
     def forget(self) -> None:
-        """The cluster stops: nothing is to be reached any more."""
+        """Delete the record, because the cluster stops."""
         self._record.unlink(missing_ok=True)
 
     def write_kubeconfig(
         self, server: str, credential: Mapping[str, str] | None = None, authority: str = ""
     ) -> None:
-        """Write the kubeconfig that points kubectl and every other client here."""
+        """Write the kubeconfig for kubectl and other clients."""
         replace(self.kubeconfig, kubeconfig(server, {"dralab": credential or {}}, authority))
 
     def _holder(self) -> str:
@@ -225,7 +228,7 @@ class Cluster:
 
 
 def own_console(cluster: Cluster) -> str | None:
-    """The address of the console that the cluster serves; None where a browser has not the credentials for it.
+    """Return the address of the cluster's console, or None if it needs credentials that a browser lacks.
 
     Raises:
         UserError: the cluster does not run.
@@ -239,7 +242,7 @@ def own_console(cluster: Cluster) -> str | None:
 
 
 def replace(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all, for its owner alone."""
+    """Write a file atomically, readable by its owner only."""
     part = path.with_name(path.name + ".part")
     try:
         private_file(part)
@@ -251,9 +254,9 @@ def replace(path: Path, content: bytes) -> None:
 
 
 def kubeconfig(server: str, users: Mapping[str, Mapping[str, str]], authority: str = "") -> bytes:
-    """A kubeconfig for the server and these users, with their credentials; the first one's context is the current.
+    """Return a kubeconfig for the server and the users with their credentials. The first user's context is current.
 
-    ``authority`` is the certificate, as PEM, that the server's is checked against.
+    ``authority`` is the CA certificate, as PEM, for the server's certificate.
     """
     import yaml
 

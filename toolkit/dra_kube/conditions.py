@@ -1,4 +1,4 @@
-"""What ``wait --for`` waits for (staging/src/k8s.io/kubectl/pkg/cmd/wait)."""
+"""Conditions of ``wait --for`` (staging/src/k8s.io/kubectl/pkg/cmd/wait)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,22 +6,22 @@ from typing import Any
 from dra_shared.errors import UserError
 
 from dra_kube.jsonpath import PathError, path
-from dra_kube.jsonpath.golang import printed
+from dra_kube.jsonpath.golang import format_value
 
-#: Whether an object fulfils a condition.
-Met = Callable[[dict[str, Any]], bool]
+#: A test that returns True if the object meets a condition.
+Condition = Callable[[dict[str, Any]], bool]
 _FORMAT = (
     "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or "
     "--for=jsonpath='{.status.readyReplicas}'"
 )
 
 
-def condition(text: str) -> Met:
-    """The test that ``--for`` describes; ``create`` is fulfilled by an object's being there.
+def condition(text: str) -> Condition:
+    """Return the test for a value of ``--for``. ``create`` is met by every object that exists.
 
     Raises:
-        UserError: it describes none, or, from the test, a path that leads to several values or to none that can be
-            compared.
+        UserError: the text is not a condition. The test raises it if a path leads to several values, or to one that
+            cannot be compared.
     """
     kind, _, rest = text.partition("=")
     if text.lower() == "create":
@@ -35,7 +35,7 @@ def condition(text: str) -> Met:
 
 
 def _has(obj: dict[str, Any], name: str, wanted: str) -> bool:
-    """Whether a condition has that status; not one that is about an older generation of the object."""
+    """True if the condition has that status, and is not about an older generation of the object."""
     status = obj.get("status") or {}
     for one in status.get("conditions") or ():
         if one.get("type", "").casefold() != name.casefold():
@@ -48,7 +48,7 @@ def _has(obj: dict[str, Any], name: str, wanted: str) -> bool:
     return False
 
 
-def _at_path(text: str) -> Met:
+def _at_path(text: str) -> Condition:
     # A single = ends the path; == is a part of it.
     expression, *values = (part.replace("\0", "==") for part in text.replace("==", "\0").split("="))
     if len(values) > 1:
@@ -64,7 +64,7 @@ def _at_path(text: str) -> Met:
     except PathError as error:
         raise UserError(str(error), 2) from error
 
-    def met(obj: dict[str, Any]) -> bool:
+    def holds(obj: dict[str, Any]) -> bool:
         try:
             found = template.values(obj)
         except PathError as error:
@@ -75,6 +75,6 @@ def _at_path(text: str) -> Met:
             return bool(found)
         if isinstance(found[0], dict | list):
             raise UserError("jsonpath leads to a nested object or list which is not supported")
-        return printed(found[0]).strip() == wanted.strip()
+        return format_value(found[0]).strip() == wanted.strip()
 
-    return met
+    return holds

@@ -1,4 +1,4 @@
-"""Manifests of the older DRA APIs as today's, with a line for each field."""
+"""Convert manifests of the older DRA APIs to today's, with a line for each field."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,11 +15,11 @@ from dra_shared.jsontext import dumps
 from dra_kube import manifests
 
 INCOMPLETE = 3
-"""The exit code where something had no successor."""
+"""The exit code if a field has no successor."""
 
 
 def mapping(classes: Sequence[str], wanted: bool) -> Mapping[str, str] | None:
-    """The classes of extended resources, from ``RESOURCE=CLASS``; None where these are to stay.
+    """Return the device classes of extended resources from ``RESOURCE=CLASS``; None if extended resources stay.
 
     Raises:
         UserError: an entry is malformed.
@@ -34,7 +34,7 @@ def mapping(classes: Sequence[str], wanted: bool) -> Mapping[str, str] | None:
 
 
 class Converted(NamedTuple):
-    """Manifests of today as text, a line for each old field, and how many fields have no successor."""
+    """The converted manifests as text, a line for each old field, and the number of fields without a successor."""
 
     text: str
     notes: list[str]
@@ -42,23 +42,23 @@ class Converted(NamedTuple):
 
 
 def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | None) -> Converted:
-    """Return today's objects, and what became of the old fields.
+    """Convert the manifests in the files.
 
     Raises:
-        UserError: a manifest can't be read.
+        UserError: a manifest cannot be read.
     """
     if output not in ("yaml", "json"):
         raise UserError(f"unknown output {output!r}: choose yaml or json", 2)
     loaded = manifests.load(list(files))
     conversion = classic.convert([dict(one) for one in loaded], extended)
     places = _Places(loaded)
-    notes = [*_repeated(loaded), *(f"{places.of(note)}{note}" for note in conversion.notes)]
+    notes = [*_repeated_key_lines(loaded), *(f"{places.of(note)}{note}" for note in conversion.notes)]
     text = _json(conversion.objects) if output == "json" else _yaml(conversion.objects)
     return Converted(text, notes, len(find_lost(conversion.notes)))
 
 
-def _repeated(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:
-    """Yield a line for each repeated key; the items of a list share those of their document."""
+def _repeated_key_lines(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:
+    """Yield a line for each repeated key. The items of a list have the repeated keys of their document."""
     found = [
         f"{manifest.where.rpartition(':')[0]}:{one.line}: the key {one.key!r} is repeated"
         for manifest in loaded
@@ -69,20 +69,20 @@ def _repeated(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:
 
 
 class _Places:
-    """Where in the manifests the fields are that notes are about."""
+    """The places in the manifests of the fields that notes are about."""
 
     def __init__(self, loaded: Sequence[manifests.Manifest]) -> None:
         self._sources = {subject_of(one): one for one in reversed(loaded)}
         self._starts = sorted(_line(one.where) for one in loaded)
 
     def of(self, note: Note) -> str:
-        """``file:line: ``, of the object where the field can't be found in it."""
+        """Return ``file:line: `` of the field, of its object if the field is not found in it, or "" if neither is."""
         source = self._sources.get(note.subject)
         if source is None or not source.where:
             return ""
         name, start = _line(source.where)
         place = source.place(note.path)
-        # It looks on in the documents that follow.
+        # The search for the field may have gone on into the next document of the file.
         following = [line for file, line in self._starts if file == name and line > start]
         within = not following or _line(place)[1] < following[0]
         return f"{place if within else source.where}: "
@@ -94,7 +94,7 @@ def _line(where: str) -> tuple[str, int]:
 
 
 def hint(obj: dict[str, Any]) -> str:
-    """What an error says more where the object is of an older API."""
+    """Return an addition to an error message if the object is of an older API, or ""."""
     became = successor(obj)
     return f": {became}; `dralab convert FILE` turns old manifests into today's" if became else ""
 
@@ -105,6 +105,6 @@ def _yaml(objects: Sequence[dict[str, Any]]) -> str:
 
 
 def _json(objects: Sequence[dict[str, Any]]) -> str:
-    """One object as it is, several as a List."""
+    """Return one object as it is, and several as a List."""
     value = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     return dumps(value, option=orjson.OPT_INDENT_2).decode()

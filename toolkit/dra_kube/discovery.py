@@ -1,4 +1,4 @@
-"""What a server serves: from what a user types (``po``, ``claims.resource.k8s.io``) to the URL of a resource."""
+"""Discovery: map a name that a user types (``po``, ``claims.resource.k8s.io``) to a resource and its URL."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -8,14 +8,14 @@ from dra_shared.errors import UserError
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
 
-#: Where the core group and all others are listed, and as what: a whole list in one document, as since Kubernetes 1.26.
+#: The paths of the core group and of all others, and the media type of aggregated discovery (since Kubernetes 1.26).
 PATHS = ("/api", "/apis")
 ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 @dataclass(frozen=True)
 class ServedResource:
-    """One resource as the server's discovery documents list it."""
+    """A resource in the server's discovery documents."""
 
     group: str
     version: str
@@ -34,12 +34,12 @@ class ServedResource:
 
     @property
     def title(self) -> str:
-        """How kubectl names an object's kind: ``resourceclaim.resource.k8s.io``."""
+        """The kind as kubectl shows it: ``resourceclaim.resource.k8s.io``."""
         singular = self.singular or self.kind.lower()
         return f"{singular}.{self.group}" if self.group else singular
 
     def path(self, namespace: str | None = None, name: str | None = None) -> str:
-        """The URL path of the collection, or of one object."""
+        """Return the URL path of the collection, or of one object."""
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:
             path += f"/namespaces/{namespace}"
@@ -55,7 +55,7 @@ class Discovery:
 
     @classmethod
     async def read(cls, client: "Client") -> "Discovery":
-        """Ask the server what it serves."""
+        """Read the discovery documents of the server."""
         import asyncio
 
         answers = await asyncio.gather(*(_get(client, path) for path in PATHS))
@@ -63,14 +63,14 @@ class Discovery:
 
     @property
     def resources(self) -> list[ServedResource]:
-        """All of them."""
+        """All resources."""
         return self._resources
 
-    def named(self, name: str) -> ServedResource:
-        """The resource that a user calls ``name``: plural, singular, short name or kind, perhaps with its group.
+    def resolve(self, name: str) -> ServedResource:
+        """Return the resource with that plural, singular, short name or kind. A group may follow the name.
 
         Raises:
-            UserError: the server serves none of that name.
+            UserError: the server serves no such resource.
         """
         found = self.find(name)
         if found is None:
@@ -78,7 +78,7 @@ class Discovery:
         return found
 
     def find(self, name: str) -> ServedResource | None:
-        """The same, or None."""
+        """Return the resource as :meth:`resolve` does, or None."""
         wanted = name.lower()
         for resource in self._resources:
             names = {resource.plural, resource.singular, resource.kind.lower(), *resource.short_names}
@@ -90,7 +90,7 @@ class Discovery:
         return None
 
     def of(self, obj: dict[str, Any]) -> ServedResource:
-        """The resource of an object, by its apiVersion and kind.
+        """Return the resource of an object, by its apiVersion and kind.
 
         Raises:
             UserError: the server does not serve that kind in that version.
@@ -105,7 +105,7 @@ class Discovery:
 
 
 def resources(document: dict[str, Any]) -> list[ServedResource]:
-    """The resources that an aggregated discovery document lists, each group's preferred version first."""
+    """Return the resources of an aggregated discovery document, each group's preferred version first."""
     return [
         _resource(group["metadata"].get("name", ""), version["version"], entry)
         for group in document.get("items") or ()

@@ -1,7 +1,7 @@
-"""``-k DIR``: what a kustomization makes.
+"""Build a kustomization, for ``-k DIR``.
 
-kubectl or kustomize builds it where one of them is installed. Without them the fields that need no patching are built
-here, and any other field is refused by name.
+kubectl or kustomize builds it if one of them is installed. Otherwise the fields that need no patching are applied
+here, and any other field is an error.
 """
 
 import copy
@@ -28,7 +28,7 @@ _CLUSTER_WIDE = frozenset(
 
 
 def build(folder: str) -> list[manifests.Manifest]:
-    """The objects of the kustomization in a folder.
+    """Return the objects of the kustomization in a folder.
 
     Raises:
         UserError: there is none, or it cannot be built.
@@ -59,7 +59,7 @@ def _build(file: Path) -> list[JsonObject]:
     except (OSError, YamlError) as error:
         raise UserError(f"{file}: {error}") from error
     if not isinstance(wanted, dict):
-        raise UserError(f"{file}: is no kustomization")
+        raise UserError(f"{file} is not a kustomization")
     unknown = sorted(set(wanted) - _BUILT)
     if unknown:
         raise UserError(f"{file}: {', '.join(unknown)}: install kubectl or kustomize to build this")
@@ -67,10 +67,10 @@ def _build(file: Path) -> list[JsonObject]:
     for source in [*(wanted.get("resources") or ()), *(wanted.get("bases") or ())]:
         path = file.parent / source
         objects += _build(_file(path)) if path.is_dir() else map(dict, manifests.load([str(path)]))
-    return [_changed(copy.deepcopy(obj), wanted) for obj in objects]
+    return [_transform(copy.deepcopy(obj), wanted) for obj in objects]
 
 
-def _changed(obj: JsonObject, wanted: JsonObject) -> JsonObject:
+def _transform(obj: JsonObject, wanted: JsonObject) -> JsonObject:
     meta = obj.setdefault("metadata", {})
     if obj.get("kind") not in ("Namespace", "CustomResourceDefinition"):
         meta["name"] = (
@@ -88,7 +88,7 @@ def _changed(obj: JsonObject, wanted: JsonObject) -> JsonObject:
 
 
 def _retag(value: Any, image: JsonObject) -> None:
-    """Give containers of an image its new name, tag or digest."""
+    """Set the new name, tag or digest of an image in all containers that use it."""
     if isinstance(value, list):
         for entry in value:
             _retag(entry, image)

@@ -1,4 +1,4 @@
-"""Reading manifests: YAML or JSON, one document or many, from files, folders or standard input."""
+"""Read manifests: YAML or JSON, one document or many, from files, folders or standard input."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Manifest(dict[str, Any]):
-    """An object as a manifest has it, and where that is: ``pods.yaml:12``.
+    """An object from a manifest, and its place, such as ``pods.yaml:12``.
 
-    ``repeated`` are the keys that its document has more than once in a mapping. The last value counts, as with kubectl.
+    ``repeated`` has the keys that occur more than once in a mapping of the document. The last value counts, as with
+    kubectl.
     """
 
     def __init__(
@@ -28,7 +29,7 @@ class Manifest(dict[str, Any]):
         self._text = text
 
     def place(self, field: str) -> str:
-        """Where a field is, such as ``.spec.foo``; where the object begins, if it cannot be found."""
+        """Return the place of a field such as ``.spec.foo``, or of the object if the field is not found."""
         name, _, line = self.where.rpartition(":")
         key = re.sub(r"\[[^]]*\]", "", field).rpartition(".")[2]
         if key and line.isdecimal():
@@ -40,10 +41,10 @@ class Manifest(dict[str, Any]):
 
 
 def load(sources: list[str]) -> list[Manifest]:
-    """The objects in ``sources``, in order: paths of files or folders, or ``-`` for standard input.
+    """Return the objects in ``sources``, in order: paths of files or folders, or ``-`` for standard input.
 
     Raises:
-        UserError: a source cannot be read, is no YAML, or holds something that is no API object.
+        UserError: a source cannot be read, is not YAML, or has something that is not an API object.
     """
     objects: list[Manifest] = []
     for source in sources:
@@ -55,10 +56,10 @@ def load(sources: list[str]) -> list[Manifest]:
 
 
 def parse(name: str, text: str) -> list[Manifest]:
-    """The objects of a text; errors call it ``name``.
+    """Return the objects of a text. Errors call the text ``name``.
 
     Raises:
-        UserError: it is no YAML, or holds something that is no API object.
+        UserError: it is not YAML, or has something that is not an API object.
     """
     return list(_objects(name, text))
 
@@ -84,7 +85,7 @@ def _objects(name: str, text: str) -> Iterator[Manifest]:
     try:
         documents = list(load_all(text))
     except YamlError as error:
-        raise UserError(f"{name} is no valid YAML: {error}") from error
+        raise UserError(f"{name} is not valid YAML: {error}") from error
     for document in documents:
         value, where = _plain(document.value), f"{name}:{document.line}"
         if value is None:
@@ -100,7 +101,7 @@ def _objects(name: str, text: str) -> Iterator[Manifest]:
 
 
 def _plain(value: Any) -> Any:
-    """Replace mappings that know their repeated keys by ordinary ones, in place where possible."""
+    """Replace mappings that record their repeated keys by ordinary ones, in place where possible."""
     pending: list[Any] = [holder := [value]]
     while pending:
         parent = pending.pop()

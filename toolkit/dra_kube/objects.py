@@ -1,4 +1,4 @@
-"""``apply``, ``create``, ``get``, ``delete`` and ``logs``: users' everyday work with a cluster's objects."""
+"""``apply``, ``create``, ``delete`` and ``logs``: everyday work with a cluster's objects."""
 
 import asyncio
 import re
@@ -24,13 +24,13 @@ _POLL = 0.05
 _START_TIMEOUT = 20.0
 # The scheduler may try a pod before its informer has seen the pod's claim.
 _UNSCHEDULABLE_SECONDS = 2.0
-# What the server says before it comes to the point: the whole object, or its name and kind.
+# An error about an unknown field. The server puts the whole object, or its name and kind, before the field.
 _UNKNOWN_FIELD = re.compile(
     r"(?:strict decoding error: |failed to create typed patch object \(.*?\): )(.*)", re.DOTALL
 )
 
 
-# The path of a field at the begin of a complaint: .spec.devices.requests[0].deviceClassName, spec.containers[0].image
+# The path of a field at the start of an error: .spec.devices.requests[0].deviceClassName, spec.containers[0].image
 _FIELD = re.compile(
     r"(?:^|[\s\"])\.?((?:spec|metadata|data|status)?(?:\.[A-Za-z]\w*(?:\[[^]]*\])?)+)(?=:|\")"
 )
@@ -38,7 +38,7 @@ _FIELD = re.compile(
 
 @dataclass(frozen=True)
 class Target:
-    """One object on the server."""
+    """An object on the server."""
 
     resource: ServedResource
     namespace: str | None
@@ -46,7 +46,7 @@ class Target:
 
     @property
     def path(self) -> str:
-        """Its URL path."""
+        """The object's URL path."""
         return self.resource.path(self.namespace, self.name)
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Target:
 
 
 def target(discovery: Discovery, obj: dict[str, Any], namespace: str | None) -> Target:
-    """Where ``obj`` belongs; in ``namespace`` (or ``default``) where it does not say itself.
+    """Return the target of ``obj``. Its namespace is its own, else ``namespace``, else ``default``.
 
     Raises:
         UserError: the server does not serve its kind, or it has no name.
@@ -95,13 +95,13 @@ async def apply(
     report: Callable[[Target, str], None] = lambda where, outcome: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[Target, str]]:
-    """Apply every object on the server, and return what became of each.
+    """Apply every object on the server, and return the outcome of each.
 
-    As with kubectl, the others are applied if the server refuses one (kubectl/pkg/cmd/apply/apply.go). ``report`` gets
-    each as soon as it is done, and ``warn`` each warning.
+    As with kubectl, the others are applied if the server rejects one (kubectl/pkg/cmd/apply/apply.go). ``report`` is
+    called with each outcome as soon as it is known, and ``warn`` with each warning.
 
     Raises:
-        UserError, ApiError: the server refuses some of them, or does not know their kinds.
+        UserError, ApiError: the server rejects some of them, or does not serve their kinds.
     """
     results = []
     refusals: list[Exception] = []
@@ -137,7 +137,7 @@ async def _apply_one(
     for text in [*hidden, *read_warnings(response)]:
         warn(text)
     if response.status_code >= 400:
-        raise _refused(where, from_response(response.status_code, response.content), obj)
+        raise _locate_error(where, from_response(response.status_code, response.content), obj)
     if response.status_code == 201:
         return where, "created"
     if before.status_code == 200 and _version(before.json()) == _version(response.json()):
@@ -146,7 +146,7 @@ async def _apply_one(
 
 
 def _raise_all(refusals: Sequence[Exception]) -> None:
-    """Raise the only error, or one with the texts of all."""
+    """Raise the only error, or one error with the messages of all."""
     if len(refusals) == 1:
         raise refusals[0]
     if refusals:
@@ -163,10 +163,10 @@ async def create(
 ) -> None:
     """Create every object. The server completes names that begin with ``metadata.generateName``.
 
-    As with kubectl, the others are created if the server refuses one (kubectl/pkg/cmd/create/create.go).
+    As with kubectl, the others are created if the server rejects one (kubectl/pkg/cmd/create/create.go).
 
     Raises:
-        UserError, ApiError: the server refuses some of them.
+        UserError, ApiError: the server rejects some of them.
     """
     refusals: list[Exception] = []
     for obj in objects:
@@ -183,14 +183,14 @@ async def create(
             warn(text)
         if response.status_code >= 400:
             where = Target(resource, within, meta.get("name") or f"{meta.get('generateName', '')}…")
-            refusals.append(_refused(where, from_response(response.status_code, response.content), obj))
+            refusals.append(_locate_error(where, from_response(response.status_code, response.content), obj))
         else:
             report(Target(resource, within, response.json()["metadata"]["name"]))
     _raise_all(refusals)
 
 
-def _refused(where: Target, refusal: ApiError, obj: dict[str, Any]) -> Exception:
-    """The error for the user: with the manifest's file and line, where there is one."""
+def _locate_error(where: Target, refusal: ApiError, obj: dict[str, Any]) -> Exception:
+    """Return the error for the user, with the manifest's file and line if they are known."""
     from dra_kube.conversion import hint
 
     point = _UNKNOWN_FIELD.search(str(refusal))
@@ -218,11 +218,13 @@ async def delete(
     report: Callable[[Target], None] = lambda where: None,
     gone: Callable[[Target], None] = lambda where: None,
 ) -> None:
-    """Delete objects, and wait until they are gone; ``report`` gets each that the server lets go.
+    """Delete objects, and wait until they are gone.
+
+    ``report`` is called with each object whose deletion the server accepts, and ``gone`` with each that is gone.
 
     Raises:
-        ApiError: the server refuses one of them, also because it is not there. The others are deleted all the same.
-        UserError: some are still there after ``timeout`` seconds.
+        ApiError: the server rejects a deletion, or an object does not exist. The others are deleted nevertheless.
+        UserError: some objects still exist after ``timeout`` seconds.
     """
     options: dict[str, Any] = {"propagationPolicy": "Background"}
     if grace_period is not None:
@@ -259,16 +261,16 @@ async def _exists(client: Client, where: Target, uid: str | None) -> bool:
 async def logs(
     client: Client, namespace: str, pod: str, container: str | None, params: dict[str, str]
 ) -> None:
-    """Copy a container's log to standard output, for as long as it lasts with ``follow``.
+    """Copy a container's log to standard output. With ``follow``, go on until the container ends.
 
-    A pod that was just made gets its time to start.
+    If the pod was just created, wait for its start first.
 
     Raises:
-        UserError: the scheduler has no node for the pod, so that there is no log.
+        UserError: the scheduler finds no node for the pod, so there is no log.
     """
     if container:
         params = {**params, "container": container}
-    await _started(client, namespace, pod, container)
+    await _await_start(client, namespace, pod, container)
     response = await client.stream("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", params=params)
     try:
         if response.status_code >= 400:
@@ -280,8 +282,8 @@ async def logs(
         await response.aclose()
 
 
-async def _started(client: Client, namespace: str, name: str, container: str | None) -> None:
-    """Wait until the pod's container has run, or one of them where none is named; no longer than it may take."""
+async def _await_start(client: Client, namespace: str, name: str, container: str | None) -> None:
+    """Wait until the container, or any container if none is named, has run. Give up after some time."""
     deadline, unschedulable_since = time.monotonic() + _START_TIMEOUT, 0.0
     while (now := time.monotonic()) < deadline:
         response = await client.raw("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
@@ -294,7 +296,7 @@ async def _started(client: Client, namespace: str, name: str, container: str | N
                 raise UserError(
                     f"pod {namespace}/{name} has no node; `dralab explain pod/{name} -n {namespace}` says why"
                 )
-        elif not _starting(status, container):
+        elif not _is_starting(status, container):
             return
         else:
             unschedulable_since = 0.0
@@ -302,14 +304,14 @@ async def _started(client: Client, namespace: str, name: str, container: str | N
 
 
 def is_unschedulable(status: dict[str, Any]) -> bool:
-    """Whether a pod with this status waits for a node that the scheduler has not found."""
+    """True if the scheduler has found no node for a pod with this status."""
     return any(
         condition["type"] == "PodScheduled" and condition["status"] == "False"
         for condition in status.get("conditions") or ()
     )
 
 
-def _starting(status: dict[str, Any], container: str | None) -> bool:
+def _is_starting(status: dict[str, Any], container: str | None) -> bool:
     containers = [
         one
         for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")

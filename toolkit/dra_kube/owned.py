@@ -1,4 +1,4 @@
-"""A pod by the name of what made it: ``deploy/x`` is one of the Deployment's pods."""
+"""Find a pod by its owner: ``deploy/x`` is one of the Deployment's pods."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from dra_shared.errors import UserError
 
 from dra_kube.reader import Reader
-from dra_kube.selection import known
+from dra_kube.selection import discover
 
 _PODS = "pods"
 
 
 def pod_of(reader: Reader, namespace: str, target: str) -> str:
-    """The name of the pod that ``NAME``, ``pod/NAME`` or ``KIND/NAME`` means: of several the first that runs.
+    """Return the name of the pod that ``NAME``, ``pod/NAME`` or ``KIND/NAME`` names; of several, the first that runs.
 
     Raises:
         UserError: the object selects no pods, or there are none.
@@ -20,9 +20,9 @@ def pod_of(reader: Reader, namespace: str, target: str) -> str:
     kind, slash, name = target.partition("/")
     if not slash:
         return target
-    if known(reader, [target]).named(kind).plural == _PODS:
+    if discover(reader, [target]).resolve(kind).plural == _PODS:
         return name
-    # As kubectl: those that are ready and older first.
+    # As with kubectl, ready pods come first, then older ones.
     return _name_of_first(_pods_of(reader, namespace, target), lambda pod: not _runs(pod))
 
 
@@ -37,7 +37,7 @@ def waiting_pod_of(reader: Reader, namespace: str, target: str) -> str:
 
 def _pods_of(reader: Reader, namespace: str, target: str) -> list[dict[str, Any]]:
     kind, _, name = target.partition("/")
-    resource = known(reader, [target]).named(kind)
+    resource = discover(reader, [target]).resolve(kind)
     obj = reader.json(resource.path(namespace, name))
     selector = _selector(obj)
     if not selector:
@@ -59,7 +59,7 @@ def _name_of_first(pods: Sequence[dict[str, Any]], later: Callable[[dict[str, An
 
 
 def container_of(reader: Reader, namespace: str, pod: str, note: Callable[[str], None]) -> str:
-    """The container that kubectl takes where none is named: the annotated one, or the first; says so on stderr."""
+    """Return kubectl's default container: the annotated one, or the first. If there are several, note the choice."""
     obj = reader.json(f"/api/v1/namespaces/{namespace}/pods/{pod}")
     names = [container["name"] for container in obj["spec"]["containers"]]
     annotations = obj["metadata"].get("annotations") or {}

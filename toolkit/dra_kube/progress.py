@@ -1,4 +1,4 @@
-"""How far long work has come: one line that changes on a terminal, a line at times elsewhere."""
+"""Show the progress of long work: one line that changes on a terminal, and a line now and then elsewhere."""
 
 import contextlib
 import sys
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
 
-# Work of fewer steps, or over sooner, needs no progress.
+# No progress is shown for fewer steps, or before this many seconds.
 _FEW = 10
 _SOON = 1.0
 _EVERY = 0.1
-# Where each line stays, in a log say.
+# The interval where each line stays, such as in a log.
 _EVERY_PLAIN = 10.0
 _WIDTH = 24
 
 
 class Progress:
-    """Shows on standard error how many of ``total`` steps are done, while the context lasts."""
+    """Shows on standard error how many of ``total`` steps are done."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Progress:
         self.clear()
 
     @property
-    def wanted(self) -> bool:
-        """Whether there are steps enough to show."""
+    def is_long(self) -> bool:
+        """True if there are enough steps to show."""
         return self.total >= _FEW
 
     def step(self, done: int | None = None) -> None:
-        """One more is done, or so many in all."""
+        """Count one more step, or set the number of steps done."""
         self._done = self._done + 1 if done is None else done
         now = self._monotonic()
         waited = _EVERY if self._terminal else _EVERY_PLAIN
-        if not self.wanted or now - self._began < _SOON or now - self._shown < waited:
+        if not self.is_long or now - self._began < _SOON or now - self._shown < waited:
             return
         self._shown = now
         self._write(self._line(now - self._began))
@@ -68,7 +68,7 @@ class Progress:
         print(line, flush=True)  # noqa: T201  # A command that shows progress prints through it.
 
     def note(self, line: str) -> None:
-        """Print a line about the work, where the progress is shown too."""
+        """Print a line about the work to the stream that shows the progress."""
         self.clear()
         with contextlib.suppress(OSError):
             self._stream.write(f"{line}\n")
@@ -91,7 +91,7 @@ class Progress:
         self._drawn = self._terminal
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the progress line from the terminal."""
         if self._drawn:
             with contextlib.suppress(OSError):
                 self._stream.write("\r\033[K")

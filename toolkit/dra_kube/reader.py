@@ -1,4 +1,4 @@
-"""A blocking client for commands that only read: the standard library's, for an instant answer."""
+"""A blocking client for commands that only read. It uses the standard library alone, because it imports fast."""
 
 import contextlib
 import http.client
@@ -20,7 +20,7 @@ _LOOK_EVERY = 0.5
 
 
 class Reader:
-    """Reads from one API server over one connection, which is kept open between requests."""
+    """Reads from an API server over one connection, which stays open between requests."""
 
     def __init__(
         self,
@@ -56,50 +56,50 @@ class Reader:
     def json(
         self, path: str, params: Mapping[str, str | None] | None = None, accept: str = ""
     ) -> dict[str, Any]:
-        """The object at a path.
+        """Return the object at a path.
 
         Raises:
-            ApiError: the server refuses.
-            UserError: it cannot be reached.
+            ApiError: the server rejects the request.
+            UserError: the server cannot be reached.
         """
         found: dict[str, Any] = json.loads(self.read(path, params, accept))
         return found
 
     def read(self, path: str, params: Mapping[str, str | None] | None = None, accept: str = "") -> bytes:
-        """What is at a path, as bytes.
+        """Return the response for a path, as bytes.
 
         Raises:
             ApiError, UserError: as for :meth:`json`.
         """
-        response = self._answer(path, params, accept)
+        response = self._request_with_retries(path, params, accept)
         body = response.read()
         if response.status >= 400:
-            raise _refusal(response.status, body)
+            raise _to_error(response.status, body)
         return body
 
     def lines(self, path: str, params: Mapping[str, str | None], accept: str = "") -> Iterator[bytes]:
-        """The lines of a watch or a log, as they come.
+        """Yield the lines of a watch or a log as they arrive.
 
         Raises:
             ApiError, UserError: as for :meth:`json`.
         """
-        response = self._answer(path, params, accept, timeout=None)
+        response = self._request_with_retries(path, params, accept, timeout=None)
         if response.status >= 400:
-            raise _refusal(response.status, response.read())
-        with _noticing_signals():
+            raise _to_error(response.status, response.read())
+        with _interrupt_reads():
             while line := response.readline():
                 yield line
 
-    def _answer(
+    def _request_with_retries(
         self,
         path: str,
         params: Mapping[str, str | None] | None,
         accept: str,
         timeout: float | None = _TIMEOUT,
     ) -> http.client.HTTPResponse:
-        """Ask until the server does not say that it must be asked later."""
+        """Send the request, and retry while the server asks to (Retry-After)."""
         for left in range(MAX_RETRIES, -1, -1):
-            response = self._ask(path, params, accept, timeout)
+            response = self._request(path, params, accept, timeout)
             if (
                 not left
                 or (seconds := retry_after(response.status, response.getheader("Retry-After"))) is None
@@ -109,7 +109,7 @@ class Reader:
             time.sleep(seconds)
         return response
 
-    def _ask(
+    def _request(
         self,
         path: str,
         params: Mapping[str, str | None] | None,
@@ -138,7 +138,7 @@ class Reader:
 
 
 class _Tls(http.client.HTTPSConnection):
-    """HTTPS to a server whose certificate may have another name than its address."""
+    """HTTPS to a server whose certificate may have a name other than its address."""
 
     def __init__(
         self, host: str, port: int | None, tls: ssl.SSLContext, name: str | None, timeout: float | None
@@ -152,11 +152,11 @@ class _Tls(http.client.HTTPSConnection):
 
 
 @contextlib.contextmanager
-def _noticing_signals() -> Iterator[None]:
-    """Let Ctrl-C end a read that may wait without end.
+def _interrupt_reads() -> Iterator[None]:
+    """Let Ctrl-C end a read that may block forever.
 
-    Python's handlers run between two steps of the program: a signal that comes just before the read blocks would be
-    noticed with the next line only. A timer's signal interrupts the read, and Python then looks.
+    Python runs its signal handlers between two bytecodes. A signal that arrives just before the read blocks would be
+    handled only after the next line. A timer's signal interrupts the read regularly, so Python can run the handler.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -171,8 +171,8 @@ def _noticing_signals() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, *timer)
 
 
-def _refusal(code: int, body: bytes) -> Exception:
-    # Errors' classes come with all of the API's types; most answers need none.
+def _to_error(code: int, body: bytes) -> Exception:
+    # Imported only when needed: the classes of errors import all of the API's types.
     from dra_shared.client.errors import from_response
 
     return from_response(code, body)

@@ -1,4 +1,4 @@
-"""What words such as ``pods,nodes``, ``pod a b``, ``pod/a claim/b`` and ``all`` mean: resources and objects' names."""
+"""Parse the words of ``get`` and the like, such as ``pods,nodes``, ``pod a b``, ``pod/a claim/b`` and ``all``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from dra_shared.errors import UserError
 from dra_kube.discovery import ACCEPT, PATHS, Discovery, ServedResource, resources
 from dra_kube.reader import Reader
 
-# The category of kinds that `get all` shows.
+# The category of the kinds that `get all` shows.
 _ALL = "all"
 
 
 @dataclass(frozen=True)
 class Selected:
-    """A resource, and the objects' names; without any, all of them."""
+    """A resource, and the names of objects. No names select all objects."""
 
     resource: ServedResource
     names: tuple[str, ...] = ()
 
 
-def known(reader: Reader, words: Sequence[str] = ()) -> Discovery:
-    """What the server serves; the core group alone where that has all the kinds in ``words``."""
+def discover(reader: Reader, words: Sequence[str] = ()) -> Discovery:
+    """Read the server's discovery documents; only the core group if it has all the kinds in ``words``."""
     core = Discovery(resources(reader.json(PATHS[0], accept=ACCEPT)))
     named = any("/" in word for word in words)
     kinds = (
@@ -33,7 +33,7 @@ def known(reader: Reader, words: Sequence[str] = ()) -> Discovery:
 
 
 def select(discovery: Discovery, words: Sequence[str]) -> list[Selected]:
-    """What the words of ``get`` and the like mean.
+    """Return the resources and names that the words select.
 
     Raises:
         UserError: there is no such kind, or names are mixed with kinds.
@@ -50,7 +50,7 @@ def select(discovery: Discovery, words: Sequence[str]) -> list[Selected]:
         pairs = [word.split("/") for word in words]
         if any(len(pair) != 2 for pair in pairs):
             raise UserError("arguments in resource/name form may not have more than one slash", 2)
-        return [Selected(discovery.named(kind), (name,)) for kind, name in pairs]
+        return [Selected(discovery.resolve(kind), (name,)) for kind, name in pairs]
     kinds, *names = words
     found = [resource for kind in kinds.split(",") for resource in _resources(discovery, kind)]
     if names and len(found) > 1:
@@ -60,7 +60,7 @@ def select(discovery: Discovery, words: Sequence[str]) -> list[Selected]:
 
 def _resources(discovery: Discovery, kind: str) -> list[ServedResource]:
     if kind != _ALL:
-        return [discovery.named(kind)]
+        return [discovery.resolve(kind)]
     found: dict[tuple[str, str], ServedResource] = {}
     for resource in discovery.resources:
         if _ALL in resource.categories:

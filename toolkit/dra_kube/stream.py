@@ -1,7 +1,8 @@
-"""A command's streams over a WebSocket, as kubectl has them since 1.30: subprotocol v5.channel.k8s.io.
+"""A command's streams over a WebSocket, as in kubectl since 1.30: subprotocol v5.channel.k8s.io.
 
-Each message begins with its channel: 0 input, 1 output, 2 errors, 3 how the command ended, 4 the terminal's size; 255
-closes a channel. Upstream: staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go.
+The first byte of each message is its channel: 0 standard input, 1 standard output, 2 standard error, 3 the command's
+status, 4 the terminal's size; 255 closes a channel.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/remotecommand/constants.go.
 """
 
 import base64
@@ -29,10 +30,10 @@ _CHUNK = 65536
 
 
 def execute(reader: Reader, path: str, params: Sequence[tuple[str, str]], *, stdin: bool, tty: bool) -> int:
-    """Run a command in a container with our standard streams; gives its exit code.
+    """Run a command in a container with our standard streams, and return its exit code.
 
     Raises:
-        UserError: the server refuses, or the connection breaks.
+        UserError: the server rejects the request, or the connection breaks.
     """
     query = [*params, ("stdout", "true"), ("stderr", "false" if tty else "true")]
     query += [("stdin", "true")] * stdin + [("tty", "true")] * tty
@@ -65,7 +66,7 @@ class _Link:
 
 
 def upgrade_request(reader: Reader, path: str) -> bytes:
-    """The head of the request that wants the path as a WebSocket, with the reader's credentials."""
+    """Return the head of the request that opens a WebSocket at the path, with the reader's credentials."""
     parts = urlsplit(reader.server)
     headers = {
         "Host": parts.netloc,
@@ -84,7 +85,7 @@ def upgrade_request(reader: Reader, path: str) -> bytes:
 
 
 def refusal_message(head: bytes, body: bytes) -> str:
-    """Why a server did not open a WebSocket: what its Status says, or the answer's first line."""
+    """Return why the server did not open a WebSocket: its Status message, or the first line of its answer."""
     try:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
@@ -141,7 +142,8 @@ def _sizes(link: _Link, *, wanted: bool) -> Iterator[None]:
         yield
         return
     _send_size(link)
-    # A thread waits for the signal, which interrupts nothing then. Ignored, it would not come at all.
+    # Block the signal and let a thread wait for it, so that it interrupts no read. A handler must be set, because an
+    # ignored signal would not be delivered at all.
     before = signal.signal(signal.SIGWINCH, lambda number, where: None)
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGWINCH})
     ended = threading.Event()
@@ -196,7 +198,7 @@ def _receive(link: _Link, data: bytes) -> int:
 
 
 def _code(status: dict[str, Any]) -> int:
-    """The exit code in a Status.
+    """Return the exit code in a Status.
 
     Raises:
         UserError: the command was not run.
@@ -211,7 +213,7 @@ def _code(status: dict[str, Any]) -> int:
 
 @contextlib.contextmanager
 def _raw(wanted: bool) -> Iterator[None]:
-    """Hand every key to the command, where there is a terminal."""
+    """Put the terminal, if there is one, into raw mode for the block, so that the command gets every key."""
     if not wanted or not sys.stdin.isatty():
         yield
         return

@@ -1,4 +1,4 @@
-"""Tables in a terminal: columns as kubectl sets them, states in colour where someone looks at them."""
+"""Tables in a terminal: columns as wide as kubectl's, and states in colour."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 _GAP = "   "
-# kubectl's columns take six places with the gap.
+# kubectl's columns have at least six characters, including the gap.
 _NARROWEST = 3
 _GOOD, _WAITS, _BAD, _PLAIN = "\033[32m", "\033[33m", "\033[31m", "\033[0m"
 _COLOURED = {
@@ -22,33 +22,33 @@ _COLOURED = {
 }
 
 
-def coloured() -> bool:
-    """Whether to use colours: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
+def uses_colours() -> bool:
+    """True if the output has colours: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str) -> str:
-    """The text in the colour of the state that it names, if it names one."""
+    """Return the text in the colour of the state that it names, if any."""
     colour = _COLOURED.get(text.partition(",")[0])
     return f"{colour}{text}{_PLAIN}" if colour else text
 
 
-def natural(text: str) -> tuple[tuple[int, int | str], ...]:
-    """A key that sorts node-2 before node-10."""
+def natural_key(text: str) -> tuple[tuple[int, int | str], ...]:
+    """Return a sort key that puts node-2 before node-10."""
     return tuple((0, int(part)) if part.isdigit() else (1, part) for part in re.split(r"(\d+)", text))
 
 
 class Table:
-    """Rows below a header; later rows keep the widths of earlier ones, as in a watch."""
+    """Rows below a header. Later rows keep the column widths of earlier ones, as in a watch."""
 
     def __init__(self, header: Sequence[str], *, headers: bool = True) -> None:
         self._header = list(header)
         self._headers = headers
         self._widths = [max(len(cell), _NARROWEST) if headers else _NARROWEST for cell in header]
-        self._colours = coloured()
+        self._colours = uses_colours()
 
     def text(self, rows: Sequence[Sequence[str]]) -> str:
-        """The rows as text, with the header where it was not shown yet."""
+        """Format the rows, with the header if it was not shown yet."""
         shown = [self._header, *rows] if self._headers else list(rows)
         self._headers = False
         self._widths = [max([width, *(len(row[i]) for row in rows)]) for i, width in enumerate(self._widths)]

@@ -1,4 +1,4 @@
-"""Waiting for one object (staging/src/k8s.io/kubectl/pkg/cmd/wait/condition.go and delete.go): a list, then a watch."""
+"""Wait for one object with a list and a watch (staging/src/k8s.io/kubectl/pkg/cmd/wait/condition.go and delete.go)."""
 
 import asyncio
 import json
@@ -9,40 +9,40 @@ from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 
-from dra_kube.conditions import Met
+from dra_kube.conditions import Condition
 from dra_kube.objects import Target, is_unschedulable
 
 
 class Deadline:
-    """When to give up: so many seconds from now, for all objects together; with 0 they are looked at once."""
+    """A deadline for all objects together, in seconds from now. With 0, each object is read once."""
 
     def __init__(self, seconds: float) -> None:
         self.once = seconds == 0
         self._end = time.monotonic() + seconds
 
     @property
-    def left(self) -> float:
-        """The seconds that are left."""
+    def seconds_left(self) -> float:
+        """The remaining seconds."""
         return max(0.0, self._end - time.monotonic())
 
 
-async def wait(client: Client, where: Target, met: Met | None, deadline: Deadline) -> None:
-    """Wait until the object fulfils the condition, or is gone where there is none.
+async def wait(client: Client, where: Target, met: Condition | None, deadline: Deadline) -> None:
+    """Wait until the object meets the condition, or until it is deleted if there is no condition.
 
-    An object that is not there yet is waited for, as by kubectl since 1.32 (``--wait-for-creation``).
+    An object that does not exist yet is waited for, as in kubectl since 1.32 (``--wait-for-creation``).
 
     Raises:
-        UserError: time runs out.
-        ApiError: the server refuses.
+        UserError: the deadline passes.
+        ApiError: the server rejects the request.
     """
     state = _State(met)
     if deadline.once:
-        await _look(client, where, state)
+        await _read(client, where, state)
         if not state.done:
             raise UserError(f"condition not met for {where.resource.plural}/{where.name}")
         return
     try:
-        async with asyncio.timeout(deadline.left):
+        async with asyncio.timeout(deadline.seconds_left):
             while not state.done:
                 await _follow(client, where, state)
     except TimeoutError:
@@ -58,15 +58,15 @@ async def wait(client: Client, where: Target, met: Met | None, deadline: Deadlin
 
 
 class _State:
-    """What is known of the object."""
+    """The last state of the object, and whether the wait is over."""
 
-    def __init__(self, met: Met | None) -> None:
+    def __init__(self, met: Condition | None) -> None:
         self._met = met
         self.done = False
         self.seen: dict[str, Any] | None = None
 
-    def see(self, obj: dict[str, Any] | None) -> bool:
-        """Take note of the object as it is now, None where it is not; gives whether that is what is waited for."""
+    def update(self, obj: dict[str, Any] | None) -> bool:
+        """Record the object, None if it does not exist, and return True if the wait is over."""
         self.seen = obj
         if self._met is None:
             self.done = obj is None
@@ -75,8 +75,8 @@ class _State:
         return self.done
 
 
-async def _look(client: Client, where: Target, state: _State) -> str:
-    """Look at the object; gives the revision of the answer."""
+async def _read(client: Client, where: Target, state: _State) -> str:
+    """Read the object, and return the revision of the answer."""
     response = await client.raw(
         "GET",
         where.resource.path(where.namespace),
@@ -85,13 +85,13 @@ async def _look(client: Client, where: Target, state: _State) -> str:
     if response.status_code >= 400:
         raise from_response(response.status_code, response.content)
     listed = response.json()
-    state.see(next(iter(listed["items"]), None))
+    state.update(next(iter(listed["items"]), None))
     return str(listed["metadata"]["resourceVersion"])
 
 
 async def _follow(client: Client, where: Target, state: _State) -> None:
-    """Look at the object and watch it, until it is as wanted or the watch ends."""
-    revision = await _look(client, where, state)
+    """Read the object and watch it, until the wait is over or the watch ends."""
+    revision = await _read(client, where, state)
     if state.done:
         return
     response = await client.stream(
@@ -109,9 +109,9 @@ async def _follow(client: Client, where: Target, state: _State) -> None:
         async for line in response.aiter_lines():
             event = json.loads(line)
             if event["type"] == "ERROR":
-                # The revision is too old: look again.
+                # The revision is too old. The caller reads the object again.
                 return
-            if state.see(None if event["type"] == "DELETED" else event["object"]):
+            if state.update(None if event["type"] == "DELETED" else event["object"]):
                 return
     finally:
         await response.aclose()

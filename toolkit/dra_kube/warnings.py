@@ -1,4 +1,4 @@
-"""Warnings of commands that write objects: those of the server, and one that only kubectl's own apply gets."""
+"""Warnings of commands that write objects: the server's own, and one that the server gives only to kubectl's apply."""
 
 import copy
 import re
@@ -22,7 +22,7 @@ class WarningWriter:
         self._written: set[str] = set()
 
     def __call__(self, text: str) -> None:
-        """Write it, unless it was written before."""
+        """Write the warning, unless it was written before."""
         if text not in self._written:
             self._written.add(text)
             self._write(f"Warning: {text}")
@@ -36,9 +36,9 @@ def read_warnings(response: httpx.Response) -> Iterator[str]:
 
 
 def drop_hidden_variables(obj: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the object without environment variables that a later one of the same name hides, and warnings of them.
+    """Return the object without environment variables that a later one of the same name hides, and warnings.
 
-    Server-side apply refuses a name that is there twice, kubectl's own apply does not: the server then warns
+    Server-side apply rejects a repeated name. kubectl's own apply accepts it: the server then warns
     (pkg/api/pod/warnings.go), and the last value counts. A variable that a later one refers to is kept.
     """
     if not any(_find_hidden(obj)):
@@ -56,7 +56,7 @@ def drop_hidden_variables(obj: dict[str, Any]) -> tuple[dict[str, Any], list[str
 
 
 def _find_hidden(obj: dict[str, Any]) -> Iterator[tuple[list[Any], int, str]]:
-    """Yield the list of variables, the place of a hidden one, and the server's warning of the later one."""
+    """Yield the list of variables, the index of a hidden one, and the server's warning about the later one."""
     for path in _POD_SPECS:
         spec: Any = obj
         for step in path:

@@ -1,4 +1,4 @@
-"""A file that is there only once it is whole."""
+"""Write a file atomically: it appears only when it is complete."""
 
 import contextlib
 import errno
@@ -11,15 +11,15 @@ from dra_shared.errors import UserError
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """What is written to a file, which has its name once the block has ended without an error.
+    """Yield a file to write. It gets its name when the block ends without an error.
 
-    A device or a pipe, such as ``/dev/stdout``, is written as it is.
+    A device or a pipe, such as ``/dev/stdout``, is written directly.
 
     Raises:
         UserError: it cannot be written.
     """
     try:
-        with path.open("wb") if _is_special(path) else _replaced(path) as file:
+        with path.open("wb") if _is_special(path) else _open_part(path) as file:
             yield file
     except BrokenPipeError:
         raise
@@ -32,8 +32,8 @@ def _is_special(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _replaced(path: Path) -> Iterator[IO[bytes]]:
-    # A link stays one: what it leads to is replaced.
+def _open_part(path: Path) -> Iterator[IO[bytes]]:
+    # A symbolic link stays; its target is replaced.
     target = path.resolve()
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "it is a folder")

@@ -1,4 +1,4 @@
-"""Files that a user writes for a command: a fleet, a catalog, a list of changes."""
+"""Read the YAML files of commands, such as a fleet, a catalog or a list of changes."""
 
 from pathlib import Path
 from typing import Any
@@ -7,10 +7,10 @@ from dra_shared.errors import UserError
 
 
 def read_yaml(path: Path) -> Any:
-    """The value of the file's first document.
+    """Return the value of the file's first document.
 
     Raises:
-        UserError: it cannot be read, or is no YAML; the message names it.
+        UserError: the file cannot be read, or is not YAML; the message names it.
     """
     from dra_shared.boundedfiles import read_file
     from dra_shared.yamltext import YamlError, load
@@ -20,4 +20,4 @@ def read_yaml(path: Path) -> Any:
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from error
     except YamlError as error:
-        raise UserError(f"{path} is no valid YAML: {error}") from error
+        raise UserError(f"{path} is not valid YAML: {error}") from error

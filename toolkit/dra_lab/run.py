@@ -81,7 +81,7 @@ def total(options: ClusterOptions) -> int:
 
 async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
     """Count the nodes that are ready, as they come."""
-    while progress.wanted:
+    while progress.is_long:
         await asyncio.sleep(_show_every(progress.total))
         with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
             progress.step(min(await _ready_nodes(cluster), progress.total))
@@ -124,7 +124,7 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
     process = start_up(attached, log)
     progress, shown = Progress(_PROGRESS, nodes), time.monotonic()
     while True:
-        if progress.wanted and time.monotonic() - shown > _show_every(nodes):
+        if progress.is_long and time.monotonic() - shown > _show_every(nodes):
             with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
                 progress.step(min(asyncio.run(_ready_nodes(cluster)), progress.total))
             shown = time.monotonic()
@@ -159,7 +159,7 @@ def down(data: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_TIMEOUT
-    while cluster.running() or cluster.holder() == pid:
+    while cluster.is_running() or cluster.holder() == pid:
         if time.monotonic() > deadline:
             raise UserError(f"process {pid} does not stop; see {cluster.logs}")
         time.sleep(_POLL)

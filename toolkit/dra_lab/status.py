@@ -68,7 +68,7 @@ async def read_status(cluster: Cluster) -> Status:
         record = cluster.record()
     except UserError as error:
         if pid := cluster.holder():
-            why = "is not ready" if cluster.running() else "has lost its directory and stops"
+            why = "is not ready" if cluster.is_running() else "has lost its directory and stops"
             raise UserError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
         raise
     services = [await _ask(cluster, record, name) for name in record.services]

@@ -142,7 +142,7 @@ class AsyncCluster:
         self, kind: str, namespace: str | None = None, *, selector: str = "", field_selector: str = ""
     ) -> Objects:
         """Return the objects of a kind, in all namespaces unless you name one."""
-        resource = (await self._discover()).named(kind)
+        resource = (await self._discover()).resolve(kind)
         params = {"labelSelector": selector, "fieldSelector": field_selector}
         listed = await self._read(resource.path(namespace), {k: v for k, v in params.items() if v})
         items: Objects = listed["items"]
@@ -364,7 +364,7 @@ class AsyncCluster:
         kind, slash, name = target.rpartition("/")
         if not slash or not name:
             raise ValueError(f"{target!r} names no object: give kind/name, such as pod/x")
-        return (await self._discover()).named(kind), name
+        return (await self._discover()).resolve(kind), name
 
     async def _read(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
         response = await self.client.raw("GET", path, params=dict(params or {}))

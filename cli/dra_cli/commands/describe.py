@@ -40,11 +40,11 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print each object."""
-    from dra_kube.selection import known, select
+    from dra_kube.selection import discover, select
 
     with chosen_cluster(chosen).reader() as reader:
         blocks = []
-        for one in select(known(reader, chosen.what), chosen.what):
+        for one in select(discover(reader, chosen.what), chosen.what):
             namespace = (chosen.namespace or "default") if one.resource.namespaced else None
             for name in one.names or (None,):
                 body = reader.json(one.resource.path(namespace, name), {"labelSelector": chosen.selector})

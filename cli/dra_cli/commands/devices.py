@@ -26,7 +26,7 @@ def run(chosen: argparse.Namespace) -> None:
     """
     import json
 
-    from dra_kube.selection import known
+    from dra_kube.selection import discover
     from dra_kube.tables import Table
 
     from dra_cli.devices import HEADER, World, rows
@@ -34,7 +34,7 @@ def run(chosen: argparse.Namespace) -> None:
     if chosen.output not in _OUTPUTS:
         raise UserError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
     with chosen_cluster(chosen).reader() as reader:
-        discovery = known(reader)
+        discovery = discover(reader)
 
         def listed(kind: str) -> list[dict[str, object]]:
             resource = discovery.find(kind)

@@ -59,10 +59,10 @@ def run(chosen: argparse.Namespace) -> None:
     shown = _show(chosen)
     if chosen.watch and chosen.at:
         raise UserError("--watch and --at: the past does not change", 2)
-    from dra_kube.selection import known, select
+    from dra_kube.selection import discover, select
 
     with chosen_cluster(chosen).reader() as reader:
-        selected = select(known(reader, chosen.what), chosen.what)
+        selected = select(discover(reader, chosen.what), chosen.what)
         if chosen.watch and (len(selected) > 1 or len(selected[0].names) > 1):
             raise UserError("you may only specify a single resource type to watch", 2)
         if shown is None:
@@ -192,7 +192,7 @@ class _Printer:
 
     def text(self, table: dict[str, Any]) -> str:
         """The rows as text; empty where there are none."""
-        from dra_kube.tables import Table, natural
+        from dra_kube.tables import Table, natural_key
 
         self._columns = table.get("columnDefinitions") or self._columns
         wide = self._chosen.output == "wide"
@@ -201,7 +201,7 @@ class _Printer:
         if not rows:
             return ""
         if self.one.resource.plural in _NUMBERED:
-            rows.sort(key=lambda row: natural(row[0]))
+            rows.sort(key=lambda row: natural_key(row[0]))
         if self._table is None:
             self._table = Table(self._header(shown), headers=not self._chosen.no_headers)
         return self._table.text(rows)

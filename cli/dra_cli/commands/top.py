@@ -30,7 +30,7 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: of another kind nothing is measured.
     """
-    from dra_kube.tables import Table, natural
+    from dra_kube.tables import Table, natural_key
     from dra_shared.quantity import Quantity
 
     with chosen_cluster(chosen).reader() as reader:
@@ -58,7 +58,7 @@ def run(chosen: argparse.Namespace) -> None:
             return
         names = ["NAMESPACE"] * spaced + ["NAME", "CPU(cores)", "MEMORY(bytes)"]
         rows = []
-        for item in sorted(items, key=lambda item: natural(item["metadata"]["name"])):
+        for item in sorted(items, key=lambda item: natural_key(item["metadata"]["name"])):
             cpu, memory = used(item, "cpu"), used(item, "memory")
             cells = [item["metadata"]["name"], f"{round(cpu * 1000)}m", f"{round(memory / (1 << 20))}Mi"]
             rows.append([item["metadata"]["namespace"], *cells] if spaced else cells)

@@ -216,7 +216,7 @@ def test_pages_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_pages_are_painted_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(show, "coloured", lambda: True)
+    monkeypatch.setattr(show, "uses_colours", lambda: True)
     page = show.page(lesson("1"), 10)
     assert "\033[1mResourceSlices\033[0m" in page
     assert "\033[36m    dralab devices\033[0m" in page

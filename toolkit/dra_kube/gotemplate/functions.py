@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_kube.gotemplate.tokens import TemplateError
-from dra_kube.jsonpath.golang import go_type, printed
+from dra_kube.jsonpath.golang import format_value, go_type
 
 _VERB = re.compile(r"%([-+# 0]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
 
@@ -35,11 +35,11 @@ def is_true(value: Any) -> bool:
 
 def describe(value: Any) -> str:
     """Return the text that ``{{ }}`` prints for the value."""
-    return "<no value>" if value is MISSING or value is None else printed(value)
+    return "<no value>" if value is MISSING or value is None else format_value(value)
 
 
 def _show(value: Any) -> str:
-    return "<nil>" if value is MISSING else printed(value)
+    return "<nil>" if value is MISSING else format_value(value)
 
 
 def _print(*values: Any) -> str:

@@ -1,7 +1,7 @@
-"""JSONPath as kubectl has it (staging/src/k8s.io/client-go/util/jsonpath): templates of text and paths in braces.
+"""JSONPath as in kubectl (staging/src/k8s.io/client-go/util/jsonpath): templates of text and paths in braces.
 
 ``{.items[*].metadata.name}``, ``{range .items[*]}{.metadata.name}{"\\n"}{end}``, filters, slices, unions, ``..``.
-``RelaxedJSONPathExpression`` of kubectl's ``get`` lets the braces and the first dot of a single path be left out.
+As with ``RelaxedJSONPathExpression`` of kubectl's ``get``, a single path may omit the braces and the first dot.
 """
 
 import re
@@ -15,10 +15,10 @@ _RELAXED = re.compile(r"\{\.?([^{}]+)\}|\.?([^{}]+)")
 
 
 def path(expression: str) -> Template:
-    """A single path, with or without its braces; kubectl finds nothing where it begins with ``$``.
+    """Parse a single path, with or without its braces. As with kubectl, a path that begins with ``$`` finds nothing.
 
     Raises:
-        PathError: it is none.
+        PathError: the expression is not a path.
     """
     relaxed = _RELAXED.fullmatch(expression)
     if not relaxed:

@@ -1,4 +1,4 @@
-"""Values as Go's fmt package prints them, and what Go calls their types."""
+"""Values as Go's fmt package prints them, and the names of their types in Go."""
 
 from decimal import Decimal
 from typing import Any
@@ -13,12 +13,12 @@ _TYPES: dict[type, str] = {
 
 
 def go_type(value: Any) -> str:
-    """The type of a value that was read from JSON."""
+    """Return the Go type of a value from JSON."""
     return _TYPES.get(type(value), "[]interface {}")
 
 
-def printed(value: Any) -> str:
-    """A value as ``fmt.Print`` shows it."""
+def format_value(value: Any) -> str:
+    """Format a value as ``fmt.Print`` does."""
     match value:
         case None:
             return "<nil>"
@@ -27,21 +27,21 @@ def printed(value: Any) -> str:
         case float():
             return _number(value)
         case dict():
-            return f"map[{' '.join(f'{key}:{printed(value[key])}' for key in sorted(value))}]"
+            return f"map[{' '.join(f'{key}:{format_value(value[key])}' for key in sorted(value))}]"
         case list():
-            return f"[{' '.join(map(printed, value))}]"
+            return f"[{' '.join(map(format_value, value))}]"
     return str(value)
 
 
 def sorted_values(value: Any) -> list[Any]:
-    """What is in a list or a map, a map's values by their keys; nothing of other values."""
+    """Return the values of a list, or of a map sorted by key; none for other values."""
     if isinstance(value, dict):
         return [value[key] for key in sorted(value)]
     return list(value) if isinstance(value, list) else []
 
 
 def _number(value: float) -> str:
-    """As ``%v``: with an exponent from a million on."""
+    """Format a float as ``%v`` does: with an exponent from a million on."""
     number = Decimal(repr(value)).normalize()
     sign, digits, _ = number.as_tuple()
     power = number.adjusted()

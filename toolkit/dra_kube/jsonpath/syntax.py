@@ -1,16 +1,16 @@
-"""What a JSONPath template consists of, and how it is read (client-go/util/jsonpath: node.go, parser.go)."""
+"""The syntax of JSONPath templates: nodes and parser (client-go/util/jsonpath: node.go, parser.go)."""
 
 import re
 from dataclasses import dataclass, field
 
 
 class PathError(ValueError):
-    """A template that is none, or that cannot be carried out on an object; the words are client-go's."""
+    """A template is malformed, or cannot be executed on an object. The messages are client-go's."""
 
 
 @dataclass(frozen=True)
 class Value:
-    """Text outside of braces, and text, a number or a bool inside."""
+    """A text outside of braces; a text, a number or a bool inside."""
 
     value: str | int | float | bool
 
@@ -29,12 +29,12 @@ class Wildcard:
 
 @dataclass(frozen=True)
 class Recursive:
-    """``..``: a value and all below it."""
+    """``..``: a value and everything below it."""
 
 
 @dataclass(frozen=True)
 class Slice:
-    """``[0]``, ``[*]``, ``[start:end:step]``; ``derived``: the end only says that one place is meant."""
+    """``[0]``, ``[*]`` or ``[start:end:step]``. ``derived`` if only an index was given, and the end follows from it."""
 
     start: int
     end: int | None
@@ -44,14 +44,14 @@ class Slice:
 
 @dataclass(frozen=True)
 class Word:
-    """``range`` or ``end``; anything else is an error when it is carried out."""
+    """``range`` or ``end``. Any other word is an error when the template is executed."""
 
     name: str
 
 
 @dataclass
 class Action:
-    """What stands between two braces, from left to right."""
+    """The nodes between two braces, from left to right."""
 
     nodes: "list[Node]" = field(default_factory=list)
 
@@ -65,7 +65,7 @@ class Union:
 
 @dataclass(frozen=True)
 class Filter:
-    """``[?(left operator right)]``; the operator ``exists`` has no right side."""
+    """``[?(left operator right)]``. The operator ``exists`` has no right side."""
 
     left: Action
     operator: str
@@ -93,10 +93,10 @@ _ESCAPED = {
 
 
 def parse(text: str) -> list[Value | Action]:
-    """A template's texts and actions.
+    """Parse a template into texts and actions.
 
     Raises:
-        PathError: it is none.
+        PathError: it is malformed.
     """
     found: list[Value | Action] = []
     at = 0
@@ -113,14 +113,14 @@ def parse(text: str) -> list[Value | Action]:
 
 
 def _inner(text: str) -> Action:
-    """The action that a part of another one is."""
+    """Parse a part of an action as an action of its own."""
     first = parse(f"{{{text}}}")[0]
     assert isinstance(first, Action)
     return first
 
 
 class _Reader:
-    """Reads an action, from behind its brace; ``at`` is how far it is."""
+    """Reads an action that starts after the brace. ``at`` is the current position."""
 
     def __init__(self, text: str, at: int) -> None:
         self._text = text
@@ -146,7 +146,7 @@ class _Reader:
         elif char == "[":
             self._array()
         elif char in "\"'":
-            self._quoted(char)
+            self._string(char)
         elif char == ".":
             self.at += 1
             self._field()
@@ -189,7 +189,7 @@ class _Reader:
         except ValueError:
             raise PathError(f"cannot parse number {match[0]}") from None
 
-    def _quoted(self, quote: str) -> None:
+    def _string(self, quote: str) -> None:
         begin = self.at
         while True:
             self.at += 1
@@ -199,7 +199,7 @@ class _Reader:
             if char == quote and self._text[self.at - 1] != "\\":
                 break
         self.at += 1
-        self._nodes.append(Value(_unquoted(self._text[begin : self.at])))
+        self._nodes.append(Value(_unquote(self._text[begin : self.at])))
 
     def _array(self) -> None:
         end = self._text.find("]", self.at)
@@ -256,7 +256,7 @@ def _slice(text: str) -> Slice:
     return Slice(start or 0, (start or 0) + 1, step, derived=True)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     inside = text[1:-1]
 
     def plain(match: re.Match[str]) -> str:

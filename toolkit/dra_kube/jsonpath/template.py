@@ -1,10 +1,10 @@
-"""A JSONPath template carried out on an object (client-go/util/jsonpath/jsonpath.go, with missing keys allowed)."""
+"""Execute a JSONPath template on an object (client-go/util/jsonpath/jsonpath.go, with missing keys allowed)."""
 
 import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dra_kube.jsonpath.golang import go_type, printed, sorted_values
+from dra_kube.jsonpath.golang import format_value, go_type, sorted_values
 from dra_kube.jsonpath.syntax import (
     Action,
     Field,
@@ -33,20 +33,20 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Template:
-    """Text and paths.
+    """A template of texts and paths.
 
     Raises:
-        PathError: the text is no template.
+        PathError: the text is not a template.
     """
 
     def __init__(self, text: str) -> None:
         self._parts = parse(text)
 
     def results(self, obj: Any) -> list[Values]:
-        """What each part leads to; texts lead to themselves.
+        """Return the values of each part. A text is its own value.
 
         Raises:
-            PathError: it cannot be carried out on this object.
+            PathError: the template cannot be executed on this object.
         """
         found, end = _block(obj, self._parts, 0)
         if end < len(self._parts):
@@ -54,16 +54,16 @@ class Template:
         return found
 
     def values(self, obj: Any) -> Values:
-        """What all parts lead to; raises PathError as ``results``."""
+        """Return the values of all parts in one list. Raises PathError as ``results`` does."""
         return [value for each in self.results(obj) for value in each]
 
     def text(self, obj: Any) -> str:
-        """What kubectl prints of the object; raises PathError as ``results``."""
+        """Return the text that kubectl prints for the object. Raises PathError as ``results`` does."""
         return "".join(" ".join(map(_text, each)) for each in self.results(obj))
 
 
 def _block(obj: Any, parts: Sequence[Value | Action], at: int) -> tuple[list[Values], int]:
-    """What the parts lead to, up to their end or an ``{end}`` of the block; gives where that is."""
+    """Return the values of the parts up to the end or the block's ``{end}``, and the index where it stopped."""
     found: list[Values] = []
     while at < len(parts):
         part = parts[at]
@@ -86,7 +86,7 @@ def _begins(part: Value | Action, word: str) -> bool:
 
 
 def _end(parts: Sequence[Value | Action], at: int) -> int:
-    """Where the block ends whose first part is at a place."""
+    """Return the index of the end of the block that starts at ``at``."""
     depth = 0
     while at < len(parts):
         if _begins(parts[at], "range"):
@@ -108,14 +108,14 @@ def _walk(values: Values, nodes: Sequence[Node]) -> Values:
 def _step(values: Values, node: Node) -> Values:
     match node:
         case Value(value):
-            # Text is there once, whatever came before it; a number or a bool stands for each value.
+            # A text appears once, regardless of the values before it; a number or a bool replaces each value.
             return [value] if isinstance(value, str) else [value for _ in values]
         case Field(name):
             return [value[name] for value in values if isinstance(value, dict) and name in value]
         case Slice():
-            return _sliced(values, node)
+            return _slice(values, node)
         case Filter():
-            return _filtered(values, node)
+            return _filter(values, node)
         case Wildcard():
             return [below for value in values for below in sorted_values(value)]
         case Recursive():
@@ -135,7 +135,7 @@ def _all_below(values: Values) -> Values:
     return found
 
 
-def _sliced(values: Values, node: Slice) -> Values:
+def _slice(values: Values, node: Slice) -> Values:
     found: Values = []
     for value in values:
         if value is None:
@@ -161,11 +161,11 @@ def _sliced(values: Values, node: Slice) -> Values:
     return found
 
 
-def _filtered(values: Values, node: Filter) -> Values:
+def _filter(values: Values, node: Filter) -> Values:
     found = []
     for value in values:
         if not isinstance(value, list):
-            raise PathError(f"{printed(value)} is not array or slice and cannot be filtered")
+            raise PathError(f"{format_value(value)} is not array or slice and cannot be filtered")
         found += [one for one in value if _passes(one, node)]
     return found
 
@@ -197,7 +197,7 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
 
 def _text(value: Any) -> str:
     if not isinstance(value, dict | list):
-        return printed(value)
+        return format_value(value)
     text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
-    # As encoding/json writes them, so that they can stand in HTML.
+    # encoding/json escapes these characters, because JSON may be embedded in HTML.
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

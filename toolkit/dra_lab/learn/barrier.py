@@ -78,8 +78,8 @@ async def _delete(client: Client, discovery: Discovery, namespace: str, pod: str
         if any(owner.name == pod for owner in claim.metadata.owner_references)
     ]
     targets = [
-        objects.Target(discovery.named("pods"), namespace, pod),
-        *(objects.Target(discovery.named("resourceclaims"), namespace, name) for name in mine),
-        objects.Target(discovery.named("resourceclaimtemplates"), namespace, template),
+        objects.Target(discovery.resolve("pods"), namespace, pod),
+        *(objects.Target(discovery.resolve("resourceclaims"), namespace, name) for name in mine),
+        objects.Target(discovery.resolve("resourceclaimtemplates"), namespace, template),
     ]
     await objects.delete(client, targets, missing_ok=True, grace_period=0)

@@ -26,7 +26,7 @@ class Classroom:
 
     def runs(self, one: Lesson) -> bool:
         """Whether the cluster of that lesson runs."""
-        return Cluster(self._notebook.data).running() and self._notebook.cluster == one.number
+        return Cluster(self._notebook.data).is_running() and self._notebook.cluster == one.number
 
     def start(self, one: Lesson) -> None:
         """Start the lesson's cluster, in place of any other.
@@ -43,7 +43,7 @@ class Classroom:
     def stop(self) -> bool:
         """Stop the cluster; whether one was running."""
         cluster = Cluster(self._notebook.data)
-        if not cluster.running() and not cluster.holder():
+        if not cluster.is_running() and not cluster.holder():
             return False
         run.down(self._notebook.data)
         return True

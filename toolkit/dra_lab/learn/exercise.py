@@ -177,7 +177,7 @@ class Exercise:
         kept = {(obj["kind"], obj["metadata"]["name"]) for obj in self._before}
         targets = []
         for plural in _KINDS:
-            resource = discovery.named(plural)
+            resource = discovery.resolve(plural)
             items: list[dict[str, Any]] = (await self._client.raw("GET", resource.path(NAMESPACE))).json()[
                 "items"
             ]

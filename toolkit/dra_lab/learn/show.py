@@ -5,7 +5,7 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-from dra_kube.tables import coloured
+from dra_kube.tables import uses_colours
 
 from dra_lab.learn.exercise import Verdict
 from dra_lab.learn.lesson import Goal, Lesson
@@ -50,12 +50,12 @@ def hint(one: Lesson, number: int) -> str:
 def _mark(held: bool) -> str:
     if not held:
         return "[ ]"
-    return f"{_GOOD}[x]{_PLAIN}" if coloured() else "[x]"
+    return f"{_GOOD}[x]{_PLAIN}" if uses_colours() else "[x]"
 
 
 def _painted(text: str) -> str:
     text = "\n\n".join(map(_wrapped, text.split("\n\n")))
-    if not coloured():
+    if not uses_colours():
         return text
     text = re.sub(r"^#+ (.+)$", rf"{_BOLD}\1{_PLAIN}", text, flags=re.MULTILINE)
     text = re.sub(r"\*\*([^*]+)\*\*", rf"{_BOLD}\1{_PLAIN}", text)
