@@ -28,7 +28,7 @@ def test_checks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--explain", "cdi.atomic") == 0
-    assert capsys.readouterr().out.startswith("cdi.atomic: files appear whole\nPromise: ")
+    assert capsys.readouterr().out.startswith("cdi.atomic: files are written atomically\nPromise: ")
 
 
 @pytest.mark.parametrize(
