@@ -1,13 +1,13 @@
 """``cel``: what an expression makes of the devices of a cluster or a dump."""
 
 from collections.abc import Callable
-from dataclasses import asdict
 
+import msgspec
 import orjson
 from dra_kube.access import ChosenCluster
 from dra_kube.tables import Table
 from dra_shared.api.resources import RESOURCE_SLICES
-from dra_shared.cel.workbench import Finding, Report, candidates, evaluate
+from dra_shared.cel.workbench import CelAnswer, Finding, candidates, evaluate
 from dra_shared.errors import UserError
 
 _MOST = 100_000
@@ -34,11 +34,13 @@ async def cel(
     report = evaluate(expression, devices, snapshot.config.gates, _MOST)
     if report.problems:
         raise UserError(problems(expression, report))
-    shown = orjson.dumps(asdict(report)).decode() if output == "json" else text(report)
+    shown = (
+        orjson.dumps(report, default=msgspec.structs.asdict).decode() if output == "json" else text(report)
+    )
     return shown, bool(report.matches)
 
 
-def problems(expression: str, report: Report) -> str:
+def problems(expression: str, report: CelAnswer) -> str:
     """Each problem, with a caret under its character."""
     shown = []
     for problem in report.problems:
@@ -50,7 +52,7 @@ def problems(expression: str, report: Report) -> str:
     return "\n".join(shown)
 
 
-def text(report: Report) -> str:
+def text(report: CelAnswer) -> str:
     """A row a device, those that match first, and the totals."""
     parts = len(report.clauses) > 1
     header = [

@@ -7,7 +7,8 @@ choose. The scheduler decides which devices are free and which ones an allocatio
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from dra_shared.api.resource import (
     DeviceClaim,
@@ -17,14 +18,14 @@ from dra_shared.api.resource import (
     DeviceSubRequest,
     ExactDeviceRequest,
 )
-from dra_shared.cel.workbench import Candidate, Finding, Problem, Report, evaluate, value_of
+from dra_shared.cel.workbench import Candidate, CelAnswer, Finding, Problem, evaluate, value_of
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 _Place = tuple[str, str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(msgspec.Struct, frozen=True, rename="camel"):
     """A selector of the request or of its class, and the number of devices that pass it."""
 
     of_class: bool
@@ -33,8 +34,7 @@ class Selector:
     matches: int
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(msgspec.Struct, frozen=True, rename="camel"):
     """The result for one device: for each selector, whether it passed, or the error of its evaluation."""
 
     driver: str
@@ -46,8 +46,7 @@ class Match:
     values: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestMatches:
+class RequestMatches(msgspec.Struct, frozen=True, rename="camel"):
     """The result of a request, or of ``REQUEST/ALTERNATIVE``. ``problem`` says why no device can match."""
 
     name: str
@@ -61,8 +60,7 @@ class RequestMatches:
     findings: tuple[Match, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConstraintValues:
+class ConstraintValues(msgspec.Struct, frozen=True, rename="camel"):
     """The values of a constraint's attribute, with the number of the requests' devices that have each, or none."""
 
     attribute: str
@@ -72,12 +70,16 @@ class ConstraintValues:
     without: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimReport:
-    """The results of all requests, in order, and of all constraints."""
+class ClaimAnswer(msgspec.Struct, frozen=True, rename="camel"):
+    """The results of all requests, in order, and of all constraints, with the claim.
 
-    requests: tuple[RequestMatches, ...]
-    constraints: tuple[ConstraintValues, ...]
+    ``problem`` says why a manifest cannot be read.
+    """
+
+    requests: tuple[RequestMatches, ...] = ()
+    constraints: tuple[ConstraintValues, ...] = ()
+    problem: str = ""
+    claim: JsonObject = {}
 
 
 def examine(
@@ -86,7 +88,7 @@ def examine(
     candidates: Sequence[Candidate],
     features: FeatureGates,
     most: int = 1000,
-) -> ClaimReport:
+) -> ClaimAnswer:
     """Try the claim's requests on the devices. Each request reports at most ``most`` findings, the nearest first."""
     trial = _Trial(candidates, features)
     requests, matching = [], {}
@@ -95,11 +97,10 @@ def examine(
         requests.append(_shorten(report, most))
         matching[name] = found
     constraints = tuple(_values(one, matching) for one in claim.constraints)
-    return ClaimReport(tuple(requests), constraints)
+    return ClaimAnswer(tuple(requests), constraints)
 
 
-@dataclass(frozen=True, slots=True)
-class ClassMatches:
+class ClassMatches(msgspec.Struct, frozen=True, rename="camel"):
     """The positions of the devices that a class selects. ``problem`` says why they are not known."""
 
     name: str
@@ -107,9 +108,16 @@ class ClassMatches:
     problem: str = ""
 
 
+class ClassesAnswer(msgspec.Struct, frozen=True):
+    """All devices, as DRIVER/POOL/DEVICE, and those that each class selects."""
+
+    devices: tuple[str, ...]
+    classes: tuple[ClassMatches, ...]
+
+
 def select_by_class(
     classes: Mapping[str, DeviceClass], candidates: Sequence[Candidate], features: FeatureGates
-) -> list[ClassMatches]:
+) -> ClassesAnswer:
     """Try the selectors of each class on the devices. The results are sorted by class name."""
     trial = _Trial(candidates, features)
     found = []
@@ -118,7 +126,8 @@ def select_by_class(
         problem = next((each.message for report, _ in tried for each in report.problems), "")
         devices = () if problem else _find_passing(candidates, [by_place for _, by_place in tried])
         found.append(ClassMatches(name, devices, problem))
-    return found
+    names = tuple(f"{one.driver}/{one.pool}/{one.device.name}" for one in candidates)
+    return ClassesAnswer(names, tuple(found))
 
 
 def _find_passing(
@@ -142,9 +151,9 @@ class _Trial:
     def __init__(self, candidates: Sequence[Candidate], features: FeatureGates) -> None:
         self.candidates = candidates
         self._features = features
-        self._known: dict[str, tuple[Report, dict[_Place, Finding]]] = {}
+        self._known: dict[str, tuple[CelAnswer, dict[_Place, Finding]]] = {}
 
-    def of(self, expression: str) -> tuple[Report, dict[_Place, Finding]]:
+    def of(self, expression: str) -> tuple[CelAnswer, dict[_Place, Finding]]:
         if expression not in self._known:
             report = evaluate(expression, self.candidates, self._features, len(self.candidates))
             by_place = {(one.driver, one.pool, one.device): one for one in report.findings}

@@ -8,6 +8,8 @@ values it read.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from dra_shared.api.resource import Device, DeviceAttribute, ResourceSlice
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.errors import CompileError, EvaluationError
@@ -21,16 +23,14 @@ _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _LOOSER = frozenset(("||", "?"))
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, rename="camel"):
     """A compile error: upstream's message, and its offset in code points, or -1."""
 
     offset: int
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Clause:
+class Clause(msgspec.Struct, frozen=True, rename="camel"):
     """An operand of the outermost ``&&``: its text, its position, and the number of devices for which it is true."""
 
     expression: str
@@ -49,8 +49,7 @@ class Candidate:
     device: Device
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, rename="camel"):
     """The result for one device.
 
     For each clause, ``clauses`` has whether it is true, or the error of its evaluation. ``values`` are the
@@ -68,8 +67,7 @@ class Finding:
     values: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class CelAnswer(msgspec.Struct, frozen=True, rename="camel"):
     """The result for all devices. With ``problems``, the expression does not compile and the rest is empty."""
 
     problems: tuple[Problem, ...] = ()
@@ -135,13 +133,13 @@ def _cut(expression: str, cuts: Sequence[Token]) -> list[Clause]:
 
 def evaluate(
     expression: str, candidates: Iterable[Candidate], features: FeatureGates, most: int = 1000
-) -> Report:
+) -> CelAnswer:
     """Evaluate the expression for the devices. At most ``most`` findings are reported, matches first."""
     try:
         program = compile_expression(expression, features=features, stored=False)
     except CompileError as error:
         issues = [Problem(issue.offset, issue.message) for issue in error.issues]
-        return Report(problems=tuple(issues or [Problem(-1, error.text)]))
+        return CelAnswer(problems=tuple(issues or [Problem(-1, error.text)]))
     parts = clauses(expression)
     programs = [_compile(part.expression, features) for part in parts]
     kinds: dict[tuple[object, ...], _Kind] = {}
@@ -154,7 +152,7 @@ def evaluate(
         findings.append(_create_finding(candidate, kind))
     findings.sort(key=lambda finding: not finding.matches)
     counts = [sum(finding.clauses[i] is True for finding in findings) for i in range(len(parts))]
-    return Report(
+    return CelAnswer(
         estimated_cost=program.estimated_cost,
         highest_cost=max((finding.cost for finding in findings), default=0),
         clauses=tuple(

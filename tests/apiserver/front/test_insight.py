@@ -28,3 +28,26 @@ async def test_question_without_a_type_is_asked_with_completed_objects() -> None
     assert answer.json() == {"nodes": ["a"]}
     assert asked == [("/plan/idle", {"objects": [{"completed": True}], "prefix": "a"})]
     assert refused.status_code == 422
+
+
+async def test_fields_of_a_wrong_type_reach_the_scheduler_unchanged() -> None:
+    bodies: list[JsonObject] = [
+        {"objects": 5, "arrivals": [1], "types": {}, "changes": None},
+        {"objects": [5], "arrivals": [{"at": 1}]},
+    ]
+    asked: list[JsonObject | None] = []
+
+    async def ask(path: str, params: Mapping[str, int], body: JsonObject | None = None) -> Any:
+        asked.append(body)
+        return {}
+
+    async def complete(objects: list[JsonObject]) -> list[JsonObject]:
+        return objects
+
+    app = FastAPI()
+    app.include_router(insight.router(ask, complete))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://front") as client:
+        for body in bodies:
+            assert (await client.post("/insight/plan/fit", json=body)).status_code == 200
+        assert (await client.post("/insight/plan/fit", content=b'"\xff"')).status_code == 422
+    assert asked == bodies

@@ -13,7 +13,7 @@ from dra_shared.api.resource import (
     DeviceSubRequest,
     ExactDeviceRequest,
 )
-from dra_shared.cel.claimbench import ClaimReport, examine, select_by_class
+from dra_shared.cel.claimbench import ClaimAnswer, examine, select_by_class
 from dra_shared.cel.workbench import Candidate
 from dra_shared.features import FeatureGates
 
@@ -46,7 +46,7 @@ def _model(name: str) -> DeviceSelector:
     return _selector(f"device.attributes['{_DRIVER}'].model == '{name}'")
 
 
-def _examine(*requests: DeviceRequest, constraints: tuple[DeviceConstraint, ...] = ()) -> ClaimReport:
+def _examine(*requests: DeviceRequest, constraints: tuple[DeviceConstraint, ...] = ()) -> ClaimAnswer:
     claim = DeviceClaim(requests=requests, constraints=constraints)
     return examine(claim, _CLASSES, _DEVICES, FeatureGates(), most=2)
 
@@ -105,7 +105,7 @@ def test_a_class_selects_devices_or_has_a_problem() -> None:
     broken = DeviceClass(spec=DeviceClassSpec(selectors=(_selector("device.nonsense"),)))
     a100 = DeviceClass(spec=DeviceClassSpec(selectors=(*_CLASSES["gpu"].spec.selectors, _model("A100"))))
     classes = {"all": DeviceClass(spec=DeviceClassSpec()), "broken": broken, "a100": a100, **_CLASSES}
-    found = {one.name: one for one in select_by_class(classes, _DEVICES, FeatureGates())}
+    found = {one.name: one for one in select_by_class(classes, _DEVICES, FeatureGates()).classes}
     assert {name: one.devices for name, one in found.items()} == {
         "a100": (0, 1),
         "all": (0, 1, 2, 3),

@@ -10,7 +10,7 @@ from dra_shared.api.resource import (
     ResourceSliceSpec,
 )
 from dra_shared.cel.program import MAX_COST
-from dra_shared.cel.workbench import Report, candidates, clauses, evaluate
+from dra_shared.cel.workbench import CelAnswer, candidates, clauses, evaluate
 from dra_shared.features import FeatureGates
 
 _DRIVER = "gpu.example.com"
@@ -33,7 +33,7 @@ def _slice(pool: str, generation: int, *devices: Device) -> ResourceSlice:
     return ResourceSlice(spec=spec)
 
 
-def _try(expression: str, most: int = 1000) -> Report:
+def _try(expression: str, most: int = 1000) -> CelAnswer:
     slices = [
         _slice("b", 2, _device("gpu-0", "A100", "80Gi"), _device("gpu-1", "T4", "16Gi")),
         _slice("a", 1, _device("gpu-0", "H100", "80Gi"), _device("gpu-1", None, "80Gi")),

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import orjson
 import uvicorn
 from dra_apiserver.front import claimbench, console, insight, packed, workbench
+from dra_apiserver.front.schemas import add_schemas
 from dra_kube.access import ChosenCluster
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.questions.catalog import QUESTIONS
@@ -95,6 +96,7 @@ class _View:
 def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) -> FastAPI:
     """The console's pages, and what they ask of the cluster."""
     app = FastAPI(title="dralab console", docs_url=None, redoc_url=None)
+    add_schemas(app)
     view = _View(cluster)
     app.include_router(console.router(settings))
     app.include_router(packed.router())

@@ -14,13 +14,14 @@ from typing import Annotated, Any
 from dra_shared.features import FeatureGates
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse, PlainTextResponse
+from pydantic import BaseModel
 
 from dra_apiserver.api import Api
 from dra_apiserver.front import claimbench, console, insight, packed, workbench
 from dra_apiserver.front.devices import stored_classes, stored_devices
-from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
 from dra_apiserver.front.scheduler import scheduler
+from dra_apiserver.front.schemas import add_schemas
 from dra_apiserver.health import Health
 from dra_apiserver.manifests import Around, admit_all
 
@@ -47,11 +48,23 @@ _REDOC = """<!DOCTYPE html>
 """
 
 
+class StoreReport(BaseModel):
+    """The store: revisions, writes, open watches, and the number of objects of each resource."""
+
+    revision: int
+    compacted: int
+    commits: int
+    writes: int
+    watches: int
+    objects: dict[str, int]
+
+
 def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     """Build the application, with the ASGI application ``kubernetes`` mounted below its own paths."""
     app = FastAPI(
         title="dralab", docs_url=None, redoc_url=None, summary="What a lab has besides the Kubernetes API."
     )
+    add_schemas(app)
     _add_pages(app)
     _add_health(app, health)
     _add_store(app, api)
