@@ -23,6 +23,11 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
+def _fault(**fields: Any) -> Fault:
+    fault: Fault = KINDS[fields["fault"]].spec(**fields)
+    return fault
+
+
 def _faults(*begun: Fault) -> tuple[Faults, FakeClock]:
     clock = FakeClock()
     faults = Faults(clock, lambda: 0)
@@ -40,7 +45,7 @@ async def _code(faults: Faults, verb: str, resource: GroupResource, agent: str =
 
 
 async def test_a_fault_meets_whom_it_is_meant_for_until_it_ends() -> None:
-    wanted = Fault(
+    wanted = _fault(
         fault="error",
         seconds=10,
         code=503,
@@ -61,28 +66,28 @@ async def test_a_fault_meets_whom_it_is_meant_for_until_it_ends() -> None:
 
 
 async def test_a_resource_may_be_named_with_its_group() -> None:
-    faults, _ = _faults(Fault(fault="error", seconds=1, resources=("resourceclaims.resource.k8s.io",)))
+    faults, _ = _faults(_fault(fault="error", seconds=1, resources=("resourceclaims.resource.k8s.io",)))
     assert await _code(faults, "get", CLAIMS) == 500
     assert await _code(faults, "get", PODS) == 200
 
 
 async def test_a_service_is_met_by_its_user_agent_and_who_looks_by_nothing() -> None:
-    faults, _ = _faults(Fault(fault="error", seconds=1, service="scheduler"))
+    faults, _ = _faults(_fault(fault="error", seconds=1, service="scheduler"))
     assert await _code(faults, "get", PODS, "kube-scheduler/v1.37 dralab-scheduler") == 500
     assert await _code(faults, "get", PODS, "dralab-node-agent") == 200
-    faults, _ = _faults(Fault(fault="error", seconds=1))
+    faults, _ = _faults(_fault(fault="error", seconds=1))
     assert await _code(faults, "get", PODS, "dralab-fault") == 200
     assert await _code(faults, "get", PODS, "kubectl") == 500
 
 
 async def test_conflicts_are_of_updates_and_patches() -> None:
-    faults, _ = _faults(Fault(fault="conflict", seconds=10))
+    faults, _ = _faults(_fault(fault="conflict", seconds=10))
     verbs = ("create", "update", "patch", "delete", "get")
     assert [await _code(faults, verb, CLAIMS) for verb in verbs] == [200, 409, 409, 200, 200]
 
 
 async def test_latency_lasts_no_longer_than_the_fault() -> None:
-    faults, clock = _faults(Fault(fault="latency", seconds=3, delay=2))
+    faults, clock = _faults(_fault(fault="latency", seconds=3, delay=2))
     await clock.advance(2)
     waiting = asyncio.create_task(faults.meet("get", PODS, "x", ""))
     await clock.advance(0.9)
@@ -93,7 +98,7 @@ async def test_latency_lasts_no_longer_than_the_fault() -> None:
 
 async def test_a_seed_draws_the_same_requests() -> None:
     async def draw_codes(seed: int) -> list[int]:
-        faults, _ = _faults(Fault(fault="error", seconds=1, share=0.5, seed=seed))
+        faults, _ = _faults(_fault(fault="error", seconds=1, share=0.5, seed=seed))
         return [await _code(faults, "get", PODS) for _ in range(50)]
 
     assert await draw_codes(7) == await draw_codes(7) != await draw_codes(8)
@@ -109,12 +114,12 @@ async def test_watches_are_cut_again_and_again() -> None:
         return 2
 
     faults = Faults(clock, cut)
-    faults.begin(Fault(fault="watch-cut", seconds=5, delay=2))
+    faults.begin(_fault(fault="watch-cut", seconds=5, delay=2))
     await clock.advance(4.5)
     assert (cuts, faults.list()[0].met) == (3, 6)
     await clock.advance(10)
     assert cuts == 3
-    faults.begin(Fault(fault="watch-cut", seconds=5, delay=2))
+    faults.begin(_fault(fault="watch-cut", seconds=5, delay=2))
     faults.clear()
     await clock.advance(10)
     assert cuts == 3
@@ -129,7 +134,7 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
         return 3
 
     faults = Faults(clock, lambda: 0, hold)
-    faults.begin(Fault(fault="watch-behind", seconds=5, delay=2))
+    faults.begin(_fault(fault="watch-behind", seconds=5, delay=2))
     await clock.advance(1.5)
     assert held == [True]
     await clock.advance(1)
@@ -137,7 +142,7 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
     assert faults.list()[0].met == 6
     await clock.advance(10)
     assert held[-1] is False
-    faults.begin(Fault(fault="watch-behind", seconds=5, delay=2))
+    faults.begin(_fault(fault="watch-behind", seconds=5, delay=2))
     await clock.advance(0.5)
     faults.clear()
     await clock.advance(0.1)
@@ -309,7 +314,7 @@ async def test_some_requests_that_the_network_cut_are_done(client: httpx.AsyncCl
 
 
 async def test_a_request_that_is_lost_has_no_answer_until_it_is_over() -> None:
-    faults, clock = _faults(Fault(fault="loss", seconds=30, verbs=("get",)))
+    faults, clock = _faults(_fault(fault="loss", seconds=30, verbs=("get",)))
     assert await faults.meet("list", PODS, "", "") == "handled"
     waiting = asyncio.create_task(faults.meet("get", PODS, "x", ""))
     await clock.advance(29)

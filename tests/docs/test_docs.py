@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from dra_controller.registry import CONTROLLERS
+from dra_scheduler.plan.questions.catalog import QUESTIONS
+from dra_shared.faults.catalog import KINDS
 
 from tests.support.cases import check_all
 from tests.support.reference import REPOSITORY, load_vectors, reference_path
@@ -202,6 +204,17 @@ def _unexplained(tree: ast.Module) -> Iterator[str]:
 
 def test_the_changelog_has_room_for_what_is_new() -> None:
     assert "## [Unreleased]" in (REPOSITORY / "CHANGELOG.md").read_text()
+
+
+def _first_cells(page: str) -> set[str]:
+    """Return the first words in code of the tables' first cells."""
+    rows = (row for row in (DOCS / page).read_text().splitlines() if row.startswith("| `"))
+    return {name for row in rows for name in re.findall(r"`([a-z-]+)", row.split("|")[1])}
+
+
+def test_every_fault_and_every_question_of_the_planner_has_a_row() -> None:
+    assert set(KINDS) <= _first_cells("faults.md")
+    assert set(QUESTIONS) <= _first_cells("plan.md")
 
 
 def test_modules_that_pages_name_exist() -> None:

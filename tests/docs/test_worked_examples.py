@@ -187,6 +187,28 @@ def test_new_planner_question_is_answered_at_every_door(tmp_path: Path) -> None:
     assert _run(tmp_path, part, "-c", _OTHER_DOORS) == '(\'node-1\',)\n{"nodes":["node-0"]}\n'
 
 
+_STRIKE = """
+from dralab.testing import Cluster
+
+with Cluster(gpus="1xT4", fake_clock=True) as cluster:
+    fault = cluster.disturb("clock-behind", seconds=5, node="node-0", behind=3600.0)
+    print(fault.promise)
+    cluster.calm()
+    print(fault.kept())
+"""
+
+
+def test_new_fault_is_listed_strikes_and_is_judged(tmp_path: Path) -> None:
+    copy_packages(REPOSITORY, tmp_path, ["shared/dra_shared"])
+    _changed_more("Example: a fault", tmp_path, "shared/dra_shared/faults/")
+    command = ("-m", "dralab", "fault")
+    assert _run(tmp_path, "shared", *command).splitlines()[-1].split()[0] == "clock-behind"
+    assert "clock-behind: seconds (60)" in _run(tmp_path, "shared", *command, "--help")
+    promise, kept = _run(tmp_path, "shared", "-c", _STRIKE).splitlines()[-2:]
+    assert promise == "others measure by their own clocks: the node stays Ready"
+    assert kept == "['the node stayed Ready']"
+
+
 def test_page_shows_the_floors_of_all_rooms() -> None:
     rows = PAGE.partition("| the rooms' floors |")[2].partition("\n\n")[0].splitlines()[2:]
     shown = [tuple(row.split("|")[1].strip().split(", ")) for row in rows]

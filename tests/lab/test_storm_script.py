@@ -4,7 +4,8 @@ import orjson
 import pytest
 from dra_lab.faults.script import script
 from dra_shared.faults.cases import read
-from dra_shared.faults.catalog import KINDS, SERVICES
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.places import SERVICES
 
 _NODES = ("node-0", "node-1", "node-2")
 

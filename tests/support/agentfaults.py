@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
-from dra_node_agent.faults.fault import Fault
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_shared.clock import SystemClock
 from dra_shared.faults.board import FaultBoard
+from dra_shared.faults.nodes import NodeFault
 from dra_shared.service import HealthServer
 
 
@@ -14,8 +15,8 @@ class Strikes:
     """A node agent's faults that only take note."""
 
     def __init__(self) -> None:
-        self.begun: list[Fault] = []
-        self.ended: list[Fault] = []
+        self.begun: list[Any] = []
+        self.ended: list[Any] = []
 
     @contextlib.asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
@@ -24,7 +25,7 @@ class Strikes:
             yield f"http://127.0.0.1:{server.port}"
 
     @contextlib.asynccontextmanager
-    async def _strike(self, fault: Fault) -> AsyncIterator[None]:
+    async def _strike(self, fault: NodeFault) -> AsyncIterator[None]:
         self.begun.append(fault)
         yield
         self.ended.append(fault)

@@ -30,7 +30,8 @@ from dra_shared.client.rest import Client
 from dra_shared.client.retry import MAX_RETRIES
 from dra_shared.clock import FakeClock
 from dra_shared.errors import UserError
-from dra_shared.faults.catalog import KINDS, PATH
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.places import PATH
 from dra_shared.files import scratch_folder
 
 from dra_testing.conditions import TIMEOUT, Condition, obstacle, predicate

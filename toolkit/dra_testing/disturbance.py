@@ -8,7 +8,7 @@ import httpx
 import orjson
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
-from dra_shared.faults.catalog import PATH
+from dra_shared.faults.places import PATH
 from dra_shared.faults.promises import Verdict
 
 _POLL = 0.05

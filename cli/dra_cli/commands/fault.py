@@ -12,30 +12,18 @@ from dra_cli.commandline import Parser
 
 if TYPE_CHECKING:
     from dra_lab.faults.story import Sampler
-    from dra_shared.faults.catalog import Kind
+    from dra_shared.faults.kind import Flag, Kind
     from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
 
-_LONGEST = 3600
 #: Seconds that nodes and drivers have to come back once a fault is over.
 _RECOVERY = 60
-_REQUESTS = ("latency", "error", "conflict", "reset", "loss")
-_DEVICES = ("xid", "ecc", "gpu-lost", "mig-changed", "memory-full")
-_CALLS = ("driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset", "driver-old")
-# The faults that an option is for. Watches are cut, or held back, all at once.
-_FAULTS = {
-    "delay": ("latency", "watch-cut", "watch-behind", "driver-slow"),
-    "code": ("error",),
-    **dict.fromkeys(("share", "seed", "verb", "resource", "agent"), _REQUESTS),
-    "driver": ("driver-crash", *_CALLS),
-    "gpu": _DEVICES,
-    "xid": ("xid",),
-    "ahead": ("clock-ahead",),
-}
 
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
+    from dra_shared.faults.places import LONGEST
+
     parser.add_argument(
         "name", nargs="?", default="", help="which fault, or clear; without one all are shown"
     )
@@ -45,23 +33,10 @@ def options(parser: Parser) -> None:
         default="",
         help="which service (apiserver), or node (node-0); of faults of requests: whose network",
     )
-    parser.add_argument("--for", dest="seconds", type=number(0.1, _LONGEST, float), default=10.0,
+    parser.add_argument("--for", dest="seconds", type=number(0.1, LONGEST, float), default=10.0,
                         metavar="SECONDS", help="how long (10)")  # fmt: skip
-    parser.add_argument(
-        "--delay", type=number(0.001, _LONGEST, float), help="latency, watch-cut, watch-behind: seconds (0.5)"
-    )
-    parser.add_argument("--code", type=int, choices=(429, 500, 503, 504), help="error: the answer (500)")
-    parser.add_argument("--share", type=number(0.001, 1, float), help="which share of the requests (1)")
-    parser.add_argument("--verb", action="append", default=[], help="only such requests: get, list, watch, …")
-    parser.add_argument("--resource", action="append", default=[], help="only for such resources: pods, …")
-    parser.add_argument(
-        "--agent", action="append", default=[], help="only of clients whose User-Agent has this"
-    )
-    parser.add_argument("--driver", help="driver-…: only calls to this driver (every one)")
-    parser.add_argument("--gpu", type=number(0, 1024, int), help="faults of devices: which GPU (0)")
-    parser.add_argument("--xid", type=number(1, 1024, int), help="xid: which error (79)")
-    parser.add_argument("--ahead", type=number(0.1, 365 * 86400, float), help="clock-ahead: seconds (300)")
-    parser.add_argument("--seed", type=int, help="draws the share (0)")
+    for flag in _flags():
+        parser.add_argument(flag.name, help=flag.help, **flag.settings)
     parser.switch("--check", default=True, help="wait for the end, and check that the promise was kept")
     data_option(parser)
 
@@ -88,9 +63,20 @@ def run(chosen: argparse.Namespace) -> int:
 def _check_options(chosen: argparse.Namespace) -> None:
     if chosen.name == "clear" and chosen.service:
         raise UserError(f"clear ends every fault: leave {chosen.service!r} out", 2)
-    for option, faults in _FAULTS.items():
-        if getattr(chosen, option) not in (None, []) and chosen.name not in faults:
-            raise UserError(f"--{option} does nothing with {chosen.name}: it is for {', '.join(faults)}", 2)
+    for flag, faults in _flags().items():
+        if getattr(chosen, flag.destination) not in (None, []) and chosen.name not in faults:
+            raise UserError(f"{flag.name} does nothing with {chosen.name}: it is for {', '.join(faults)}", 2)
+
+
+def _flags() -> "dict[Flag, list[str]]":
+    """Return the options of all faults, each with the names of the faults that it is for."""
+    from dra_shared.faults.catalog import KINDS
+
+    found: dict[str, tuple[Flag, list[str]]] = {}
+    for kind in KINDS.values():
+        for flag in kind.flags:
+            found.setdefault(flag.name, (flag, []))[1].append(kind.name)
+    return dict(found.values())
 
 
 async def _run(chosen: argparse.Namespace) -> int:
@@ -115,14 +101,14 @@ async def _run(chosen: argparse.Namespace) -> int:
     if chosen.check:
         story.before = await sampler.sample()
     struck = await striker.strike(kind.name, arguments)
-    lasts = "" if kind.name == "kill" else f" for {chosen.seconds:g} s"
+    lasts = f" for {chosen.seconds:g} s" if kind.lasts else ""
     print(f"{kind.name} {where}{lasts}: {kind.what}")
     print(f"promised: {kind.promise}", flush=True)
     if not chosen.check:
         return 0
     async with sampler.during(story):
         try:
-            await asyncio.sleep(0 if kind.name == "kill" else chosen.seconds)
+            await asyncio.sleep(chosen.seconds if kind.lasts else 0)
         finally:
             await struck.end()
         story.met = await struck.met()
@@ -161,33 +147,24 @@ def _shown(verdict: "Verdict") -> str:
 
 
 def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str, Any]]:
-    """Where it strikes, in words, and how."""
+    """Return where the fault strikes, in words, and the fields of its request."""
+    given: dict[str, Any] = {"seconds": chosen.seconds}
+    for flag in kind.flags:
+        if (value := getattr(chosen, flag.destination)) not in (None, []):
+            given[flag.field] = value
     match kind.where:
         case "process":
-            where = chosen.service or "apiserver"
-            return where, {"service": where, "seconds": chosen.seconds}
+            given["service"] = chosen.service or "apiserver"
+            return given["service"], given
         case "node":
-            where = chosen.service or "node-0"
-            given = {"seconds": chosen.seconds, "node": where}
-            names = ("driver", "gpu", "xid", "ahead", "delay")
-            return where, given | {n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None}
+            given["node"] = chosen.service or "node-0"
+            return given["node"], given
         case "scheduling":
             if chosen.service:
                 raise UserError(f"{chosen.name} is of the scheduler: leave {chosen.service!r} out", 2)
-            return "scheduler", {"seconds": chosen.seconds}
+            return "scheduler", given
     if "service" not in kind.options and chosen.service:
         raise UserError(f"{chosen.name} is of the API server's watches: leave {chosen.service!r} out", 2)
-    return chosen.service or "apiserver", _of_requests(chosen)
-
-
-def _of_requests(chosen: argparse.Namespace) -> dict[str, Any]:
-    given: dict[str, Any] = {"seconds": chosen.seconds}
     if chosen.service:
         given["service"] = chosen.service
-    for name in ("delay", "code", "share", "seed"):
-        if getattr(chosen, name) is not None:
-            given[name] = getattr(chosen, name)
-    for name, field in (("verb", "verbs"), ("resource", "resources"), ("agent", "agents")):
-        if getattr(chosen, name):
-            given[field] = getattr(chosen, name)
-    return given
+    return chosen.service or "apiserver", given

@@ -36,7 +36,6 @@ from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import parse_placement
-from dra_node_agent.faults.devices import DeviceFaults
 from dra_node_agent.faults.nodes import NodeFaults, node_clock
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
@@ -162,9 +161,7 @@ class NodeAgent:
         self._started = self._clock.now()
         self.kubelets: list[Kubelet] = []
         self._nodes: dict[str, AgentNode] = {}
-        devices = DeviceFaults(self._system, self._nodes.get)
-        nodes = NodeFaults(self._nodes.get)
-        self._faults = FaultBoard(self._clock, {**devices.strikes(), **nodes.strikes()})
+        self._faults = FaultBoard(self._clock, NodeFaults(self._nodes.get, self._system).strikes())
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
         # Watch only the node's own pods if there is a single node. An agent with many nodes has one watch for
         # all pods.

@@ -11,20 +11,13 @@ import msgspec
 
 from dra_shared.clock import Clock, wait_for
 from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.errors import FaultError
+from dra_shared.faults.kind import Count
 from dra_shared.log import logger
 
-LONGEST = 3600.0
 _KEPT = 100
 
 _log = logger(__name__)
-
-
-class FaultError(ValueError):
-    """The fault does not exist, or its target does not."""
-
-
-class UnknownNode(FaultError):
-    """The node does not exist here."""
 
 
 class Wanted(Protocol):
@@ -54,8 +47,6 @@ class Active(msgspec.Struct, Generic[F], rename="camel"):
     met: int | None = None
 
 
-#: How much a fault has met so far.
-Count = Callable[[], int]
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
 Strike = Callable[[F], AbstractAsyncContextManager[Count | None]]
 

@@ -9,9 +9,11 @@ from typing import Any, Literal
 import msgspec
 
 from dra_shared.clock import Clock
-from dra_shared.faults.board import LONGEST, FaultError
-from dra_shared.faults.catalog import KINDS, Kind
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.errors import FaultError
 from dra_shared.faults.judging import Away, Judge, Look, Met, no_count, none_away
+from dra_shared.faults.kind import Kind
+from dra_shared.faults.places import LONGEST
 from dra_shared.faults.promises import Verdict
 from dra_shared.faults.story import Story
 from dra_shared.jsontypes import JsonObject

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from dra_shared.faults.catalog import KINDS
-from dra_shared.faults.promises import PROMISES, judge
+from dra_shared.faults.promises import judge
 from dra_shared.faults.story import Sample, Story
 
 from tests.shared.faults.samples import claim, node, pod, sample, slices_of
@@ -16,8 +16,12 @@ def _find_broken(
 
 
 def test_each_fault_has_a_promise_of_its_own() -> None:
-    assert PROMISES.keys() == KINDS.keys()
-    assert all(PROMISES.values())
+    assert all(kind.promise and kind.parts for kind in KINDS.values())
+
+
+def test_each_flag_of_a_fault_sets_a_field_of_its_request() -> None:
+    for kind in KINDS.values():
+        assert {flag.field for flag in kind.flags} == {*kind.options} - {"service", "node"}
 
 
 def test_kept_promises_are_named() -> None:

@@ -15,8 +15,9 @@ from dra_kube.cluster import Cluster
 from dra_shared.client.errors import ApiError
 from dra_shared.clock import SystemClock
 from dra_shared.errors import UserError
-from dra_shared.faults.board import FaultBoard, FaultError
-from dra_shared.faults.catalog import PATH
+from dra_shared.faults.board import FaultBoard
+from dra_shared.faults.errors import FaultError
+from dra_shared.faults.places import PATH
 from dra_shared.guard import Guard
 from dra_shared.listening import listening_socket
 from dra_shared.numerals import integer, is_digits
@@ -25,11 +26,12 @@ from dra_lab.supervisor import ServiceSpec, Supervisor
 
 if TYPE_CHECKING:
     from dra_shared.faults.cases import Order
+    from dra_shared.faults.processes import ProcessFault
     from dra_shared.faults.story import Sample
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from dra_lab.faults.processes import ProcessFault, ProcessFaults
+    from dra_lab.faults.processes import ProcessFaults
 
 _HOST = "127.0.0.1"
 _PATIENCE = 5.0
@@ -201,12 +203,11 @@ class _Desk:
 
 
 def _fault(order: "Order") -> "ProcessFault":
-    from dra_lab.faults.processes import ProcessFault
-
     if order.kind.where not in ("process", "scheduling"):
         raise FaultError(f"{order.kind.name} is not of processes")
     try:
-        return msgspec.convert(order.wanted, ProcessFault)
+        fault: ProcessFault = msgspec.convert(order.wanted, order.kind.spec)
+        return fault
     except msgspec.ValidationError as error:
         raise FaultError(f"cannot read the fault: {error}") from None
 

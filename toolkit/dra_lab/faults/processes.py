@@ -2,16 +2,18 @@
 
 import asyncio
 import contextlib
+import functools
 import os
 import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
-import msgspec
 from dra_shared.errors import UserError
-from dra_shared.faults.board import FaultError, Strike
-from dra_shared.faults.catalog import API_SERVER
+from dra_shared.faults.board import Strike
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.errors import FaultError
+from dra_shared.faults.processes import ProcessFault, ProcessKind, SchedulingKind, ServiceFault
 
 from dra_lab.ports import Port
 from dra_lab.supervisor import ServiceSpec, Supervisor
@@ -19,14 +21,6 @@ from dra_lab.supervisor import ServiceSpec, Supervisor
 SECOND = "second-scheduler"
 #: Seconds that it has to become ready: who asked still waits then.
 _START_TIMEOUT = 20.0
-
-
-class ProcessFault(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """What goes wrong with the process of ``service`` for ``seconds``."""
-
-    fault: str
-    seconds: float = 0.0
-    service: str = API_SERVER
 
 
 class ProcessFaults:
@@ -40,7 +34,11 @@ class ProcessFaults:
 
     def strikes(self) -> dict[str, Strike[ProcessFault]]:
         """The faults by name."""
-        return {"kill": self._kill, "stop": self._stop, "two-schedulers": self._two_schedulers}
+        return {
+            name: functools.partial(kind.strike, self)
+            for name, kind in KINDS.items()
+            if isinstance(kind, ProcessKind | SchedulingKind)
+        }
 
     def check(self, fault: ProcessFault) -> None:
         """See that there is what the fault strikes.
@@ -48,7 +46,7 @@ class ProcessFaults:
         Raises:
             FaultError: there is none.
         """
-        if fault.fault == "two-schedulers":
+        if not isinstance(fault, ServiceFault):
             self._spec()
         elif fault.service not in (names := self._supervisor.pids()):
             raise FaultError(f"there is no service {fault.service!r}: choose {', '.join(names)}")
@@ -60,18 +58,17 @@ class ProcessFaults:
                 self._killed.discard(service)
         return sorted(self._killed)
 
-    @contextlib.asynccontextmanager
-    async def _kill(self, fault: ProcessFault) -> AsyncIterator[None]:
-        """The supervisor starts it again by itself."""
-        self._send(fault.service, signal.SIGKILL)
-        self._killed.add(fault.service)
-        yield
+    def kill(self, service: str) -> None:
+        """Kill the process. The supervisor starts it again by itself."""
+        self._send(service, signal.SIGKILL)
+        self._killed.add(service)
 
     @contextlib.asynccontextmanager
-    async def _stop(self, fault: ProcessFault) -> AsyncIterator[None]:
-        pid = self._send(fault.service, 0)
+    async def stop(self, service: str) -> AsyncIterator[None]:
+        """Let the process stand still inside the context."""
+        pid = self._send(service, 0)
         async with released(pid):
-            self._send(fault.service, signal.SIGSTOP)
+            self._send(service, signal.SIGSTOP)
             self._stopped[pid] += 1
             try:
                 yield
@@ -83,7 +80,8 @@ class ProcessFaults:
                     _continue(pid)
 
     @contextlib.asynccontextmanager
-    async def _two_schedulers(self, _: ProcessFault) -> AsyncIterator[None]:
+    async def add_scheduler(self) -> AsyncIterator[None]:
+        """Run a second scheduler inside the context, without leader election."""
         if SECOND in self._supervisor.pids():
             raise FaultError("there is a second scheduler already")
         scheduler = self._spec()

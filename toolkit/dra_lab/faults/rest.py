@@ -7,8 +7,8 @@ from dra_kube.cluster import Cluster
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
-from dra_shared.faults.catalog import OBSERVER
 from dra_shared.faults.invariants import find_breaches, find_leaked_files, pending_pods
+from dra_shared.faults.places import OBSERVER
 
 _EVERY = 0.5
 # Once could be by chance, between two steps of what still goes on.

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_shared.faults.catalog import KINDS, SERVICES, Kind
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.kind import Kind
+from dra_shared.faults.places import SERVICES
 
-_CODES = (429, 500, 503, 504)
 _MOST_PODS_A_NODE = 6
-#: How many a node has by default; a fault of one that it lacks is refused, and the storm goes on.
-_GPUS = 8
 
 
 @dataclass(frozen=True)
@@ -60,45 +59,15 @@ def _faults(rng: random.Random, seconds: float, nodes: Sequence[str]) -> Iterato
 
 
 def _arguments(rng: random.Random, kind: Kind, lasts: float, nodes: Sequence[str]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"seconds": lasts} if kind.lasts else {}
     match kind.where:
         case "process":
-            service = rng.choice(SERVICES)
-            return {"service": service} if kind.name == "kill" else {"service": service, "seconds": lasts}
-        case "scheduling":
-            return {"seconds": lasts}
+            arguments["service"] = rng.choice(SERVICES)
         case "node":
-            return _of_node(rng, kind.name, lasts, nodes)
-    return _of_requests(rng, kind.name, lasts)
-
-
-def _of_node(rng: random.Random, name: str, lasts: float, nodes: Sequence[str]) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"seconds": lasts, "node": nodes[rng.randrange(len(nodes))]}
-    match name:
-        case "xid" | "ecc" | "gpu-lost" | "memory-full":
-            arguments["gpu"] = rng.randrange(_GPUS)
-        case "mig-changed":
-            # By default half of a node's GPUs are in MIG mode, and the first is.
-            arguments["gpu"] = 0
-        case "driver-slow":
-            arguments["delay"] = round(rng.uniform(0.2, 3.0), 2)
-        case "clock-ahead":
-            arguments["ahead"] = rng.choice((5, 60, 600))
-    return arguments
-
-
-def _of_requests(rng: random.Random, name: str, lasts: float) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"seconds": lasts}
-    # Drawn for all, so that a seed's later steps do not depend on which fault this is.
-    seed = rng.randrange(1000)
-    if "seed" in KINDS[name].options:
-        arguments["seed"] = seed
-    match name:
-        case "latency":
-            arguments |= {"delay": round(rng.uniform(0.05, 1.0), 2), "share": 0.5}
-        case "error":
-            arguments |= {"code": rng.choice(_CODES), "share": round(rng.uniform(0.1, 0.9), 2)}
-        case "conflict" | "reset" | "loss":
-            arguments["share"] = round(rng.uniform(0.1, 0.6), 2)
-        case "watch-cut" | "watch-behind":
-            arguments["delay"] = round(rng.uniform(0.3, 1.0), 2)
-    return arguments
+            arguments["node"] = nodes[rng.randrange(len(nodes))]
+        case "requests":
+            # Drawn for all, so that a seed's later steps do not depend on which fault this is.
+            seed = rng.randrange(1000)
+            if "seed" in kind.options:
+                arguments["seed"] = seed
+    return arguments | kind.draw(rng)

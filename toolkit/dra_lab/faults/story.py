@@ -10,7 +10,7 @@ from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLIC
 from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
-from dra_shared.faults.catalog import OBSERVER
+from dra_shared.faults.places import OBSERVER
 from dra_shared.faults.story import Sample, Story
 
 _EVERY = 0.25

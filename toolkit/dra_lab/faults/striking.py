@@ -13,7 +13,8 @@ import orjson
 from dra_kube.cluster import Cluster
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
-from dra_shared.faults.catalog import KINDS, OBSERVER, PATH
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.places import OBSERVER, PATH
 
 _SUPERVISOR = "supervisor"
 

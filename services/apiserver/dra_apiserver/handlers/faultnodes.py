@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from dra_shared.faults.catalog import PATH
+from dra_shared.faults.places import PATH
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, StatusError, bad_request, not_found, server_error

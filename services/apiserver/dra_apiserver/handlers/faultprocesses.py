@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from dra_shared.faults.cases import Entry
-from dra_shared.faults.catalog import PATH
+from dra_shared.faults.places import PATH
 
 from dra_apiserver.config import Config
 from dra_apiserver.errors import StatusError, bad_request, server_error

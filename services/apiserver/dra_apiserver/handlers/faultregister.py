@@ -10,9 +10,10 @@ import functools
 from contextlib import suppress
 
 import msgspec
-from dra_shared.faults.board import FaultError
 from dra_shared.faults.cases import Cases, Entry, Order, read
+from dra_shared.faults.errors import FaultError
 from dra_shared.faults.judging import Met
+from dra_shared.faults.requests import RequestFault
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
@@ -123,11 +124,12 @@ class Register:
             self._agents[number] = await strike_node(self._api, order.node, order.wanted)
             return functools.partial(count_of_node, self._api, *self._agents[number])
         try:
-            fault = msgspec.convert(order.wanted, Fault)
+            fault: Fault = msgspec.convert(order.wanted, order.kind.spec)
         except msgspec.ValidationError as error:
             raise bad_request(f"cannot read the fault: {error}") from None
         served = {name for kind in self._api.registry for name in _names(kind)}
-        if unknown := sorted({*fault.resources} - served):
+        resources = fault.resources if isinstance(fault, RequestFault) else ()
+        if unknown := sorted({*resources} - served):
             raise bad_request(f"there is no resource {unknown[0]!r}")
         begun = self._begun[number] = self._faults.begin(fault).id
         count = self._faults.count(begun)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from dra_shared.faults.catalog import PATH
+from dra_shared.faults.places import PATH
 from dra_shared.numerals import integer, is_digits
 
 from dra_apiserver.errors import StatusError, bad_request, method_not_allowed

@@ -1,34 +1,30 @@
-"""Faults of nodes: their drivers, kubelets, disks, clocks and their reports to the API server."""
+"""The nodes of an agent, as faults strike them. :mod:`dra_shared.faults.kinds` has the faults."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
-from contextlib import AbstractAsyncContextManager
+import functools
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dra_driverkit.files import full_disk
 from dra_shared.clock import Clock, TickingClock, is_ticking
-from dra_shared.faults.board import Count, FaultError, UnknownNode
-from dra_shared.log import logger
+from dra_shared.faults.board import Strike
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.errors import FaultError, UnknownNode
+from dra_shared.faults.kind import Count
+from dra_shared.faults.nodes import KubeletStartError, NodeFault, NodeKind
 
-from dra_node_agent.faults.fault import Fault, Strike
 from dra_node_agent.faults.remains import Remains
-from dra_node_agent.kubelet.dra.callfaults import CallFault, CallFaults
+from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE
 from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.node import NodeReporter
 
-_CALLS: tuple[CallFault, ...] = (
-    "driver-hang",
-    "driver-slow",
-    "driver-wrong",
-    "driver-gone",
-    "driver-reset",
-    "driver-old",
-)
-
-_log = logger(__name__)
+if TYPE_CHECKING:
+    from dra_node_agent.faults.gpus import FaultyGpu
+    from dra_node_agent.nvml.system import SimulatedSystem
 
 
 class NodeClock:
@@ -64,8 +60,8 @@ def node_clock(clock: Clock) -> NodeClock:
     return TickingNodeClock(clock) if is_ticking(clock) else NodeClock(clock)
 
 
-class FaultyNode(Protocol):
-    """The interface of a node for faults.
+class AgentNode(Protocol):
+    """The interface of an agent's node for faults.
 
     Args:
         home: all of its files.
@@ -111,149 +107,124 @@ class FaultyNode(Protocol):
         """Delete the Node object, like a cloud provider whose machine was removed."""
         ...
 
+    async def mark_repaired(self) -> None:
+        """Remove the drivers' taints, because the devices work again."""
+        ...
+
 
 class NodeFaults:
-    """Faults of an agent's nodes. ``node`` returns a node by name, or None."""
+    """Faults of an agent's nodes.
 
-    def __init__(self, node: Callable[[str], FaultyNode | None]) -> None:
+    Args:
+        node: returns a node by name, or None.
+        system: returns a node's simulated GPUs, or None.
+    """
+
+    def __init__(
+        self,
+        node: Callable[[str], AgentNode | None],
+        system: "Callable[[str], SimulatedSystem | None]",
+    ) -> None:
         self._find = node
-        self._checkpoints: set[str] = set()
+        self._system = system
+        self._faults: dict[str, list[NodeFault]] = {}
 
-    def strikes(self) -> dict[str, Strike]:
+    def strikes(self) -> dict[str, Strike[NodeFault]]:
         """Return the faults by name."""
         return {
-            **dict.fromkeys(_CALLS, self._call),
-            "driver-crash": self._driver_crash,
-            "kubelet-stop": self._kubelet_stop,
-            "checkpoint-lost": self._checkpoint_lost,
-            "checkpoint-corrupt": self._checkpoint_corrupt,
-            "disk-full": self._disk_full,
-            "node-silent": self._node_silent,
-            "node-gone": self._node_gone,
-            "clock-ahead": self._clock_ahead,
+            name: functools.partial(self._strike, kind)
+            for name, kind in KINDS.items()
+            if isinstance(kind, NodeKind)
         }
 
     @contextlib.asynccontextmanager
-    async def _call(self, fault: Fault) -> AsyncIterator[Count]:
-        kind = next(kind for kind in _CALLS if kind == fault.fault)
-        node = self._node(fault)
-        _check_driver(fault, {*node.own_drivers(), *node.registered_drivers()})
-        async with node.calls.inject(kind, fault.driver, fault.delay) as count:
-            yield count
-
-    @contextlib.asynccontextmanager
-    async def _driver_crash(self, fault: Fault) -> AsyncIterator[None]:
-        node = self._node(fault)
-        _check_driver(fault, node.own_drivers(), node.registered_drivers())
-        async with node.stop_driver(fault.driver):
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _kubelet_stop(self, fault: Fault) -> AsyncIterator[None]:
-        node = self._node(fault)
-        await node.stop_kubelet()
-        try:
-            yield
-        finally:
-            await node.start_kubelet()
-
-    @contextlib.asynccontextmanager
-    async def _checkpoint_lost(self, fault: Fault) -> AsyncIterator[None]:
-        """Run the kubelet without its checkpoint until the end of the fault.
-
-        Like upstream's, it does not prepare the claims of running containers, and cannot unprepare unknown
-        ones. Drivers keep those devices until then.
-        """
-        node = self._node(fault)
-        async with self._detached_checkpoint(node, fault.node) as file:
-            file.unlink()
-            try:
-                await node.start_kubelet()
-            except DraError as error:
-                raise FaultError(f"the kubelet does not start without its checkpoint: {error}") from error
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _checkpoint_corrupt(self, fault: Fault) -> AsyncIterator[None]:
-        """Damage the checkpoint until the end of the fault, so that the kubelet does not start."""
-        node = self._node(fault)
-        async with self._detached_checkpoint(node, fault.node) as file:
-            file.write_bytes(b"{")
-            try:
-                await node.start_kubelet()
-            except DraError as error:
-                _log.warning("the kubelet does not start with a damaged checkpoint", error=str(error))
-            else:
-                raise FaultError("the kubelet started with a damaged checkpoint")
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _detached_checkpoint(self, node: FaultyNode, name: str) -> AsyncIterator[Path]:
-        """Yield the checkpoint of the stopped kubelet. At the end it is restored, and the kubelet starts again.
-
-        Raises:
-            FaultError: another fault uses it.
-        """
-        if name in self._checkpoints:
-            raise FaultError(f"node {name!r}: its checkpoint is lost or damaged already")
-        self._checkpoints.add(name)
-        with contextlib.ExitStack() as stack:
-            stack.callback(self._checkpoints.remove, name)
-            await node.stop_kubelet()
-            try:
-                node.remains.note_checkpoint()
-                yield node.root / STATE_FILE
-            finally:
-                await node.stop_kubelet()
-                node.remains.restore_checkpoint()
-                await node.start_kubelet()
-
-    @contextlib.asynccontextmanager
-    async def _disk_full(self, fault: Fault) -> AsyncIterator[Count]:
-        with full_disk(self._node(fault).home) as disk:
-            yield lambda: disk.refused
-
-    @contextlib.asynccontextmanager
-    async def _node_silent(self, fault: Fault) -> AsyncIterator[None]:
-        with self._node(fault).reporter.silence():
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _node_gone(self, fault: Fault) -> AsyncIterator[None]:
-        node = self._node(fault)
-        with node.reporter.silence():
-            await node.delete_node()
-            yield
-
-    @contextlib.asynccontextmanager
-    async def _clock_ahead(self, fault: Fault) -> AsyncIterator[None]:
-        node = self._node(fault)
-        node.clock.ahead += fault.ahead
-        try:
-            yield
-        finally:
-            node.clock.ahead -= fault.ahead
-
-    def _node(self, fault: Fault) -> FaultyNode:
+    async def _strike(self, kind: NodeKind, fault: NodeFault) -> AsyncIterator[Count | None]:
         node = self._find(fault.node)
         if node is None:
             raise UnknownNode(f"there is no node {fault.node!r}")
-        if not node.is_running:
+        if kind.kubelet and not node.is_running:
             raise FaultError(f"node {fault.node!r}: its kubelet does not run")
-        return node
+        faults = self._faults.setdefault(fault.node, [])
+        faults.append(fault)
+        try:
+            target = _FaultyNode(fault.node, node, self._system(fault.node), faults)
+            async with kind.strike(target, fault) as count:
+                yield count
+        finally:
+            # By identity: two faults may be equal.
+            faults[:] = [other for other in faults if other is not fault]
 
 
-def _check_driver(fault: Fault, drivers: Iterable[str], others: Iterable[str] = ()) -> None:
-    """Check that the node has the driver that the fault names, or any driver if it names none.
+class _FaultyNode:
+    """A node of the agent, for the time of one fault."""
 
-    Raises:
-        FaultError: it does not; ``others`` are drivers that run, but that the fault cannot affect.
-    """
-    known = sorted(drivers)
-    if fault.driver in known or (known and not fault.driver):
-        return
-    if fault.driver in others:
-        raise FaultError(f"driver {fault.driver!r} runs elsewhere: {fault.fault} cannot end it")
-    if not known:
-        raise FaultError(f"node {fault.node!r} has no DRA driver")
-    raise FaultError(f"node {fault.node!r} has no driver {fault.driver!r}: choose {', '.join(known)}")
+    def __init__(
+        self, name: str, node: AgentNode, system: "SimulatedSystem | None", faults: Sequence[NodeFault]
+    ) -> None:
+        self.name = name
+        self.faults = faults
+        self._node = node
+        self._system = system
+
+    @property
+    def calls(self) -> CallFaults:
+        return self._node.calls
+
+    @property
+    def checkpoint(self) -> Path:
+        return self._node.root / STATE_FILE
+
+    def gpu(self, index: int) -> "FaultyGpu":
+        system = self._system
+        if system is None:
+            raise FaultError(f"node {self.name!r} has no simulated GPUs")
+        if not 0 <= index < len(system.gpus):
+            raise FaultError(f"node {self.name!r} has only the GPUs 0 to {len(system.gpus) - 1}")
+        # Agents without faults of GPUs need no simulated ones.
+        from dra_node_agent.faults.gpus import FaultyGpu
+
+        return FaultyGpu(system, index)
+
+    def own_drivers(self) -> Collection[str]:
+        return self._node.own_drivers()
+
+    def registered_drivers(self) -> Collection[str]:
+        return self._node.registered_drivers()
+
+    def stop_driver(self, name: str) -> AbstractAsyncContextManager[None]:
+        return self._node.stop_driver(name)
+
+    async def stop_kubelet(self) -> None:
+        await self._node.stop_kubelet()
+
+    async def start_kubelet(self) -> None:
+        try:
+            await self._node.start_kubelet()
+        except DraError as error:
+            raise KubeletStartError(str(error)) from error
+
+    def note_checkpoint(self) -> None:
+        self._node.remains.note_checkpoint()
+
+    def restore_checkpoint(self) -> None:
+        self._node.remains.restore_checkpoint()
+
+    def note_devices(self) -> AbstractContextManager[None]:
+        return self._node.remains.devices()
+
+    async def mark_repaired(self) -> None:
+        await self._node.mark_repaired()
+
+    @contextlib.contextmanager
+    def fill_disk(self) -> Iterator[Count]:
+        with full_disk(self._node.home) as disk:
+            yield lambda: disk.refused
+
+    def silence(self) -> AbstractContextManager[None]:
+        return self._node.reporter.silence()
+
+    async def delete_node(self) -> None:
+        await self._node.delete_node()
+
+    def advance_clock(self, seconds: float) -> None:
+        self._node.clock.ahead += seconds

@@ -4,24 +4,26 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from dra_shared.faults.board import FaultBoard, FaultError, UnknownNode
+from dra_shared.faults.board import FaultBoard
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.errors import FaultError, UnknownNode
+from dra_shared.faults.nodes import NodeFault, NodeKind
+from dra_shared.faults.places import PATH
 from dra_shared.numerals import integer, is_digits
-
-from dra_node_agent.faults.fault import Fault
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-PATH = "/faults"
 
-_decoder = msgspec.json.Decoder(Fault)
+class _Named(msgspec.Struct):
+    fault: str
 
 
 class FaultRoutes:
     """Serves a board of faults, like the API server's ``/faults``."""
 
-    def __init__(self, board: FaultBoard[Fault]) -> None:
+    def __init__(self, board: FaultBoard[NodeFault]) -> None:
         self._board = board
 
     def routes(self) -> "Mapping[str, Callable[[Any], Awaitable[Any]]]":
@@ -36,7 +38,7 @@ class FaultRoutes:
 
     async def _begin(self, request: "Request") -> "Response":
         try:
-            return _json(await self._board.begin(_decoder.decode(await request.body())), 201)
+            return _json(await self._board.begin(_decode(await request.body())), 201)
         except msgspec.DecodeError as error:
             return _json({"message": f"cannot read the fault: {error}"}, 400)
         except FaultError as error:
@@ -61,6 +63,13 @@ class FaultRoutes:
     async def _clear(self, _: "Request") -> "Response":
         await self._board.clear()
         return _json({"items": []}, 200)
+
+
+def _decode(body: bytes) -> NodeFault:
+    """Decode a fault by its kind's fields."""
+    kind = KINDS.get(msgspec.json.decode(body, type=_Named).fault)
+    spec: type[NodeFault] = kind.spec if isinstance(kind, NodeKind) else NodeFault
+    return msgspec.json.decode(body, type=spec)
 
 
 def _json(value: Any, status: int) -> "Response":

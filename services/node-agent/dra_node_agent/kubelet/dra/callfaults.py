@@ -8,13 +8,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from dra_shared.clock import Clock, wait_for
+from dra_shared.faults.nodes import CallFault
 
 from dra_node_agent.kubelet.dra.wire import CallError
-
-CallFault = Literal["driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset", "driver-old"]
 
 
 @dataclass(eq=False)

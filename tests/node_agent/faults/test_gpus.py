@@ -1,14 +1,21 @@
 """Faults of simulated GPUs, without a cluster."""
 
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
-from dra_node_agent.faults.devices import DeviceFaults
-from dra_node_agent.faults.fault import Fault
+from dra_node_agent.faults.nodes import AgentNode, NodeFaults
 from dra_node_agent.faults.remains import Remains
 from dra_node_agent.nvml.node import parse_gpus
 from dra_node_agent.nvml.system import NO_INSTANCE, XID_CRITICAL, EventSet, SimulatedSystem
-from dra_shared.faults.board import FaultError
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.errors import FaultError
+from dra_shared.faults.nodes import NodeFault
+
+
+def _fault(**fields: Any) -> NodeFault:
+    fault: NodeFault = KINDS[fields["fault"]].spec(**fields)
+    return fault
 
 
 class _Node:
@@ -24,10 +31,10 @@ async def test_an_error_of_a_gpu_in_mig_mode_affects_a_mig_device(tmp_path: Path
     events = EventSet()
     events.masks = dict.fromkeys(range(2), XID_CRITICAL)
     system.event_sets.append(events)
-    node = _Node(tmp_path)
-    strike = DeviceFaults(lambda _: system, lambda _: node).strikes()["xid"]
+    node = cast(AgentNode, _Node(tmp_path))
+    strike = NodeFaults(lambda _: node, lambda _: system).strikes()["xid"]
     for gpu in range(2):
-        async with strike(Fault(fault="xid", seconds=1, gpu=gpu)):
+        async with strike(_fault(fault="xid", seconds=1, gpu=gpu)):
             pass
     whole, part = next(iter(system.gpus[0].mig_devices()))
     places = [(event.gpu, event.gpu_instance, event.compute_instance) for event in events.pending]
@@ -49,17 +56,17 @@ async def test_a_fault_that_conflicts_with_an_active_one_is_rejected(
     """The end of one fault removed the taints of both, and MIG devices that both had removed were not restored."""
     system = SimulatedSystem(parse_gpus("2xA100:7g.40gb", "n"))
     parts = len(list(system.gpus[0].mig_devices()))
-    node = _Node(tmp_path)
-    strikes = DeviceFaults(lambda _: system, lambda _: node).strikes()
+    node = cast(AgentNode, _Node(tmp_path))
+    strikes = NodeFaults(lambda _: node, lambda _: system).strikes()
     message = f"{first} of GPU 0 is at work on node 'node-0': wait for its end, or clear it, before {second}"
-    async with strikes[first](Fault(fault=first, seconds=1)):
+    async with strikes[first](_fault(fault=first, seconds=1)):
         with pytest.raises(FaultError, match=message):
-            await strikes[second](Fault(fault=second, seconds=1, gpu=gpu)).__aenter__()
+            await strikes[second](_fault(fault=second, seconds=1, gpu=gpu)).__aenter__()
         # What neither taints nor strikes the same GPU may be at work with it, and so may another node's.
-        async with strikes["memory-full"](Fault(fault="memory-full", seconds=1, gpu=1)):
+        async with strikes["memory-full"](_fault(fault="memory-full", seconds=1, gpu=1)):
             pass
-        async with strikes[second](Fault(fault=second, seconds=1, gpu=gpu, node="node-1")):
+        async with strikes[second](_fault(fault=second, seconds=1, gpu=gpu, node="node-1")):
             pass
-    async with strikes[second](Fault(fault=second, seconds=1, gpu=gpu)):
+    async with strikes[second](_fault(fault=second, seconds=1, gpu=gpu)):
         pass
     assert len(list(system.gpus[0].mig_devices())) == parts

@@ -1,0 +1,94 @@
+"""A kind of fault: everything about it, in one record.
+
+``what`` and ``promise`` are for people, ``parts`` are the checks of the promise, ``spec`` has the fields of a
+request, and ``flags`` are the options of ``dralab fault`` for them. How a fault strikes depends on its place: see
+:mod:`~dra_shared.faults.requests`, :mod:`~dra_shared.faults.nodes` and :mod:`~dra_shared.faults.processes`.
+
+Promises are those of upstream's documentation: API concepts (retries, conflicts, resumed watches), and the design
+of controllers. They act on the state that they read, and so continue the work of a previous instance.
+"""
+
+import dataclasses
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from dra_shared.faults.parts import Part
+from dra_shared.faults.places import LONGEST
+from dra_shared.optiontypes import number
+
+#: Returns how much a fault has met so far.
+Count = Callable[[], int]
+#: The place of a fault: requests to the API server, a service's process, a node, or the scheduling itself.
+Where = Literal["requests", "process", "node", "scheduling"]
+
+
+class Spec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """The fields of every request for a fault."""
+
+    fault: str
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= LONGEST:
+            raise ValueError(f"seconds: must be above 0 and at most {LONGEST:.0f}")
+
+
+@dataclass(frozen=True, eq=False)
+class Flag:
+    """An option of ``dralab fault`` that sets a field of a request. ``settings`` are those of argparse."""
+
+    field: str
+    name: str
+    help: str
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def destination(self) -> str:
+        """The attribute of the parsed options."""
+        return self.name.strip("-")
+
+
+#: Shared by kinds of several places, whose defaults differ.
+DELAY = Flag(
+    "delay",
+    "--delay",
+    "latency, watch-cut, watch-behind: seconds (0.5); driver-slow: seconds (2)",
+    {"type": number(0.001, LONGEST, float)},
+)
+
+
+def draw_nothing(rng: random.Random) -> dict[str, Any]:
+    """Return no arguments: in a storm, the fault has its defaults."""
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One kind of fault.
+
+    Args:
+        idle: the reason for which nothing was tried if the fault affected nothing.
+        draw: returns the arguments of the fault in a storm, besides those that all faults of its place have.
+        lasts: False if it has no duration.
+    """
+
+    where: ClassVar[Where]
+
+    name: str
+    what: str
+    promise: str
+    parts: Sequence[Part]
+    spec: type[Any]
+    flags: Sequence[Flag] = ()
+    idle: str = ""
+    draw: Callable[[random.Random], dict[str, Any]] = draw_nothing
+    lasts: bool = True
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The fields that a request may have, besides its name and ``seconds``."""
+        return tuple(sorted(name for name in self.spec.__struct_fields__ if name not in ("fault", "seconds")))

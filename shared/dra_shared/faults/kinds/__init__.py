@@ -1,0 +1,1 @@
+"""The kinds of faults. :mod:`dra_shared.faults.catalog` lists them."""

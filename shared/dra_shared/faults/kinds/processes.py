@@ -1,0 +1,53 @@
+"""Services that stand still or are killed, and a second scheduler."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from dra_shared.faults.parts import CLAIMS, CONTAINERS, OF_REQUESTS, ONCE, RIVALS, STORED
+from dra_shared.faults.processes import Processes, ProcessFault, ProcessKind, SchedulingKind, ServiceFault
+
+
+@contextlib.asynccontextmanager
+async def _stop(processes: Processes, fault: ServiceFault) -> AsyncIterator[None]:
+    async with processes.stop(fault.service):
+        yield
+
+
+STOP = ProcessKind(
+    name="stop",
+    what="a service's process stands still, as on a machine without memory",
+    promise="what runs keeps running; what waits continues when it is back",
+    parts=OF_REQUESTS,
+    strike=_stop,
+)
+
+
+@contextlib.asynccontextmanager
+async def _kill(processes: Processes, fault: ServiceFault) -> AsyncIterator[None]:
+    processes.kill(fault.service)
+    yield
+
+
+KILL = ProcessKind(
+    name="kill",
+    what="a service's process is killed without warning (SIGKILL), and started again",
+    promise="it continues from what is stored; what was answered is not lost",
+    parts=(CLAIMS, ONCE, STORED),
+    strike=_kill,
+    lasts=False,
+)
+
+
+@contextlib.asynccontextmanager
+async def _add_scheduler(processes: Processes, fault: ProcessFault) -> AsyncIterator[None]:
+    async with processes.add_scheduler():
+        yield
+
+
+TWO_SCHEDULERS = SchedulingKind(
+    name="two-schedulers",
+    what="a second scheduler works without leader election",
+    promise="no device goes to two claims and no pod to two nodes: the later write is refused",
+    parts=(RIVALS, CONTAINERS, CLAIMS),
+    strike=_add_scheduler,
+)

@@ -1,0 +1,172 @@
+"""Faults of nodes. A node agent provides a :class:`FaultyNode`, and a fault's ``strike`` acts on it."""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, Protocol
+
+from dra_shared.faults.kind import Count, Kind, Spec, Where
+
+CallFault = Literal["driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset", "driver-old"]
+
+
+class NodeFault(Spec, kw_only=True, frozen=True):
+    """A fault of a node."""
+
+    node: str = "node-0"
+
+
+class KubeletStartError(Exception):
+    """The kubelet does not start. The message says why."""
+
+
+class Calls(Protocol):
+    """The kubelet's calls to drivers."""
+
+    def inject(
+        self, kind: CallFault, driver: str, delay: float
+    ) -> AbstractAsyncContextManager[Callable[[], int]]:
+        """Apply the fault inside the context to calls to the driver; an empty name means every driver."""
+        ...
+
+
+class Gpu(Protocol):
+    """A simulated GPU."""
+
+    uncorrected_ecc: int
+
+    @property
+    def mig_enabled(self) -> bool:
+        """True if it is in MIG mode."""
+        ...
+
+    def report_xid(self, xid: int) -> None:
+        """Report a critical error."""
+        ...
+
+    def count_memory_error(self) -> None:
+        """Count an uncorrectable memory error."""
+        ...
+
+    def lose(self) -> None:
+        """Fall off the bus."""
+        ...
+
+    def find(self) -> None:
+        """Return to the bus."""
+        ...
+
+    def hide_partitions(self) -> AbstractContextManager[None]:
+        """Remove the MIG devices inside the context."""
+        ...
+
+    def fill_memory(self) -> AbstractContextManager[None]:
+        """Fill the memory inside the context, by a program that Kubernetes does not know."""
+        ...
+
+
+class FaultyNode(Protocol):
+    """A node that faults strike.
+
+    ``faults`` are those at work on the node, the one that is beginning among them.
+    """
+
+    @property
+    def name(self) -> str:
+        """The node's name."""
+        ...
+
+    @property
+    def faults(self) -> Sequence[NodeFault]:
+        """The faults at work, with the one that is beginning."""
+        ...
+
+    @property
+    def calls(self) -> Calls:
+        """The kubelet's calls to drivers."""
+        ...
+
+    @property
+    def checkpoint(self) -> Path:
+        """The file of the kubelet's checkpoint of claims."""
+        ...
+
+    def gpu(self, index: int) -> Gpu:
+        """Return a GPU.
+
+        Raises:
+            FaultError: the node has no simulated GPUs, or not so many.
+        """
+        ...
+
+    def own_drivers(self) -> Collection[str]:
+        """Return the names of the DRA drivers that the agent runs there."""
+        ...
+
+    def registered_drivers(self) -> Collection[str]:
+        """Return the names of the drivers registered with the kubelet, wherever they run."""
+        ...
+
+    def stop_driver(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Stop the driver inside the context. An empty name means every driver."""
+        ...
+
+    async def stop_kubelet(self) -> None:
+        """Stop the kubelet. Its containers keep running."""
+        ...
+
+    async def start_kubelet(self) -> None:
+        """Start a new kubelet.
+
+        Raises:
+            KubeletStartError: its checkpoint is damaged.
+        """
+        ...
+
+    def note_checkpoint(self) -> None:
+        """Save a copy of the checkpoint, from which the next agent restores it if this one is killed."""
+        ...
+
+    def restore_checkpoint(self) -> object:
+        """Restore the saved checkpoint, merged with later claims."""
+        ...
+
+    def note_devices(self) -> AbstractContextManager[None]:
+        """Note inside the context that drivers remember a fault of the node's devices."""
+        ...
+
+    async def mark_repaired(self) -> None:
+        """Remove the drivers' taints, because the devices work again."""
+        ...
+
+    def fill_disk(self) -> AbstractContextManager[Count]:
+        """Refuse writes inside the context. Yield a function that counts them."""
+        ...
+
+    def silence(self) -> AbstractContextManager[None]:
+        """Send no status and no lease inside the context."""
+        ...
+
+    async def delete_node(self) -> None:
+        """Delete the Node object, like a cloud provider whose machine was removed."""
+        ...
+
+    def advance_clock(self, seconds: float) -> None:
+        """Set the node's clock ahead by so many seconds more."""
+        ...
+
+
+#: Causes a fault within its context and undoes it at the end. Entering it raises FaultError.
+NodeStrike = Callable[[FaultyNode, Any], AbstractAsyncContextManager[Count | None]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeKind(Kind):
+    """A fault of a node. ``kubelet``: it needs a kubelet that runs."""
+
+    where: ClassVar[Where] = "node"
+
+    strike: NodeStrike
+    kubelet: bool = True
+    idle: str = "no call was made to a driver meanwhile"

@@ -1,0 +1,16 @@
+"""Names that all who take part in faults agree on: paths, services, verbs."""
+
+from collections.abc import Mapping
+
+#: The path at which services take faults.
+PATH = "/faults"
+API_SERVER = "apiserver"
+#: The services that a fault of processes can strike.
+SERVICES = (API_SERVER, "scheduler", "controller", "node-agent")
+#: The part of a service's User-Agent by which its requests are known: the network between it and the API server.
+AGENTS: Mapping[str, str] = {name: f"dralab-{name}" for name in SERVICES if name != API_SERVER}
+#: The User-Agent of clients that begin and judge faults. Their own requests are exempt.
+OBSERVER = "dralab-fault"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+#: The longest fault, in seconds.
+LONGEST = 3600.0
