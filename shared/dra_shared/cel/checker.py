@@ -178,6 +178,7 @@ class _Checker:
             if found is not None:
                 return found
         expr.operand = self.check(expr.operand)
+        expr.name = self._escape_keyword(expr.operand.type, expr.name)
         result = self._field(expr.pos, expr.operand.type, expr.name, optional=False)
         expr.type = t.BOOL if expr.test_only else self._now(result)
         return expr
@@ -197,6 +198,14 @@ class _Checker:
             shown = substitute(_ANYTHING, target, to_dyn=False)
             self._report(pos, f"type '{shown}' does not support field selection")
         return t.optional_of(result) if optional else result
+
+    def _escape_keyword(self, operand: Type, name: str) -> str:
+        """Return the name of a field as its struct has it: a keyword, such as ``namespace``, as ``__namespace__``."""
+        target = self._now(operand)
+        target = target.params[0] if target.is_optional else target
+        members = self._members(target.name) if target.kind is Kind.STRUCT else None
+        escaped = f"__{name}__"
+        return escaped if members and name not in members and escaped in members else name
 
     def _struct_field(self, pos: int, struct: str, name: str) -> Type:
         members = self._members(struct)
@@ -240,6 +249,8 @@ class _Checker:
         operand, field = expr.args
         expr.args[0] = operand = self.check(operand)
         name = field.value if isinstance(field, Literal) else ""
+        if isinstance(field, Literal):
+            field.value = name = self._escape_keyword(operand.type, str(name))
         expr.type = self._now(self._field(expr.pos, operand.type, str(name), optional=True))
         expr.overloads = ["select_optional_field"]
         return expr

@@ -201,3 +201,39 @@ def test_a_rule_that_fails_says_which() -> None:
         'spec: Invalid value: "object": rule compile error: compilation failed: ERROR:'
     )
     assert "undefined field 'b'" in texts[1]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "!has(self.namespace) || self.namespace != 'kube-system'",
+        "!has(self.__namespace__) || self.__namespace__ != 'kube-system'",
+        "self.?namespace.orValue('') != 'kube-system'",
+    ],
+)
+def test_rule_selects_a_field_that_is_named_like_a_keyword(rule: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "x-kubernetes-validations": [{"rule": rule}],
+                "properties": {"namespace": {"type": "string"}},
+            }
+        },
+    }
+    assert check_rules(schema, {"spec": {}}, None) == []
+    assert check_rules(schema, {"spec": {"namespace": "mine"}}, None) == []
+    refused = check_rules(schema, {"spec": {"namespace": "kube-system"}}, None)
+    assert [str(error) for error in refused] == [f"spec: Invalid value: failed rule: {rule}"]
+
+
+async def test_service_of_a_conversion_webhook_has_a_default_port(client: httpx.AsyncClient) -> None:
+    names = {"plural": "boxes", "kind": "Box"}
+    service = {"name": "webhook", "namespace": "default", "path": "/convert"}
+    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": service}}
+    spec = {**definition()["spec"], "names": names, "conversion": {"strategy": "Webhook", "webhook": webhook}}
+    body = {**definition(), "metadata": {"name": "boxes.example.com"}, "spec": spec}
+    made = await client.post(DEFINITIONS, json=body)
+    assert made.status_code == 201, made.text
+    assert made.json()["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["port"] == 443

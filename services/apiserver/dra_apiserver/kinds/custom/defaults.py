@@ -14,7 +14,11 @@ def custom_resource_definition(obj: Object, _version: str, _now: str) -> None:
     if kind:
         names.setdefault("singular", kind.lower())
         names.setdefault("listKind", kind + "List")
-    spec.setdefault("conversion", {}).setdefault("strategy", "None")
+    conversion = spec.setdefault("conversion", {})
+    conversion.setdefault("strategy", "None")
+    service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)
     for version in spec.get("versions") or ():
         if version.get("served") is None:
             version["served"] = False
