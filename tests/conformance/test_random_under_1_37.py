@@ -12,8 +12,10 @@ from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
 
-# The changes that the recorded worlds meet, by the property that has them; docs/versions.md says where upstream has
-# them.
+# The changes that the recorded worlds meet, by the property that has them. Upstream has them below
+# structured/internal/experimental: selectorsMatch and rollbackDevice in allocator_experimental.go
+# (kubernetes/kubernetes#136709, #140437, #140431, #139040), GatherPools in pools_experimental.go, and PoolID as the
+# key in checkAvailableCounters (#140435).
 _REASONS = {
     "errors_name_the_device": {
         *("w2", "w3", "w15", "w49", "w129", "w150", "w206", "w214", "w260", "w265", "w441", "w516", "w538"),
