@@ -1,6 +1,8 @@
 """The programs of tools/upstream: build them, and ask them."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,9 +26,11 @@ def find_go() -> str | None:
 def build(kubernetes: Version, folder: Path) -> Path:
     """Build the program of a release, and return its path. Go's cache makes a second build quick.
 
+    A release that needs a newer Go than the installed one is built with that Go, which ``go`` downloads.
+
     Raises:
         RuntimeError: Go is not installed.
-        subprocess.CalledProcessError: the build fails, for example because modules cannot be downloaded.
+        subprocess.CalledProcessError: the build fails, for example because modules or that Go cannot be downloaded.
     """
     go = find_go()
     if go is None:
@@ -34,8 +38,19 @@ def build(kubernetes: Version, folder: Path) -> Path:
     program = folder.absolute() / f"upstream-{kubernetes}"
     modules = [] if kubernetes == _NEWEST else [f"-modfile=releases/{kubernetes}.mod"]
     tag = "k" + str(kubernetes).replace(".", "")
-    subprocess.run([go, "build", *modules, "-tags", tag, "-o", program, "."], cwd=SOURCE, check=True)
+    command = [go, "build", *modules, "-tags", tag, "-o", str(program), "."]
+    subprocess.run(command, cwd=SOURCE, env={**os.environ, **_select_toolchain(kubernetes)}, check=True)
     return program
+
+
+def _select_toolchain(kubernetes: Version) -> dict[str, str]:
+    """Return the variable that has ``go`` use another Go. It only looks for that in go.mod, not in ``-modfile``."""
+    if not kubernetes.is_preview:
+        return {}
+    text = (SOURCE / f"releases/{kubernetes}.mod").read_text()
+    found = re.search(r"^go (\S+)$", text, re.MULTILINE)
+    assert found is not None
+    return {"GOTOOLCHAIN": f"go{found[1]}"}
 
 
 class Upstream:

@@ -118,16 +118,12 @@ func (given *world) mayVary() bool {
 }
 
 func (given *world) state() structured.AllocatedState {
-	state := structured.AllocatedState{
-		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
-	}
+	state := emptyState()
 	for _, id := range given.Allocated.Devices {
 		state.AllocatedDevices.Insert(id.upstream())
 	}
 	for _, id := range given.Allocated.SharedDeviceIDs {
-		state.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id.upstream(), id.ShareID))
+		addShare(&state, id)
 	}
 	for _, id := range given.Allocated.Aggregated {
 		state.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id.upstream(), id.ConsumedCapacity))
@@ -155,7 +151,7 @@ func (given *world) allocate(enabled sets.Set[string]) (answer allocation) {
 	for index := range given.Claims {
 		claims = append(claims, given.Claims[index].DeepCopy())
 	}
-	allocator, err := structured.NewAllocator(
+	allocator, err := newAllocator(
 		ctx, allocatorFeatures(enabled), given.state(), classes, slices, cel.NewCache(10, celFeatures(enabled)))
 	if err != nil {
 		// No allocator has all of these features.

@@ -41,12 +41,11 @@ func answerExpression(raw json.RawMessage) ([]any, error) {
 		}}, nil
 	}
 	answer := map[string]any{"estimatedCost": result.MaxCost, "outputType": result.OutputType.String()}
-	matches, details, err := result.DeviceMatches(context.Background(), cel.Device{
-		Driver:                   given.Driver,
-		Attributes:               given.Device.Attributes,
-		Capacity:                 given.Device.Capacity,
-		AllowMultipleAllocations: given.Device.AllowMultipleAllocations,
-	})
+	device, err := celDevice(given)
+	if err != nil {
+		return nil, err
+	}
+	matches, details, err := result.DeviceMatches(context.Background(), device)
 	if err != nil {
 		answer["matchError"] = err.Error()
 	} else {
