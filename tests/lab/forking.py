@@ -1,4 +1,4 @@
-"""A supervisor whose services are forked, in a process of its own: pytest's has threads. Prints what it saw as JSON."""
+"""A supervisor whose services are forked, in a separate process because pytest has threads. Prints results as JSON."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ Seen = dict[str, object]
 
 
 async def starts(supervisor: Supervisor, lines: list[str], server: ForkServer) -> Seen:
-    """Where the services come from, and what they are started with."""
+    """Return properties of the forked services."""
     await supervisor.ready()
     pid = supervisor.pids()["one"]
     return {
@@ -35,7 +35,7 @@ async def starts(supervisor: Supervisor, lines: list[str], server: ForkServer) -
 
 
 async def restarts(supervisor: Supervisor, lines: list[str], server: ForkServer) -> Seen:
-    """A service is killed."""
+    """Kill a service."""
     await supervisor.ready()
     first = supervisor.pids()["one"]
     os.kill(first, signal.SIGKILL)
@@ -45,7 +45,7 @@ async def restarts(supervisor: Supervisor, lines: list[str], server: ForkServer)
 
 
 async def loses(supervisor: Supervisor, lines: list[str], server: ForkServer) -> Seen:
-    """The fork server is killed: its services end, and are executed instead."""
+    """Kill the fork server. Its services end, and are executed instead."""
     await supervisor.ready()
     first = supervisor.pids()["one"]
     os.kill(server.pid, signal.SIGKILL)
@@ -56,7 +56,7 @@ async def loses(supervisor: Supervisor, lines: list[str], server: ForkServer) ->
 
 
 async def refuses(supervisor: Supervisor, lines: list[str], server: ForkServer) -> Seen:
-    """A service does not take its options."""
+    """Start a service that rejects its options."""
     try:
         await supervisor.ready()
     except UserError as error:
@@ -65,7 +65,7 @@ async def refuses(supervisor: Supervisor, lines: list[str], server: ForkServer) 
 
 
 async def orphans(supervisor: Supervisor, lines: list[str], server: ForkServer) -> Seen:
-    """This process is killed while a service is stopped and cannot see it."""
+    """Kill this process while a service is stopped and cannot notice it."""
     await supervisor.ready()
     pid = supervisor.pids()["one"]
     os.kill(pid, signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A service for supervisor tests: ready at once; its flags make it die, or never become ready."""
+"""A service for tests of the supervisor. It is ready at once, or dies or is never ready by flags."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""A command with a cluster around it."""
+"""A command that runs with a cluster."""
 
 import sys
 from pathlib import Path
@@ -13,13 +13,13 @@ def _run(*words: str) -> object:
     return ended.value.code
 
 
-def test_needs_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_requires_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--nodes", "1") == 2
     assert capsys.readouterr().err == "dralab: say what to run: dralab run [OPTIONS] -- COMMAND\n"
 
 
 @pytest.mark.system
-def test_the_exit_code_is_the_commands_and_the_cluster_goes(tmp_path: Path) -> None:
+def test_run_returns_the_exit_code_of_the_command_and_stops_the_cluster(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     program = (
         "import os, sys, pathlib, urllib.request as u, yaml\n"
@@ -34,7 +34,7 @@ def test_the_exit_code_is_the_commands_and_the_cluster_goes(tmp_path: Path) -> N
 
 
 @pytest.mark.system
-def test_a_command_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_command_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     without = [word for name in ("scheduler", "controller", "node-agent") for word in ("--without", name)]
     assert _run(*without, "--", "no-such-program") == 127
     assert capsys.readouterr().err == "dralab: no-such-program: command not found\n"

@@ -13,7 +13,7 @@ from dra_shared.errors import UserError
 _NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
-def test_a_servers_certificate_is_for_this_machine_and_what_is_named(tmp_path: Path) -> None:
+def test_a_server_certificate_names_this_machine_and_the_given_hosts(tmp_path: Path) -> None:
     authority = Authority.kept(tmp_path / "auth", _NOW)
     made = authority.server("kube-apiserver", ["lab.example", "192.0.2.7"])
     parsed = x509.load_pem_x509_certificate(made.certificate)
@@ -30,7 +30,7 @@ def test_a_servers_certificate_is_for_this_machine_and_what_is_named(tmp_path: P
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*written)
 
 
-def test_the_authority_is_kept_and_may_be_the_users_own(tmp_path: Path) -> None:
+def test_the_authority_is_stored_and_may_be_provided_by_the_user(tmp_path: Path) -> None:
     first = Authority.kept(tmp_path, _NOW)
     assert stat.S_IMODE((tmp_path / "ca.key").stat().st_mode) == 0o600
     assert Authority.kept(tmp_path, _NOW).pem == first.pem == (tmp_path / "ca.crt").read_text()
@@ -47,7 +47,7 @@ def test_the_authority_is_kept_and_may_be_the_users_own(tmp_path: Path) -> None:
         Authority.kept(tmp_path / "ca.crt", _NOW)
 
 
-def test_clients_and_servers_know_each_other_by_what_it_signed(tmp_path: Path) -> None:
+def test_clients_and_servers_trust_certificates_of_the_authority(tmp_path: Path) -> None:
     authority = Authority.kept(tmp_path, datetime.datetime.now(datetime.UTC))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(*authority.server("server").write(tmp_path / "server"))
@@ -69,7 +69,7 @@ def test_clients_and_servers_know_each_other_by_what_it_signed(tmp_path: Path) -
             end.setblocking(False)
         left = list(wrapped)
         while left:
-            left = [end for end in left if not _shaken(end)]
+            left = [end for end in left if not _finish_handshake(end)]
         seen = wrapped[0].getpeercert()
     assert seen is not None
     assert seen["subject"] == (
@@ -79,7 +79,7 @@ def test_clients_and_servers_know_each_other_by_what_it_signed(tmp_path: Path) -
     )
 
 
-def _shaken(end: ssl.SSLSocket) -> bool:
+def _finish_handshake(end: ssl.SSLSocket) -> bool:
     try:
         end.do_handshake()
     except ssl.SSLWantReadError:

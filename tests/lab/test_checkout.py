@@ -6,16 +6,16 @@ from dra_shared.errors import UserError
 from tests.support.reference import REPOSITORY
 
 
-def test_finds_the_quickstart() -> None:
+def test_the_quickstart_is_found() -> None:
     assert checkout.folder("examples", "quickstart") == REPOSITORY / "examples" / "quickstart"
 
 
-def test_names_what_is_missing() -> None:
+def test_a_missing_folder_is_named() -> None:
     with pytest.raises(UserError, match="nowhere is missing: run this from a checkout"):
         checkout.folder("nowhere")
 
 
-def test_lists_benchmarks_when_one_is_unknown() -> None:
+def test_an_unknown_benchmark_lists_the_known_ones() -> None:
     with pytest.raises(
         UserError,
         match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, hints, "

@@ -1,4 +1,4 @@
-"""``dralab fault``: what it refuses, and that what it stops goes on again."""
+"""``dralab fault``: invalid faults are rejected, and faults are undone."""
 
 import asyncio
 import contextlib
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.system
 
 @contextlib.asynccontextmanager
 async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
-    """An API server, and a service that stands for the scheduler."""
+    """Run an API server, and a service in place of the scheduler."""
     cluster = Cluster(folder)
     with cluster.locked():
         async with ApiServer(Config(port=0, data=folder, database=IN_MEMORY)) as server:
@@ -41,7 +41,7 @@ async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
             yield cluster
 
 
-async def test_clear_ends_all_at_once(tmp_path: Path) -> None:
+async def test_clear_ends_all_faults(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         struck = await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
         async with cluster.client("kubectl") as client:
@@ -56,10 +56,10 @@ async def test_clear_ends_all_at_once(tmp_path: Path) -> None:
         assert await struck.met() == 1
 
 
-async def test_a_fault_that_is_checked_ends_no_other(
+async def test_a_checked_fault_does_not_end_other_faults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With its own it ended all that were at work, also those of nodes and processes."""
+    """It ended all active faults, also those of nodes and processes."""
     strikes = Strikes()
     async with _cluster(tmp_path) as cluster, strikes.served() as url:
         record = cluster.record()
@@ -90,7 +90,7 @@ async def test_a_cluster_is_not_at_rest_without_one_of_its_services(tmp_path: Pa
             assert await Rest(cluster).wait(0.3) == ["scheduler is not ready"]
 
 
-async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
+async def test_errors_of_the_api_server_are_shown(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         with pytest.raises(UserError, match="delay: must be above 0 and at most seconds"):
             await Striker(cluster).strike("latency", {"seconds": 1, "delay": 2})
@@ -100,7 +100,7 @@ async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
             await Striker(cluster).strike("stop", {"service": "scheduler", "seconds": 1})
 
 
-async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -> None:
+async def test_a_fault_of_a_node_is_sent_to_its_agent(tmp_path: Path) -> None:
     strikes = Strikes()
     async with _cluster(tmp_path) as cluster, strikes.served() as url:
         record = cluster.record()
@@ -135,13 +135,13 @@ async def test_a_storm_counts_the_faults_that_did_not_happen(tmp_path: Path) -> 
         assert storm.refused == 1
 
 
-async def test_a_storm_without_its_class_is_no_good_news(tmp_path: Path) -> None:
+async def test_a_storm_without_its_device_class_fails(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         with pytest.raises(UserError, match="there is no deviceclass 'nope'"):
             await Storm(cluster, "nope", lambda line: None).run([])
 
 
-def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_faults_are_listed_without_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert commandline.run("fault", []) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
 
@@ -162,7 +162,7 @@ def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
         (["clear", "--gpu", "1"], "--gpu does nothing with clear: it is for xid"),
     ],
 )
-def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+def test_errors_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         commandline.run("fault", [*words, "--data", str(tmp_path)])
 

@@ -1,4 +1,4 @@
-"""Services that are forks of a process that has imported them."""
+"""Services that are forked from a process with their modules imported."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from tests.support.waiting import blocking_until, is_running
 pytestmark = pytest.mark.system
 
 
-def _seen(folder: Path, case: str) -> dict[str, Any]:
+def _run_case(folder: Path, case: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.lab.forking", str(folder), case]
     environment = {name: value for name, value in os.environ.items() if name != ADDRESS}
     result = subprocess.run(
@@ -30,8 +30,8 @@ def _seen(folder: Path, case: str) -> dict[str, Any]:
     return seen
 
 
-def test_a_service_is_a_fork_with_a_session_files_and_a_name_of_its_own(tmp_path: Path) -> None:
-    assert _seen(tmp_path, "starts") == {
+def test_a_service_is_a_fork_with_its_own_session_files_and_name(tmp_path: Path) -> None:
+    assert _run_case(tmp_path, "starts") == {
         "parent": True,
         "session": True,
         "folder": True,
@@ -41,8 +41,8 @@ def test_a_service_is_a_fork_with_a_session_files_and_a_name_of_its_own(tmp_path
     }
 
 
-def test_how_a_fork_ended_is_known_and_it_is_replaced(tmp_path: Path) -> None:
-    assert _seen(tmp_path, "restarts")["lines"] == [
+def test_a_killed_fork_is_reported_and_restarted(tmp_path: Path) -> None:
+    assert _run_case(tmp_path, "restarts")["lines"] == [
         f"one was killed by SIGKILL; restarting it in 0.25 s (log: {tmp_path}/one.log)"
     ]
 
@@ -58,20 +58,20 @@ def test_services_of_a_killed_supervisor_end_even_if_they_are_stopped(tmp_path: 
     blocking_until(lambda: not any(is_running(int(pid)) for pid in pids))
 
 
-def test_without_the_server_services_are_executed(tmp_path: Path) -> None:
-    seen = _seen(tmp_path, "loses")
+def test_services_are_executed_without_the_fork_server(tmp_path: Path) -> None:
+    seen = _run_case(tmp_path, "loses")
     assert (seen["works"], seen["executed"]) == (False, True)
     assert "one was killed by SIGKILL" in seen["lines"][0]
 
 
-def test_a_forks_exit_code_and_last_words_are_those_of_the_service(tmp_path: Path) -> None:
-    seen = _seen(tmp_path, "refuses")
+def test_exit_code_and_last_message_of_a_fork_are_reported(tmp_path: Path) -> None:
+    seen = _run_case(tmp_path, "refuses")
     assert seen["code"] == 2
     assert "one does not start: no such GPU" in seen["error"]
     assert seen["restarts"] == {"one": 0}
 
 
-def test_a_process_with_threads_forks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_with_threads_uses_no_fork_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(ADDRESS, raising=False)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
@@ -83,6 +83,6 @@ def test_a_process_with_threads_forks_nothing(monkeypatch: pytest.MonkeyPatch) -
         thread.join()
 
 
-def test_every_service_of_a_cluster_has_a_server() -> None:
+def test_every_service_of_a_cluster_has_a_fork_server() -> None:
     listed = [module for modules, _ in SERVERS for module in modules]
     assert sorted(listed) == sorted(f"{package}.main" for package in SERVICES)

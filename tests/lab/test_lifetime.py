@@ -1,4 +1,4 @@
-"""Clusters without a parent or a directory."""
+"""Clusters whose parent process or directory is gone."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifetime, "_EVERY", 0)
 
 
-def test_the_parent_is_not_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_parent_is_not_passed_to_child_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PARENT, "12")
     assert take_parent() == 12
     assert PARENT not in os.environ

@@ -1,4 +1,4 @@
-"""Nodes that are taken out of a running cluster."""
+"""Nodes that are removed from a running cluster."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _OLD, _NEW = ServiceRecord(pid=1, url=""), ServiceRecord(pid=2, url="")
 
 
 class _Home:
-    """A cluster whose record says something else each time, as while a supervisor restarts an agent."""
+    """A cluster whose record changes at each read, as while a supervisor restarts an agent."""
 
     logs = "logs"
 
@@ -23,7 +23,7 @@ class _Home:
         self._agents = list(agents)
 
     @property
-    def left(self) -> int:
+    def count_remaining(self) -> int:
         return len(self._agents)
 
     def record(self) -> Any:
@@ -55,4 +55,4 @@ async def test_removing_a_node_waits_for_its_agent(
 
     await nodes._wait_for_agent(home, "more-0", _OLD, _pool(*removed), 60)
 
-    assert home.left == 0
+    assert home.count_remaining == 0

@@ -22,7 +22,7 @@ def _only_from(number: int) -> socket.socket:
     return limited
 
 
-def test_a_held_port_is_given_to_no_bind_of_port_0() -> None:
+def test_a_held_port_is_never_assigned_to_a_bind_of_port_0() -> None:
     with Port() as port, _only_from(port.number) as other:
         other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with pytest.raises(OSError, match="in use"):
@@ -31,7 +31,7 @@ def test_a_held_port_is_given_to_no_bind_of_port_0() -> None:
         other.bind((_LOCALHOST, 0))
 
 
-def test_a_held_port_is_given_to_no_connection() -> None:
+def test_a_held_port_is_never_assigned_to_a_connection() -> None:
     with listening_socket(_LOCALHOST, 0) as server, Port() as port, _only_from(port.number) as other:
         with pytest.raises(OSError, match="Cannot assign"):
             other.connect(server.getsockname())
@@ -39,7 +39,7 @@ def test_a_held_port_is_given_to_no_connection() -> None:
         other.connect(server.getsockname())
 
 
-def test_a_service_listens_on_the_port_that_is_held_for_it_again_and_again() -> None:
+def test_a_service_may_listen_repeatedly_on_its_held_port() -> None:
     with Port() as port:
         for _ in range(3):
             with (
@@ -51,7 +51,7 @@ def test_a_service_listens_on_the_port_that_is_held_for_it_again_and_again() -> 
                 socket.create_connection((_LOCALHOST, port.number))
 
 
-def test_a_port_in_use_is_one_line() -> None:
+def test_a_port_in_use_is_reported_in_one_line() -> None:
     with listening_socket(_LOCALHOST, 0) as server:
         number = server.getsockname()[1]
         with pytest.raises(PortTaken, match=rf"^port {number} is in use; choose another with --port"):
@@ -62,12 +62,12 @@ def test_a_port_in_use_is_one_line() -> None:
             listening_socket(_LOCALHOST, number)
 
 
-def test_an_address_of_another_machine_is_one_line() -> None:
+def test_an_address_of_another_machine_is_reported_in_one_line() -> None:
     with pytest.raises(OSError, match=r"^cannot listen on 192\.0\.2\.1:0: Cannot assign requested address$"):
         listening_socket("192.0.2.1", 0)
 
 
-def test_a_port_that_may_not_be_used_is_not_called_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_without_permission_is_not_reported_as_in_use(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -76,7 +76,7 @@ def test_a_port_that_may_not_be_used_is_not_called_taken(monkeypatch: pytest.Mon
         Port(80)
 
 
-def test_a_port_moves_to_another() -> None:
+def test_a_held_port_can_be_replaced() -> None:
     with ExitStack() as stack:
         port = stack.enter_context(Port())
         first = port.number

@@ -1,4 +1,4 @@
-"""Faults of services' processes: the supervisor's, also where the API server or ``dralab fault`` is asked."""
+"""Faults of service processes, through the supervisor, the API server and ``dralab fault``."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ _TOKEN = "secret"
 
 @dataclass
 class _World:
-    """An API server in this process, and a stub that stands for the scheduler."""
+    """An API server in this process, and a stub in place of the scheduler."""
 
     cluster: Cluster
     supervisor: Supervisor
@@ -99,7 +99,7 @@ async def world(tmp_path: Path) -> AsyncIterator[_World]:
                 yield _World(cluster, supervisor, listener, client)
 
 
-async def test_a_killed_service_is_started_again_and_judged_when_it_is_back(world: _World) -> None:
+async def test_a_killed_service_is_restarted_and_its_promise_is_checked(world: _World) -> None:
     first = world.pid
     begun = (await world.client.post("/faults", json={"fault": "kill", "service": "scheduler"})).json()
     assert begun["promise"] == "it continues from what is stored; what was answered is not lost"
@@ -109,7 +109,7 @@ async def test_a_killed_service_is_started_again_and_judged_when_it_is_back(worl
     assert await world.supervisor.is_ready("scheduler")
 
 
-async def test_one_that_is_not_back_yet_may_be_struck_again(world: _World) -> None:
+async def test_a_service_that_is_restarting_may_get_another_fault(world: _World) -> None:
     body = {"fault": "kill", "service": "scheduler"}
     first = (await world.client.post("/faults", json=body)).json()
     second = {"fault": "two-schedulers", "seconds": 1}
@@ -131,7 +131,7 @@ async def test_fault_of_a_process_that_has_just_ended_is_over(
     assert (await world.client.delete("/faults")).status_code == 200
 
 
-async def test_what_is_stopped_goes_on_when_the_time_is_over(world: _World) -> None:
+async def test_a_stopped_service_continues_when_the_fault_ends(world: _World) -> None:
     body = {"fault": "stop", "service": "scheduler", "seconds": 2}
     begun = (await world.client.post("/faults", json=body)).json()
     await until(lambda: world.state == "T")
@@ -139,7 +139,7 @@ async def test_what_is_stopped_goes_on_when_the_time_is_over(world: _World) -> N
     assert (await until(lambda: world.over(begun["id"])))["broken"] == []
 
 
-async def test_clear_lets_it_go_on_at_once_by_command_and_over_http(world: _World) -> None:
+async def test_a_stopped_service_continues_after_clear_by_command_and_over_http(world: _World) -> None:
     body = {"fault": "stop", "service": "scheduler", "seconds": 600}
     for number in range(2):
         begun = (await world.client.post("/faults", json=body)).json()
@@ -151,7 +151,7 @@ async def test_clear_lets_it_go_on_at_once_by_command_and_over_http(world: _Worl
         assert (await world.client.get("/faults")).json() == {"items": []}
 
 
-async def test_one_of_several_is_ended_by_its_number(world: _World) -> None:
+async def test_a_fault_is_ended_by_its_number(world: _World) -> None:
     error = {"fault": "error", "seconds": 600, "verbs": ["patch"]}
     bodies = (error, {"fault": "stop", "service": "scheduler", "seconds": 600}, {**error, "code": 503})
     numbers = [(await world.client.post("/faults", json=body)).json()["id"] for body in bodies]
@@ -169,10 +169,10 @@ async def test_one_of_several_is_ended_by_its_number(world: _World) -> None:
 
 
 @pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
-async def test_one_that_is_ended_before_it_begins_never_does(
+async def test_a_fault_that_is_ended_before_it_begins_never_begins(
     world: _World, monkeypatch: pytest.MonkeyPatch, one: bool
 ) -> None:
-    """Its answer came before its beginning, and so could its end: then it lasted its whole time."""
+    """Its response is sent before it begins. An end request in between was lost."""
     ended, begun = asyncio.Event(), asyncio.Event()
     begin = faultprocesses.Supervisor.begin
 
@@ -194,10 +194,10 @@ async def test_one_that_is_ended_before_it_begins_never_does(
 
 
 @pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
-async def test_one_that_is_ended_while_it_begins_is_over(
+async def test_a_fault_that_is_ended_while_it_begins_is_over(
     world: _World, monkeypatch: pytest.MonkeyPatch, one: bool
 ) -> None:
-    """It was undone and shown as at work, or not undone."""
+    """It was undone but shown as active, or not undone."""
     entered, ended = asyncio.Event(), asyncio.Event()
     released, withdraw = processes.released, Cases.withdraw
 
@@ -208,12 +208,12 @@ async def test_one_that_is_ended_while_it_begins_is_over(
         async with released(pid):
             yield
 
-    def noted(cases: Cases, number: int | None = None) -> None:
+    def withdraw_and_signal(cases: Cases, number: int | None = None) -> None:
         withdraw(cases, number)
         ended.set()
 
     monkeypatch.setattr(processes, "released", slow)
-    monkeypatch.setattr(Cases, "withdraw", noted)
+    monkeypatch.setattr(Cases, "withdraw", withdraw_and_signal)
     body = {"fault": "stop", "service": "scheduler", "seconds": 600}
     number = (await world.client.post("/faults", json=body)).json()["id"]
     await entered.wait()
@@ -223,7 +223,7 @@ async def test_one_that_is_ended_while_it_begins_is_over(
     assert (await world.client.get("/faults")).json() == {"items": []}
 
 
-async def test_one_that_two_have_stopped_stands_still_until_both_are_over(world: _World) -> None:
+async def test_a_service_that_two_faults_stopped_continues_when_both_are_over(world: _World) -> None:
     striker = Striker(world.cluster)
     await striker.strike("stop", {"service": "scheduler", "seconds": 600})
     body = {"fault": "stop", "service": "scheduler", "seconds": 0.1}
@@ -245,7 +245,7 @@ async def test_a_second_scheduler_runs_for_a_time(world: _World) -> None:
     assert not _command(pid)
 
 
-async def test_a_second_scheduler_that_does_not_become_ready_is_refused_and_ends(
+async def test_a_second_scheduler_that_is_never_ready_is_rejected_and_stopped(
     world: _World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "_START_TIMEOUT", 0.0)
@@ -255,7 +255,7 @@ async def test_a_second_scheduler_that_does_not_become_ready_is_refused_and_ends
     assert (await world.client.get("/faults")).json() == {"items": []}
 
 
-async def test_faults_of_all_sorts_have_one_count(world: _World) -> None:
+async def test_faults_of_all_kinds_are_numbered_together(world: _World) -> None:
     numbers = [
         (await world.client.post("/faults", json=body)).json()["id"]
         for body in (
@@ -268,7 +268,7 @@ async def test_faults_of_all_sorts_have_one_count(world: _World) -> None:
     assert [one["id"] for one in (await world.client.get("/faults")).json()["items"]] == numbers
 
 
-async def test_process_faults_with_wrong_fields_are_refused_by_server_and_shell(world: _World) -> None:
+async def test_process_faults_with_wrong_fields_are_rejected_by_server_and_command(world: _World) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"fault": "kill", "service": "nope"}, "there is no service 'nope': choose scheduler"),
         ({"fault": "stop", "service": "nope", "seconds": 1}, "there is no service 'nope': choose scheduler"),
@@ -291,7 +291,7 @@ async def test_process_faults_with_wrong_fields_are_refused_by_server_and_shell(
         assert (await world.client.get("/faults")).json() == {"items": []}
 
 
-async def test_the_supervisor_answers_those_who_have_its_token(world: _World) -> None:
+async def test_the_supervisor_requires_its_token(world: _World) -> None:
     async with httpx.AsyncClient(base_url=world.listener.url) as client:
         assert (await client.get("/faults")).status_code == 403
         good = {"Authorization": f"Bearer {_TOKEN}"}
@@ -302,7 +302,7 @@ async def test_the_supervisor_answers_those_who_have_its_token(world: _World) ->
         assert latency.json() == {"message": "latency is not of processes"}
 
 
-async def test_a_shell_continues_what_a_supervisor_left_behind() -> None:
+async def test_the_command_continues_processes_that_a_killed_supervisor_left_stopped() -> None:
     sleeper = await asyncio.create_subprocess_exec("sleep", "600")
     program = (
         "import asyncio, os, signal\n"
@@ -323,7 +323,7 @@ async def test_a_shell_continues_what_a_supervisor_left_behind() -> None:
 
 
 def _state(pid: int) -> str:
-    """R, S, T and the like, as Linux has it."""
+    """Return the process state in Linux's notation: R, S, T and so on."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
@@ -333,7 +333,7 @@ def _command(pid: int) -> list[str]:
     return []
 
 
-async def test_a_fault_of_an_odd_number_is_not_found(world: _World) -> None:
+async def test_a_fault_with_an_invalid_number_returns_404(world: _World) -> None:
     headers = {"authorization": f"Bearer {_TOKEN}"}
     async with httpx.AsyncClient(base_url=world.listener.url, headers=headers, trust_env=False) as client:
         for number in ("9" * 5000, "0" * 5000, "%C2%B2", "-1", "x"):

@@ -1,4 +1,4 @@
-"""What a cluster that knows everybody by certificates gives to users and nodes elsewhere."""
+"""Certificates and kubeconfigs of a protected cluster for users and remote nodes."""
 
 import base64
 from pathlib import Path
@@ -27,13 +27,13 @@ def _subject(entry: dict[str, str]) -> str:
     return x509.load_pem_x509_certificate(pem).subject.rfc4514_string()
 
 
-def test_a_users_kubeconfig_has_its_groups_and_the_servers_name(cluster: Cluster) -> None:
+def test_a_kubeconfig_of_a_user_has_its_groups_and_the_server_name(cluster: Cluster) -> None:
     made = yaml.safe_load(user_kubeconfig(cluster, "jane", ["team", "other"], "https://lab.example:6443"))
     assert made["clusters"][0]["cluster"]["server"] == "https://lab.example:6443"
     assert _subject(made["users"][0]["user"]) == "CN=jane,O=other,O=team"
 
 
-def test_a_nodes_agent_elsewhere_has_its_own_identity_alone(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_agent_of_a_remote_node_has_only_its_own_identities(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "far"
     command = write_node(cluster, folder, "far", "192.0.2.9", None)
     assert "--node-name far --health-address 192.0.2.9" in command
@@ -48,14 +48,14 @@ def test_a_nodes_agent_elsewhere_has_its_own_identity_alone(cluster: Cluster, tm
     assert not (tmp_path / "other").exists()
 
 
-def test_without_an_authority_there_is_nothing_to_sign_with(tmp_path: Path) -> None:
+def test_a_user_kubeconfig_requires_a_cluster_with_certificates(tmp_path: Path) -> None:
     plain = Cluster(tmp_path)
     plain.write_kubeconfig(_SERVER)
     with pytest.raises(UserError, match="start it with `dralab up --tls`"):
         user_kubeconfig(plain, "jane", [], None)
 
 
-def test_a_start_with_certificates_leaves_no_tokens_of_an_earlier_one(tmp_path: Path) -> None:
+def test_tokens_of_an_earlier_start_are_removed_by_a_start_with_certificates(tmp_path: Path) -> None:
     Protection(tmp_path, Wanted(roles=True), ["node-0"]).write(_SERVER)
     assert (tmp_path / "tokens.csv").exists()
     secured = Protection(tmp_path, Wanted(tls=True, roles=True), [])

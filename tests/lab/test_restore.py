@@ -1,4 +1,4 @@
-"""``dralab up --from``: objects of another cluster in a new one, and drivers made from its slices."""
+"""``dralab up --from``: objects of another cluster in a new one, and drivers that publish its slices."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ from tests.support.warm import warm_forks
 from tests.worlds.objects import Json, claim, cluster, pod
 
 
-def _owned(obj: Json, kind: str, name: str, version: str = "apps/v1") -> Json:
+def _with_owner(obj: Json, kind: str, name: str, version: str = "apps/v1") -> Json:
     owner = {"apiVersion": version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
     obj["metadata"]["ownerReferences"] = [owner]
     return obj
@@ -47,7 +47,7 @@ def _workload(kind: str, name: str) -> Json:
 
 @pytest.fixture
 def dump(tmp_path: Path) -> str:
-    """A node whose first device is held by a pod with a priority class of which only the name is known."""
+    """Return a node whose first device is allocated to a pod with the name of a missing priority class."""
     node, piece, device_class, held, holder = cluster(2)
     node["spec"] = {"taints": [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}]}
     held["metadata"] |= {"namespace": "team", "finalizers": ["resource.kubernetes.io/delete-protection"]}
@@ -60,17 +60,17 @@ def dump(tmp_path: Path) -> str:
     holder["spec"] |= {"priorityClassName": "high", "priority": 1000}
     holder["spec"]["containers"][0]["image"] = "x"
     holder["status"] |= {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}
-    lost = _owned(pod("lost", "node-0", "held"), "Widget", "gone", "example.com/v1")
+    lost = _with_owner(pod("lost", "node-0", "held"), "Widget", "gone", "example.com/v1")
     lost["metadata"]["namespace"] = "team"
     lost["spec"] |= {"resourceClaims": [], "containers": [{"name": "main", "image": "x"}]}
     items = [
         *(
-            _owned(_owned(holder, "ReplicaSet", "r"), "ReplicaSet", "r"),
-            _owned(held, "Pod", "holder", "v1"),
+            _with_owner(_with_owner(holder, "ReplicaSet", "r"), "ReplicaSet", "r"),
+            _with_owner(held, "Pod", "holder", "v1"),
             lost,
         ),
         *(node, piece, device_class),
-        *(_owned(_workload("ReplicaSet", "r"), "Deployment", "d"), _workload("Deployment", "d")),
+        *(_with_owner(_workload("ReplicaSet", "r"), "Deployment", "d"), _workload("Deployment", "d")),
     ]
     path = tmp_path / "dump.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
@@ -86,7 +86,9 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         yield client
 
 
-async def test_objects_are_as_they_were_under_new_uids(dump: str, client: Client, tmp_path: Path) -> None:
+async def test_restored_objects_are_unchanged_except_for_uids(
+    dump: str, client: Client, tmp_path: Path
+) -> None:
     _, objects, _ = restored(dump, tmp_path)
     problems: list[str] = []
     assert await Writer(client, problems).write(objects) == len(objects) == 8
@@ -112,7 +114,7 @@ async def test_objects_are_as_they_were_under_new_uids(dump: str, client: Client
     assert (await client.get(PODS, "holder", "team")).metadata.uid == holder.metadata.uid
 
 
-def test_the_api_servers_own_service_is_left_to_it(tmp_path: Path) -> None:
+def test_the_service_of_the_api_server_is_not_restored(tmp_path: Path) -> None:
     meta = {"name": "kubernetes", "namespace": "default"}
     own = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "10.96.0.1"}}
     other = {**own, "metadata": {"name": "kubernetes", "namespace": "team"}, "spec": {}}
@@ -123,7 +125,7 @@ def test_the_api_servers_own_service_is_left_to_it(tmp_path: Path) -> None:
     assert found == ["team"]
 
 
-def test_drivers_publish_what_the_slices_had(dump: str, tmp_path: Path) -> None:
+def test_drivers_publish_the_devices_of_the_dumped_slices(dump: str, tmp_path: Path) -> None:
     pools, _, _ = restored(dump, tmp_path)
     ((pool,),) = [pools]
     assert (pool.nodes, pool.cpu, pool.memory) == (["node-0"], "4", "8Gi")
@@ -135,7 +137,7 @@ def test_drivers_publish_what_the_slices_had(dump: str, tmp_path: Path) -> None:
     assert [(d.name, d.attributes["index"].int_) for d in piece.devices] == [("gpu-0", 0), ("gpu-1", 1)]
 
 
-def test_sources_without_nodes_are_refused(tmp_path: Path) -> None:
+def test_sources_without_nodes_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim("c")]}))
     with pytest.raises(UserError, match="there are no nodes in"):
@@ -143,7 +145,7 @@ def test_sources_without_nodes_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"just words", b"{}", b"", b"\x8b\xff\x00"])
-def test_what_is_no_source_is_named_so(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_source_is_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"d\.json is no snapshot, no kubeconfig, and no dump"):
@@ -151,8 +153,8 @@ def test_what_is_no_source_is_named_so(tmp_path: Path, content: bytes) -> None:
 
 
 @pytest.mark.system
-async def test_a_cluster_goes_on_from_a_dump(dump: str, tmp_path: Path) -> None:
-    """The node is ready, the pod runs with its device, and its slices are published again."""
+async def test_a_cluster_continues_from_a_dump(dump: str, tmp_path: Path) -> None:
+    """The node is ready, the pod runs with its device, and its slices are published."""
     pools, objects, _ = restored(dump, tmp_path)
     made = Cluster(tmp_path / "cluster")
     options = ClusterOptions(
@@ -174,7 +176,7 @@ async def test_a_cluster_goes_on_from_a_dump(dump: str, tmp_path: Path) -> None:
             assert [(p.spec.driver, len(p.spec.devices)) for p in pieces] == [("gpu.example.com", 2)]
 
 
-def test_gates_that_restored_objects_need_are_on(
+def test_gates_that_restored_objects_need_are_enabled(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = restored(dump, tmp_path)
@@ -192,7 +194,7 @@ def test_gates_that_restored_objects_need_are_on(
 
 @pytest.fixture
 def dump_with_limits(dump: str) -> str:
-    """The same with a quota and a limit range that refuse its pods."""
+    """Return the dump with a quota and a limit range that reject its pods."""
     meta = {"name": "small", "namespace": "team", "uid": "uid-small"}
     least = {"limits": [{"type": "Container", "min": {"cpu": "1"}}]}
     held = json.loads(Path(dump).read_text())
@@ -204,7 +206,7 @@ def dump_with_limits(dump: str) -> str:
     return dump
 
 
-async def test_limits_and_quotas_do_not_refuse_restored_pods(
+async def test_limits_and_quotas_do_not_reject_restored_pods(
     dump_with_limits: str, client: Client, tmp_path: Path
 ) -> None:
     objects = restored(dump_with_limits, tmp_path).objects

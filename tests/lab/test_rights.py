@@ -1,4 +1,4 @@
-"""The policy that keeps each node's drivers to that node, tried on an API server with RBAC."""
+"""The policy that limits the drivers of a node to that node, on an API server with RBAC."""
 
 import copy
 from collections.abc import AsyncIterator
@@ -102,18 +102,18 @@ async def _permit(client: httpx.AsyncClient, driver: str) -> None:
     role, binding = yaml.safe_load_all(manifest.replace("fabric.example.com", driver))
     name = driver.partition(".")[0]
     role["metadata"]["name"] = binding["metadata"]["name"] = binding["roleRef"]["name"] = name
-    await _stored(client, f"{_RBAC}/clusterroles", role)
-    await _stored(client, f"{_RBAC}/clusterrolebindings", binding)
+    await _create(client, f"{_RBAC}/clusterroles", role)
+    await _create(client, f"{_RBAC}/clusterrolebindings", binding)
 
 
-async def _stored(client: httpx.AsyncClient, path: str, obj: Json) -> Json:
+async def _create(client: httpx.AsyncClient, path: str, obj: Json) -> Json:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 201, answer.text
     found: Json = answer.json()
     return found
 
 
-async def test_drivers_write_the_slices_of_their_own_node_alone(client: httpx.AsyncClient) -> None:
+async def test_drivers_write_only_the_slices_of_their_node(client: httpx.AsyncClient) -> None:
     assert (await client.post(_SLICES, json=_slice("own", nodeName="n1"), headers=_DRIVER)).status_code == 201
     own = f"{_SLICES}/own"
     label = {"metadata": {"labels": {"a": "b"}}}
@@ -122,14 +122,14 @@ async def test_drivers_write_the_slices_of_their_own_node_alone(client: httpx.As
 
     refused = "the drivers of node n1 may not write the slices of node n2"
     assert _refusal(await client.post(_SLICES, json=_slice("x", nodeName="n2"), headers=_DRIVER)) == refused
-    await _stored(client, _SLICES, _slice("theirs", nodeName="n2"))
+    await _create(client, _SLICES, _slice("theirs", nodeName="n2"))
     theirs = f"{_SLICES}/theirs"
     assert _refusal(await client.patch(theirs, json=label, headers={**_DRIVER, **_MERGE})) == refused
     assert _refusal(await client.delete(theirs, headers=_DRIVER)) == refused
 
 
 @pytest.mark.parametrize("kind", _SHARED)
-async def test_drivers_without_permission_cannot_write_slices_of_no_node(
+async def test_drivers_without_permission_cannot_write_slices_without_a_node(
     client: httpx.AsyncClient, kind: str
 ) -> None:
     refused = (
@@ -139,7 +139,7 @@ async def test_drivers_without_permission_cannot_write_slices_of_no_node(
     name = f"shared-{kind.lower()}"
     hiding = _slice(name, **_SHARED[kind])
     assert _refusal(await client.post(_SLICES, json=hiding, headers=_DRIVER)) == refused.format("create")
-    await _stored(client, _SLICES, hiding)
+    await _create(client, _SLICES, hiding)
     label = {"metadata": {"labels": {"a": "b"}}}
     changed = await client.patch(f"{_SLICES}/{name}", json=label, headers={**_DRIVER, **_MERGE})
     assert _refusal(changed) == refused.format("update")
@@ -147,16 +147,14 @@ async def test_drivers_without_permission_cannot_write_slices_of_no_node(
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-async def test_older_versions_of_the_api_are_no_way_around_the_policy(
-    client: httpx.AsyncClient, version: str
-) -> None:
+async def test_the_policy_applies_to_older_api_versions(client: httpx.AsyncClient, version: str) -> None:
     path = f"/apis/resource.k8s.io/{version}/resourceslices"
     for spec in ({"nodeName": "n2"}, {"allNodes": True}):
         body = _slice(f"old-{version}", version=version, **spec)
         assert "may not write" in _refusal(await client.post(path, json=body, headers=_DRIVER))
 
 
-async def test_permission_to_publish_for_all_nodes_holds_for_the_named_driver(
+async def test_permission_to_publish_for_all_nodes_is_limited_to_the_named_driver(
     client: httpx.AsyncClient,
 ) -> None:
     await _permit(client, "fabric.example.com")
@@ -183,7 +181,7 @@ async def test_a_user_without_a_node_in_its_name_writes_no_slices(client: httpx.
 async def test_drivers_change_neither_allocation_nor_reservation_of_claims(
     client: httpx.AsyncClient,
 ) -> None:
-    claim = await _stored(
+    claim = await _create(
         client,
         _CLAIMS,
         {
@@ -216,7 +214,7 @@ async def test_drivers_patch_only_pods_that_are_bound_to_their_node(client: http
         ("unbound", {}, 422),
     ):
         body = {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
-        await _stored(client, pods, body)
+        await _create(client, pods, body)
         answer = await client.patch(f"{pods}/{name}", json=label, headers={**_DRIVER, **_MERGE})
         assert answer.status_code == code, answer.text
 
@@ -230,8 +228,8 @@ async def test_a_profiles_shared_pools_are_published_once_their_driver_has_permi
     pools = ClusterPools(driver, DriverResources({"ports": Pool((device,), all_nodes=True)}), None)
     async with Client(str(client.base_url), token=_TOKEN) as own, pools.join(own, SystemClock()):
 
-        async def published() -> bool:
+        async def is_published() -> bool:
             slices = (await client.get(_SLICES)).json()["items"]
             return any(one["spec"]["driver"] == driver for one in slices)
 
-        await until(published)
+        await until(is_published)

@@ -17,8 +17,8 @@ _CLIENTS = ("controller", "scheduler", "node-agent")
 
 
 @pytest.fixture
-def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """The numbers of ports that another program listens on as soon as they are chosen: the first of each kind."""
+def used_ports(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """Return the ports on which another program listens as soon as they are chosen: the first of each kind."""
     numbers: list[int] = []
     with contextlib.ExitStack() as stack:
 
@@ -33,22 +33,22 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         yield numbers
 
 
-async def test_a_service_that_cannot_have_its_port_gets_another(tmp_path: Path, taken: list[int]) -> None:
+async def test_a_service_whose_port_is_in_use_gets_another(tmp_path: Path, used_ports: list[int]) -> None:
     cluster = Cluster(tmp_path)
     options = ClusterOptions(port=0, without=_CLIENTS[1:])
     with cluster.locked(), warm_forks() as forks:
         services = ClusterServices(cluster, options, Reporter(), forks)
         async with services.running() as server, httpx.AsyncClient() as client:
             record = cluster.record()
-            assert len(taken) == 2
-            assert not {httpx.URL(service.url).port for service in record.services.values()} & set(taken)
+            assert len(used_ports) == 2
+            assert not {httpx.URL(service.url).port for service in record.services.values()} & set(used_ports)
             for service in record.services.values():
                 assert (await client.get(f"{service.url}/readyz")).status_code == 200
             assert record.server == server
             assert server in cluster.kubeconfig.read_text()
 
 
-async def test_a_port_that_the_user_chose_is_not_exchanged(tmp_path: Path, taken: list[int]) -> None:
+async def test_a_port_that_the_user_chose_is_not_replaced(tmp_path: Path, used_ports: list[int]) -> None:
     cluster = Cluster(tmp_path)
     with Port() as held, cluster.locked(), warm_forks() as forks:
         options = ClusterOptions(port=held.number, without=_CLIENTS)
@@ -56,4 +56,4 @@ async def test_a_port_that_the_user_chose_is_not_exchanged(tmp_path: Path, taken
         with pytest.raises(PortTaken, match=f"port {held.number} is in use; choose another"):
             async with services.running():
                 pass
-        assert taken == [held.number]
+        assert used_ports == [held.number]

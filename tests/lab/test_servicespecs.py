@@ -22,7 +22,7 @@ def test_services_can_be_left_out(tmp_path: Path) -> None:
     assert _services(tmp_path, "scheduler", "node-agent") == ["apiserver", "controller"]
 
 
-def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
+def test_required_services_cannot_be_left_out(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--without apiserver: choose controller, scheduler, node-agent"):
         _services(tmp_path, "apiserver")
 
@@ -35,14 +35,12 @@ def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
         ("33xA100-SXM4-40GB", "GPUs '33xA100-SXM4-40GB': a node has room for 32"),
     ],
 )
-def test_gpus_that_no_node_can_have_are_refused_before_anything_starts(
-    tmp_path: Path, gpus: str, why: str
-) -> None:
+def test_invalid_gpus_are_rejected_before_any_service_starts(tmp_path: Path, gpus: str, why: str) -> None:
     with pytest.raises(UserError, match=f"^{why}$"):
         _specs(tmp_path, ClusterOptions(port=0, gpus=gpus))
 
 
-def test_a_folder_with_gpu_models_has_to_be_there(tmp_path: Path) -> None:
+def test_a_missing_folder_of_gpu_models_is_rejected(tmp_path: Path) -> None:
     folder = str(tmp_path / "none")
     with pytest.raises(UserError, match="none is no folder with GPU models"):
         _specs(tmp_path, ClusterOptions(port=0, gpu_models=[folder]))
@@ -52,12 +50,12 @@ def test_a_cluster_without_nodes_has_no_node_agent(tmp_path: Path) -> None:
     assert _specs(tmp_path, ClusterOptions(port=0, nodes=0)).names == ["apiserver", "controller", "scheduler"]
 
 
-def test_several_api_servers_need_a_postgresql(tmp_path: Path) -> None:
+def test_several_api_servers_require_postgresql(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="--apiservers needs a PostgreSQL"):
         _specs(tmp_path, ClusterOptions(port=0, nodes=0, apiservers=2))
 
 
-def test_services_read_from_the_other_servers_in_turn(tmp_path: Path) -> None:
+def test_services_are_distributed_over_the_api_servers(tmp_path: Path) -> None:
     options = ClusterOptions(port=0, nodes=1, apiservers=3, database="postgresql://db/dralab")
     made = _specs(tmp_path, options)
     with contextlib.ExitStack() as stack:
@@ -73,7 +71,7 @@ def test_services_read_from_the_other_servers_in_turn(tmp_path: Path) -> None:
     assert found == [one, other, one]
 
 
-def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
+def test_api_servers_on_postgresql_have_equal_arguments(tmp_path: Path) -> None:
     options = ClusterOptions(port=0, nodes=0, apiservers=2, database="postgresql://db/dralab")
     made = _specs(tmp_path, options)
     with contextlib.ExitStack() as stack:
@@ -94,7 +92,7 @@ def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
         ("DRALAB_APISERVER_ACCESS_LOG", "true", [None, None]),
     ],
 )
-def test_each_api_server_has_an_audit_log_of_its_own(
+def test_each_api_server_has_its_own_audit_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, given: str, others: list[str | None]
 ) -> None:
     monkeypatch.setenv(variable, given)
@@ -105,14 +103,14 @@ def test_each_api_server_has_an_audit_log_of_its_own(
     assert found == [None, *others, None, None]
 
 
-def test_a_token_is_needed_by_default_where_pods_run_on_a_real_engine() -> None:
+def test_a_token_is_required_by_default_with_the_docker_runtime() -> None:
     assert not ClusterOptions().needs_token
     assert ClusterOptions(runtime="docker").needs_token
     assert not ClusterOptions(runtime="docker", anonymous_auth=True).needs_token
     assert ClusterOptions(anonymous_auth=False).needs_token
 
 
-def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
+def test_speed_and_grace_are_passed_to_the_services(tmp_path: Path) -> None:
     made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, speed=10, grace=0))
     with contextlib.ExitStack() as stack:
         specs = made.all(stack, "http://127.0.0.1:1")
@@ -123,7 +121,7 @@ def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("relaxed", [True, False])
-def test_relaxed_is_for_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
+def test_the_relaxed_option_applies_to_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
     made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, relaxed=relaxed))
     with contextlib.ExitStack() as stack:
         specs = made.all(stack, "http://127.0.0.1:1")

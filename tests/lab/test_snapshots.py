@@ -1,4 +1,4 @@
-"""Snapshots of a cluster: their files, and what cannot be restored."""
+"""Snapshots of a cluster: their files, and restores that are rejected."""
 
 import asyncio
 import gzip
@@ -35,7 +35,7 @@ def _write(folder: Path, name: str, *items: dict[str, Any], time: str = "", **mo
     return file
 
 
-def test_the_list_begins_with_the_oldest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_snapshots_are_listed_from_the_oldest(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     commandline.run("snapshot", ["list", "--data", str(tmp_path)])
     assert capsys.readouterr().out == "No snapshots found.\n"
     _write(tmp_path, "b")
@@ -49,7 +49,7 @@ def test_the_list_begins_with_the_oldest(tmp_path: Path, capsys: pytest.CaptureF
     ]
 
 
-def test_one_is_deleted_by_its_name(tmp_path: Path) -> None:
+def test_a_snapshot_is_deleted_by_its_name(tmp_path: Path) -> None:
     file = _write(tmp_path, "a")
     commandline.run("snapshot", ["delete", "a", "--data", str(tmp_path)])
     assert not file.exists()
@@ -72,7 +72,7 @@ def test_one_is_deleted_by_its_name(tmp_path: Path) -> None:
         (["list", "a"], "dralab snapshot list takes no name"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
+def test_invalid_arguments_are_rejected(tmp_path: Path, words: list[str], message: str) -> None:
     _write(tmp_path, "a")
     with pytest.raises(UserError, match=message):
         commandline.run("snapshot", [*words, "--data", str(tmp_path)])
@@ -93,7 +93,7 @@ def test_up_finds_a_snapshot_by_its_name_or_file(tmp_path: Path) -> None:
     assert snapshots.find("b", [tmp_path]) is None
 
 
-def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
     file = tmp_path / "x.json.gz"
     file.write_bytes(gzip.compress(b'{"snapshot":{}'))
     with pytest.raises(UserError, match=f"cannot read the snapshot {file}"):
@@ -108,26 +108,26 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 
 async def _home(server: ApiServer, data: Path) -> None:
-    """A cluster's directory, for a server that this test runs."""
+    """Write the record of a cluster for a server that this test runs."""
     cluster = Cluster(data)
     cluster.write_kubeconfig(server.url)
     cluster.write(Record(pid=1, server=server.url, ready=True))
 
 
-async def test_nodes_neither_come_nor_go(tmp_path: Path) -> None:
-    """What a restore cannot do is refused before anything is written."""
+async def test_a_restore_with_other_nodes_is_rejected(tmp_path: Path) -> None:
+    """It is rejected before anything is written."""
     async with ApiServer(Config(port=0, data=tmp_path / "api", relaxed=True)) as server:
         node = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "old-0"}}
         _write(tmp_path, "a", node)
         with Cluster(tmp_path).locked():
             await _home(server, tmp_path)
             before = server.store.revision
-            await _refused(
+            await _check_rejected(
                 tmp_path,
                 f"this cluster has no node old-0: .*: dralab up --from {tmp_path}/snapshots/a.json.gz --data",
             )
             Pools(tmp_path).write(Pool(name="new", count=2))
-            await _refused(
+            await _check_rejected(
                 tmp_path, "the snapshot has no node new-0, new-1: `dralab node remove new-0 new-1`"
             )
             assert server.store.revision == before
@@ -139,14 +139,14 @@ async def test_nodes_neither_come_nor_go(tmp_path: Path) -> None:
                     await snapshots.put(client, body.replace(b'"1.36"', b'"1.20"'))
 
 
-async def _refused(data: Path, message: str) -> None:
+async def _check_rejected(data: Path, message: str) -> None:
     with pytest.raises(UserError, match=message):
         await asyncio.to_thread(Snapshots(data).restore, "a", 1.0)
 
 
 @pytest.mark.system
 async def test_a_cluster_starts_from_a_snapshot(tmp_path: Path) -> None:
-    """Before its scheduler and controllers look, all objects are there, also those that plans do not need."""
+    """All objects exist before scheduler and controllers start, also those that plans do not need."""
     async with (
         ApiServer(Config(port=0, data=tmp_path / "api", relaxed=True)) as server,
         httpx.AsyncClient(base_url=server.url) as client,

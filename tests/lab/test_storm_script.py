@@ -1,4 +1,4 @@
-"""The script of a storm: drawn from its seed alone, and never longer than the storm."""
+"""The script of a storm depends only on its seed, and is never longer than the storm."""
 
 import orjson
 import pytest
@@ -10,7 +10,7 @@ from dra_shared.faults.places import SERVICES
 _NODES = ("node-0", "node-1", "node-2")
 
 
-def test_a_seed_gives_one_script() -> None:
+def test_a_seed_always_gives_the_same_script() -> None:
     assert script(7, 60, _NODES) == script(7, 60, _NODES) != script(8, 60, _NODES)
 
 
@@ -32,7 +32,7 @@ def test_faults_end_with_the_storm_and_pods_are_deleted_once(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_fault_is_one_that_would_be_taken(seed: int) -> None:
+def test_each_fault_of_a_script_is_valid(seed: int) -> None:
     for step in script(seed, 120, _NODES):
         if step.action in KINDS:
             order = read(orjson.dumps({"fault": step.action, **step.arguments}))
@@ -45,7 +45,7 @@ def test_every_fault_and_service_is_drawn_in_a_few_seeds() -> None:
     assert {step.arguments["service"] for step in steps if step.action == "kill"} == set(SERVICES)
 
 
-def test_faults_strike_the_nodes_that_there_are() -> None:
-    """Those of a fleet, or of two groups, were never struck: the script named node-0 of each."""
+def test_faults_are_injected_into_existing_nodes() -> None:
+    """Nodes of a fleet, or of two groups, were never chosen: the script named only node-0."""
     steps = script(7, 120, ("h100-0", "h100-1"))
     assert {step.arguments["node"] for step in steps if "node" in step.arguments} == {"h100-0", "h100-1"}

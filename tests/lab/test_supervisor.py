@@ -29,7 +29,7 @@ Stub = Callable[..., ServiceSpec]
 
 @pytest.fixture
 def stub() -> Iterator[Stub]:
-    """Makes a stub of that name with those flags."""
+    """Return a function that builds a stub with that name and those flags."""
     with ExitStack() as ports:
 
         def make(name: str, *flags: str, known: bool = False) -> ServiceSpec:
@@ -54,7 +54,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-async def test_starts_waits_and_stops_everything(tmp_path: Path, stub: Stub) -> None:
+async def test_the_supervisor_starts_waits_for_and_stops_its_services(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("one"), stub("two")], tmp_path, report=lambda _: None) as supervisor:
         await supervisor.ready()
         pids = supervisor.pids()
@@ -77,7 +77,7 @@ async def test_a_dead_service_is_reported_and_restarted(tmp_path: Path, stub: St
     assert "one was killed by SIGKILL; restarting it" in lines[0]
 
 
-async def test_services_are_restarted_though_it_cannot_be_written_down(
+async def test_services_are_restarted_if_the_record_cannot_be_written(
     tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "_ANNOUNCE_AGAIN", 0.01)
@@ -100,7 +100,7 @@ async def test_services_are_restarted_though_it_cannot_be_written_down(
     assert "one: [Errno 28] No space left on device: 'cluster.json.part'" in lines
 
 
-async def test_what_a_full_disk_did_not_take_is_written_down_later(
+async def test_the_record_is_written_again_after_the_disk_was_full(
     tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "_ANNOUNCE_AGAIN", 0.01)
@@ -108,13 +108,13 @@ async def test_what_a_full_disk_did_not_take_is_written_down_later(
     written: list[int] = []
     done = asyncio.Event()
 
-    def changed() -> None:
+    def write_record() -> None:
         written.append(supervisor.pids()["one"])
         if len(written) < 3:
             raise OSError(28, "No space left on device", "cluster.json.part")
         done.set()
 
-    async with Supervisor([stub("one")], tmp_path, report=lines.append, changed=changed) as supervisor:
+    async with Supervisor([stub("one")], tmp_path, report=lines.append, changed=write_record) as supervisor:
         await supervisor.ready()
         os.kill(supervisor.pids()["one"], signal.SIGKILL)
         await asyncio.wait_for(done.wait(), 60)
@@ -122,13 +122,13 @@ async def test_what_a_full_disk_did_not_take_is_written_down_later(
     assert lines.count("one: [Errno 28] No space left on device: 'cluster.json.part'") == 1
 
 
-async def test_a_service_that_keeps_dying_says_why(tmp_path: Path, stub: Stub) -> None:
+async def test_a_service_that_keeps_crashing_is_reported_with_its_reason(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--crash")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(UserError, match="bad does not start: cannot open the thing"):
             await supervisor.ready()
 
 
-async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
+async def test_a_service_that_rejects_its_options_is_not_restarted(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--refuse")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(UserError, match="bad does not start: no such GPU") as refused:
             await supervisor.ready()
@@ -136,7 +136,7 @@ async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: P
         assert supervisor.restarts() == {"bad": 0}
 
 
-async def test_a_service_that_does_not_start_leaves_its_reason(tmp_path: Path, stub: Stub) -> None:
+async def test_the_reason_of_a_service_that_does_not_start_is_recorded(tmp_path: Path, stub: Stub) -> None:
     changed = asyncio.Event()
     async with Supervisor([stub("one")], tmp_path, report=lambda _: None, changed=changed.set) as supervisor:
         await supervisor.add(stub("bad", "--refuse"))
@@ -144,7 +144,7 @@ async def test_a_service_that_does_not_start_leaves_its_reason(tmp_path: Path, s
         assert supervisor.refusals() == {"bad": f"no such GPU (log: {tmp_path / 'bad.log'})"}
 
 
-async def test_a_service_that_cannot_run_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
+async def test_a_service_that_cannot_run_is_not_restarted(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--cannot-run")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(UserError, match="bad does not start: cannot go on: checkpoint") as refused:
             await supervisor.ready()
@@ -152,13 +152,13 @@ async def test_a_service_that_cannot_run_is_not_tried_again(tmp_path: Path, stub
         assert supervisor.restarts() == {"bad": 0}
 
 
-async def test_what_a_service_logged_last_is_shown_in_plain_words(tmp_path: Path, stub: Stub) -> None:
+async def test_the_last_log_message_of_a_service_is_shown_as_text(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--fail")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(UserError, match="bad does not start: cannot go on: the disk is full"):
             await supervisor.ready()
 
 
-async def test_a_leader_that_could_not_renew_its_lease_ends_with_one_line(tmp_path: Path, stub: Stub) -> None:
+async def test_a_lost_leader_lease_is_reported_in_one_line(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--lose")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(UserError, match="bad does not start: cannot go on: could not renew lease a/b"):
             await supervisor.ready()
@@ -171,7 +171,7 @@ async def test_a_service_that_is_never_ready_is_named(tmp_path: Path, stub: Stub
 
 
 class _Hurried(SystemClock):
-    """Ten seconds pass wherever someone sleeps."""
+    """A clock on which ten seconds pass with each sleep."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -185,7 +185,7 @@ class _Hurried(SystemClock):
         await asyncio.sleep(0)
 
 
-async def test_a_service_may_take_its_time_as_long_as_there_is_progress(tmp_path: Path, stub: Stub) -> None:
+async def test_a_service_does_not_time_out_while_it_makes_progress(tmp_path: Path, stub: Stub) -> None:
     clock = _Hurried()
     nodes = itertools.chain(range(40), itertools.repeat(40))
 
@@ -199,7 +199,7 @@ async def test_a_service_may_take_its_time_as_long_as_there_is_progress(tmp_path
     assert 460 <= clock.seconds <= 500
 
 
-async def test_a_service_whose_port_is_taken_gets_another(tmp_path: Path, stub: Stub) -> None:
+async def test_a_service_whose_port_is_in_use_gets_another(tmp_path: Path, stub: Stub) -> None:
     lines: list[str] = []
     spec = stub("one")
     number = spec.port.number
@@ -214,7 +214,7 @@ async def test_a_service_whose_port_is_taken_gets_another(tmp_path: Path, stub: 
     )
 
 
-async def test_another_program_that_answers_on_the_port_is_not_taken_for_the_service(
+async def test_another_program_on_the_port_is_not_mistaken_for_the_service(
     tmp_path: Path, stub: Stub
 ) -> None:
     spec = stub("slow", "--never-listen", known=True)
@@ -226,7 +226,7 @@ async def test_another_program_that_answers_on_the_port_is_not_taken_for_the_ser
             await supervisor.ready(timeout=1)
 
 
-async def test_a_taken_port_that_others_know_is_an_error(tmp_path: Path, stub: Stub) -> None:
+async def test_a_used_port_that_is_fixed_is_an_error(tmp_path: Path, stub: Stub) -> None:
     spec = stub("one", known=True)
     with listening_socket("127.0.0.1", spec.port.number):
         async with Supervisor([spec], tmp_path, report=lambda _: None) as supervisor:
@@ -245,7 +245,7 @@ async def test_a_restarted_service_keeps_its_port(tmp_path: Path, stub: Stub) ->
         assert spec.port.number == number
 
 
-def test_services_die_with_their_supervisor(tmp_path: Path) -> None:
+def test_services_end_with_their_supervisor(tmp_path: Path) -> None:
     script = f"""
 import asyncio
 from pathlib import Path

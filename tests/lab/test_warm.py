@@ -1,4 +1,4 @@
-"""Clusters whose services are forks of one process, for as long as a command runs."""
+"""Clusters whose services are forks of one process that runs as long as a command."""
 
 import json
 import os
@@ -28,11 +28,13 @@ def warm() -> Iterator[Warm]:
 
 
 @pytest.fixture
-def named(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+def use_warm_process(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ADDRESS, warm.environment[ADDRESS])
 
 
-def test_a_service_is_a_fork_of_the_warm_process_and_as_if_executed_here(warm: Warm, tmp_path: Path) -> None:
+def test_a_service_is_forked_from_the_warm_process_with_the_local_environment(
+    warm: Warm, tmp_path: Path
+) -> None:
     words = [sys.executable, "-m", "tests.lab.forking", str(tmp_path), "starts"]
     result = subprocess.run(
         words,
@@ -54,34 +56,34 @@ def test_a_service_is_a_fork_of_the_warm_process_and_as_if_executed_here(warm: W
     )
 
 
-@pytest.mark.usefixtures("named")
-def test_one_server_is_for_all_services() -> None:
+@pytest.mark.usefixtures("use_warm_process")
+def test_one_fork_server_serves_all_services() -> None:
     (server,) = fork_servers()
     assert sorted(server.modules) == sorted(module for modules, _ in SERVERS for module in modules)
     server.close()
 
 
-@pytest.mark.usefixtures("named")
-def test_servers_are_closed_where_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("use_warm_process")
+def test_fork_servers_are_closed_if_options_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[ForkServer] = []
 
-    def noted() -> list[ForkServer]:
+    def record_servers() -> list[ForkServer]:
         made.extend(fork_servers())
         return made
 
-    monkeypatch.setattr(forkserver, "fork_servers", noted)
+    monkeypatch.setattr(forkserver, "fork_servers", record_servers)
     with pytest.raises(UserError, match="cannot read none"):
         run("up", ["--images", "none.yaml"])
     assert [server.works for server in made] == [False]
 
 
-@pytest.mark.usefixtures("named")
-def test_another_installation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("use_warm_process")
+def test_a_warm_process_of_another_installation_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     assert connect() is None
 
 
-def test_one_that_has_ended_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warm_process_that_has_ended_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     with Warm() as process:
         monkeypatch.setenv(ADDRESS, process.environment[ADDRESS])
     assert connect() is None
@@ -106,7 +108,7 @@ def test_the_command_has_the_exit_code_of_what_it_runs() -> None:
     assert result.returncode == 7
 
 
-def test_the_command_wants_a_command() -> None:
+def test_warm_requires_a_command() -> None:
     from dra_cli.commandline import parser
 
     with pytest.raises(UserError, match="say what to run"):

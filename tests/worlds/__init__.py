@@ -1,1 +1,1 @@
-"""Worlds from anywhere, and questions about them."""
+"""Tests of worlds from any source, and of questions about them."""

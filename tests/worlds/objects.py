@@ -1,4 +1,4 @@
-"""Objects of a small cluster, as a server gives them."""
+"""Objects of a small cluster, as an API server returns them."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ Json = dict[str, Any]
 
 
 def cluster(devices: int = 2) -> list[Json]:
-    """A node with devices, their class, and a pod with a claim that has one of them."""
+    """Return nodes with devices, their class, and a pod with a claim for one of them."""
     return [_node(), _slice(devices), _class(), claim("held", "gpu-0"), pod("holder", "node-0", "held")]
 
 
@@ -29,7 +29,7 @@ def _node() -> Json:
 
 
 def _slice(count: int) -> Json:
-    """In v1beta1, whose devices are another shape."""
+    """Return a slice in v1beta1, whose devices have another shape."""
     devices = [{"name": f"gpu-{i}", "basic": {"attributes": {"index": {"int": i}}}} for i in range(count)]
     return {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -54,7 +54,7 @@ def _class() -> Json:
 
 
 def claim(name: str, device: str = "") -> Json:
-    """In v1beta1, whose requests are flat."""
+    """Return a claim in v1beta1, whose requests are flat."""
     request = {"name": "r", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
     made: Json = {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -69,7 +69,7 @@ def claim(name: str, device: str = "") -> Json:
 
 
 def pod(name: str, node: str = "", claim_name: str = "") -> Json:
-    """A pod with a claim."""
+    """Return a pod with a claim."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

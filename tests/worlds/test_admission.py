@@ -1,4 +1,4 @@
-"""Pods of a question are admitted as the API server of the world's cluster admits them."""
+"""Pods of a question are admitted as by the API server of the cluster."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ def _obj(api_version: str, kind: str, name: str, namespace: str = "", **more: An
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **space}, **more}
 
 
-def _stored(obj: Json) -> Json:
+def _with_uid(obj: Json) -> Json:
     return {**obj, "metadata": {**obj["metadata"], "uid": f"uid-{obj['metadata']['name']}"}}
 
 
@@ -27,7 +27,7 @@ def _node(name: str = "node-0", cpu: str = "128", labels: Json | None = None) ->
     amounts = {"cpu": cpu, "memory": "1Ti", "pods": "110"}
     node = _obj("v1", "Node", name, status={"allocatable": amounts, "capacity": amounts})
     node["metadata"]["labels"] = labels or {}
-    return _stored(node)
+    return _with_uid(node)
 
 
 def _pod(name: str, cpu: str = "", **spec: Any) -> Json:
@@ -37,9 +37,9 @@ def _pod(name: str, cpu: str = "", **spec: Any) -> Json:
     return _obj("v1", "Pod", name, "default", spec={"containers": [container], **spec})
 
 
-def _running(name: str, cpu: str, **spec: Any) -> Json:
+def _running_pod(name: str, cpu: str, **spec: Any) -> Json:
     made = _pod(name, cpu, nodeName="node-0", schedulerName="default-scheduler", **{"priority": 0, **spec})
-    return _stored(made | {"status": {"phase": "Running"}})
+    return _with_uid(made | {"status": {"phase": "Running"}})
 
 
 def _class(name: str, value: int, **more: Any) -> Json:
@@ -51,9 +51,9 @@ _GOLD = _class("gold", 1000)
 
 @pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Asks the command line and World whether pods fit, and compares the answers."""
+    """Return a function that asks the command line and World whether pods fit, and compares the answers."""
 
-    def asked(world: list[Json], wanted: list[Json]) -> Json:
+    def ask_both(world: list[Json], wanted: list[Json]) -> Json:
         dump, file = tmp_path / "dump.json", tmp_path / "wanted.json"
         dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world}))
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}))
@@ -64,31 +64,31 @@ def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
         assert [pod.message for pod in same.pods] == [pod["message"] for pod in answer["pods"]]
         return answer
 
-    return asked
+    return ask_both
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Job"])
-def test_priority_classes_of_the_world_count(ask: Ask, kind: str) -> None:
-    lows = [_running("low-0", "60"), _running("low-1", "60")]
+def test_priority_classes_of_the_cluster_are_applied(ask: Ask, kind: str) -> None:
+    lows = [_running_pod("low-0", "60"), _running_pod("low-1", "60")]
     pod = _pod("vip", "50", priorityClassName="gold")
     job = _obj("batch/v1", "Job", "vip", "default", spec={"template": {"spec": pod["spec"]}})
-    answer = ask([_node(), _stored(_GOLD), *lows], [pod if kind == "Pod" else job])
+    answer = ask([_node(), _with_uid(_GOLD), *lows], [pod if kind == "Pod" else job])
     assert (answer["fits"], len(answer["preempted"]), answer["uncertain"]) == (1, 1, [])
 
 
-def test_the_default_priority_class_of_the_world_counts(ask: Ask) -> None:
-    classes = [_stored(_class("usual", 10, globalDefault=True)), _stored(_GOLD)]
-    assert ask([_node(), *classes, _running("low", "100")], [_pod("p", "50")])["fits"] == 1
+def test_the_default_priority_class_of_the_cluster_is_applied(ask: Ask) -> None:
+    classes = [_with_uid(_class("usual", 10, globalDefault=True)), _with_uid(_GOLD)]
+    assert ask([_node(), *classes, _running_pod("low", "100")], [_pod("p", "50")])["fits"] == 1
 
 
-def test_a_class_that_never_preempts_preempts_nothing(ask: Ask) -> None:
-    never = _stored(_class("calm", 1000, preemptionPolicy="Never"))
-    answer = ask([_node(), never, _running("low", "100")], [_pod("p", "50", priorityClassName="calm")])
+def test_a_pod_of_a_non_preempting_class_preempts_nothing(ask: Ask) -> None:
+    never = _with_uid(_class("calm", 1000, preemptionPolicy="Never"))
+    answer = ask([_node(), never, _running_pod("low", "100")], [_pod("p", "50", priorityClassName="calm")])
     assert (answer["fits"], answer["preempted"]) == (0, {})
 
 
-def test_an_unknown_priority_class_is_refused(ask: Ask) -> None:
-    answer = ask([_node(), _stored(_GOLD)], [_pod("p", "1", priorityClassName="silver")])
+def test_an_unknown_priority_class_is_rejected(ask: Ask) -> None:
+    answer = ask([_node(), _with_uid(_GOLD)], [_pod("p", "1", priorityClassName="silver")])
     message = 'pods "p" is forbidden: no PriorityClass with name silver was found'
     assert [pod["message"] for pod in answer["pods"]] == [message]
     assert answer["unplaced"]["message"] == message
@@ -96,8 +96,8 @@ def test_an_unknown_priority_class_is_refused(ask: Ask) -> None:
 
 
 def test_a_class_is_assumed_if_the_dump_has_none(ask: Ask) -> None:
-    other = _running("other", "1", priority=500, priorityClassName="gold")
-    answer = ask([_node(), other, _running("low", "100")], [_pod("p", "50", priorityClassName="gold")])
+    other = _running_pod("other", "1", priority=500, priorityClassName="gold")
+    answer = ask([_node(), other, _running_pod("low", "100")], [_pod("p", "50", priorityClassName="gold")])
     assert answer["fits"] == 1
     assert answer["uncertain"] == [
         "there are no PriorityClasses, but objects refer to them: default/other (gold); "
@@ -108,24 +108,24 @@ def test_a_class_is_assumed_if_the_dump_has_none(ask: Ask) -> None:
     assert (answer["fits"], answer["uncertain"]) == (1, [])
 
 
-def test_classes_of_the_manifests_come_before_those_of_the_world(ask: Ask) -> None:
-    low = _running("low", "100", priority=2000)
+def test_priority_classes_of_the_manifests_replace_those_of_the_cluster(ask: Ask) -> None:
+    low = _running_pod("low", "100", priority=2000)
     wanted = [_class("gold", 3000), _pod("p", "50", priorityClassName="gold")]
-    assert ask([_node(), _stored(_GOLD), low], wanted)["fits"] == 1
+    assert ask([_node(), _with_uid(_GOLD), low], wanted)["fits"] == 1
 
 
 def _limits(*items: Json) -> Json:
-    return _stored(_obj("v1", "LimitRange", "limits", "default", spec={"limits": list(items)}))
+    return _with_uid(_obj("v1", "LimitRange", "limits", "default", spec={"limits": list(items)}))
 
 
-def test_default_requests_of_a_limit_range_count(ask: Ask) -> None:
+def test_default_requests_of_a_limit_range_are_applied(ask: Ask) -> None:
     limits = _limits({"type": "Container", "defaultRequest": {"cpu": "10"}, "default": {"cpu": "10"}})
     answer = ask([_node(cpu="25"), limits], [_pod("a"), _pod("b"), _pod("c")])
     assert answer["fits"] == 2
     assert "Insufficient cpu" in answer["pods"][2]["message"]
 
 
-def test_pods_beyond_a_limit_range_are_refused(ask: Ask) -> None:
+def test_pods_beyond_a_limit_range_are_rejected(ask: Ask) -> None:
     limits = _limits({"type": "Container", "max": {"cpu": "4"}})
     wanted = _pod("p")
     wanted["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "8"}}
@@ -134,10 +134,10 @@ def test_pods_beyond_a_limit_range_are_refused(ask: Ask) -> None:
 
 
 def _runtime_class(**more: Any) -> Json:
-    return _stored(_obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", **more))
+    return _with_uid(_obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", **more))
 
 
-def test_overhead_and_nodes_of_a_runtime_class_count(ask: Ask) -> None:
+def test_overhead_and_nodes_of_a_runtime_class_are_applied(ask: Ask) -> None:
     kata = _runtime_class(
         overhead={"podFixed": {"cpu": "5"}}, scheduling={"nodeSelector": {"runtime": "kata"}}
     )
@@ -147,7 +147,7 @@ def test_overhead_and_nodes_of_a_runtime_class_count(ask: Ask) -> None:
     assert [pod["node"] for pod in answer["pods"]] == ["node-1", "node-1", ""]
 
 
-def test_an_unknown_runtime_class_is_refused_or_named(ask: Ask) -> None:
+def test_an_unknown_runtime_class_is_rejected_or_named(ask: Ask) -> None:
     wanted = [_pod("p", "1", runtimeClassName="gvisor")]
     answer = ask([_node(), _runtime_class()], wanted)
     assert answer["pods"][0]["message"] == (
@@ -158,8 +158,8 @@ def test_an_unknown_runtime_class_is_refused_or_named(ask: Ask) -> None:
     assert "RuntimeClass gvisor is missing, to which Pod default/p refers" in answer["uncertain"][0]
 
 
-def test_an_unknown_service_account_is_refused(ask: Ask) -> None:
-    account = _stored(_obj("v1", "ServiceAccount", "default", "default"))
+def test_an_unknown_service_account_is_rejected(ask: Ask) -> None:
+    account = _with_uid(_obj("v1", "ServiceAccount", "default", "default"))
     (pod,) = ask([_node(), account], [_pod("p", "1", serviceAccountName="robot")])["pods"]
     assert pod["message"] == (
         'pods "p" is forbidden: error looking up service account default/robot: '
@@ -168,8 +168,8 @@ def test_an_unknown_service_account_is_refused(ask: Ask) -> None:
     assert ask([_node()], [_pod("p", "1", serviceAccountName="robot")])["fits"] == 1
 
 
-def test_missing_namespaces_are_named_and_terminating_ones_refuse_pods(ask: Ask) -> None:
-    wanted, prod = _pod("p", "1"), _stored(_obj("v1", "Namespace", "prod"))
+def test_missing_namespaces_are_named_and_terminating_ones_reject_pods(ask: Ask) -> None:
+    wanted, prod = _pod("p", "1"), _with_uid(_obj("v1", "Namespace", "prod"))
     wanted["metadata"]["namespace"] = "team"
     answer = ask([_node(), prod], [wanted])
     assert (answer["fits"], answer["uncertain"]) == (
@@ -178,16 +178,16 @@ def test_missing_namespaces_are_named_and_terminating_ones_refuse_pods(ask: Ask)
     )
     space = _obj("v1", "Namespace", "team")
     assert ask([_node(), prod], [space, wanted])["uncertain"] == []
-    gone = _stored(space)
+    gone = _with_uid(space)
     gone["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     assert ask([_node(), gone], [wanted])["pods"][0]["message"] == (
         'pods "p" is forbidden: unable to create new content in namespace team because it is being terminated'
     )
 
 
-def test_a_quota_counts_after_the_limit_range(ask: Ask) -> None:
+def test_a_quota_is_checked_after_the_limit_range(ask: Ask) -> None:
     limits = _limits({"type": "Container", "defaultRequest": {"cpu": "2"}})
-    quota = _stored(_obj("v1", "ResourceQuota", "q", "default", spec={"hard": {"requests.cpu": "3"}}))
+    quota = _with_uid(_obj("v1", "ResourceQuota", "q", "default", spec={"hard": {"requests.cpu": "3"}}))
     answer = ask([_node(), limits, quota], [_pod("a"), _pod("b")])
     assert answer["fits"] == 1
     assert answer["pods"][1]["message"] == (
@@ -197,7 +197,7 @@ def test_a_quota_counts_after_the_limit_range(ask: Ask) -> None:
 
 
 def test_pods_of_manifests_in_the_world_have_the_priority_of_their_class(ask: Ask) -> None:
-    """A world may be manifests, whose pods no server has given a priority."""
+    """A world may consist of manifests, whose pods no server has given a priority."""
     low = _pod("low", "100", nodeName="node-0", priorityClassName="bronze")
     classes = [_class("bronze", 5), _class("gold", 10), _class("tin", 1)]
     assert ask([_node(), *classes, low], [_pod("p", "50", priorityClassName="gold")])["fits"] == 1
@@ -205,18 +205,18 @@ def test_pods_of_manifests_in_the_world_have_the_priority_of_their_class(ask: As
 
 
 def test_stored_pods_are_admitted_again(ask: Ask) -> None:
-    """A pod of another cluster has a priority that the class does not have here."""
-    pod = _stored(_pod("p", "50", priorityClassName="gold", priority=7, nodeName="elsewhere"))
-    assert ask([_node(), _stored(_GOLD), _running("low", "100")], [pod])["fits"] == 1
+    """A pod of another cluster has a priority that the class does not have in this one."""
+    pod = _with_uid(_pod("p", "50", priorityClassName="gold", priority=7, nodeName="elsewhere"))
+    assert ask([_node(), _with_uid(_GOLD), _running_pod("low", "100")], [pod])["fits"] == 1
 
 
-def test_messages_name_the_copy_that_is_refused() -> None:
+def test_messages_name_the_rejected_copy() -> None:
     world = World().with_objects([_GOLD])
     answer = world.fit(_pod("p", "1", priorityClassName="silver"), 2)
     assert [pod.message.partition(" is")[0] for pod in answer.pods] == ['pods "p-1"', 'pods "p-2"']
 
 
-def test_the_namespace_option_decides_which_limits_count(
+def test_limits_of_the_given_namespace_are_applied(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     limits = _limits({"type": "Container", "defaultRequest": {"cpu": "200"}})
@@ -229,24 +229,24 @@ def test_the_namespace_option_decides_which_limits_count(
     capsys.readouterr()
 
 
-def test_refused_pods_are_explained_in_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejected_pods_are_explained_in_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     dump, file = tmp_path / "dump.json", tmp_path / "wanted.json"
-    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [_node(), _stored(_GOLD)]}))
+    dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [_node(), _with_uid(_GOLD)]}))
     file.write_text(json.dumps(_pod("p", "1", priorityClassName="silver")))
     assert run("plan", ["fit", str(file), "--max", "--from", str(dump)]) == 1
     assert "no PriorityClass with name silver was found" in capsys.readouterr().out
 
 
-def test_a_claim_that_a_quota_refuses_is_explained(
+def test_a_claim_that_a_quota_rejects_is_explained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waits = _stored(_pod("waits", schedulerName="default-scheduler", priority=0))
+    waits = _with_uid(_pod("waits", schedulerName="default-scheduler", priority=0))
     waits["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     spec = {"spec": {"devices": {"requests": [request]}}}
-    template = _stored(_obj("resource.k8s.io/v1", "ResourceClaimTemplate", "gpu", "default", spec=spec))
+    template = _with_uid(_obj("resource.k8s.io/v1", "ResourceClaimTemplate", "gpu", "default", spec=spec))
     hard = {"count/resourceclaims.resource.k8s.io": "0"}
-    quota = _stored(_obj("v1", "ResourceQuota", "q", "default", spec={"hard": hard}))
+    quota = _with_uid(_obj("v1", "ResourceQuota", "q", "default", spec={"hard": hard}))
     dump = tmp_path / "dump.json"
     dump.write_text(
         json.dumps({"apiVersion": "v1", "kind": "List", "items": [_node(), template, quota, waits]})

@@ -1,4 +1,4 @@
-"""``dralab export --anonymize``: nothing private is in the output, and the planner answers as before."""
+"""``dralab export --anonymize``: the output contains nothing private, and the planner's answers do not change."""
 
 import itertools
 import json
@@ -36,7 +36,7 @@ _PUBLIC = "public"
 
 
 class _Filler:
-    """Makes objects with a text of its own in each field."""
+    """Builds objects with a unique text in each field."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
@@ -45,7 +45,7 @@ class _Filler:
         return f"{_MARK}-{next(self._numbers)}"
 
     def value(self, type_: Any, owner: str, name: str, depth: int) -> Any:
-        """Return a value of a type; nested types end at some depth, as they may contain themselves."""
+        """Return a value of a type. Nested types end at some depth, as they may be recursive."""
         if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
             return self.struct(type_, depth + 1)
         origin = typing.get_origin(type_)
@@ -77,7 +77,7 @@ class _Filler:
         }
 
 
-def _marked(resource: Resource[Any]) -> Json:
+def _fill_object(resource: Resource[Any]) -> Json:
     obj = _Filler().struct(resource.type)
     if resource.kind == "CSIDriver":
         obj["metadata"]["name"] = _PUBLIC
@@ -86,7 +86,7 @@ def _marked(resource: Resource[Any]) -> Json:
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
 def test_no_text_of_any_field_is_in_the_output(resource: Resource[Any]) -> None:
-    obj = _marked(resource)
+    obj = _fill_object(resource)
     assert _MARK in json.dumps(obj)
     # Unknown fields, such as those of a newer version, do not get out either.
     obj["metadata"]["managedFields"] = obj["newField"] = obj["spec"] = {**obj.get("spec", {}), _MARK: _MARK}
@@ -256,9 +256,9 @@ def _world() -> list[Json]:
 
 @pytest.fixture
 def export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[list[Json]], list[Json]]:
-    """Return the items of an anonymized export, which is left in new.json."""
+    """Return a function that anonymizes objects and returns the items, which it leaves in new.json."""
 
-    def exported(items: list[Json]) -> list[Json]:
+    def run_export(items: list[Json]) -> list[Json]:
         old = tmp_path / "old.json"
         old.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         run("export", ["--from", str(old), "--anonymize", "-o", str(tmp_path / "new.json")])
@@ -266,7 +266,7 @@ def export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[list
         made: list[Json] = json.loads((tmp_path / "new.json").read_text())["items"]
         return made
 
-    return exported
+    return run_export
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -302,7 +302,7 @@ def test_no_private_text_of_a_world_is_in_the_output(export: Callable[[list[Json
     assert "acme" not in output.replace("gpu.acme.com", "")
 
 
-def test_drivers_keep_their_name_where_a_class_has_the_same(
+def test_drivers_keep_their_name_even_if_a_class_has_it_too(
     export: Callable[[list[Json]], list[Json]],
 ) -> None:
     made = export(_world())
@@ -314,7 +314,7 @@ def test_drivers_keep_their_name_where_a_class_has_the_same(
 
 
 def _places(file: Path) -> dict[str, tuple[str, int, str]]:
-    """Return where the scheduler places each pod: its node, the number of its devices, and the reason if none."""
+    """Return the placement of each pod: its node, the number of its devices, and the reason if it has no node."""
     problems: list[str] = []
     world = Simulation(SchedulerConfig(gates=FeatureGates(V1_37)), seed=0)
     world.load((resource, each.values()) for resource, each in read(str(file), problems))
@@ -324,7 +324,9 @@ def _places(file: Path) -> dict[str, tuple[str, int, str]]:
         world.close()
 
 
-def test_pods_are_placed_as_before(export: Callable[[list[Json]], list[Json]], tmp_path: Path) -> None:
+def test_anonymized_pods_get_the_same_placements(
+    export: Callable[[list[Json]], list[Json]], tmp_path: Path
+) -> None:
     old = _world()
     new = export(old)
     assert [one["kind"] for one in new] == [one["kind"] for one in old]

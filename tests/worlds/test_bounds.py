@@ -1,4 +1,4 @@
-"""Sources that would fill the memory or the disk, or never end."""
+"""Sources that would fill memory or disk, or never end."""
 
 import gzip
 import io
@@ -29,13 +29,13 @@ _NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "whole"}
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits that small files reach."""
+    """Set limits that small files exceed."""
     monkeypatch.setattr(unpacking, "_ANY_RATIO", 64 * _KIB)
     monkeypatch.setattr(files, "_MOST", 4096 * _KIB)
 
 
 def _read(path: Path) -> tuple[list[str], list[str]]:
-    """The names of the nodes in a source, and what is wrong with it."""
+    """Return the names of the nodes in a source, and its problems."""
     problems: list[str] = []
     objects: Objects = read(str(path), problems)
     return list(objects.of(NODES)), problems
@@ -65,7 +65,7 @@ def test_a_zip_bomb_keeps_the_members_before_it(tmp_path: Path) -> None:
     assert "200 times as large" in problems[0]
 
 
-def test_a_member_that_is_skipped_counts_too(tmp_path: Path) -> None:
+def test_skipped_members_count_toward_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "bomb.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         info = tarfile.TarInfo("pod.log")
@@ -86,7 +86,7 @@ def test_a_bomb_in_an_archive_is_not_unpacked(tmp_path: Path) -> None:
     assert len(problems) == 1
 
 
-def test_a_tar_member_with_an_endless_name_is_refused(tmp_path: Path) -> None:
+def test_a_tar_member_with_an_endless_name_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "name.tar"
     info = tarfile.TarInfo("x")
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 40
@@ -94,9 +94,7 @@ def test_a_tar_member_with_an_endless_name_is_refused(tmp_path: Path) -> None:
     assert "a name that is too long" in _read(path)[1][0]
 
 
-def test_a_disk_is_not_filled_and_small_parts_need_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unpacking_stops_before_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     monkeypatch.setattr(files, "_LARGE", 8 * _KIB)
     path = tmp_path / "dump.zip"
@@ -110,7 +108,7 @@ def test_a_disk_is_not_filled_and_small_parts_need_none(
     assert "would fill" in problems[0]
 
 
-def test_a_file_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_larger_than_the_limit_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_LARGE", 0)
     path = tmp_path / "large.json"
     path.write_bytes(b" " * 4097 * _KIB)
@@ -123,7 +121,7 @@ def test_a_text_of_zeros_is_not_parsed(tmp_path: Path) -> None:
     assert _read(path)[1] == [f"{path}: it is not text; nothing of it is used"]
 
 
-def test_a_device_is_no_dump() -> None:
+def test_a_device_file_is_rejected() -> None:
     with pytest.raises(UserError, match="cannot read /dev/zero: it is a device, not a file"):
         read("/dev/zero", [])
     with pytest.raises(UserError, match="cannot read /dev/zero: it is a device, not a file"):
@@ -144,12 +142,14 @@ def test_deeply_nested_objects_are_named(levels: int, tmp_path: Path) -> None:
     assert "an object in it has more than 500 levels" in problems[0]
 
 
-def test_brackets_in_texts_are_not_levels() -> None:
+def test_brackets_in_strings_are_not_counted_as_levels() -> None:
     value = {"a": "{[" * 1000, "b": [{"c": n} for n in range(1000)]}
     assert not documents._is_too_deep(json.dumps(value).encode())
 
 
-def test_a_snapshot_and_recorded_cases_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_snapshots_and_recorded_cases_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(snapshots, "_MOST", 64 * _KIB)
     monkeypatch.setattr(comparison, "_MOST", 64 * _KIB)
     path = tmp_path / "bomb.gz"
@@ -160,7 +160,7 @@ def test_a_snapshot_and_recorded_cases_are_bounded(tmp_path: Path, monkeypatch: 
         comparison._data(path)
 
 
-def test_a_bundle_is_bounded(tmp_path: Path) -> None:
+def test_the_size_of_a_bundle_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "bundle.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         info = tarfile.TarInfo("dralab-bundle/begin.json")

@@ -16,7 +16,7 @@ from tests.worlds.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
 
 
 def _nodes(*kinds: tuple[str, Json, list[Json]]) -> Iterator[Json]:
-    """Nodes with the labels and taints that a distribution gives."""
+    """Return nodes with the labels and taints of distributions."""
     for name, labels, taints in kinds:
         node = cluster()[0]
         node["metadata"] |= {"name": name, "uid": f"uid-{name}"}
@@ -26,7 +26,7 @@ def _nodes(*kinds: tuple[str, Json, list[Json]]) -> Iterator[Json]:
 
 
 def _typed_list(*items: Json) -> Json:
-    """As a server lists them: the items do not say their kind."""
+    """Return a typed list as a server does: its items have no kind."""
     first = items[0]
     bare = [{key: part for key, part in item.items() if key not in ("apiVersion", "kind")} for item in items]
     return {"apiVersion": first["apiVersion"], "kind": f"{first['kind']}List", "items": bare, "metadata": {}}
@@ -39,7 +39,7 @@ def _write(path: Path, *objects: Json, marked: bool = True) -> None:
 
 
 def _must_gather(folder: Path) -> Path:
-    """What ``oc adm inspect`` writes (``pkg/cli/admin/inspect`` of openshift/oc), in the folder of the image."""
+    """Write the layout of ``oc adm inspect`` (``pkg/cli/admin/inspect`` of openshift/oc) in the image's folder."""
     node, piece, device_class, held, holder = cluster(2)
     root = (
         folder
@@ -92,7 +92,7 @@ def _check(objects: Objects) -> None:
 
 
 @pytest.mark.parametrize("form", ["", "zip", "gztar", "xztar"])
-def test_a_must_gather(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_must_gather_is_read(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = _must_gather(tmp_path / "x")
     if form:
         source = Path(shutil.make_archive(str(tmp_path / "case"), form, source.parent))
@@ -103,7 +103,7 @@ def test_a_must_gather(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "gpu.example.com/node-0/gpu-1" in capsys.readouterr().out
 
 
-def test_the_folder_of_a_cluster_info_dump(tmp_path: Path) -> None:
+def test_the_folder_of_a_cluster_info_dump_is_read(tmp_path: Path) -> None:
     node, *_, holder = cluster()
     for name, value in (
         ("nodes", _typed_list(node)),
@@ -121,8 +121,10 @@ def test_the_folder_of_a_cluster_info_dump(tmp_path: Path) -> None:
     assert (list(objects.of(NODES)), list(objects.of(PODS)), problems) == (["node-0"], ["default/holder"], [])
 
 
-def test_nodes_of_many_distributions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The scheduler sees their labels and taints: the pod goes to the one node that it may go to."""
+def test_labels_and_taints_of_many_distributions_are_respected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pod is scheduled to the one node that its constraints allow."""
     none: list[Json] = []
     gpu = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     cordoned = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]

@@ -25,31 +25,35 @@ def dump(tmp_path: Path) -> str:
     return str(path)
 
 
-def _exported(capsys: pytest.CaptureFixture[str], *words: str) -> Json:
+def _export(capsys: pytest.CaptureFixture[str], *words: str) -> Json:
     run("export", list(words))
     exported: Json = json.loads(capsys.readouterr().out)
     return exported
 
 
-def test_a_dump_comes_back(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    exported = _exported(capsys, "--from", dump)
+def test_an_exported_dump_can_be_exported_again(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported = _export(capsys, "--from", dump)
     assert [item["kind"] for item in exported["items"]] == [
         "Node", "ResourceSlice", "DeviceClass", "ResourceClaim", "Pod", "ResourceClaim", "Pod",
     ]  # fmt: skip
     assert "managedFields" not in json.dumps(exported)
     file = tmp_path / "again.json"
     run("export", ["--from", dump, "-o", str(file)])
-    assert _exported(capsys, "--from", str(file)) == exported
+    assert _export(capsys, "--from", str(file)) == exported
 
 
-def test_a_folder_that_is_not_there_is_named_as_it_was_given(dump: str, tmp_path: Path) -> None:
+def test_a_missing_output_folder_is_named_as_given(dump: str, tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "x.json"
     with pytest.raises(UserError, match=f"cannot write {file}: No such file or directory"):
         run("export", ["--from", dump, "-o", str(file)])
 
 
-def test_other_names(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    exported = _exported(capsys, "--from", dump, "--anonymize")
+def test_anonymized_names_keep_the_answers(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    exported = _export(capsys, "--from", dump, "--anonymize")
     text = json.dumps(exported)
     for name in ("waiting", "holder", "held", "wants", "apollo", "team", "hush", "PASSWORD", "uid-"):
         assert name not in text
@@ -66,8 +70,8 @@ def test_other_names(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "fits" in capsys.readouterr().out
 
 
-def test_a_description(capsys: pytest.CaptureFixture[str]) -> None:
-    exported = _exported(capsys, "--nodes", "1", "--gpus", "1xH100-SXM5-80GB")
+def test_described_nodes_are_exported(capsys: pytest.CaptureFixture[str]) -> None:
+    exported = _export(capsys, "--nodes", "1", "--gpus", "1xH100-SXM5-80GB")
     kinds = [item["kind"] for item in exported["items"]]
     assert kinds[0] == "Node"
     assert "ResourceSlice" in kinds

@@ -1,4 +1,4 @@
-"""Fleets' files, and nodes of a running cluster."""
+"""Files of fleets, and nodes of a running cluster."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ from tests.support.warm import warm_forks
 _SCHEMA: dict[str, Any] = json.loads(SCHEMA.read_text())
 
 
-def test_a_pool_becomes_an_agents_flags(tmp_path: Path) -> None:
+def test_a_pool_is_converted_to_flags_of_an_agent(tmp_path: Path) -> None:
     file = tmp_path / "fleet.yaml"
     file.write_text(
         "pools:\n- {name: big, count: 2, cpu: 128, memory: 2Ti, zone: a, price: 98.5, labels: {team: ml},\n"
@@ -50,7 +50,9 @@ def test_a_pool_becomes_an_agents_flags(tmp_path: Path) -> None:
         ({"name": "a", "price": "cheap"}, "price: must be a number"),
     ],
 )
-def test_what_is_wrong_is_named_and_the_schema_agrees(given: dict[str, Any], message: str) -> None:
+def test_invalid_pools_are_rejected_by_the_command_and_the_schema(
+    given: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UserError, match=message):
         pool(given, "fleet.yaml: pools[0]")
     if "memory" not in given:
@@ -64,7 +66,7 @@ def test_the_schema_has_every_field() -> None:
     jsonschema.validate({"pools": [{"name": "a", "price": 1, "cpu": 4}]}, _SCHEMA)
 
 
-def test_groups_of_the_command_line_become_pools() -> None:
+def test_groups_of_the_command_line_are_converted_to_pools() -> None:
     assert group("4000") == Group(4000)
     assert group("4000:8xA100-SXM4-40GB@eu-1a") == Group(4000, "8xA100-SXM4-40GB", "eu-1a")
     assert pools_of([Group(3, zone="a")], "1xT4", ("d",)) == [
@@ -82,7 +84,7 @@ def test_groups_of_the_command_line_become_pools() -> None:
 @pytest.mark.parametrize(
     "text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001", "3@eu/1", "3:1xT4@-a", "3@a@b"]
 )
-def test_what_is_no_group_is_refused(text: str) -> None:
+def test_an_invalid_group_is_rejected(text: str) -> None:
     with pytest.raises(
         ValueError, match=r"no number of nodes|not between 0 and 10000|zone '.*': a valid label"
     ):
@@ -100,7 +102,7 @@ def test_what_is_no_group_is_refused(text: str) -> None:
         ({"taints": ["a=b c:NoSchedule"]}, "taints: 'b c': a valid label must be"),
     ],
 )
-def test_what_the_api_server_would_refuse_of_each_node_is_refused_at_once(
+def test_values_that_the_api_server_would_reject_are_rejected_at_once(
     given: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=f"^fleet.yaml: pools.0..{message}"):
@@ -120,20 +122,20 @@ def test_what_the_api_server_would_refuse_of_each_node_is_refused_at_once(
         ),
     ],
 )
-def test_nodes_are_described_once(words: list[str], message: str) -> None:
+def test_nodes_described_twice_are_rejected(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
         up.asked(commandline.parser("up").read(words))
     assert refused.value.code == 2
 
 
-def test_few_nodes_have_all_their_sockets() -> None:
+def test_all_sockets_are_created_for_few_nodes() -> None:
     assert with_sockets(None, 100)
     assert not with_sockets(None, 101)
     assert with_sockets(True, 5000)
     assert not with_sockets(False, 1)
 
 
-def test_pools_of_an_earlier_life_are_gone(tmp_path: Path) -> None:
+def test_pools_of_an_earlier_start_are_removed(tmp_path: Path) -> None:
     pools = Pools(tmp_path)
     pools.write(Pool(name="old"))
     pools.start([Pool(name="new", removed=("new-0",))])
@@ -168,7 +170,7 @@ def test_draining_follows_kubectls_rules(dra_cluster: Cluster, capsys: pytest.Ca
 
 @pytest.mark.system
 @pytest.mark.slow
-async def test_nodes_come_and_go_while_the_cluster_runs(tmp_path: Path) -> None:
+async def test_nodes_are_added_and_removed_while_the_cluster_runs(tmp_path: Path) -> None:
     home, there = Home(tmp_path), ChosenCluster(data=tmp_path)
     options = ClusterOptions(nodes=1, port=0, relaxed=True, drivers=("none",))
     with home.locked(), warm_forks() as forks:

@@ -1,4 +1,4 @@
-"""A dump's cluster has the feature gates on without which its objects would not be there."""
+"""The cluster of a dump has the feature gates that its objects require."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ _DRIVER, _EXTENDED = "gpu.example.com", "example.com/gpu"
 
 
 class _Case(NamedTuple):
-    """Objects of a dump, the number of pods that fit by arithmetic, and the gate that this takes."""
+    """Objects of a dump, the expected number of pods that fit, and the required gate."""
 
     devices: list[Json]
     fits: int
@@ -28,7 +28,7 @@ def _devices(**more: Any) -> list[Json]:
     return [{"name": f"gpu-{number}", **more} for number in range(3)]
 
 
-def _tainted() -> list[Json]:
+def _tainted_devices() -> list[Json]:
     taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
     return [_devices()[0], *(device | {"taints": [taint]} for device in _devices()[1:])]
 
@@ -48,7 +48,7 @@ _SHARED = _devices(
 )
 _PARTITIONS = _devices(consumesCounters=[{"counterSet": "set", "counters": {"memory": {"value": "2"}}}])
 _CASES = {
-    "taints": _Case(_tainted(), 1, "DRADeviceTaints"),
+    "taints": _Case(_tainted_devices(), 1, "DRADeviceTaints"),
     "rule": _Case(_devices(), 2, "DRADeviceTaints", (_RULE,)),
     # 1.34 looks the capacity of a second device up at the place of the first.
     "shared": _Case(_SHARED[:1], 6, "DRAConsumableCapacity"),
@@ -104,8 +104,8 @@ def _dump(case: _Case, kubelet: str) -> list[Json]:
     ]
 
 
-def _wanted(*, extended: bool) -> list[Json]:
-    """A pod with one device."""
+def _requested_pod(*, extended: bool) -> list[Json]:
+    """Return a pod with one device."""
     container: Json = {"name": "main", "image": "x"}
     if extended:
         container["resources"] = {"requests": {_EXTENDED: "1"}, "limits": {_EXTENDED: "1"}}
@@ -131,20 +131,20 @@ def _pod(spec: Json) -> Json:
     }
 
 
-def _written(path: Path, items: list[Json]) -> str:
+def _write_list(path: Path, items: list[Json]) -> str:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.35", "1.36", "1.37"])
 @pytest.mark.parametrize("name", _CASES)
-def test_capacity_is_that_of_a_cluster_which_has_the_gates_of_its_objects(
+def test_capacity_is_computed_with_the_gates_that_objects_require(
     name: str, version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     case = _CASES[name]
-    dump = _written(tmp_path / "dump.json", _dump(case, f"v{version}.1"))
-    wanted = _wanted(extended=case.extended)
-    file = _written(tmp_path / "wanted.json", wanted)
+    dump = _write_list(tmp_path / "dump.json", _dump(case, f"v{version}.1"))
+    wanted = _requested_pod(extended=case.extended)
+    file = _write_list(tmp_path / "wanted.json", wanted)
     run("plan", ["fit", file, "--max", "--from", dump, "-o", "json"])
     answer = json.loads(capsys.readouterr().out)
     assert answer["fits"] == case.fits
@@ -161,7 +161,7 @@ def test_free_and_explain_name_the_gates_that_they_assume(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     waiting = _pod({"schedulerName": "default-scheduler", "containers": [{"name": "main"}]})
-    dump = _written(tmp_path / "dump.json", [*_dump(_CASES["taints"], "v1.35.1"), waiting])
+    dump = _write_list(tmp_path / "dump.json", [*_dump(_CASES["taints"], "v1.35.1"), waiting])
     for words in (["free"], ["explain", "pod/p"]):
         run(words[0], [*words[1:], "--from", dump])
         error = capsys.readouterr().err
@@ -169,11 +169,11 @@ def test_free_and_explain_name_the_gates_that_they_assume(
         assert "off by default in 1.35" in error
 
 
-def test_a_gate_that_an_option_turns_off_stays_off(
+def test_a_gate_that_an_option_disables_stays_disabled(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dump = _written(tmp_path / "dump.json", _dump(_CASES["taints"], "v1.35.1"))
-    file = _written(tmp_path / "wanted.json", _wanted(extended=False))
+    dump = _write_list(tmp_path / "dump.json", _dump(_CASES["taints"], "v1.35.1"))
+    file = _write_list(tmp_path / "wanted.json", _requested_pod(extended=False))
     words = ["fit", file, "--max", "--from", dump, "-o", "json", "--feature-gates", "DRADeviceTaints=false"]
     run("plan", words)
     answer = json.loads(capsys.readouterr().out)
@@ -183,10 +183,10 @@ def test_a_gate_that_an_option_turns_off_stays_off(
 def test_gates_that_only_the_manifests_need_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dump = _written(tmp_path / "dump.json", _dump(_Case(_devices(), 3, ""), "v1.35.1"))
-    template, pod = _wanted(extended=False)
+    dump = _write_list(tmp_path / "dump.json", _dump(_Case(_devices(), 3, ""), "v1.35.1"))
+    template, pod = _requested_pod(extended=False)
     template["spec"]["spec"]["devices"]["constraints"] = [{"distinctAttribute": f"{_DRIVER}/x"}]
-    run("plan", ["fit", _written(tmp_path / "w.json", [template, pod]), "--from", dump, "-o", "json"])
+    run("plan", ["fit", _write_list(tmp_path / "w.json", [template, pod]), "--from", dump, "-o", "json"])
     (line,) = json.loads(capsys.readouterr().out)["uncertain"]
     assert "DRAConsumableCapacity (ResourceClaimTemplate default/gpu)" in line
 
@@ -195,8 +195,18 @@ def test_fields_of_a_newer_control_plane_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     devices = _devices(attributes={"sizes": {"ints": [1, 2]}})
-    dump = _written(tmp_path / "dump.json", _dump(_Case(devices, 3, ""), "v1.35.1"))
-    run("plan", ["fit", _written(tmp_path / "w.json", _wanted(extended=False)), "--from", dump, "-o", "json"])
+    dump = _write_list(tmp_path / "dump.json", _dump(_Case(devices, 3, ""), "v1.35.1"))
+    run(
+        "plan",
+        [
+            "fit",
+            _write_list(tmp_path / "w.json", _requested_pod(extended=False)),
+            "--from",
+            dump,
+            "-o",
+            "json",
+        ],
+    )
     (line,) = json.loads(capsys.readouterr().out)["uncertain"]
     assert "DRAListTypeAttributes (ResourceSlice slice-0)" in line
     assert "--kubernetes-version" in line

@@ -10,7 +10,7 @@ from dra_worlds.live import listed
 
 
 class _Serving(Client):
-    """A client of an API server that serves DeviceTaintRules in one version, and of the rest has nothing."""
+    """A client of an API server that serves DeviceTaintRules in one version, and no other objects."""
 
     def __init__(self, version: str) -> None:
         self._version = version
@@ -25,7 +25,7 @@ class _Serving(Client):
         return httpx.Response(200, text=json.dumps({"items": [{"metadata": {"name": "broken"}}]}))
 
 
-def test_taint_rules_are_read_in_whichever_version_they_are_served() -> None:
+def test_taint_rules_are_read_in_the_served_version() -> None:
     for version in ("v1", "v1beta2", "v1alpha3"):
         problems: list[str] = []
         found = dict(asyncio.run(listed(_Serving(version), problems)))

@@ -1,4 +1,4 @@
-"""``plan nodes``: what to buy so that everything that waits fits."""
+"""``plan nodes``: the nodes to buy so that all pending pods fit."""
 
 import json
 from pathlib import Path
@@ -48,7 +48,7 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
     return code, answer
 
 
-def _bought(answer: Json) -> dict[str, int]:
+def _count_by_type(answer: Json) -> dict[str, int]:
     return {each["type"]: each["count"] for each in answer["nodes"]}
 
 
@@ -61,7 +61,7 @@ def _daemons(name: str, cpu: str, **spec: object) -> Json:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec}
 
 
-def test_new_nodes_have_daemons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_nodes_run_daemon_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = _pods(tmp_path / "pods.yaml", a=1, b=1, c=1)
     two = {"name": "two", "price": 2, "gpus": "2xT4", "cpu": 3}
     wide = {"name": "wide", "price": 9, "gpus": "4xT4", "cpu": 8, "taints": ["for=ai:NoSchedule"]}
@@ -80,12 +80,12 @@ def test_new_nodes_have_daemons(tmp_path: Path, capsys: pytest.CaptureFixture[st
         items[0]["spec"] = {"unschedulable": True}
         world.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         _, answer = _ask(capsys, pods, "--catalog", types, "--from", str(world))
-        assert _bought(answer) == bought
+        assert _count_by_type(answer) == bought
         assert len(answer["pods"]) == (3 if bought else 0)
         assert not any("agent" in pod["pod"] for pod in answer["pods"])
 
 
-def test_the_cheapest_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cheapest_mix_of_node_types_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = _pods(tmp_path / "pods.yaml", a=3, b=3, c=1, d=1, e=1)
     types = _catalog(
         tmp_path / "types.json",
@@ -95,7 +95,7 @@ def test_the_cheapest_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     )
     code, answer = _ask(capsys, pods, "--catalog", types, "--nodes", "0")
     assert (code, answer["cost"], answer["bound"], answer["optimal"]) == (0, 11.5, 11.5, True)
-    assert _bought(answer) == {"eight": 1, "one": 1}
+    assert _count_by_type(answer) == {"eight": 1, "one": 1}
     assert (answer["wanted"], len(answer["pods"]), answer["unplaced"]) == (5, 5, [])
     assert answer["uncertain"] == []
     devices = [device for place in answer["pods"] for device in place["devices"]]
@@ -108,8 +108,10 @@ def test_the_cheapest_mix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "cannot allocate all claims" in answer["unplaced"][0]["message"]
 
 
-def test_recorded_nodes_and_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A node with three devices has one left; four pods wait, so one more node like it is enough."""
+def test_existing_nodes_are_used_before_new_ones_are_bought(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A node with three devices has one left and four pods are pending, so one more node like it is enough."""
     objects = [*cluster(3), claim("other", "gpu-1"), pod("other", "node-0", "other")]
     for name in ("w1", "w2", "w3", "w4"):
         objects += [claim(name), pod(name, "", name)]
@@ -121,7 +123,7 @@ def test_recorded_nodes_and_what_is_there(tmp_path: Path, capsys: pytest.Capture
         {"name": "limited", "price": 1, "limit": 0, "from": "dump.json"},
     )
     code, answer = _ask(capsys, "--catalog", types, "--from", str(dump))
-    assert (code, answer["cost"], _bought(answer)) == (0, 4, {"same": 1})
+    assert (code, answer["cost"], _count_by_type(answer)) == (0, 4, {"same": 1})
     assert {each["node"] for each in answer["pods"]} == {"node-0", "same-1"}
     run("plan", ["nodes", "--catalog", types, "--from", str(dump)])
     lines = capsys.readouterr().out.splitlines()
@@ -132,8 +134,10 @@ def test_recorded_nodes_and_what_is_there(tmp_path: Path, capsys: pytest.Capture
     ]
 
 
-def test_many_equal_nodes_that_are_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The scheduler alone spreads the small pods, so that no node is left whole; packed well, none has to be bought."""
+def test_existing_nodes_are_packed_before_new_ones_are_bought(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The scheduler alone spreads the small pods, so that no node has room left. Packed well, none has to be bought."""
     small, large = {f"a{i:02}": 2 for i in range(14)}, {f"b{i}": 4 for i in range(7)}
     pods = _pods(tmp_path / "pods.yaml", **small, **large)
     types = _catalog(tmp_path / "types.json", {"name": "four", "price": 10, "gpus": "4xT4"})
@@ -147,8 +151,10 @@ def test_many_equal_nodes_that_are_there(tmp_path: Path, capsys: pytest.CaptureF
     assert (code, answer["cost"], answer["bound"], answer["optimal"]) == (0, 10, 10, True)
 
 
-def test_pods_that_depend_on_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three pods that avoid each other need three nodes, however many a node takes."""
+def test_topology_constraints_between_pods_are_respected(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three pods that avoid each other need three nodes, regardless of their capacity."""
     template = {
         "metadata": {"labels": {"app": "x"}},
         "spec": {
@@ -170,7 +176,7 @@ def test_pods_that_depend_on_others(tmp_path: Path, capsys: pytest.CaptureFixtur
     file.write_text(json.dumps(manifest))
     types = _catalog(tmp_path / "types.json", {"name": "bare", "price": 2, "drivers": ["none"]})
     code, answer = _ask(capsys, str(file), "--catalog", types, "--nodes", "0")
-    assert (code, _bought(answer), answer["bound"], answer["optimal"]) == (0, {"bare": 3}, 2.0, False)
+    assert (code, _count_by_type(answer), answer["bound"], answer["optimal"]) == (0, {"bare": 3}, 2.0, False)
     assert {each["node"] for each in answer["pods"]} == {"bare-1", "bare-2", "bare-3"}
 
 
@@ -185,7 +191,7 @@ def test_pods_that_depend_on_others(tmp_path: Path, capsys: pytest.CaptureFixtur
         ([{"name": "a", "price": 1, "from": "none.json"}], "no such file"),
     ],
 )
-def test_catalogs_that_are_refused(types: list[Json], message: str, tmp_path: Path) -> None:
+def test_invalid_catalogs_are_rejected(types: list[Json], message: str, tmp_path: Path) -> None:
     file = _catalog(tmp_path / "types.json", *types)
     with pytest.raises(UserError, match=message):
         run("plan", ["nodes", "--catalog", file, "--nodes", "0"])

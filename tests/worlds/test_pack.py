@@ -1,4 +1,4 @@
-"""``plan pack``: what is stranded, what nodes could still take, and the fewest moves that make room."""
+"""``plan pack``: stranded devices, remaining capacity, and the fewest moves that make room."""
 
 import json
 from pathlib import Path
@@ -26,8 +26,8 @@ def _dump(path: Path, *objects: Json) -> str:
     return str(path)
 
 
-def _holding(name: str, node: str, *devices: int, **meta: Any) -> list[Json]:
-    """A pod of a ReplicaSet on the node, and its claim with these devices."""
+def _pod_with_devices(name: str, node: str, *devices: int, **meta: Any) -> list[Json]:
+    """Return a pod of a ReplicaSet on the node, and its claim for these devices."""
     results = [
         {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": f"gpu-{i}"} for i in devices
     ]
@@ -48,7 +48,7 @@ def _fleet(*sizes: int) -> list[Json]:
     return [class_json(), *nodes]
 
 
-def _wanted(path: Path, count: int) -> str:
+def _write_request(path: Path, count: int) -> str:
     pod = pod_json("new", claims={})
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "wide"}]
     return _dump(path, template_json("wide", count=count), pod)
@@ -60,10 +60,18 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
     return code, answer
 
 
-def test_what_no_shape_can_use_is_stranded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of four and three devices one is held on each; pods that wait want two."""
+def test_devices_that_no_pending_pod_can_use_are_stranded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of four and one of three devices are allocated, and pending pods request two."""
     waiting = [claim_json("w", request={"count": 2}), pod_json("w", claims={"gpu": "w"})]
-    dump = _dump(tmp_path / "d", *_fleet(4, 2), *_holding("a", "n0", 0), *_holding("b", "n1", 0), *waiting)
+    dump = _dump(
+        tmp_path / "d",
+        *_fleet(4, 2),
+        *_pod_with_devices("a", "n0", 0),
+        *_pod_with_devices("b", "n1", 0),
+        *waiting,
+    )
     code, answer = _ask(capsys, "--from", dump)
     # The one that waits is placed first.
     assert (code, answer["shapes"], answer["waiting"]) == (1, {"default/w": 1}, True)
@@ -82,14 +90,18 @@ def test_what_no_shape_can_use_is_stranded(tmp_path: Path, capsys: pytest.Captur
     ]
 
 
-def test_shapes_of_running_pods_where_none_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    dump = _dump(tmp_path / "d", *_fleet(4), *_holding("a", "n0", 0))
+def test_shapes_of_running_pods_are_used_if_none_is_pending(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump = _dump(tmp_path / "d", *_fleet(4), *_pod_with_devices("a", "n0", 0))
     code, answer = _ask(capsys, "--from", dump)
     assert (code, answer["waiting"], answer["stranded"]) == (0, False, {})
     assert answer["nodes"][0]["takes"] == {"default/a": 3}
 
 
-def test_shares_and_counters_that_are_left_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_remaining_shares_and_counters_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shared = slice_json("n0", 1, allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})
     claim = claim_json("w", request={"capacity": {"requests": {"memory": "4Gi"}}})
     waiting = [claim, pod_json("w", claims={"gpu": "w"})]
@@ -101,50 +113,59 @@ def test_shares_and_counters_that_are_left_over(tmp_path: Path, capsys: pytest.C
     assert node["largest"][0]["capacity"] == {"memory": "6Gi"}
 
 
-def test_the_fewest_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three devices are wanted on one node: one move from n0 makes room, from n1 it would be two."""
-    held = [_holding("a", "n0", 0), _holding("b", "n1", 0), _holding("c", "n1", 1), _holding("d", "n2", 0)]
+def test_the_fewest_moves_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three devices are requested on one node. That takes one move from n0, or two from n1."""
+    held = [
+        _pod_with_devices("a", "n0", 0),
+        _pod_with_devices("b", "n1", 0),
+        _pod_with_devices("c", "n1", 1),
+        _pod_with_devices("d", "n2", 0),
+    ]
     dump = _dump(tmp_path / "d", *_fleet(3, 4, 2), *(obj for each in held for obj in each))
-    code, answer = _ask(capsys, "--from", dump, "--for", _wanted(tmp_path / "w", 3))
+    code, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 3))
     room = answer["room"]
     assert (code, room["found"], room["atLeast"], len(room["moves"])) == (0, True, 1, 1)
     assert room["placed"][0]["node"] == room["moves"][0]["before"]
     # Four devices need both pods of n1 to go.
-    code, answer = _ask(capsys, "--from", dump, "--for", _wanted(tmp_path / "w", 4))
+    code, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 4))
     assert [(m["pod"], m["before"]) for m in answer["room"]["moves"]] == [
         ("default/b", "n1"),
         ("default/c", "n1"),
     ]
     assert answer["room"]["atLeast"] == 2
     # There is no node with five.
-    code, answer = _ask(capsys, "--from", dump, "--for", _wanted(tmp_path / "w", 5))
+    code, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 5))
     assert (code, answer["room"]["found"]) == (1, False)
     assert "cannot allocate all claims" in answer["room"]["message"]
-    code, answer = _ask(capsys, "--from", dump, "--for", _wanted(tmp_path / "w", 2))
+    code, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 2))
     assert (code, answer["room"]["found"], answer["room"]["moves"]) == (0, True, [])
 
 
-def test_moves_that_need_further_moves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The pod with two devices on n0 can only go to n1 if the one there goes to n2."""
-    held = [_holding("two", "n0", 0, 1), _holding("one", "n1", 0)]
+def test_moves_that_require_further_moves_are_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pod with two devices on n0 can only move to n1 if the pod there moves to n2."""
+    held = [_pod_with_devices("two", "n0", 0, 1), _pod_with_devices("one", "n1", 0)]
     dump = _dump(tmp_path / "d", *_fleet(3, 2, 1), *(obj for each in held for obj in each))
-    _, answer = _ask(capsys, "--from", dump, "--for", _wanted(tmp_path / "w", 3))
+    _, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 3))
     assert {m["pod"]: (m["before"], m["after"]) for m in answer["room"]["moves"]} == {
         "default/two": ("n0", "n1"),
         "default/one": ("n1", "n2"),
     }
 
 
-def test_budgets_hold_pods_where_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_with_an_exhausted_budget_are_not_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     budget = {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "default", "uid": "b"},
         "spec": {"selector": {"matchLabels": {"app": "x"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    held = _holding("a", "n0", 0, labels={"app": "x"})
+    held = _pod_with_devices("a", "n0", 0, labels={"app": "x"})
     objects = [*_fleet(2, 1), *held]
-    wanted = _wanted(tmp_path / "w", 2)
+    wanted = _write_request(tmp_path / "w", 2)
     _, answer = _ask(capsys, "--from", _dump(tmp_path / "d", *objects), "--for", wanted)
     assert answer["room"]["found"]
     _, answer = _ask(capsys, "--from", _dump(tmp_path / "d", *objects, budget), "--for", wanted)

@@ -52,7 +52,9 @@ def _fit(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
     return code, answer
 
 
-def test_as_many_as_fit(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_max_reports_the_number_of_pods_that_fit(
+    tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     # Of four devices one is held, and the pod that waits gets one.
     file = _manifest(tmp_path, _template())
     code, answer = _fit(capsys, file, "--from", dump, "--max")
@@ -60,7 +62,9 @@ def test_as_many_as_fit(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture
     assert answer["unplaced"]["pod"] == "default/p-3"
 
 
-def test_a_count(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_count_reports_the_pods_that_do_not_fit(
+    tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = _manifest(tmp_path, _template())
     code, answer = _fit(capsys, file, "--from", dump, "--count", "5")
     assert (code, answer["fits"], answer["wanted"]) == (1, 2, 5)
@@ -70,13 +74,15 @@ def test_a_count(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) 
     assert (code, answer["fits"], answer["more"], answer["uncertain"]) == (0, 1, 1, [])
 
 
-def test_a_deployment(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_replicas_of_a_deployment_are_planned(
+    tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = _manifest(tmp_path, _template("Deployment", replicas=3))
     code, answer = _fit(capsys, file, "--from", dump)
     assert (code, answer["fits"], answer["wanted"], answer["copies"]) == (1, 2, 3, 0)
 
 
-def test_a_description(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_are_planned_on_described_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     objects = _template()
     objects[0]["spec"]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = "gpu.nvidia.com"
     file = _manifest(tmp_path, objects)
@@ -112,7 +118,7 @@ def test_limits_of_a_template_are_requests(tmp_path: Path, capsys: pytest.Captur
     assert len(answer["pods"][0]["devices"]) == 2
 
 
-def test_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_is_printed_as_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     file = _manifest(tmp_path, _template())
     assert run("plan", ["fit", file, "--from", dump, "--count", "3"]) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -121,7 +127,7 @@ def test_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> 
     assert "pod default/p-3: pending: unschedulable" in lines
 
 
-def test_wrong_words(tmp_path: Path, dump: str) -> None:
+def test_invalid_options_are_rejected(tmp_path: Path, dump: str) -> None:
     file = _manifest(tmp_path, _template())
     with pytest.raises(UserError, match="choose one"):
         run("plan", ["fit", file, "--from", dump, "--nodes", "2"])
@@ -131,7 +137,9 @@ def test_wrong_words(tmp_path: Path, dump: str) -> None:
         run("plan", ["fit", _manifest(tmp_path, _template()[:1]), "--from", dump])
 
 
-def test_explain_and_free_of_a_dump(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dump_is_explained_and_its_free_devices_are_counted(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("explain", ["pod/waits", "--from", dump])
     text = capsys.readouterr().out
     assert text.startswith("pod default/waits: pending: active")

@@ -1,4 +1,4 @@
-"""``plan drain``, ``remove``, ``taint``, ``upgrade`` and ``change``, and their picture."""
+"""``plan drain``, ``remove``, ``taint``, ``upgrade`` and ``change``, and their HTML."""
 
 import json
 from pathlib import Path
@@ -13,34 +13,38 @@ from tests.scheduler.objects import node_json, slice_json
 from tests.worlds.objects import Json, claim, cluster, pod
 
 
-def _owned(name: str, node: str, kind: str = "ReplicaSet", **more: Any) -> Json:
+def _owned_pod(name: str, node: str, kind: str = "ReplicaSet", **more: Any) -> Json:
     made = pod(name, node, name)
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "r", "uid": "r", "controller": True}
     made["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "x"}}
     return made | more
 
 
-def _held(name: str, device: str) -> Json:
+def _allocated_claim(name: str, device: str) -> Json:
     made = claim(name, device)
     made["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]
     return made
 
 
-def _stored(obj: Json, version: str) -> Json:
+def _with_uid(obj: Json, version: str) -> Json:
     return {"apiVersion": version, **obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
 
 
 @pytest.fixture
 def dump(tmp_path: Path) -> str:
-    """A node with two pods that come again and one that does not; another node with room for one of them."""
-    other = [_stored(node_json("other"), "v1"), _stored(slice_json("other", 1), "resource.k8s.io/v1")]
+    """Return a node with two pods that are recreated and one that is not, and another node with room for one."""
+    other = [_with_uid(node_json("other"), "v1"), _with_uid(slice_json("other", 1), "resource.k8s.io/v1")]
     node, piece, device_class = cluster(3)[:3]
-    pods = [_owned("a", "node-0"), _owned("b", "node-0"), pod("lone", "node-0", "lone")]
-    claims = [_held("a", "gpu-0"), _held("b", "gpu-1"), _held("lone", "gpu-2")]
-    return _written(tmp_path / "dump.json", [node, piece, device_class, *other, *claims, *pods])
+    pods = [_owned_pod("a", "node-0"), _owned_pod("b", "node-0"), pod("lone", "node-0", "lone")]
+    claims = [
+        _allocated_claim("a", "gpu-0"),
+        _allocated_claim("b", "gpu-1"),
+        _allocated_claim("lone", "gpu-2"),
+    ]
+    return _write_list(tmp_path / "dump.json", [node, piece, device_class, *other, *claims, *pods])
 
 
-def _written(path: Path, items: list[Json]) -> str:
+def _write_list(path: Path, items: list[Json]) -> str:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
@@ -51,13 +55,13 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
     return code, answer
 
 
-def test_a_change_of_the_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_change_compares_two_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     node, piece, device_class = cluster(1)[:3]
     piece["apiVersion"] = "resource.k8s.io/v1"
     piece["spec"]["devices"] = [{"name": "gpu-0", "allowMultipleAllocations": True}]
     waiting = [each for name in "pq" for each in (pod(name, "", name), claim(name))]
-    dump = _written(tmp_path / "dump.json", [node, piece, device_class, *waiting])
-    nothing = _written(tmp_path / "nothing.json", [])
+    dump = _write_list(tmp_path / "dump.json", [node, piece, device_class, *waiting])
+    nothing = _write_list(tmp_path / "nothing.json", [])
     words = ["change", nothing, "--from", dump, "--kubernetes-version", "1.35", "--version-after", "1.37"]
     # A cluster of 1.35 that has such a slice has the gate on.
     assert _ask(capsys, *words)[1]["before"] == 2
@@ -69,7 +73,7 @@ def test_a_change_of_the_version(tmp_path: Path, capsys: pytest.CaptureFixture[s
         run("plan", ["change", nothing, "--from", dump])
 
 
-def test_drain(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_drain_reports_moved_and_stuck_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _ask(capsys, "drain", "node-0", "--from", dump)
     assert (code, answer["moved"], answer["stuck"]) == (1, 1, 2)
     moved, full, lone = answer["moves"]
@@ -82,7 +86,9 @@ def test_drain(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no controller" in lone["stuck"]
 
 
-def test_a_budget_holds_pods_back(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pods_with_an_exhausted_budget_are_stuck(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     items = json.loads(Path(dump).read_text())["items"]
     budget = {
         "apiVersion": "policy/v1",
@@ -91,19 +97,19 @@ def test_a_budget_holds_pods_back(dump: str, tmp_path: Path, capsys: pytest.Capt
         "spec": {"selector": {"matchLabels": {"app": "x"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    guarded = _written(tmp_path / "guarded.json", [*items, budget])
+    guarded = _write_list(tmp_path / "guarded.json", [*items, budget])
     _, answer = _ask(capsys, "drain", "node-0", "--from", guarded)
     assert [m["pod"] for m in answer["moves"] if "PodDisruptionBudget" in m.get("stuck", "")] == [
         "default/a",
         "default/b",
     ]
     budget["status"] = {"disruptionsAllowed": 1}
-    guarded = _written(tmp_path / "guarded.json", [*items, budget])
+    guarded = _write_list(tmp_path / "guarded.json", [*items, budget])
     _, answer = _ask(capsys, "drain", "node-0", "--from", guarded)
     assert answer["moved"] == 1
 
 
-def test_remove(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_remove_reports_pods_that_lose_their_node(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _ask(capsys, "remove", "other", "--from", dump)
     assert (code, answer["moved"], answer["stuck"], answer["moves"]) == (0, 0, 0, [])
     _, answer = _ask(capsys, "remove", "node-0", "--from", dump)
@@ -114,7 +120,7 @@ def test_remove(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_taint(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_taint_reports_evicted_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = "device/gpu.example.com/node-0/gpu-0"
     code, answer = _ask(capsys, "taint", device, "sick:NoExecute", "--from", dump)
     assert (code, [(m["pod"], m["after"]) for m in answer["moves"]]) == (0, [("default/a", "other")])
@@ -127,25 +133,27 @@ def test_taint(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
             run("plan", ["taint", *words, "--from", dump])
 
 
-def test_upgrade(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_upgrade_orders_nodes_by_stuck_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, answer = _ask(capsys, "upgrade", "--from", dump)
     assert answer["order"] == ["other", "node-0"]
     assert (answer["moved"], answer["stuck"]) == (1, 2)
 
 
-def test_change(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_change_reports_pods_that_no_longer_fit(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     stricter = cluster()[2]
     stricter["spec"]["selectors"][0]["cel"]["expression"] = 'device.attributes["gpu.example.com"].index == 0'
-    file = _written(tmp_path / "class.json", [stricter])
+    file = _write_list(tmp_path / "class.json", [stricter])
     code, answer = _ask(capsys, "change", file, "--from", dump)
     assert (code, answer["pods"], answer["before"], answer["after"]) == (1, 3, 3, 2)
     assert {each["after"].get("node", "") for each in answer["changed"]} >= {""}
-    same = _written(tmp_path / "same.json", [cluster()[2]])
+    same = _write_list(tmp_path / "same.json", [cluster()[2]])
     code, answer = _ask(capsys, "change", same, "--from", dump)
     assert (code, answer["changed"]) == (0, [])
 
 
-def test_another_scheduler_configuration(
+def test_change_compares_scheduler_configurations(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -153,7 +161,7 @@ def test_another_scheduler_configuration(
     config.write_text(
         f"{head}profiles:\n- plugins:\n    multiPoint:\n      disabled: [{{name: NodeAffinity}}]\n"
     )
-    nothing = _written(tmp_path / "nothing.json", [])
+    nothing = _write_list(tmp_path / "nothing.json", [])
     code, answer = _ask(capsys, "change", nothing, "--from", dump, "--config-after", str(config))
     assert (code, answer["before"], answer["after"]) == (0, 3, 3)
     config.write_text(f"{head}profiles: 7\n")
@@ -161,7 +169,7 @@ def test_another_scheduler_configuration(
         run("plan", ["drain", "node-0", "--from", dump, "--config", str(config)])
 
 
-def test_text_and_picture(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_is_printed_as_text_and_html(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     run("plan", ["drain", "node-0", "--from", dump])
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
@@ -182,7 +190,7 @@ def test_nodes_to_drain_are_selected_by_labels(dump: str, capsys: pytest.Capture
     for item in objects["items"]:
         if item["kind"] == "Node" and item["metadata"]["name"] == "node-0":
             item["metadata"]["labels"] = {**item["metadata"].get("labels", {}), "pool": "old"}
-    _written(Path(dump), objects["items"])
+    _write_list(Path(dump), objects["items"])
     assert _ask(capsys, "drain", "-l", "pool=old", "--from", dump) == named
     assert _ask(capsys, "remove", "--selector", "pool in (old)", "--from", dump)[1]["moves"]
 
@@ -196,9 +204,7 @@ def test_nodes_to_drain_are_selected_by_labels(dump: str, capsys: pytest.Capture
         (["-l", "a in"], "--selector: "),
     ],
 )
-def test_nodes_that_are_neither_named_nor_found_are_an_error(
-    dump: str, words: list[str], message: str
-) -> None:
+def test_missing_nodes_are_an_error(dump: str, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         run("plan", ["drain", *words, "--from", dump])
 

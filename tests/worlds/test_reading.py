@@ -1,4 +1,4 @@
-"""Worlds from files, folders and archives."""
+"""Objects from files, folders and archives."""
 
 import bz2
 import gzip
@@ -46,7 +46,7 @@ def _read(path: Path) -> Objects:
     return found
 
 
-def test_a_list_as_json(tmp_path: Path) -> None:
+def test_a_json_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     path.write_text(json.dumps(_list(*cluster(), SECRET, UNKNOWN), indent=4))
     _check(_read(path))
@@ -70,7 +70,7 @@ def test_large_files_are_read_item_by_item(
     assert problems == [f"{path}: it ends within an object; that one is missing"]
 
 
-def test_documents_as_yaml_with_managed_fields(tmp_path: Path) -> None:
+def test_yaml_documents_with_managed_fields_are_read(tmp_path: Path) -> None:
     path = tmp_path / "all.yaml"
     path.write_text(yaml.safe_dump_all([*cluster(), SECRET, UNKNOWN]))
     _check(_read(path))
@@ -78,7 +78,7 @@ def test_documents_as_yaml_with_managed_fields(tmp_path: Path) -> None:
     _check(_read(path))
 
 
-def test_lists_of_one_kind_whose_items_do_not_say_it(tmp_path: Path) -> None:
+def test_typed_lists_whose_items_lack_a_kind_are_read(tmp_path: Path) -> None:
     for number, obj in enumerate(cluster()):
         kind, version = obj.pop("kind"), obj.pop("apiVersion")
         items = {"apiVersion": version, "kind": f"{kind}List", "items": [obj]}
@@ -87,7 +87,7 @@ def test_lists_of_one_kind_whose_items_do_not_say_it(tmp_path: Path) -> None:
     _check(_read(tmp_path))
 
 
-def test_objects_between_logs(tmp_path: Path) -> None:
+def test_objects_between_logs_are_read(tmp_path: Path) -> None:
     path = tmp_path / "dump"
     parts = [json.dumps(obj, indent=4) for obj in cluster()]
     path.write_text(
@@ -96,7 +96,7 @@ def test_objects_between_logs(tmp_path: Path) -> None:
     _check(_read(path))
 
 
-def test_archives(tmp_path: Path) -> None:
+def test_archives_are_read(tmp_path: Path) -> None:
     text = json.dumps(_list(*cluster())).encode()
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("must-gather/all.json", text)
@@ -112,7 +112,7 @@ def test_archives(tmp_path: Path) -> None:
     _check(_read(tmp_path / "b.json.gz"))
 
 
-def test_what_is_broken_is_named_and_the_rest_is_used(tmp_path: Path) -> None:
+def test_damaged_files_are_named_and_the_others_are_read(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_text(json.dumps(_list(*cluster())))
     (tmp_path / "half.json").write_text(json.dumps(_list(*cluster()))[:100])
     (tmp_path / "wrong.json").write_text(json.dumps({**pod("p"), "spec": {"containers": 7}}))
@@ -128,7 +128,7 @@ def _problems(path: Path, found: dict[str, int]) -> list[str]:
     return problems
 
 
-def test_large_compact_files_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_compact_files_are_memory_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dra_worlds.files._LARGE", 0)
     monkeypatch.setattr("dra_worlds.documents._RELEASED", 100)
     text = json.dumps(_list(*cluster(), SECRET, UNKNOWN))
@@ -145,7 +145,7 @@ def test_large_compact_files_are_mapped(tmp_path: Path, monkeypatch: pytest.Monk
         _check(_read(tmp_path / name))
 
 
-def test_archives_in_archives(tmp_path: Path) -> None:
+def test_archives_in_archives_are_read(tmp_path: Path) -> None:
     text = json.dumps(_list(*cluster())).encode()
     inner = io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w:gz") as tar:
@@ -161,7 +161,7 @@ def test_archives_in_archives(tmp_path: Path) -> None:
     assert "broken.json.gz" in problems[0]
 
 
-def test_half_an_archive(tmp_path: Path) -> None:
+def test_the_readable_part_of_a_truncated_archive_is_read(tmp_path: Path) -> None:
     path = tmp_path / "half.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         for number, obj in enumerate([*cluster(), pod("more", "node-0", "held")]):
@@ -177,7 +177,7 @@ def test_half_an_archive(tmp_path: Path) -> None:
     assert all(str(path) in problem for problem in problems)
 
 
-def test_half_a_compact_list(tmp_path: Path) -> None:
+def test_the_readable_part_of_a_truncated_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "half.json"
     whole = json.dumps(_list(*cluster()))
     path.write_text(whole[: whole.rindex('"holder"')])
@@ -187,7 +187,7 @@ def test_half_a_compact_list(tmp_path: Path) -> None:
     assert len(_problems(path, {"pods": 1})) == 1
 
 
-def test_json_values_one_after_the_other(tmp_path: Path) -> None:
+def test_concatenated_json_values_are_read(tmp_path: Path) -> None:
     path = tmp_path / "lines.json"
     path.write_text("\n".join(json.dumps(obj) for obj in cluster()))
     _check(_read(path))
@@ -212,7 +212,7 @@ def test_yaml_lists_are_read_item_by_item(tmp_path: Path) -> None:
     assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
 
 
-def test_a_brace_in_a_log_takes_no_object_with_it(tmp_path: Path) -> None:
+def test_an_unmatched_brace_in_a_log_hides_no_object(tmp_path: Path) -> None:
     path = tmp_path / "dump"
     parts = [json.dumps(obj, indent=4) for obj in cluster()]
     path.write_text("\n".join(["==== START logs ====", "{", "no end", *parts]))
@@ -221,7 +221,7 @@ def test_a_brace_in_a_log_takes_no_object_with_it(tmp_path: Path) -> None:
     assert len(problems) == 1
 
 
-def test_files_of_powershell(tmp_path: Path) -> None:
+def test_files_in_encodings_of_powershell_are_read(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     path.write_text(json.dumps(_list(*cluster())), encoding="utf-16")
     _check(_read(path))
@@ -229,7 +229,7 @@ def test_files_of_powershell(tmp_path: Path) -> None:
     _check(_read(path))
 
 
-def test_equal_parts_are_held_once(tmp_path: Path) -> None:
+def test_equal_parts_of_objects_are_shared_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "all.json"
     path.write_text(
         json.dumps(_list(*cluster(), pod("a", "node-0", "x"), pod("b", "node-0", "x"), claim("x")))
@@ -242,12 +242,12 @@ def test_equal_parts_are_held_once(tmp_path: Path) -> None:
     assert [convert(PODS, plain[each.metadata.name]) for each in (first, second)] == [first, second]
 
 
-def test_what_does_not_exist(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
         read(str(tmp_path / "none"), [])
 
 
-def test_gaps_are_named(tmp_path: Path) -> None:
+def test_missing_kinds_are_named(tmp_path: Path) -> None:
     path = tmp_path / "some.json"
     path.write_text(json.dumps(_list(pod("p", "node-9", "c"), pod("q", "", "nothing"), claim("c", "gpu-7"))))
     objects = _read(path)
@@ -271,14 +271,14 @@ _NODES: list[Json] = [
 
 @pytest.mark.parametrize("indent", [None, 2, 4])
 @pytest.mark.parametrize("bare", [False, True])
-def test_json_that_is_cut_off_keeps_its_whole_items(indent: int | None, bare: bool, tmp_path: Path) -> None:
+def test_complete_items_of_truncated_json_are_read(indent: int | None, bare: bool, tmp_path: Path) -> None:
     path = tmp_path / "cut.json"
     text = json.dumps(_NODES if bare else _list(*_NODES), indent=indent)
     path.write_text(text[: text.index('"n2"')])
     assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that one is missing"]
 
 
-def test_a_list_that_is_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+def test_a_list_after_a_truncated_one_is_read(tmp_path: Path) -> None:
     path = tmp_path / "cut.json"
     text = json.dumps(_list(*_NODES), indent=4)
     path.write_text(text[: text.index('"n2"')] + "\n" + json.dumps(_list(pod("p")), indent=4))
@@ -293,7 +293,7 @@ def test_items_of_a_volume_are_not_objects(tmp_path: Path) -> None:
     assert _problems(path, {}) == [f"{path}: it ends within an object; that one is missing"]
 
 
-def test_a_yaml_list_without_its_end_keeps_its_last_item(tmp_path: Path) -> None:
+def test_the_last_item_of_a_truncated_yaml_list_is_read(tmp_path: Path) -> None:
     path = tmp_path / "list.yaml"
     text = yaml.safe_dump(_list(*_NODES))
     path.write_text(text[: text.index("kind: List")])
@@ -328,7 +328,7 @@ def test_prompts_between_pasted_objects_are_skipped(prompt: str, tmp_path: Path)
     assert len(_problems(path, {"nodes": 3})) == 1
 
 
-def test_other_texts_between_manifests_are_no_prompts(tmp_path: Path) -> None:
+def test_other_texts_between_manifests_are_not_prompts(tmp_path: Path) -> None:
     path = tmp_path / "helm.yaml"
     path.write_text(
         "NAME: x\nLAST DEPLOYED: Tue Nov  5 10:00:00 2026\nTEST SUITE: None\nMANIFEST:\n---\n"
@@ -348,7 +348,7 @@ def test_a_prompt_after_a_pasted_object_is_skipped(prompt: str, tmp_path: Path) 
     assert len(_problems(path, {"nodes": 1})) == 1
 
 
-def test_comments_are_no_prompts(tmp_path: Path) -> None:
+def test_comments_are_not_prompts(tmp_path: Path) -> None:
     path = tmp_path / "commented.yaml"
     path.write_text(
         "# kubectl apply -f this\nkind: Node\n# kubectl x\nmetadata: {name: a} # b: c\napiVersion: v1\n"

@@ -1,4 +1,4 @@
-"""``plan replay``: a timeline of pods, as it was and with changes."""
+"""``plan replay``: a timeline of pods, as recorded and with changes."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ _VERSIONS = {"DeviceClass": "resource.k8s.io/v1", "ResourceSlice": "resource.k8s
 
 @pytest.fixture
 def world(tmp_path: Path) -> str:
-    """A node with two devices."""
+    """Return a node with two devices."""
     items = [
         {"apiVersion": _VERSIONS.get(obj["kind"], "v1"), **obj}
         for obj in (class_json(), node_json("n0"), slice_json("n0", 2))
@@ -38,8 +38,10 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[Jso
     return code, courses
 
 
-def test_waits_and_utilisation(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both devices are in use for 100 s; the pod of 10 s has to wait until then, and another for that one."""
+def test_replay_reports_waiting_times_and_utilization(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both devices are in use for 100 s. The pod of 10 s waits until then, and the third pod waits for that one."""
     times = _csv(
         tmp_path / "t.csv",
         "1000,1100,2xgpu+cpu=1,a",
@@ -60,9 +62,7 @@ def test_waits_and_utilisation(world: str, tmp_path: Path, capsys: pytest.Captur
     )
 
 
-def test_changes_are_tried_on_top_of_each_other(
-    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_changes_are_cumulative(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     times = _csv(tmp_path / "t.csv", "0,50,2xgpu,a", "0,50,1xgpu,b", "5,,3xgpu,never")
     bigger = slice_json("n0", 3)
     changes = {
@@ -129,7 +129,7 @@ def test_versions_gates_and_configurations_are_tried_in_order(
         run("plan", ["replay", times, "--from", world, "--changes", str(file)])
 
 
-def test_preempted_pods_start_again(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_preempted_pods_are_restarted(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "t.csv"
     path.write_text("start,end,shape,name,priority\n0,100,0xnone+cpu=3,low,0\n10,30,0xnone+cpu=3,high,100\n")
     _, (course,) = _ask(capsys, str(path), "--from", world)
@@ -157,7 +157,9 @@ def _pod(name: str, created: str, finished: str = "") -> Json:
     }
 
 
-def test_dumps_and_watches(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timelines_are_read_from_dumps_and_watches(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pods = [
         _pod("a", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"),
         _pod("b", "2026-01-01T00:00:20Z", "2026-01-01T00:00:30Z"),
@@ -184,6 +186,6 @@ def test_dumps_and_watches(world: str, tmp_path: Path, capsys: pytest.CaptureFix
         ([], "no pods"),
     ],
 )
-def test_timelines_that_are_refused(rows: list[str], message: str, world: str, tmp_path: Path) -> None:
+def test_invalid_timelines_are_rejected(rows: list[str], message: str, world: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         run("plan", ["replay", _csv(tmp_path / "t.csv", *rows), "--from", world])

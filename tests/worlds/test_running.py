@@ -1,4 +1,4 @@
-"""Plans are made for the version and the feature gates that a cluster has."""
+"""Plans use the version and the feature gates of the cluster."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ kubernetes_feature_enabled{name="SomeVendorsOwn",stage="ALPHA"} 1
 
 
 class _Reported(Client):
-    """A client of an API server that answers two paths."""
+    """A client of an API server that responds to two paths."""
 
     def __init__(self, version: str, metrics: str) -> None:
         self._answers = {"/version": json.dumps({"gitVersion": version}), "/metrics": metrics}
@@ -33,27 +33,27 @@ class _Reported(Client):
         return httpx.Response(200 if text else 403, text=text or "Forbidden")
 
 
-def _running(version: str, metrics: str = "") -> tuple[Running, list[str]]:
+def _read_running(version: str, metrics: str = "") -> tuple[Running, list[str]]:
     problems: list[str] = []
     return asyncio.run(of_cluster(_Reported(version, metrics), problems)), problems
 
 
-def test_a_cluster_says_its_version_and_gates() -> None:
+def test_version_and_gates_are_read_from_the_cluster() -> None:
     reported = frozenset({"DRADerivedAttributes", "DRAPrioritizedList"})
     found = Running(V1_37, {"DRADerivedAttributes": True}, reported)
-    assert _running("v1.37.2-eks-1234", _METRICS) == (found, [])
+    assert _read_running("v1.37.2-eks-1234", _METRICS) == (found, [])
     assert found.states() == {"DRADerivedAttributes": True, "DRAPrioritizedList": True}
-    assert _running("v1.35.0") == (Running(V1_35), [])
+    assert _read_running("v1.35.0") == (Running(V1_35), [])
 
 
-def test_a_version_that_is_not_known_is_taken_for_the_next_one() -> None:
+def test_an_unknown_version_is_replaced_by_the_nearest_one() -> None:
     for version, nearest in (("v1.32.1", V1_34), ("v1.40.0", V1_37)):
-        found, problems = _running(version)
+        found, problems = _read_running(version)
         assert found == Running(nearest)
         assert problems == [f"Kubernetes {version[1:-2]} is not known: the scheduler of {nearest} decides"]
 
 
-def test_options_decide_before_the_cluster() -> None:
+def test_options_override_the_cluster() -> None:
     cluster = Running(V1_37, {"DRADerivedAttributes": True, "DRAConsumableCapacity": False})
     assert Settings().features()[0] == DEFAULT
     assert Settings(cluster=cluster).features() == (V1_37, {**cluster.gates})
@@ -63,13 +63,13 @@ def test_options_decide_before_the_cluster() -> None:
     assert Settings(version="1.36", cluster=cluster).features() == (V1_36, {"DRAConsumableCapacity": False})
 
 
-def test_the_newest_of_some_kubelets() -> None:
+def test_the_newest_kubelet_version_is_used() -> None:
     assert newest_of(["v1.9.3", "", "v1.36.2", "v1.35.0"]) == "1.36"
     assert newest_of([]) == ""
 
 
-def _mixed(kubelet: str) -> list[Json]:
-    """A node whose GPU is cut for one user in a way that another way of cutting is not compatible with."""
+def _incompatible_partitions(kubelet: str) -> list[Json]:
+    """Return a node with a GPU that is partitioned in a way that is incompatible with another partitioning."""
     node, piece, device_class, *_ = cluster()
     node["status"]["nodeInfo"] = {"kubeletVersion": kubelet}
     counters = {"memory": {"value": "4"}}
@@ -90,9 +90,9 @@ def _mixed(kubelet: str) -> list[Json]:
 
 @pytest.fixture
 def fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., int]:
-    """How many more pods with a device fit into a dump."""
+    """Return a function that counts how many more pods with a device fit into a dump."""
 
-    def counted(items: list[Json], *options: str) -> int:
+    def count_fitting(items: list[Json], *options: str) -> int:
         dump, wanted = tmp_path / "dump.json", tmp_path / "wanted.json"
         dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         more = [pod("more", "", "more"), claim("more")]
@@ -100,12 +100,12 @@ def fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., in
         run("plan", ["fit", str(wanted), "--from", str(dump), "-o", "json", *options])
         return int(json.loads(capsys.readouterr().out)["fits"])
 
-    return counted
+    return count_fitting
 
 
-def test_compatibility_groups_count_where_the_cluster_has_them(fits: Callable[..., int]) -> None:
+def test_compatibility_groups_are_applied_if_the_cluster_supports_them(fits: Callable[..., int]) -> None:
     gate = ("--feature-gates", "DRADeviceCompatibilityGroups=true,DRAPartitionableDevices=true")
-    assert fits(_mixed("v1.37.0"), *gate) == 0
+    assert fits(_incompatible_partitions("v1.37.0"), *gate) == 0
     # 1.36 does not know the field, and 1.37 without the gate leaves such slices alone.
-    assert fits(_mixed("v1.36.2")) == 1
-    assert fits(_mixed("v1.36.2"), "--kubernetes-version", "1.37") == 0
+    assert fits(_incompatible_partitions("v1.36.2")) == 1
+    assert fits(_incompatible_partitions("v1.36.2"), "--kubernetes-version", "1.37") == 0

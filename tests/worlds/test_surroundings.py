@@ -1,4 +1,4 @@
-"""What ``dralab explain`` adds from the API server."""
+"""Information that ``dralab explain`` adds from the API server."""
 
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,7 +15,7 @@ def _event(reason: str, message: str, seen: str, **fields: Any) -> dict[str, Any
 
 
 class _Api(httpx.AsyncBaseTransport):
-    """Answers by path; what it doesn't have is a 404, what ``denied`` names a 403."""
+    """Responds by path: 404 to unknown paths, and 403 to those in ``denied``."""
 
     def __init__(self, objects: dict[str, Any], denied: str = "") -> None:
         self._objects = objects
@@ -42,7 +42,7 @@ def _pod(*templates: str, made: tuple[str, ...] = ()) -> dict[str, Any]:
     return {"spec": {"resourceClaims": claims}, "status": {"resourceClaimStatuses": statuses}}
 
 
-async def test_templates_that_do_not_exist() -> None:
+async def test_missing_templates_are_named() -> None:
     templates = "/apis/resource.k8s.io/v1/namespaces/space/resourceclaimtemplates"
     api = _Api(
         {f"{_NAMESPACE}/pods/p": _pod("there", "gone", "old", made=("old",)), f"{templates}/there": {"a": 1}}
@@ -52,7 +52,7 @@ async def test_templates_that_do_not_exist() -> None:
     assert lines(found) == ["  ResourceClaimTemplate space/gone does not exist"]
 
 
-async def test_the_newest_warnings_one_a_reason() -> None:
+async def test_the_newest_warning_of_each_reason_is_shown() -> None:
     events = [
         _event("FailedPrepareDynamicResources", "old", "2026-01-01T00:00:01Z"),
         _event("FailedScheduling", "known", "2026-01-01T00:00:09Z"),
@@ -67,5 +67,5 @@ async def test_the_newest_warnings_one_a_reason() -> None:
     assert api.selectors == ["involvedObject.kind=Pod,involvedObject.name=p,type=Warning"]
 
 
-async def test_what_may_not_be_read_is_left_out() -> None:
+async def test_objects_without_permission_are_left_out() -> None:
     assert await _ask(_Api({f"{_NAMESPACE}/pods/p": _pod("gone")}, denied="/")) == {}

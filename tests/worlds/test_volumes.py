@@ -1,4 +1,4 @@
-"""Plans end quietly although pods of the world wait for their volumes."""
+"""Plans end without errors although pods wait for their volumes."""
 
 import json
 import subprocess

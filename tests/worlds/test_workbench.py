@@ -1,4 +1,4 @@
-"""``dralab cel``: a row a device, and the place of what does not compile."""
+"""``dralab cel``: a row for each device, and the position of compile errors."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def _run(tmp_path: Path, *words: str) -> int:
     return int(ended.value.code or 0)
 
 
-def test_devices_that_match_come_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_matching_devices_are_listed_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expression = "device.driver == 'd.example' && device.attributes['d.example'].model == 'B'"
     assert _run(tmp_path, expression) == 0
     header, first, second, *rest = capsys.readouterr().out.splitlines()
@@ -40,11 +40,13 @@ def test_devices_that_match_come_first(tmp_path: Path, capsys: pytest.CaptureFix
     assert rest[-1].startswith("1 of 2 devices match; cost at most")
 
 
-def test_no_match_is_an_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_code_tells_if_a_device_matches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run(tmp_path, "false", "-o", "json") == 1
     assert orjson.loads(capsys.readouterr().out)["matches"] == 0
 
 
-def test_a_problem_is_shown_under_its_character(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_compile_error_is_marked_under_its_character(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _run(tmp_path, "device.drivr == 'x'") == 1
     assert "undefined field 'drivr'\n  device.drivr == 'x'\n        ^\n" in capsys.readouterr().err

@@ -52,7 +52,7 @@ def test_described_nodes_of_a_rack_have_channels_of_compute_domains() -> None:
     assert World.described(2, "4xH100-SXM5-80GB").fit(question).fits == 0
 
 
-def test_the_same_question_has_the_same_answer() -> None:
+def test_equal_questions_have_equal_answers() -> None:
     world = World.described(5, "2xH100-SXM5-80GB")
     first = world.fit(_gpu_pod(), count=6)
     world.with_nodes(1, gpus="1xH100-SXM5-80GB").fit(_gpu_pod(), count=2)
@@ -60,7 +60,7 @@ def test_the_same_question_has_the_same_answer() -> None:
     assert [(p.pod, p.node) for p in again.pods] == [(p.pod, p.node) for p in first.pods]
 
 
-def test_a_dump_with_pods_that_wait(tmp_path: Path) -> None:
+def test_pending_pods_of_a_dump_are_explained_and_counted(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     items = [*cluster(2), claim("one"), claim("two"), pod("a", "", "one"), pod("b", "", "two")]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
@@ -78,7 +78,7 @@ def test_a_dump_with_pods_that_wait(tmp_path: Path) -> None:
 
 
 def test_pods_of_manifests_without_uids_are_distinguished() -> None:
-    """Hand-written pods have no uid, and the scheduler knows pods by theirs."""
+    """Hand-written pods have no UID, and the scheduler identifies pods by UID."""
     small = {"containers": [{"name": "m", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}
     large = {"containers": [{"name": "m", "image": "x", "resources": {"requests": {"cpu": "5000"}}}]}
     pods = [
@@ -89,7 +89,7 @@ def test_pods_of_manifests_without_uids_are_distinguished() -> None:
     assert [world.explain(name).report.nodes[0].fits for name in ("small", "large")] == [True, False]
 
 
-def test_an_explanation_has_what_the_clusters_own_scheduler_reported(tmp_path: Path) -> None:
+def test_an_explanation_has_the_condition_of_the_clusters_scheduler(tmp_path: Path) -> None:
     path = tmp_path / "dump.json"
     waiting = pod("a", "", "one")
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
@@ -103,7 +103,7 @@ def test_an_explanation_has_what_the_clusters_own_scheduler_reported(tmp_path: P
     assert (answer, text) == (json.loads(msgspec.json.encode(report)), str(world.explain("a")))
 
 
-def test_the_other_pods_of_a_group_have_what_was_reported_of_them() -> None:
+def test_other_pods_of_a_group_have_their_reported_conditions() -> None:
     members = []
     for name in ("a", "b"):
         member = pod(name, "")
@@ -122,7 +122,7 @@ def test_the_other_pods_of_a_group_have_what_was_reported_of_them() -> None:
     assert [(each.state, each.message) for each in report.group.members] == [("unschedulable", "b")]
 
 
-def test_as_a_table() -> None:
+def test_answers_are_shown_as_html_tables() -> None:
     world = World.described(1, "1xH100-SXM5-80GB")
     assert "<td>nodes</td><td>1</td>" in world._repr_html_()
     html = world.fit(_gpu_pod(), count=2)._repr_html_()
@@ -130,7 +130,7 @@ def test_as_a_table() -> None:
     assert "<td>node-0</td><td>gpu.nvidia.com/node-0/gpu-0</td>" in html
 
 
-def test_what_cannot_be_answered(tmp_path: Path) -> None:
+def test_questions_that_cannot_be_answered_are_errors(tmp_path: Path) -> None:
     world = World.described(1, "1xH100-SXM5-80GB")
     with pytest.raises(WorldError, match="no pods"):
         world.fit(_gpu_pod()[:1])
@@ -142,8 +142,8 @@ def test_what_cannot_be_answered(tmp_path: Path) -> None:
         World.described(1, "8xNONE")
 
 
-def _dumped(path: Path, *pods: str, devices: int = 2) -> Path:
-    """A node whose first device is held, and pods that wait for one."""
+def _write_dump(path: Path, *pods: str, devices: int = 2) -> Path:
+    """Write a node whose first device is allocated, and pending pods that request one."""
     items = [*cluster(devices)]
     for name in pods:
         items += [claim(name), pod(name, "", name)]
@@ -151,8 +151,8 @@ def _dumped(path: Path, *pods: str, devices: int = 2) -> Path:
     return path
 
 
-def test_every_question_of_the_command_line(tmp_path: Path) -> None:
-    dump = _dumped(tmp_path / "dump.json", "a", "b")
+def test_world_answers_every_question_of_the_command_line(tmp_path: Path) -> None:
+    dump = _write_dump(tmp_path / "dump.json", "a", "b")
     world = World.load(dump)
     assert [(m.pod, bool(m.stuck)) for m in world.drain("node-0").moves] == [
         ("default/holder", True),
@@ -197,8 +197,8 @@ def test_a_world_names_the_workloads_that_it_cannot_count() -> None:
     )
 
 
-def test_a_world_is_asked_about_taints(tmp_path: Path) -> None:
-    world = World.load(_dumped(tmp_path / "dump.json"))
+def test_world_answers_questions_about_taints(tmp_path: Path) -> None:
+    world = World.load(_write_dump(tmp_path / "dump.json"))
     assert world.taint("node/node-0", "k=v:NoExecute").stuck == 1
     assert world.taint("device/gpu.example.com/node-0/gpu-0", "k:NoSchedule").moves == ()
     for target, taint in (("node/none", "k:NoExecute"), ("node/node-0", "k:Never"), ("pod/p", "k:NoExecute")):

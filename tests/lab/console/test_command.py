@@ -1,4 +1,4 @@
-"""``dralab console`` without a cluster to show."""
+"""``dralab console`` without a running cluster."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from dra_kube.cluster import Cluster
 
 
 @pytest.mark.parametrize("was_started", [False, True])
-def test_a_cluster_that_does_not_run_has_no_console(
+def test_the_console_needs_a_running_cluster(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], was_started: bool
 ) -> None:
     if was_started:
@@ -21,7 +21,7 @@ def test_a_cluster_that_does_not_run_has_no_console(
     assert "no cluster is running in" in shown.err
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_kubeconfig_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["console", "--no-open", "--kubeconfig", str(tmp_path / "none")])
     assert ended.value.code == 1

@@ -1,4 +1,4 @@
-"""Who gets through to a console that has a user's credentials."""
+"""Access to a console that has a user's credentials."""
 
 from collections.abc import AsyncIterator
 
@@ -26,7 +26,7 @@ async def _enter(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/")
 
 
-async def test_only_the_printed_address_opens_it(client: httpx.AsyncClient) -> None:
+async def test_only_the_printed_address_grants_access(client: httpx.AsyncClient) -> None:
     for path in (
         "/console/",
         "/api/v1/nodes",
@@ -42,7 +42,7 @@ async def test_only_the_printed_address_opens_it(client: httpx.AsyncClient) -> N
 @pytest.mark.parametrize(
     "others", ["a/b=1", "a(=1", "a[]=1", 'a={"b": 1}', "no-value", "dralab-consol\u00e9=1"]
 )
-async def test_cookies_of_other_servers_of_this_machine_change_nothing(
+async def test_cookies_of_other_servers_on_this_machine_are_ignored(
     others: str, client: httpx.AsyncClient
 ) -> None:
     headers = {b"Cookie": f"{others}; dralab-console=secret".encode("latin-1")}
@@ -51,14 +51,14 @@ async def test_cookies_of_other_servers_of_this_machine_change_nothing(
     assert (await client.get("/api/v1/nodes", headers=wrong)).status_code == 401
 
 
-async def test_the_moment_that_the_console_is_opened_for_stays_in_its_address(
+async def test_the_requested_time_is_kept_in_the_address(
     client: httpx.AsyncClient,
 ) -> None:
     answer = await client.get("/console/?key=secret&at=2026-01-02T03%3A04%3A05%2B01%3A00")
     assert answer.headers["location"] == "/console/?at=2026-01-02T03%3A04%3A05%2B01%3A00"
 
 
-async def test_a_page_of_another_origin_is_refused_although_the_browser_has_the_cookie(
+async def test_requests_from_another_origin_are_rejected_despite_the_cookie(
     client: httpx.AsyncClient,
 ) -> None:
     await _enter(client)
@@ -70,7 +70,7 @@ async def test_a_page_of_another_origin_is_refused_although_the_browser_has_the_
         assert (await client.get("/api/v1/nodes", headers=headers)).status_code == 403
 
 
-async def test_writes_pass_only_where_they_are_wanted(
+async def test_writes_are_forwarded_only_if_enabled(
     client: httpx.AsyncClient, request: pytest.FixtureRequest
 ) -> None:
     await _enter(client)

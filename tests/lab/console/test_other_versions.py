@@ -1,4 +1,4 @@
-"""The console on another cluster has expressions and plans as that cluster's version and gates have them."""
+"""The console of another cluster uses the version and feature gates of that cluster for expressions and plans."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -46,7 +46,7 @@ async def cluster(
             yield lists, asked
 
 
-async def test_expressions_compile_as_in_the_cluster(
+async def test_expressions_compile_with_the_version_of_the_cluster(
     cluster: tuple[bool, httpx.AsyncClient],
 ) -> None:
     known, asked = cluster

@@ -1,4 +1,4 @@
-"""Paths that mean another one behind the console."""
+"""Ambiguous paths of requests to the console."""
 
 import asyncio
 from typing import Any
@@ -68,7 +68,7 @@ async def _status(application: Any, scope: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("raw", _ODD)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_an_ambiguous_path_is_refused_before_it_is_judged(method: str, raw: str) -> None:
+async def test_an_ambiguous_path_is_rejected(method: str, raw: str) -> None:
     async def inside(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError(f"{scope['path']} passes")
 
@@ -89,7 +89,7 @@ async def test_an_ambiguous_path_is_refused_before_it_is_judged(method: str, raw
         ("/api", b"x=\r\ny", "/api?x=%0D%0Ay"),
     ],
 )
-def test_a_plain_path_is_forwarded_as_it_is(raw: str, query: bytes, target: str) -> None:
+def test_a_plain_path_is_forwarded_unchanged(raw: str, query: bytes, target: str) -> None:
     assert forwarded(_scope(raw, query=query)) == target
 
 
@@ -98,7 +98,7 @@ def test_other_paths_are_not_forwarded(raw: str) -> None:
     assert forwarded(_scope(raw)) is None
 
 
-async def test_the_cluster_sees_the_path_that_was_judged() -> None:
+async def test_the_cluster_gets_the_path_that_was_checked() -> None:
     seen: list[bytes] = []
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""A terminal's WebSocket between the browser and a cluster that asks for credentials."""
+"""A terminal's WebSocket between the browser and a cluster that requires credentials."""
 
 import socket
 import threading
@@ -19,7 +19,7 @@ _FORBIDDEN = b'{"kind": "Status", "message": "pods \\"p\\" is forbidden"}'
 
 
 class _Cluster:
-    """An API server that answers one request with ``answer``, and what comes then with ``replies``."""
+    """An API server that responds to one request with ``answer``, and to later data with ``replies``."""
 
     def __init__(self, answer: bytes, replies: bytes = b"") -> None:
         self._answer, self._replies = answer, replies
@@ -61,7 +61,7 @@ def _browser(cluster: _Cluster) -> Iterator[WebSocketTestSession]:
         cluster.close()
 
 
-def test_both_ends_are_joined_with_the_users_credentials() -> None:
+def test_browser_and_cluster_are_connected_with_the_users_credentials() -> None:
     pieces = bytes((0x02, 2)) + b"\1a" + bytes((0x80, 1)) + b"b"
     cluster = _Cluster(b"HTTP/1.1 101 Switching Protocols\r\n\r\n", pieces + frame(PING, b"?"))
     with _browser(cluster) as session:
@@ -77,14 +77,14 @@ def test_both_ends_are_joined_with_the_users_credentials() -> None:
     assert sorted(cluster.seen) == [(BINARY, b"\0exit\r"), (PONG, b"?")]
 
 
-def test_a_refusal_is_the_reason_for_the_end() -> None:
+def test_the_response_of_a_rejected_request_is_the_close_reason() -> None:
     cluster = _Cluster(b"HTTP/1.1 403 Forbidden\r\n\r\n" + _FORBIDDEN)
     with _browser(cluster) as session, pytest.raises(WebSocketDisconnect) as left:
         session.receive_bytes()
     assert (left.value.code, left.value.reason) == (1008, 'pods "p" is forbidden')
 
 
-def test_a_cluster_that_is_gone_is_named() -> None:
+def test_an_unreachable_cluster_is_reported() -> None:
     cluster = _Cluster(b"")
     with socket.create_connection(("127.0.0.1", int(cluster.url.split(":")[2].partition("/")[0]))) as first:
         first.sendall(b"\r\n\r\n")

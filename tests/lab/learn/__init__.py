@@ -1,1 +1,1 @@
-"""Worlds from anywhere, and questions about them."""
+"""Tests of the lessons."""

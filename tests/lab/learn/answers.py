@@ -1,4 +1,4 @@
-"""Answers that learners give: edits of a lesson's task or solution, and what they are answered."""
+"""Wrong answers of learners: edits of a lesson's task or solution, and the advice that they get."""
 
 from dataclasses import dataclass
 
@@ -7,14 +7,14 @@ from dra_lab.learn.lesson import Lesson
 
 @dataclass(frozen=True)
 class Wrong:
-    """An answer that is not accepted, and a part of what is shown then."""
+    """An answer that is not accepted, and a part of its advice."""
 
     shown: str
     edits: tuple[tuple[str, str], ...] = ()
     of: str = "solution"
 
     def text(self, lesson: Lesson) -> str:
-        """The manifests."""
+        """Return the manifests."""
         text = lesson.solution if self.of == "solution" else lesson.file
         for old, new in self.edits:
             assert old in text, old
@@ -22,13 +22,13 @@ class Wrong:
         return text
 
 
-def unchanged(shown: str) -> Wrong:
-    """The task as it was."""
+def unchanged_task(shown: str) -> Wrong:
+    """Return the task without changes."""
     return Wrong(shown, of="task")
 
 
-def edited(shown: str, *edits: tuple[str, str]) -> Wrong:
-    """The solution with these changes."""
+def edited_solution(shown: str, *edits: tuple[str, str]) -> Wrong:
+    """Return the solution with these changes."""
     return Wrong(shown, edits)
 
 
@@ -104,15 +104,19 @@ _BUS = """          selectors:
 
 WRONG: dict[int, list[Wrong]] = {
     1: [
-        unchanged("lists no claims in spec.resourceClaims"),
-        edited(
+        unchanged_task("lists no claims in spec.resourceClaims"),
+        edited_solution(
             "but no container names it in resources.claims",
             ("    resources:\n      claims:\n      - name: gpu\n", ""),
         ),
-        edited("names a claim that does not exist", ("resourceClaimName: my-gpu", "resourceClaimName: gpu")),
+        edited_solution(
+            "names a claim that does not exist", ("resourceClaimName: my-gpu", "resourceClaimName: gpu")
+        ),
         Wrong("That works: a DeviceClass has this name", (_LIMITS,), "task"),
-        edited("That works: a DeviceClass", (_CLAIMS, "    resources: {limits: {nvidia.com/gpu: 1}}\n")),
-        edited(
+        edited_solution(
+            "That works: a DeviceClass", (_CLAIMS, "    resources: {limits: {nvidia.com/gpu: 1}}\n")
+        ),
+        edited_solution(
             "That works: a DeviceClass",
             (_CLAIMS, "    resources: {limits: {nvidia.com/gpu: 1}, claims: [{name: gpu}]}\n"),
         ),
@@ -121,30 +125,30 @@ WRONG: dict[int, list[Wrong]] = {
             ((_LIMITS[0], _LIMITS[1].replace("/gpu", "/mig-1g.5gb")),),
             "task",
         ),
-        edited(
+        edited_solution(
             "A claim is named in resourceClaimName",
             ("resourceClaimName: my-gpu", "resourceClaimTemplateName: my-gpu"),
         ),
-        edited(
+        edited_solution(
             "no longer below source", ("resourceClaimName: my-gpu", "source: {resourceClaimName: my-gpu}")
         ),
-        edited(
+        edited_solution(
             "must be one of the names in pod.spec.resourceClaims",
             ("      - name: gpu\n  res", "      - name: my-gpu\n  res"),
         ),
-        edited('RuntimeClass "nvidia" not found', (_GRACE, "  runtimeClassName: nvidia\n" + _GRACE)),
-        edited(
+        edited_solution('RuntimeClass "nvidia" not found', (_GRACE, "  runtimeClassName: nvidia\n" + _GRACE)),
+        edited_solution(
             "A nodeSelector compares labels",
             (_GRACE, "  nodeSelector: {nvidia.com/gpu.product: A100}\n" + _GRACE),
         ),
-        edited("These do not exist: first", ("name: first", "name: second")),
-        edited("more than one device", ("gpu.nvidia.com\n", "gpu.nvidia.com\n        count: 2\n")),
-        edited(
+        edited_solution("These do not exist: first", ("name: first", "name: second")),
+        edited_solution("more than one device", ("gpu.nvidia.com\n", "gpu.nvidia.com\n        count: 2\n")),
+        edited_solution(
             "The claim my-gpu is gone",
             ("name: my-gpu\nspec", "name: your-gpu\nspec"),
             ("Name: my-gpu", "Name: your-gpu"),
         ),
-        edited(
+        edited_solution(
             "but of another claim",
             (
                 "---\n",
@@ -154,25 +158,29 @@ WRONG: dict[int, list[Wrong]] = {
             ),
             ("resourceClaimName: my-gpu", "resourceClaimTemplateName: own"),
         ),
-        edited("device class gpu.nvidia.co does not exist", ("gpu.nvidia.com", "gpu.nvidia.co")),
+        edited_solution("device class gpu.nvidia.co does not exist", ("gpu.nvidia.com", "gpu.nvidia.co")),
     ],
     2: [
-        unchanged("Both pods name the same claim"),
-        edited(
+        unchanged_task("Both pods name the same claim"),
+        edited_solution(
             "A pod names a template that does not exist",
             ("resourceClaimTemplateName: own", "resourceClaimTemplateName: mine"),
         ),
-        edited("A template is named in", ("resourceClaimTemplateName: own", "resourceClaimName: own")),
-        edited(
+        edited_solution(
+            "A template is named in", ("resourceClaimTemplateName: own", "resourceClaimName: own")
+        ),
+        edited_solution(
             "more than one GPU",
             ("gpu.nvidia.com\n", "gpu.nvidia.com\n          count: 2\n"),
         ),
-        edited(
+        edited_solution(
             "A container that does not ask for a claim",
             (_CLAIMS, ""),
         ),
-        edited("field not declared in schema", ("spec:\n  spec:\n    devices:", "spec:\n    devices:")),
-        edited(
+        edited_solution(
+            "field not declared in schema", ("spec:\n  spec:\n    devices:", "spec:\n    devices:")
+        ),
+        edited_solution(
             "by a claim that is written by hand",
             ("kind: ResourceClaimTemplate", "kind: ResourceClaim"),
             (
@@ -187,57 +195,67 @@ WRONG: dict[int, list[Wrong]] = {
         ),
     ],
     3: [
-        unchanged("more than one entry in resourceClaims"),
-        edited(
+        unchanged_task("more than one entry in resourceClaims"),
+        edited_solution(
             "names no claim in its resources",
             ("    resources:\n      claims:\n      - name: gpu\n  resourceClaims:", "  resourceClaims:"),
         ),
-        edited("two containers of the pod, left and right", ("  - name: right", "  - name: other")),
-        edited(
+        edited_solution("two containers of the pod, left and right", ("  - name: right", "  - name: other")),
+        edited_solution(
             "That works: a DeviceClass",
             (_CLAIMS + "  - name: right", "    resources: {limits: {nvidia.com/gpu: 1}}\n  - name: right"),
         ),
-        edited(
+        edited_solution(
             "asks for more than one device",
             (
                 "deviceClassName: gpu.nvidia.com\n",
                 "deviceClassName: gpu.nvidia.com\n          allocationMode: All\n",
             ),
         ),
-        edited(
+        edited_solution(
             "asks for more than one device",
             ("deviceClassName: gpu.nvidia.com\n", "deviceClassName: gpu.nvidia.com\n          count: 2\n"),
         ),
     ],
     4: [
-        unchanged("has no selector yet"),
-        edited("is a way, too", (_MEMORY_SELECTOR, "          capacity: {requests: {memory: 48Gi}}\n")),
-        edited("but not about 48Gi", ("'48Gi'", "'40Gi'")),
-        edited("but not about 48Gi", ("'48Gi'", "'48G'")),
-        edited(
+        unchanged_task("has no selector yet"),
+        edited_solution(
+            "is a way, too", (_MEMORY_SELECTOR, "          capacity: {requests: {memory: 48Gi}}\n")
+        ),
+        edited_solution("but not about 48Gi", ("'48Gi'", "'40Gi'")),
+        edited_solution("but not about 48Gi", ("'48Gi'", "'48G'")),
+        edited_solution(
             "That asks for a product",
             (_MEMORY, f"{_MEMORY} && device.attributes['gpu.nvidia.com'].productName.contains('H100')"),
         ),
-        edited("undefined field 'memory'", ("device.capacity['gpu.nvidia.com'].memory", "device.memory")),
-        edited("no such key: memory", ("device.capacity['gpu.nvidia.com']", "device.capacity['nvidia.com']")),
-        edited("Memory is no attribute", (_MEMORY, "device.attributes['gpu.nvidia.com'].memory > 48")),
-        edited(
+        edited_solution(
+            "undefined field 'memory'", ("device.capacity['gpu.nvidia.com'].memory", "device.memory")
+        ),
+        edited_solution(
+            "no such key: memory", ("device.capacity['gpu.nvidia.com']", "device.capacity['nvidia.com']")
+        ),
+        edited_solution(
+            "Memory is no attribute", (_MEMORY, "device.attributes['gpu.nvidia.com'].memory > 48")
+        ),
+        edited_solution(
             "That asks for a product",
             (_MEMORY, "device.attributes['gpu.nvidia.com'].productName.contains('H100')"),
         ),
-        edited("found no matching overload", (_MEMORY, "device.capacity['gpu.nvidia.com'].memory > '48Gi'")),
-        edited("not true: device.capacity", ("'48Gi'", "'96Gi'")),
+        edited_solution(
+            "found no matching overload", (_MEMORY, "device.capacity['gpu.nvidia.com'].memory > '48Gi'")
+        ),
+        edited_solution("not true: device.capacity", ("'48Gi'", "'96Gi'")),
     ],
     5: [
-        unchanged("Alternatives are in firstAvailable"),
-        edited("The order decides", (_H100 + _TWO, _TWO + _H100)),
-        edited("a count of its own", (_TWO, _TWO.replace("          count: 2\n", ""))),
-        edited("so the H100 comes first", (_H100, "")),
-        edited(
+        unchanged_task("Alternatives are in firstAvailable"),
+        edited_solution("The order decides", (_H100 + _TWO, _TWO + _H100)),
+        edited_solution("a count of its own", (_TWO, _TWO.replace("          count: 2\n", ""))),
+        edited_solution("so the H100 comes first", (_H100, "")),
+        edited_solution(
             "several requests, and all of them must be met",
             ("        firstAvailable:\n" + _H100 + _TWO, _BOTH_REQUESTS),
         ),
-        edited(
+        edited_solution(
             "several claims, and all of them must be met",
             (_H100, ""),
             (
@@ -247,13 +265,13 @@ WRONG: dict[int, list[Wrong]] = {
         ),
     ],
     6: [
-        unchanged("of different cards"),
-        edited("No two ports of a card", ("nic.example.org/card", "nic.example.org/mac")),
-        edited("All ports have the same value", ("nic.example.org/card", "nic.example.org/rdma")),
-        edited("No device has", ("nic.example.org/card", "resource.kubernetes.io/pcieRoot")),
-        edited("asks for the opposite", ("matchAttribute", "distinctAttribute")),
-        edited("The pod has one port", ("          count: 2\n", "")),
-        edited(
+        unchanged_task("of different cards"),
+        edited_solution("No two ports of a card", ("nic.example.org/card", "nic.example.org/mac")),
+        edited_solution("All ports have the same value", ("nic.example.org/card", "nic.example.org/rdma")),
+        edited_solution("No device has", ("nic.example.org/card", "resource.kubernetes.io/pcieRoot")),
+        edited_solution("asks for the opposite", ("matchAttribute", "distinctAttribute")),
+        edited_solution("The pod has one port", ("          count: 2\n", "")),
+        edited_solution(
             "The pod lists several claims",
             (_CARD, ""),
             ("          count: 2\n", ""),
@@ -263,9 +281,9 @@ WRONG: dict[int, list[Wrong]] = {
                 "    resourceClaimTemplateName: two-ports\n  - {name: two, resourceClaimTemplateName: two-ports}",
             ),
         ),
-        edited("No device has the attribute", ("nic.example.org/card", "nic.example.org/board")),
-        edited("Invalid value", ("nic.example.org/card", "card")),
-        edited(
+        edited_solution("No device has the attribute", ("nic.example.org/card", "nic.example.org/board")),
+        edited_solution("Invalid value", ("nic.example.org/card", "card")),
+        edited_solution(
             "only because a selector names it",
             ("      constraints:\n      - matchAttribute: nic.example.org/card\n", ""),
             (
@@ -276,25 +294,27 @@ WRONG: dict[int, list[Wrong]] = {
         ),
     ],
     7: [
-        unchanged("The trainer has a quarter"),
-        edited("The trainer has a quarter", ("'40Gi'", "'10Gi'")),
-        edited(
+        unchanged_task("The trainer has a quarter"),
+        edited_solution("The trainer has a quarter", ("'40Gi'", "'10Gi'")),
+        edited_solution(
             "a class that does not exist",
             ("deviceClassName: gpu.example.com", "deviceClassName: mig.nvidia.com"),
         ),
-        edited("more than one whole GPU", ("quantity('40Gi'))\n", "quantity('40Gi'))\n          count: 2\n")),
-        edited(
+        edited_solution(
+            "more than one whole GPU", ("quantity('40Gi'))\n", "quantity('40Gi'))\n          count: 2\n")
+        ),
+        edited_solution(
             "A model has a whole GPU",
             ("resourceClaimTemplateName: any-part", "resourceClaimTemplateName: whole"),
         ),
-        edited(
+        edited_solution(
             "no attribute full",
             (
                 "device.capacity['gpu.example.com'].memory.isGreaterThan(quantity('40Gi'))",
                 "device.attributes['gpu.example.com'].full",
             ),
         ),
-        edited(
+        edited_solution(
             "several parts",
             (
                 "          selectors:\n          - cel:\n              expression: "
@@ -304,21 +324,21 @@ WRONG: dict[int, list[Wrong]] = {
         ),
     ],
     8: [
-        unchanged("names no amounts"),
-        edited("not the compute", ('              compute: "30"\n', "")),
-        edited("share the compute", ("              memory: 20Gi\n", "")),
-        edited("more than the GPU has", ("memory: 20Gi", "memory: 30Gi")),
-        edited("Note that G is not Gi", ("memory: 20Gi", "memory: 20G")),
-        edited("asks for several devices", (_AMOUNTS, "          count: 3\n")),
-        edited(
+        unchanged_task("names no amounts"),
+        edited_solution("not the compute", ('              compute: "30"\n', "")),
+        edited_solution("share the compute", ("              memory: 20Gi\n", "")),
+        edited_solution("more than the GPU has", ("memory: 20Gi", "memory: 30Gi")),
+        edited_solution("Note that G is not Gi", ("memory: 20Gi", "memory: 20G")),
+        edited_solution("asks for several devices", (_AMOUNTS, "          count: 3\n")),
+        edited_solution(
             "There is no device plugin here",
             (
                 _CLAIMS + "  resourceClaims:\n  - name: gpu\n    resourceClaimTemplateName: a-share\n",
                 "    resources: {limits: {nvidia.com/gpu.shared: 1}}\n",
             ),
         ),
-        edited("less than 20Gi", ("memory: 20Gi", "memory: 10Gi")),
-        edited(
+        edited_solution("less than 20Gi", ("memory: 20Gi", "memory: 10Gi")),
+        edited_solution(
             "share a claim",
             ("kind: ResourceClaimTemplate", "kind: ResourceClaim"),
             (
@@ -330,26 +350,28 @@ WRONG: dict[int, list[Wrong]] = {
         ),
     ],
     9: [
-        unchanged("taint example.com/fan=broken:NoSchedule is not tolerated"),
-        edited(
+        unchanged_task("taint example.com/fan=broken:NoSchedule is not tolerated"),
+        edited_solution(
             "in the pod's spec",
             (_TOLERATION, ""),
             (_BURN_IN, _BURN_IN + "  tolerations: [{key: example.com/fan, operator: Exists}]\n"),
         ),
-        edited("has another key than the taint", ("key: example.com/fan", "key: fan")),
-        edited("The rule was changed", (_TOLERATION, _TOLERATION + _OTHER_RULE)),
-        edited(
+        edited_solution("has another key than the taint", ("key: example.com/fan", "key: fan")),
+        edited_solution("The rule was changed", (_TOLERATION, _TOLERATION + _OTHER_RULE)),
+        edited_solution(
             "has the healthy GPU",
             ("resourceClaimTemplateName: healthy", "resourceClaimTemplateName: other"),
             ("resourceClaimTemplateName: broken", "resourceClaimTemplateName: healthy"),
             ("resourceClaimTemplateName: other", "resourceClaimTemplateName: broken"),
         ),
-        edited("the value must be equal", ("            operator: Exists\n", "            value: slow\n")),
-        edited(
+        edited_solution(
+            "the value must be equal", ("            operator: Exists\n", "            value: slow\n")
+        ),
+        edited_solution(
             "for that effect alone",
             ("operator: Exists\n", "operator: Exists\n            effect: NoExecute\n"),
         ),
-        edited(
+        edited_solution(
             "The trainer's claim tolerates",
             (
                 "          deviceClassName: gpu.nvidia.com\n---",
@@ -358,22 +380,22 @@ WRONG: dict[int, list[Wrong]] = {
         ),
     ],
     10: [
-        unchanged("a class that does not exist"),
-        edited(
+        unchanged_task("a class that does not exist"),
+        edited_solution(
             "names a template that does not exist",
             ("resourceClaimTemplateName: two-of", "resourceClaimTemplateName: of"),
         ),
-        edited(
+        edited_solution(
             "does not ask for an A100",
             (
                 "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-40GB'",
                 "device.driver == 'gpu.nvidia.com'",
             ),
         ),
-        edited("nearest seen", ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB")),
-        edited("with one GPU and needs two", ("          count: 2\n", "")),
-        edited("does not ask for 40Gi", ("quantity('40Gi')", "quantity('20Gi')")),
-        edited(
+        edited_solution("nearest seen", ("NVIDIA A100-SXM4-40GB", "A100-SXM4-40GB")),
+        edited_solution("with one GPU and needs two", ("          count: 2\n", "")),
+        edited_solution("does not ask for 40Gi", ("quantity('40Gi')", "quantity('20Gi')")),
+        edited_solution(
             "with one GPU and needs two",
             ("resourceClaimTemplateName: two-of-40gi", "resourceClaimTemplateName: any-gpu"),
         ),

@@ -1,4 +1,4 @@
-"""A try is submitted after scheduler and claim controller have observed the end of the one before."""
+"""A new attempt is submitted once scheduler and claim controller have observed the deletion of the previous one."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 async def _start(client: Client, clock: Clock) -> tuple[asyncio.Task[None], Pod]:
-    """Start to pass a barrier and return the task and the barrier's pod."""
+    """Start to pass a barrier. Return the task and the barrier's pod."""
     passing = asyncio.create_task(pass_barrier(client, await Discovery.read(client), clock, "default"))
 
     async def pods() -> Any:
@@ -41,7 +41,7 @@ async def _start(client: Client, clock: Clock) -> tuple[asyncio.Task[None], Pod]
 
 
 async def _create_claim(client: Client, pod: Pod) -> None:
-    """Play the claim controller."""
+    """Create the claim as the claim controller does."""
     owner = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -56,14 +56,14 @@ async def _create_claim(client: Client, pod: Pod) -> None:
 
 
 async def _report(client: Client, pod: Pod, message: str) -> None:
-    """Play the scheduler."""
+    """Report a condition as the scheduler does."""
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     await client.patch(
         PODS, pod.metadata.name, {"status": {"conditions": [condition]}}, "default", subresource="status"
     )
 
 
-async def _left(client: Client) -> list[str]:
+async def _remaining_objects(client: Client) -> list[str]:
     kinds: tuple[Resource[Any], ...] = (PODS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
     return [item.metadata.name for kind in kinds for item in (await client.list(kind, "default")).items]
 
@@ -75,7 +75,7 @@ async def test_barrier_ends_when_the_scheduler_reports_the_class_of_its_claim(cl
     assert not passing.done()
     await _report(client, pod, _UNKNOWN_CLASS)
     await passing
-    assert await _left(client) == []
+    assert await _remaining_objects(client) == []
 
 
 async def test_barrier_ends_after_ten_seconds_without_a_scheduler(client: Client) -> None:
@@ -84,4 +84,4 @@ async def test_barrier_ends_after_ten_seconds_without_a_scheduler(client: Client
     await until(passing.done, clock=clock)
     await passing
     assert clock.monotonic() > 10
-    assert await _left(client) == []
+    assert await _remaining_objects(client) == []

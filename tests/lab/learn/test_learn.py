@@ -30,7 +30,7 @@ Learn = Callable[..., str]
 
 @pytest.fixture
 def notebook(dra_cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notebook:
-    """An empty one, whose clusters are the test's."""
+    """Return an empty notebook that uses the clusters of the test."""
     monkeypatch.setenv("DRALAB_LEARN", str(tmp_path / "learn"))
     running: set[int] = set()
 
@@ -73,7 +73,7 @@ def learn(notebook: Notebook, capfd: pytest.CaptureFixture[str]) -> Learn:
     return run
 
 
-def test_a_lesson_from_its_task_to_the_next(learn: Learn, notebook: Notebook) -> None:
+def test_a_lesson_is_shown_checked_and_solved(learn: Learn, notebook: Notebook) -> None:
     one = lesson("1")
     shown = learn()
     assert "# 1/10 Your first claim" in shown
@@ -96,7 +96,7 @@ def test_a_lesson_from_its_task_to_the_next(learn: Learn, notebook: Notebook) ->
     assert learn("stop") == "no lesson's cluster is running\n"
 
 
-def test_a_reset_brings_the_file_and_the_cluster_back(
+def test_a_reset_restores_the_file_and_the_cluster(
     learn: Learn, notebook: Notebook, dra_cluster: Cluster
 ) -> None:
     one = lesson("2")
@@ -109,7 +109,7 @@ def test_a_reset_brings_the_file_and_the_cluster_back(
     assert {pod["metadata"]["name"] for pod in dra_cluster.list("pods")} == {"alpha", "beta"}
 
 
-def test_what_the_api_server_refuses_is_shown_at_each_check(learn: Learn, notebook: Notebook) -> None:
+def test_errors_of_the_api_server_are_shown_at_each_check(learn: Learn, notebook: Notebook) -> None:
     one = lesson("1")
     learn("1")
     notebook.file(one).write_text(one.solution.replace("deviceClassName", "className"))
@@ -119,7 +119,7 @@ def test_what_the_api_server_refuses_is_shown_at_each_check(learn: Learn, notebo
     assert "lessons look at the namespace default alone" in learn("check", code=1)
 
 
-def test_lessons_are_there_as_data(learn: Learn) -> None:
+def test_lessons_are_listed_as_json(learn: Learn) -> None:
     shown = json.loads(learn("--list", "-o", "json"))
     assert [one["number"] for one in shown] == list(range(1, 11))
     assert shown[0]["task"] == lesson("1").task
@@ -132,21 +132,21 @@ def test_lessons_are_there_as_data(learn: Learn) -> None:
     assert "there is no lesson 'zero'" in learn("zero", code=2)
 
 
-def test_the_end_is_named(learn: Learn, notebook: Notebook) -> None:
+def test_the_end_of_all_lessons_is_reported(learn: Learn, notebook: Notebook) -> None:
     for one in lessons():
         notebook.solve(one)
     assert learn("next") == "All lessons are solved.\n"
 
 
-def test_a_watch_applies_what_is_saved_and_answers_keys(
+def test_a_watch_applies_the_saved_file_and_handles_keys(
     notebook: Notebook, capfd: pytest.CaptureFixture[str]
 ) -> None:
     one = lesson("1")
     notebook.choose(one)
     shown = ""
 
-    async def typed() -> str:
-        """Types a key whenever the one before it was answered, then saves the solution."""
+    async def type_key() -> str:
+        """Type the next key once the previous one was handled, then save the solution."""
         nonlocal shown
         shown += capfd.readouterr().out
         if "resourceClaims`" not in shown:
@@ -159,7 +159,7 @@ def test_a_watch_applies_what_is_saved_and_answers_keys(
         await asyncio.Event().wait()
         return ""
 
-    assert asyncio.run(_followed(notebook, one, typed)) == "solved"
+    assert asyncio.run(_follow(notebook, one, type_key)) == "solved"
     shown += capfd.readouterr().out
     assert shown.index("[ ] its container") < shown.index("[x] its container")
 
@@ -170,17 +170,17 @@ def test_a_watch_ends_with_a_key(notebook: Notebook, key: str, capfd: pytest.Cap
     notebook.choose(one)
     notebook.file(one).write_text("kind: Pod\n")
 
-    async def typed() -> str:
+    async def type_key() -> str:
         return f"{key}\n"
 
-    assert asyncio.run(_followed(notebook, one, typed)) == key
+    assert asyncio.run(_follow(notebook, one, type_key)) == key
     assert "without apiVersion and kind" in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("typed", "number"), [("n\n", 2), ("\n", 2), ("x\nn\n", 2), ("q\n", None), ("", None)]
 )
-def test_a_solved_lesson_is_followed_by_the_next_at_n_or_enter(
+def test_the_next_lesson_starts_with_n_or_enter_after_a_solved_one(
     notebook: Notebook,
     typed: str,
     number: int | None,
@@ -202,7 +202,7 @@ def test_a_solved_lesson_is_followed_by_the_next_at_n_or_enter(
     assert "n or Enter: next lesson, q: quit" in capfd.readouterr().out
 
 
-async def _followed(notebook: Notebook, one: Lesson, typed: Callable[[], Awaitable[str]]) -> str:
+async def _follow(notebook: Notebook, one: Lesson, typed: Callable[[], Awaitable[str]]) -> str:
     room = classroom.Classroom(notebook)
     async with room.exercise(one) as exercise:
         return await Watch(notebook, room, typed).follow(exercise)

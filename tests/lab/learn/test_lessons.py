@@ -1,4 +1,4 @@
-"""Every lesson can be solved, and what learners get wrong is not accepted and is answered."""
+"""Every lesson can be solved, and common mistakes are rejected with advice."""
 
 import re
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ def _name(one: Lesson) -> str:
 
 @pytest.mark.system
 @pytest.mark.parametrize("one", sample(lessons(), 3), ids=_name)
-async def test_a_lesson_is_solved_by_its_solution_alone(one: Lesson) -> None:
+async def test_a_lesson_is_solved_only_by_its_solution(one: Lesson) -> None:
     async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
         exercise = Exercise(one, cluster.client, lambda pod: cluster.explain(f"pod/{pod}"))
         await exercise.begin()
         for answer in WRONG[one.number]:
-            shown = await _answered(exercise, answer)
+            shown = await _submit(exercise, answer)
             assert answer.shown in shown, f"{answer.shown!r} is not in {shown!r}"
         await exercise.submit(one.file_name, one.solution)
         solved = await exercise.verdict()
@@ -49,7 +49,7 @@ async def test_a_lesson_is_solved_by_its_solution_alone(one: Lesson) -> None:
     ],
     ids=["rule", "neighbour"],
 )
-async def test_deleting_what_a_lesson_starts_with_does_not_solve_it(
+async def test_deleting_the_initial_objects_does_not_solve_a_lesson(
     one: Lesson, gone: str, shown: str
 ) -> None:
     async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
@@ -62,8 +62,8 @@ async def test_deleting_what_a_lesson_starts_with_does_not_solve_it(
         assert any(shown in text for text in verdict.advice), verdict.advice
 
 
-async def _answered(exercise: Exercise, answer: Wrong) -> str:
-    """What a learner sees."""
+async def _submit(exercise: Exercise, answer: Wrong) -> str:
+    """Submit an answer. Return the text that the learner gets."""
     try:
         await exercise.submit(exercise.lesson.file_name, answer.text(exercise.lesson))
     except (ApiError, UserError) as refused:
@@ -79,7 +79,7 @@ def test_there_are_ten_lessons_with_several_wrong_answers_each() -> None:
 
 
 @pytest.mark.parametrize("one", lessons(), ids=_name)
-def test_a_lesson_is_whole(one: Lesson) -> None:
+def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
     assert all((one.title, one.about, one.task, one.solved))
     assert len(one.goals) >= 3
     assert len(one.hints) >= 2
@@ -94,19 +94,19 @@ def test_a_lesson_is_whole(one: Lesson) -> None:
 
 
 @pytest.mark.parametrize("one", lessons(), ids=_name)
-def test_each_recognised_mistake_is_one_that_is_tried(one: Lesson) -> None:
-    """One of the wrong answers above at least gets each of them."""
+def test_each_recognized_mistake_is_in_a_wrong_answer(one: Lesson) -> None:
+    """At least one of the wrong answers above gets the advice of each mistake."""
     shown = [answer.shown for answer in WRONG[one.number]]
     # These are about changes that are not part of the file. They have a test above.
-    assert [say for say in _unused(one.mistakes, shown) if not say.startswith(_GONE)] == []
+    assert [say for say in _find_unused(one.mistakes, shown) if not say.startswith(_GONE)] == []
 
 
-def test_each_common_mistake_is_one_that_is_tried() -> None:
+def test_each_common_mistake_is_in_a_wrong_answer() -> None:
     shown = [answer.shown for answers in WRONG.values() for answer in answers]
-    assert _unused(common_mistakes(), shown) == []
+    assert _find_unused(common_mistakes(), shown) == []
 
 
-def _unused(mistakes: Sequence[Mistake], shown: Sequence[str]) -> list[str]:
+def _find_unused(mistakes: Sequence[Mistake], shown: Sequence[str]) -> list[str]:
     """Return the advice that no wrong answer gets."""
     return [mistake.say for mistake in mistakes if not any(part in mistake.say for part in shown)]
 
@@ -117,7 +117,7 @@ def test_a_lesson_is_found_by_number_and_name() -> None:
         lesson("11")
 
 
-def test_an_expression_that_is_none_is_an_error() -> None:
+def test_an_invalid_expression_is_an_error() -> None:
     with pytest.raises(CompileError, match="undeclared reference"):
         compiled("nodes.size() > 0")
     with pytest.raises(CompileError, match="must evaluate to bool"):

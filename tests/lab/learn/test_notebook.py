@@ -1,4 +1,4 @@
-"""The folder that a learner works in."""
+"""The folder of a learner."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from dra_lab.learn.notebook import Notebook
 from dra_shared.errors import UserError
 
 
-def test_one_goes_on_where_one_stopped(tmp_path: Path) -> None:
+def test_a_learner_continues_at_the_last_lesson(tmp_path: Path) -> None:
     first = Notebook(tmp_path)
     assert first.resumed.number == 1
     first.choose(lesson("3"))
@@ -18,7 +18,7 @@ def test_one_goes_on_where_one_stopped(tmp_path: Path) -> None:
     assert Notebook(tmp_path).solved == {3}
 
 
-def test_after_the_last_lesson_come_those_that_were_left_out(tmp_path: Path) -> None:
+def test_skipped_lessons_follow_the_last_one(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     for one in lessons()[1:]:
         notebook.choose(one)
@@ -30,7 +30,7 @@ def test_after_the_last_lesson_come_those_that_were_left_out(tmp_path: Path) -> 
     assert again.resumed is lesson("10")
 
 
-def test_a_file_that_one_has_changed_stays(tmp_path: Path) -> None:
+def test_a_changed_file_is_kept(tmp_path: Path) -> None:
     notebook, one = Notebook(tmp_path), lesson("1")
     notebook.choose(one)
     assert notebook.file(one).read_text() == one.file
@@ -41,14 +41,14 @@ def test_a_file_that_one_has_changed_stays(tmp_path: Path) -> None:
     assert notebook.file(one).read_text() == one.file
 
 
-def test_hints_come_one_after_another(tmp_path: Path) -> None:
+def test_hints_are_given_one_after_another(tmp_path: Path) -> None:
     one = lesson("4")
     assert [Notebook(tmp_path).hint(one) for _ in range(4)] == [0, 1, 2, 2]
     Notebook(tmp_path).forget(one)
     assert Notebook(tmp_path).hint(one) == 0
 
 
-def test_manifests_are_applied_when_they_changed(tmp_path: Path) -> None:
+def test_manifests_are_applied_after_a_change(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     assert notebook.changed("a")
     notebook.submitted("a")
@@ -72,7 +72,7 @@ def test_the_folder_is_found_from_within(tmp_path: Path, monkeypatch: pytest.Mon
     assert Notebook.here().folder == tmp_path / "elsewhere"
 
 
-def test_a_torn_state_says_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_state_is_reported_with_advice(tmp_path: Path) -> None:
     (tmp_path / ".learn.json").write_text("{")
     with pytest.raises(UserError, match=r"learn\.json: .*to begin again, remove that file"):
         Notebook(tmp_path)

@@ -1,4 +1,4 @@
-"""A lesson is judged once its pods are at rest."""
+"""A lesson is evaluated once its pods are at rest."""
 
 from typing import Any
 

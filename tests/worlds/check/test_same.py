@@ -1,4 +1,4 @@
-"""``dralab check`` against the same version finds nothing, and names `convert` for objects of an older shape."""
+"""``dralab check`` finds nothing against the same version, and advises `convert` for objects of an older shape."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def _check(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> tup
 
 
 @pytest.mark.parametrize("version", sample([str(version) for version in VERSIONS], 2))
-def test_a_version_has_no_difference_from_itself(
+def test_a_check_against_the_same_version_finds_nothing(
     version: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     allocated = tmp_path / "allocated.yaml"
@@ -71,7 +71,7 @@ def test_a_version_has_no_difference_from_itself(
         assert [one for one in found if one["level"] == "otherwise"] == []
 
 
-def test_allocated_values_are_no_difference_between_versions(
+def test_allocated_values_are_not_reported_as_differences(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "allocated.yaml"
@@ -144,7 +144,7 @@ _OLDER = {
 
 
 @pytest.mark.parametrize(("manifest", "advice"), _OLDER.values(), ids=_OLDER)
-def test_objects_of_an_older_shape_are_to_be_converted(
+def test_conversion_is_advised_for_objects_of_an_older_shape(
     manifest: str,
     advice: str,
     tmp_path: Path,
