@@ -147,7 +147,7 @@ CASES: list[tuple[str, str, Json, list[tuple[str, str]]]] = [
         [
             (
                 "spec.schedulingPolicy",
-                'Invalid value: "{`basic`, `gang`}": must specify exactly one of: `basic`, `gang`',
+                'Invalid value: "{basic, gang}": must specify exactly one of: `basic`, `gang`',
             ),
             (
                 "spec.schedulingPolicy.gang.minCount",

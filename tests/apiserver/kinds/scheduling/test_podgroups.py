@@ -9,6 +9,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36
 
@@ -96,7 +97,7 @@ async def test_a_group_needs_its_workload(
             GROUPS,
             group(schedulingPolicy={"gang": {"minCount": -1}, "basic": {}}),
             {
-                "spec.schedulingPolicy": 'Invalid value: "{`basic`, `gang`}": '
+                "spec.schedulingPolicy": 'Invalid value: "{basic, gang}": '
                 "must specify exactly one of: `basic`, `gang`",
                 "spec.schedulingPolicy.gang.minCount": "Invalid value: -1: must be greater than or equal to 1",
             },
@@ -148,3 +149,61 @@ async def test_statuses_of_claims_are_those_of_the_groups_claims(client: httpx.A
     ]
     made["status"] = {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "c"}]}
     assert (await client.put(f"{GROUPS}/g/status", json=made)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("spec", "errors"),
+    [
+        ({"podGroups": [{"name": "a", "policy": {"gang": {"minCount": 2}}}]}, []),
+        ({}, [("spec.podGroups", "Required value: must have at least one item")]),
+        (
+            {
+                "controllerRef": {"apiGroup": "a_b", "kind": "", "name": "a/b"},
+                "podGroups": [
+                    {"name": "a", "policy": {}},
+                    {"name": "a", "policy": {"gang": {"minCount": 0}}},
+                    {"name": "b", "policy": {"basic": {}, "gang": {"minCount": 0}}},
+                ],
+            },
+            [
+                ("spec.controllerRef.apiGroup", "Invalid value"),
+                ("spec.controllerRef.kind", "Required value"),
+                ("spec.controllerRef.name", "Invalid value"),
+                ("spec.podGroups[0].policy", "Required value: exactly one of `basic`, `gang` is required"),
+                ("spec.podGroups[1].name", 'Duplicate value: "a"'),
+                ("spec.podGroups[1].policy.gang.minCount", "Invalid value: 0: must be greater than zero"),
+                (
+                    "spec.podGroups[2].policy",
+                    'Invalid value: "{`basic`, `gang`}": exactly one of `basic`, `gang` is required, '
+                    "but multiple fields are set",
+                ),
+            ],
+        ),
+    ],
+)
+def test_workloads_of_1_35_are_validated_by_hand_written_rules(
+    spec: Json, errors: list[tuple[str, str]]
+) -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1alpha1", "kind": "Workload"}
+    obj = {**kind, "metadata": {"name": "w", "namespace": "default"}, "spec": spec}
+    case = {"object": obj, "kubernetesVersion": "1.35", "featureGates": {"GenericWorkload": True}}
+    found = [(error["field"], error["body"]) for error in answer(case)["server"]["errors"]]
+    assert [field for field, _ in found] == [field for field, _ in errors]
+    assert all(body.startswith(text) for (_, body), (_, text) in zip(found, errors, strict=True))
+
+
+def test_groups_of_1_35_workloads_never_change() -> None:
+    kind = {"apiVersion": "scheduling.k8s.io/v1alpha1", "kind": "Workload"}
+    old = {
+        **kind,
+        "metadata": {"name": "w", "namespace": "default"},
+        "spec": {
+            "controllerRef": {"kind": "Job", "name": "j"},
+            "podGroups": [{"name": "a", "policy": {"basic": {}}}],
+        },
+    }
+    new = copy.deepcopy(old)
+    new["spec"] = {"podGroups": [{"name": "b", "policy": {"basic": {}}}]}
+    case = {"object": new, "oldObject": old, "operation": "update", "kubernetesVersion": "1.35"}
+    found = [error["field"] for error in answer(case)["server"]["errors"]]
+    assert found == ["controllerRef", "podGroups"]

@@ -2,8 +2,8 @@
 
 For each struct: unions first, then the fields in Go's order. An unchanged field is not validated again, nor
 is an unchanged item of a list with keys, or an unchanged value of a map. For a changed field, the
-short-circuiting rules come first, then the others, both in the order of their tags, then duplicate keys, then
-the contents.
+short-circuiting rules come first, then the others, both in the order of their tags' names, then duplicate
+keys, then the contents.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ class _Compiler:
         return validate
 
     def _active_rules(self, field: Field) -> list[Rule]:
-        """Return the rules of a field that apply with the gates."""
+        """Return the rules of a field that apply with the gates, sorted by their tags as in the generated code."""
         found = []
-        for rule in field.rules:
+        for rule in sorted(field.rules, key=_outer_tag):
             if rule.stage in self._stages and rule.name in _CONDITIONS and rule.inner is not None:
                 if self._gates.enabled(rule.argument) == (rule.name == "ifEnabled"):
                     found.append(rule.inner)
@@ -120,6 +120,10 @@ class _Compiler:
         opaque = any(rule.name == "opaqueType" for rule in asked)
         inner = self.struct(field.inner) if field.inner and not opaque else None
         return _field(field, member, asked, inner)
+
+
+def _outer_tag(rule: Rule) -> str:
+    return rule.stage.value or rule.name
 
 
 def _is_idle(field: Field, rules: list[Rule]) -> bool:

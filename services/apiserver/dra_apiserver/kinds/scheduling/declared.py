@@ -1,4 +1,4 @@
-"""Validate PodGroup, CompositePodGroup and Workload since 1.37, by the declared rules of each version's types."""
+"""Validate PodGroup, CompositePodGroup and Workload by the declared rules of each version's types."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
 from dra_apiserver.common.gates import GatedFields, drop_disabled
 from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kindkit.strategy import Context
-from dra_apiserver.kinds.scheduling.podgroups import CLAIMS, TOPOLOGY
 
+TOPOLOGY = "TopologyAwareWorkloadScheduling"
+PREEMPTION = "WorkloadAwarePreemption"
+CLAIMS = "DRAWorkloadResourceClaims"
 _COMPOSITE = "CompositePodGroup"
 _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 
 
-def is_declared(kubernetes: Version) -> bool:
-    """True if the kinds have their newer form, with all rules declared in their types."""
+def is_newer_form(kubernetes: Version) -> bool:
+    """True if the kinds have the form of 1.37."""
     return kubernetes >= V1_37
 
 

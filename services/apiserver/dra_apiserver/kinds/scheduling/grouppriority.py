@@ -12,7 +12,7 @@ from dra_apiserver.common.classes import name_of
 from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.pods.priority import default_class
-from dra_apiserver.kinds.scheduling.podgroups import PREEMPTION
+from dra_apiserver.kinds.scheduling.declared import PREEMPTION
 
 
 def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

@@ -10,20 +10,16 @@ from dra_apiserver.common.objectmeta import reset_for_status
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.scheduling.declared import (
+    CLAIMS,
+    PREEMPTION,
+    TOPOLOGY,
     check_declared,
     check_group_status,
     complete_group,
     complete_workload,
-    is_declared,
+    is_newer_form,
 )
-from dra_apiserver.kinds.scheduling.podgroups import (
-    CLAIMS,
-    PREEMPTION,
-    TOPOLOGY,
-    check_pod_group,
-    check_pod_group_status,
-    check_workload,
-)
+from dra_apiserver.kinds.scheduling.oldworkloads import check_old_workload
 from dra_apiserver.kinds.scheduling.templates import check_templates
 
 
@@ -51,7 +47,7 @@ class PodGroupStrategy(GenericStrategy):
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Prepare like every kind, and drop disabled fields."""
         super().prepare_for_create(obj, ctx)
-        if is_declared(ctx.features.version):
+        if is_newer_form(ctx.features.version):
             complete_group(obj, None, ctx)
             return
         drop_disabled(_GROUP, obj, None, ctx.features)
@@ -61,7 +57,7 @@ class PodGroupStrategy(GenericStrategy):
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Prepare like every kind, and drop disabled fields that the old object did not use."""
         super().prepare_for_update(obj, old, ctx)
-        if is_declared(ctx.features.version):
+        if is_newer_form(ctx.features.version):
             complete_group(obj, old, ctx)
         else:
             drop_disabled(_GROUP, obj, old, ctx.features)
@@ -76,9 +72,13 @@ class PodGroupStrategy(GenericStrategy):
 
 
 def _check_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
-    if is_declared(ctx.features.version):
-        return check_declared(obj, old, ctx)
-    return check_pod_group(obj, old, ctx.features)
+    if old is None and not is_newer_form(ctx.features.version) and not ctx.features.enabled(PREEMPTION):
+        # Upstream sets the dropped mode again only after validation.
+        obj = {
+            **obj,
+            "spec": {name: value for name, value in obj["spec"].items() if name != "disruptionMode"},
+        }
+    return check_declared(obj, old, ctx)
 
 
 class PodGroupStatusStrategy(GenericStrategy):
@@ -93,10 +93,7 @@ class PodGroupStatusStrategy(GenericStrategy):
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata, then the status."""
-        errors = super().validate_update(obj, old, ctx)
-        if is_declared(ctx.features.version):
-            return errors + check_group_status(obj, old, ctx)
-        return errors + check_pod_group_status(obj, old)
+        return super().validate_update(obj, old, ctx) + check_group_status(obj, old, ctx)
 
 
 class SchedulingWorkloadStrategy(GenericStrategy):
@@ -105,7 +102,7 @@ class SchedulingWorkloadStrategy(GenericStrategy):
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Prepare like every kind, and drop disabled fields."""
         super().prepare_for_create(obj, ctx)
-        if is_declared(ctx.features.version):
+        if is_newer_form(ctx.features.version):
             complete_workload(obj, None, ctx)
         else:
             _drop_from_templates(obj, {}, ctx)
@@ -115,7 +112,7 @@ class SchedulingWorkloadStrategy(GenericStrategy):
         not use.
         """
         super().prepare_for_update(obj, old, ctx)
-        if is_declared(ctx.features.version):
+        if is_newer_form(ctx.features.version):
             complete_workload(obj, old, ctx)
         else:
             _drop_from_templates(obj, old, ctx)
@@ -130,9 +127,10 @@ class SchedulingWorkloadStrategy(GenericStrategy):
 
 
 def _check_workload(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
-    if is_declared(ctx.features.version):
-        return check_templates(obj.get("spec") or {}, "spec") + check_declared(obj, old, ctx)
-    return check_workload(obj, old, ctx.features)
+    if ctx.version == "v1alpha1":
+        return check_old_workload(obj, old)
+    errors = check_templates(obj.get("spec") or {}, "spec") if is_newer_form(ctx.features.version) else []
+    return errors + check_declared(obj, old, ctx)
 
 
 def _templates(obj: JsonObject) -> list[JsonObject]:
