@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 import yaml
-from dra_scheduler.componentconfig.load import Loaded, load
+from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.config import SchedulerConfig, lease
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
+from dra_scheduler.plugins.profiles import load, profiles_of
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
@@ -216,7 +217,7 @@ async def test_back_off_and_percentage_of_nodes_to_score_are_applied() -> None:
         percentageOfNodesToScore=70,
     )
     async with run_scheduler(FakeApi(), loaded=loaded) as (scheduler, _):
-        assert [scheduler.config.percentage_of(p) for p in scheduler.config.profiles] == [30, 70]
+        assert [scheduler.config.percentage_of(p) for p in profiles_of(scheduler.config)] == [30, 70]
         assert [scheduler.queue._backoff_of(failures) for failures in (1, 2, 5000)] == [4, 5, 5]
 
 

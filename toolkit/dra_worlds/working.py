@@ -10,8 +10,9 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from dra_scheduler.componentconfig.load import Loaded, load
+from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.plan.setup import Setup, chosen_gates
+from dra_scheduler.plugins.profiles import load
 from dra_shared.boundedfiles import read_text
 from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates

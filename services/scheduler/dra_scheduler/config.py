@@ -1,14 +1,14 @@
 """The scheduler's configuration."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dra_shared.client.terms import Terms
 from dra_shared.features import FeatureGates
 from dra_shared.guard import Guard
 from dra_shared.servingtls import ServingTLS
 
-from dra_scheduler.componentconfig.load import Loaded, default_profile
+from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.componentconfig.profiles import Profile
 from dra_scheduler.componentconfig.types import Extender, LeaderElectionConfiguration
 
@@ -59,13 +59,6 @@ class SchedulerConfig:
     leader_elect: bool = False
     lease: Lease = field(default_factory=Lease)
     identity: str = "scheduler"
-
-    @property
-    def profiles(self) -> Sequence[Profile]:
-        """The profiles. Each schedules the pods that name it."""
-        if self.loaded is not None:
-            return self.loaded.profiles
-        return (replace(default_profile(self.gates), scheduler_name=self.scheduler_name),)
 
     @property
     def extenders(self) -> Sequence[Extender]:

@@ -10,7 +10,7 @@ from dra_shared.client.identity import unique_identity
 from dra_shared.features import FeatureGates
 from dra_shared.service import Options, boolean, connect, create_tls, features, guard, run
 
-from dra_scheduler.componentconfig.load import Loaded, load
+from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
 
 # The part before the slash owns the written fields (managedFields), as if kube-scheduler wrote them.
@@ -62,6 +62,8 @@ def _load(file: Path, gates: FeatureGates) -> Loaded:
         text = read_text(file)
     except OSError as problem:
         raise ValueError(f"open {file}: {(problem.strerror or str(problem)).lower()}") from problem
+    from dra_scheduler.plugins.profiles import load
+
     return load(text, gates)
 
 

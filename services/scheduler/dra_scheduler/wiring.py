@@ -52,6 +52,7 @@ from dra_scheduler.metrics import count_incoming, watch_entities
 from dra_scheduler.placement import Placement
 from dra_scheduler.plugins.dynamicresources.immediate import ImmediateClaims
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
+from dra_scheduler.plugins.profiles import profiles_of
 from dra_scheduler.plugins.registry import Parts, new_framework
 from dra_scheduler.plugins.siblings import SiblingSelectors
 from dra_scheduler.plugins.volumes.objects import VolumeObjects
@@ -93,7 +94,7 @@ def new_scheduler(
     """
     clock = clock or SystemClock()
     base = _base(config, client, clock, sources or _over(client, config, clock))
-    built = {profile.scheduler_name: _profile(base, profile) for profile in config.profiles}
+    built = {profile.scheduler_name: _profile(base, profile) for profile in profiles_of(config)}
     frameworks = {name: parts.framework for name, parts in built.items()}
     _connect_queue(base.queue, built)
     recorder = partial(_recorder_of, built)

@@ -3,7 +3,7 @@
 import pytest
 from dra_scheduler.componentconfig.decode import decode
 from dra_scheduler.componentconfig.gojson import DecodeError
-from dra_scheduler.componentconfig.load import load
+from dra_scheduler.plugins.profiles import load
 from dra_shared.features import FeatureGates
 
 _HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from dra_scheduler.allocator import Features, Trace
 from dra_scheduler.allocator.reasons import DeadEnd, InUse, SelectorRejected, Tainted
-from dra_scheduler.componentconfig.load import load
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_scheduler.explain.whatif import WhatIf
+from dra_scheduler.plugins.profiles import load
 from dra_scheduler.scheduler import Scheduler
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.api.codec import convert

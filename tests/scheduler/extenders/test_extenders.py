@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 import yaml
-from dra_scheduler.componentconfig.load import Loaded, load
+from dra_scheduler.componentconfig.load import Loaded
+from dra_scheduler.plugins.profiles import load
 from dra_shared.features import FeatureGates
 
 from tests.scheduler.extenders.server import Server, extender

@@ -10,7 +10,6 @@ from dra_scheduler.componentconfig.decode import decode
 from dra_scheduler.componentconfig.defaults import set_defaults
 from dra_scheduler.componentconfig.fielderrors import aggregate
 from dra_scheduler.componentconfig.gojson import DecodeError
-from dra_scheduler.componentconfig.load import build
 from dra_scheduler.componentconfig.profiles import Profile, ProfileError
 from dra_scheduler.componentconfig.types import (
     API_VERSION,
@@ -20,6 +19,7 @@ from dra_scheduler.componentconfig.types import (
     Unknown,
 )
 from dra_scheduler.componentconfig.validation import validate
+from dra_scheduler.plugins.profiles import build_profiles
 from dra_shared.features import FeatureGates
 from dra_shared.version import RECORDED, Version
 
@@ -41,7 +41,7 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
     if errors:
         return {**found, "validationErrors": sorted(errors), "validationText": aggregate(errors)}
     try:
-        profiles = build(config)
+        profiles = build_profiles(config)
     except ProfileError as problem:
         return {**found, "schedulerError": str(problem)}
     return {**found, "profiles": {profile.scheduler_name: _encode_profile(profile) for profile in profiles}}

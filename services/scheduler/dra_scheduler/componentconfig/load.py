@@ -9,7 +9,7 @@ from dra_scheduler.componentconfig.decode import decode
 from dra_scheduler.componentconfig.defaults import set_defaults
 from dra_scheduler.componentconfig.extenders import build_extenders
 from dra_scheduler.componentconfig.fielderrors import aggregate
-from dra_scheduler.componentconfig.profiles import Profile, ProfileError, effective
+from dra_scheduler.componentconfig.profiles import Implemented, Profile, ProfileError, effective
 from dra_scheduler.componentconfig.types import KubeSchedulerConfiguration
 from dra_scheduler.componentconfig.validation import validate
 
@@ -22,7 +22,7 @@ class Loaded:
     profiles: Sequence[Profile]
 
 
-def load(text: str, gates: FeatureGates) -> Loaded:
+def load(text: str, gates: FeatureGates, implemented: Implemented) -> Loaded:
     """Decode, default and validate the configuration in the text.
 
     Raises:
@@ -33,17 +33,17 @@ def load(text: str, gates: FeatureGates) -> Loaded:
     errors = validate(config, gates)
     if errors:
         raise ValueError(aggregate(errors))
-    return Loaded(config, build(config))
+    return Loaded(config, build(config, implemented))
 
 
-def default_profile(gates: FeatureGates) -> Profile:
+def default_profile(gates: FeatureGates, implemented: Implemented) -> Profile:
     """Return the profile of a scheduler without a configuration file."""
     config = KubeSchedulerConfiguration()
     set_defaults(config, gates)
-    return build(config)[0]
+    return build(config, implemented)[0]
 
 
-def build(config: KubeSchedulerConfiguration) -> list[Profile]:
+def build(config: KubeSchedulerConfiguration, implemented: Implemented) -> list[Profile]:
     """Return the effective profiles of a valid configuration.
 
     Raises:
@@ -54,7 +54,7 @@ def build(config: KubeSchedulerConfiguration) -> list[Profile]:
     built = []
     for profile in profiles:
         try:
-            built.append(effective(profile))
+            built.append(effective(profile, implemented))
         except ProfileError as problem:
             name = profile.scheduler_name
             raise ProfileError(

@@ -35,35 +35,8 @@ _POINTS = {
     "placementGenerate": "placement_generate",
     "placementScore": "placement_score",
 }
-# The extension points that upstream's plugins implement.
-_IMPLEMENTS: Mapping[str, frozenset[str]] = {
-    name: frozenset(points.split())
-    for name, points in {
-        "DefaultBinder": "bind",
-        "DefaultPreemption": "postFilter preEnqueue",
-        "DynamicResources": "filter postFilter preBind preEnqueue preFilter reserve score",
-        "GangScheduling": "permit preEnqueue",
-        "ImageLocality": "score",
-        "InterPodAffinity": "filter preFilter preScore score",
-        "NodeAffinity": "filter preFilter preScore score",
-        "NodeDeclaredFeatures": "filter preFilter",
-        "NodeName": "filter",
-        "NodePorts": "filter preFilter",
-        "NodeResourcesBalancedAllocation": "preScore score",
-        "NodeResourcesFit": "filter placementScore preFilter preScore score",
-        "NodeUnschedulable": "filter",
-        "NodeVolumeLimits": "filter preFilter",
-        "PodGroupPodsCount": "placementScore",
-        "PodTopologySpread": "filter preFilter preScore score",
-        "PrioritySort": "queueSort",
-        "SchedulingGates": "preEnqueue",
-        "TaintToleration": "filter preScore score",
-        "TopologyPlacementGenerator": "placementGenerate",
-        "VolumeBinding": "filter preBind preFilter preScore reserve score",
-        "VolumeRestrictions": "filter preFilter",
-        "VolumeZone": "filter preFilter",
-    }.items()
-}
+#: The extension points that each plugin implements, by its name.
+Implemented = Mapping[str, frozenset[str]]
 _MAX_NODE_SCORE = 100
 _INT64 = 1 << 63
 _OVERFLOWS = {
@@ -97,7 +70,7 @@ class Profile:
         return plugin in self.points.get(point, ())
 
 
-def effective(profile: KubeSchedulerProfile) -> Profile:
+def effective(profile: KubeSchedulerProfile, implemented: Implemented) -> Profile:
     """Return the effective profile.
 
     Raises:
@@ -108,9 +81,13 @@ def effective(profile: KubeSchedulerProfile) -> Profile:
     _check_args(plugins, args)
     multi = plugins.multi_point.enabled or []
     sets: dict[str, PluginSet] = {point: getattr(plugins, field) for point, field in _POINTS.items()}
-    points = {point: _plugins_of_point(point, found.enabled or ()) for point, found in sets.items()}
+    points = {
+        point: _plugins_of_point(point, found.enabled or (), implemented) for point, found in sets.items()
+    }
     if multi:
-        points = {point: _expand_multi_point(point, found, multi) for point, found in sets.items()}
+        points = {
+            point: _expand_multi_point(point, found, multi, implemented) for point, found in sets.items()
+        }
     if len(points["queueSort"]) != 1:
         raise ProfileError(
             f'only one queue sort plugin required for profile with scheduler name "{name}", '
@@ -121,8 +98,8 @@ def effective(profile: KubeSchedulerProfile) -> Profile:
     return Profile(
         name,
         points,
-        _weights("score", plugins.score, multi),
-        _weights("placementScore", plugins.placement_score, multi),
+        _weights("score", plugins.score, multi, implemented),
+        _weights("placementScore", plugins.placement_score, multi, implemented),
         profile.percentage_of_nodes_to_score,
         args,
     )
@@ -147,14 +124,14 @@ def _type_name(point: str) -> str:
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
-def _plugins_of_point(point: str, enabled: Sequence[Plugin]) -> list[str]:
+def _plugins_of_point(point: str, enabled: Sequence[Plugin], implemented: Implemented) -> list[str]:
     """Return the plugins that the profile names for the extension point."""
     names: list[str] = []
     for plugin in enabled:
         name = plugin.name
-        if name not in _IMPLEMENTS:
+        if name not in implemented:
             raise ProfileError(f'{_type_name(point)} "{name}" does not exist')
-        if point not in _IMPLEMENTS[name]:
+        if point not in implemented[name]:
             raise ProfileError(f'plugin "{name}" does not extend {_type_name(point)} plugin')
         if name in names:
             raise ProfileError(f'plugin "{name}" already registered as "{_type_name(point)}"')
@@ -162,7 +139,9 @@ def _plugins_of_point(point: str, enabled: Sequence[Plugin]) -> list[str]:
     return names
 
 
-def _expand_multi_point(point: str, found: PluginSet, multi: Sequence[Plugin]) -> list[str]:
+def _expand_multi_point(
+    point: str, found: PluginSet, multi: Sequence[Plugin], implemented: Implemented
+) -> list[str]:
     """Return a point's plugins: those of multiPoint that it repeats, the rest of multiPoint, then its own."""
     named = [plugin.name for plugin in found.enabled or ()]
     disabled = {plugin.name for plugin in found.disabled or ()}
@@ -172,9 +151,9 @@ def _expand_multi_point(point: str, found: PluginSet, multi: Sequence[Plugin]) -
     again: set[str] = set()
     for plugin in multi:
         name = plugin.name
-        if name not in _IMPLEMENTS:
+        if name not in implemented:
             raise ProfileError(f'{_type_name(point)} "{name}" does not exist')
-        if point not in _IMPLEMENTS[name] or name in disabled:
+        if point not in implemented[name] or name in disabled:
             continue
         if name in named:
             again.add(name)
@@ -189,11 +168,13 @@ def _expand_multi_point(point: str, found: PluginSet, multi: Sequence[Plugin]) -
     ]
 
 
-def _weights(point: str, found: PluginSet, multi: Sequence[Plugin]) -> dict[str, int]:
+def _weights(
+    point: str, found: PluginSet, multi: Sequence[Plugin], implemented: Implemented
+) -> dict[str, int]:
     weights: dict[str, int] = {}
     total = 0
     for plugin in (*(found.enabled or ()), *multi):
-        if point not in _IMPLEMENTS[plugin.name] or plugin.name in weights:
+        if point not in implemented[plugin.name] or plugin.name in weights:
             continue
         weights[plugin.name] = weight = plugin.weight or 1
         # As in Go, a negative weight makes the remaining amount wrap around.

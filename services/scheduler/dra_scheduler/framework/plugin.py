@@ -4,6 +4,7 @@ Mirrors the interfaces of upstream's ``k8s.io/kube-scheduler/framework``.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from dra_shared.api.pod import Pod
@@ -24,6 +25,13 @@ class Plugin(Protocol):
     def name(self) -> str:
         """The name of the plugin upstream."""
         ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    """Orders the active queue."""
+
+    def key(self, pod: Pod, since: datetime, order: int) -> tuple[int, datetime, int]: ...
 
 
 @runtime_checkable
@@ -84,10 +92,15 @@ class GroupPostFilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class ScorePlugin(Plugin, Protocol):
-    """Scores the nodes that can take the pod. ``pre_score`` may skip the plugin."""
+class PreScorePlugin(Plugin, Protocol):
+    """Called before nodes are scored. It may skip Score."""
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None: ...
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    """Scores the nodes that can take the pod."""
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int: ...
 
@@ -97,6 +110,13 @@ class NormalizingPlugin(ScorePlugin, Protocol):
     """A score plugin whose raw scores are only meaningful relative to each other."""
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]: ...
+
+
+@runtime_checkable
+class SkippingPlugin(ScorePlugin, Protocol):
+    """A score plugin that is left out if it would score all nodes alike. Upstream calls it nevertheless."""
+
+    def skips_score(self, state: CycleState, pod: Pod) -> bool: ...
 
 
 @runtime_checkable
@@ -150,6 +170,38 @@ class SignPlugin(Plugin, Protocol):
     """
 
     def sign(self, pod: Pod) -> Hashable | None: ...
+
+
+# The extension points of a profile that our plugins can implement.
+_PROTOCOLS: Mapping[str, type] = {
+    "queueSort": QueueSortPlugin,
+    "preEnqueue": PreEnqueuePlugin,
+    "preFilter": PreFilterPlugin,
+    "filter": FilterPlugin,
+    "postFilter": PostFilterPlugin,
+    "preScore": PreScorePlugin,
+    "score": ScorePlugin,
+    "reserve": ReservePlugin,
+    "preBind": PreBindPlugin,
+    "bind": BindPlugin,
+}
+
+
+def extension_points(plugin: type[Plugin]) -> frozenset[str]:
+    """Return the extension points that a plugin's class implements.
+
+    A class attribute ``upstream_points`` adds those of upstream's plugin that have no method in ours.
+    """
+    implemented = {
+        point
+        for point, protocol in _PROTOCOLS.items()
+        if all(hasattr(plugin, method) for method in _methods(protocol))
+    }
+    return frozenset({*implemented, *getattr(plugin, "upstream_points", ())})
+
+
+def _methods(protocol: type) -> list[str]:
+    return [name for name, value in vars(protocol).items() if callable(value) and not name.startswith("_")]
 
 
 def default_normalize(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int]:

@@ -26,9 +26,11 @@ from dra_scheduler.framework.plugin import (
     PreBindPlugin,
     PreEnqueuePlugin,
     PreFilterPlugin,
+    PreScorePlugin,
     ReservePlugin,
     ScorePlugin,
     SignPlugin,
+    SkippingPlugin,
 )
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error
@@ -66,6 +68,8 @@ class Framework:
         self._signers = [p for p in judges if isinstance(p, SignPlugin)]
         self._signable = len(self._signers) == len(judges)
         self._counting = [p for p in self._pre_filters if isinstance(p, CountingPlugin)]
+        self._pre_scores = {p.name: p for p in self._scores if isinstance(p, PreScorePlugin)}
+        self._skipping = {p.name: p for p in self._scores if isinstance(p, SkippingPlugin)}
         self._normalizing = {p.name: p for p in self._scores if isinstance(p, NormalizingPlugin)}
 
     def _of(self, point: str) -> Sequence[Plugin]:
@@ -237,8 +241,10 @@ class Framework:
         """Return the score plugins that matter for the pod, with their weights."""
         found = []
         for plugin in self._scores:
-            status = plugin.pre_score(state, pod)
-            if status is None:
+            preparing, skipping = self._pre_scores.get(plugin.name), self._skipping.get(plugin.name)
+            if preparing is not None and preparing.pre_score(state, pod) is not None:
+                continue
+            if skipping is None or not skipping.skips_score(state, pod):
                 found.append((plugin, self._weights.get(plugin.name, 1)))
         return found
 

@@ -7,7 +7,6 @@ import msgspec
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, POD_GROUPS, RESOURCE_SLICES
 from dra_shared.jsontypes import JsonObject
 
-from dra_scheduler.componentconfig.load import load
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
@@ -20,6 +19,7 @@ from dra_scheduler.plan.questions.question import Recording
 from dra_scheduler.plan.questions.replay import ArrivalRequest
 from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
 from dra_scheduler.plan.wanted import of
+from dra_scheduler.plugins.profiles import load
 
 _MOST_COPIES = 100_000
 _MOST_SECONDS = 3600.0

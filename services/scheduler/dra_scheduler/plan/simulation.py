@@ -27,6 +27,7 @@ from dra_scheduler.plan.memory import MemoryClient
 from dra_scheduler.plan.quotas import Quotas
 from dra_scheduler.plan.upkeep import Upkeep, claim_names
 from dra_scheduler.plan.virtualtime import VirtualClock, VirtualTimeLoop
+from dra_scheduler.plugins.profiles import profiles_of
 from dra_scheduler.wiring import Sources, new_scheduler
 
 _FORBIDDEN = re.compile('^pods "[^"]*" is forbidden')
@@ -80,7 +81,7 @@ class Simulation:
         informers = self.client.informers
         sources = Sources(informers, informers, lambda _: self._events, SystemClock(), announces=False)
         config = config or SchedulerConfig()
-        self._profiles = frozenset(profile.scheduler_name for profile in config.profiles)
+        self._profiles = frozenset(profile.scheduler_name for profile in profiles_of(config))
         extended = config.gates.enabled("DRAExtendedResource")
         self._quotas = Quotas(self.client, extended_resources=extended)
         self.upkeep = Upkeep(self.client, self._quotas)

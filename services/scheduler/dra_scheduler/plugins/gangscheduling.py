@@ -20,6 +20,8 @@ class GangScheduling:
     """
 
     name = "GangScheduling"
+    # The cycle of a pod group places all members at once, so none has to wait in Permit.
+    upstream_points = ("permit",)
 
     def __init__(self, groups: PodGroups, *, trees: bool = False) -> None:
         self._groups = groups

@@ -11,7 +11,6 @@ from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import MAX_NODE_SCORE
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import SKIP, Status
 
 _MIB = 1024 * 1024
 # A smaller total counts as nothing. A larger size per container counts as the maximum.
@@ -30,8 +29,8 @@ class ImageLocality:
     def sign(self, pod: Pod) -> Hashable:
         return frozenset(_images(pod)) if self._cache.images else ()
 
-    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        return None if self._cache.images else SKIP
+    def skips_score(self, state: CycleState, pod: Pod) -> bool:
+        return not self._cache.images
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         assert node.node is not None

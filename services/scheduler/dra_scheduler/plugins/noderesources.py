@@ -75,6 +75,8 @@ class NodeResourcesFit:
     """
 
     name = "NodeResourcesFit"
+    # Placements of pod groups are not scored here.
+    upstream_points = ("placementScore",)
 
     def __init__(
         self,

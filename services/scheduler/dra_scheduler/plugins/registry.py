@@ -30,7 +30,7 @@ from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.plugin import Plugin
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
-from dra_scheduler.plugins.basic import DefaultBinder, SchedulingGates
+from dra_scheduler.plugins.basic import DefaultBinder, PrioritySort, SchedulingGates
 from dra_scheduler.plugins.classdevices import ClassDevices
 from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
@@ -44,6 +44,7 @@ from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
 from dra_scheduler.plugins.nodedeclaredfeatures import NodeDeclaredFeatures
 from dra_scheduler.plugins.nodeports import NodePorts
 from dra_scheduler.plugins.noderesources import NodeResourcesBalancedAllocation, NodeResourcesFit
+from dra_scheduler.plugins.placements import PodGroupPodsCount, TopologyPlacementGenerator
 from dra_scheduler.plugins.podtopologyspread import PodTopologySpread
 from dra_scheduler.plugins.siblings import Siblings
 from dra_scheduler.plugins.tainttoleration import NodeUnschedulable, TaintToleration
@@ -90,24 +91,26 @@ class ProfileFramework:
     dynamic_resources: DynamicResources
 
 
+@dataclass(frozen=True)
+class Build:
+    """The framework that is built: its profile, its plugins' dependencies, and the framework itself once it exists."""
+
+    parts: Parts
+    profile: Profile
+    framework: Callable[[], Framework]
+
+
 def new_framework(parts: Parts, profile: Profile) -> ProfileFramework:
     """Create the framework of the profile with its own plugins."""
-    dynamic_resources = _dynamic_resources(parts, profile)
+    build = Build(parts, profile, lambda: framework)
+    made = [plugin for make in PLUGINS.values() if (plugin := make(build)) is not None]
+    dynamic_resources = next(plugin for plugin in made if isinstance(plugin, DynamicResources))
     rivals = Rivals(parts.manager, parts.client, parts.clock, dynamic_resources, parts.cache.node)
     dynamic_resources.deallocator.on_loss = lambda pod, claim: parts.spawn(rivals.restore(pod, claim))
-    plugins: list[Plugin] = [
-        *_node_plugins(parts, profile),
-        *_volume_plugins(parts, profile),
-        dynamic_resources,
-        rivals,
-        SchedulingGates(),
-        GangScheduling(parts.groups, trees=parts.gates.enabled("CompositePodGroup")),
-        _preemption(parts, profile, lambda: framework),
-        DefaultBinder(parts.client),
-    ]
     points = {**profile.points, "preBind": _with_rivals(profile.points["preBind"])}
     needed = {name for names in points.values() for name in names}
-    framework = Framework([plugin for plugin in plugins if plugin.name in needed], profile.weights, points)
+    plugins = [plugin for plugin in (*made, rivals) if plugin.name in needed]
+    framework = Framework(plugins, profile.weights, points)
     return ProfileFramework(framework, dynamic_resources)
 
 
@@ -119,8 +122,17 @@ def _with_rivals(names: Sequence[str]) -> list[str]:
     return with_rivals
 
 
-def _dynamic_resources(parts: Parts, profile: Profile) -> DynamicResources:
-    args: DynamicResourcesArgs = profile.args_of(DynamicResources.name, DynamicResourcesArgs)
+def _without_parts(plugin: Callable[[], Plugin]) -> Callable[[Build], Plugin]:
+    return lambda build: plugin()
+
+
+def _absent(build: Build) -> None:
+    """Return nothing: the queue or the cycle of pod groups does this plugin's work."""
+
+
+def _dynamic_resources(build: Build) -> DynamicResources:
+    parts = build.parts
+    args: DynamicResourcesArgs = build.profile.args_of(DynamicResources.name, DynamicResourcesArgs)
     return DynamicResources(
         parts.gates,
         parts.manager,
@@ -135,7 +147,8 @@ def _dynamic_resources(parts: Parts, profile: Profile) -> DynamicResources:
     )
 
 
-def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framework]) -> DefaultPreemption:
+def _preemption(build: Build) -> DefaultPreemption:
+    parts = build.parts
     evictor = Evictor(
         DefaultPreemption.name,
         parts.cache.nominations,
@@ -148,12 +161,14 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
         newest=parts.newest_pod,
         measured=parts.measured,
     )
-    for_groups = GroupPreemption(parts.cache, parts.groups, evictor, framework, parts.budgets, parts.clock)
-    args: DefaultPreemptionArgs = profile.args_of(DefaultPreemption.name, DefaultPreemptionArgs)
+    for_groups = GroupPreemption(
+        parts.cache, parts.groups, evictor, build.framework, parts.budgets, parts.clock
+    )
+    args: DefaultPreemptionArgs = build.profile.args_of(DefaultPreemption.name, DefaultPreemptionArgs)
     return DefaultPreemption(
         parts.cache,
         evictor,
-        framework=framework,
+        framework=build.framework,
         budgets=parts.budgets,
         args=args,
         extenders=parts.extenders,
@@ -162,39 +177,45 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
     )
 
 
-def _node_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
-    """Return the plugins that examine the node and its pods."""
-    cache, manager = parts.cache, parts.manager
-    extended = parts.gates.enabled("DRAExtendedResource")
-    devices = {"devices": ClassDevices(manager)} if extended else {}
-    return [
-        NodeUnschedulable(),
-        NodeName(),
-        TaintToleration(cache),
-        NodeAffinity(profile.args_of(NodeAffinity.name, NodeAffinityArgs)),
-        NodePorts(),
-        NodeResourcesFit(
-            lambda name: extended and manager.classes.for_resource(name) is not None,
-            profile.args_of(NodeResourcesFit.name, NodeResourcesFitArgs),
-            **devices,
-        ),
-        NodeResourcesBalancedAllocation(
-            profile.args_of(NodeResourcesBalancedAllocation.name, NodeResourcesBalancedAllocationArgs),
-            **devices,
-        ),
-        PodTopologySpread(
-            cache, parts.siblings, profile.args_of(PodTopologySpread.name, PodTopologySpreadArgs)
-        ),
-        InterPodAffinity(
-            cache, parts.namespace_labels, profile.args_of(InterPodAffinity.name, InterPodAffinityArgs)
-        ),
-        ImageLocality(cache),
-        *([NodeDeclaredFeatures()] if parts.gates.enabled("NodeDeclaredFeatures") else []),
-    ]
+def _fit(build: Build) -> NodeResourcesFit:
+    manager, extended = build.parts.manager, build.parts.gates.enabled("DRAExtendedResource")
+    return NodeResourcesFit(
+        lambda name: extended and manager.classes.for_resource(name) is not None,
+        build.profile.args_of(NodeResourcesFit.name, NodeResourcesFitArgs),
+        **_devices(build.parts),
+    )
 
 
-def _volume_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
-    args: VolumeBindingArgs = profile.args_of(VolumeBinding.name, VolumeBindingArgs)
+def _balanced_allocation(build: Build) -> NodeResourcesBalancedAllocation:
+    args = build.profile.args_of(NodeResourcesBalancedAllocation.name, NodeResourcesBalancedAllocationArgs)
+    return NodeResourcesBalancedAllocation(args, **_devices(build.parts))
+
+
+def _devices(parts: Parts) -> dict[str, ClassDevices]:
+    return {"devices": ClassDevices(parts.manager)} if parts.gates.enabled("DRAExtendedResource") else {}
+
+
+def _node_affinity(build: Build) -> NodeAffinity:
+    return NodeAffinity(build.profile.args_of(NodeAffinity.name, NodeAffinityArgs))
+
+
+def _topology_spread(build: Build) -> PodTopologySpread:
+    args = build.profile.args_of(PodTopologySpread.name, PodTopologySpreadArgs)
+    return PodTopologySpread(build.parts.cache, build.parts.siblings, args)
+
+
+def _pod_affinity(build: Build) -> InterPodAffinity:
+    args = build.profile.args_of(InterPodAffinity.name, InterPodAffinityArgs)
+    return InterPodAffinity(build.parts.cache, build.parts.namespace_labels, args)
+
+
+def _declared_features(build: Build) -> NodeDeclaredFeatures | None:
+    return NodeDeclaredFeatures() if build.parts.gates.enabled("NodeDeclaredFeatures") else None
+
+
+def _volume_binding(build: Build) -> VolumeBinding:
+    parts = build.parts
+    args: VolumeBindingArgs = build.profile.args_of(VolumeBinding.name, VolumeBindingArgs)
     committer = VolumeCommitter(
         parts.volumes,
         parts.client,
@@ -203,9 +224,36 @@ def _volume_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
         newest_pod=parts.newest_pod,
         timeout=float(args.bind_timeout_seconds or 0),
     )
-    return [
-        VolumeRestrictions(parts.cache, parts.volumes),
-        NodeVolumeLimits(parts.volumes),
-        VolumeBinding(parts.volumes, committer),
-        VolumeZone(parts.volumes),
-    ]
+    return VolumeBinding(parts.volumes, committer)
+
+
+def _gang_scheduling(build: Build) -> GangScheduling:
+    return GangScheduling(build.parts.groups, trees=build.parts.gates.enabled("CompositePodGroup"))
+
+
+#: All plugins that a profile may name, and how each is made for a profile.
+PLUGINS: Mapping[type[Plugin], Callable[[Build], Plugin | None]] = {
+    NodeUnschedulable: _without_parts(NodeUnschedulable),
+    NodeName: _without_parts(NodeName),
+    TaintToleration: lambda build: TaintToleration(build.parts.cache),
+    NodeAffinity: _node_affinity,
+    NodePorts: _without_parts(NodePorts),
+    NodeResourcesFit: _fit,
+    NodeResourcesBalancedAllocation: _balanced_allocation,
+    PodTopologySpread: _topology_spread,
+    InterPodAffinity: _pod_affinity,
+    ImageLocality: lambda build: ImageLocality(build.parts.cache),
+    NodeDeclaredFeatures: _declared_features,
+    VolumeRestrictions: lambda build: VolumeRestrictions(build.parts.cache, build.parts.volumes),
+    NodeVolumeLimits: lambda build: NodeVolumeLimits(build.parts.volumes),
+    VolumeBinding: _volume_binding,
+    VolumeZone: lambda build: VolumeZone(build.parts.volumes),
+    DynamicResources: _dynamic_resources,
+    SchedulingGates: _without_parts(SchedulingGates),
+    GangScheduling: _gang_scheduling,
+    DefaultPreemption: _preemption,
+    DefaultBinder: lambda build: DefaultBinder(build.parts.client),
+    PrioritySort: _absent,
+    TopologyPlacementGenerator: _absent,
+    PodGroupPodsCount: _absent,
+}

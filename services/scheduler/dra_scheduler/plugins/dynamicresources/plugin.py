@@ -241,14 +241,13 @@ class DynamicResources:
         attempts = [one for uid, one in group.attempts.items() if uid in waiting]
         return {}, await self._release.deallocate_for_group(attempts)
 
-    def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
+    def skips_score(self, state: CycleState, pod: Pod) -> bool:
         memory = state.read(self.name, AttemptMemory)
         if memory is None or not self._prioritized:
-            return SKIP
-        ranked = any(
+            return True
+        return not any(
             request.first_available for claim in memory.claims for request in claim.spec.devices.requests
         )
-        return None if ranked else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         memory = state.read(self.name, AttemptMemory)

@@ -40,6 +40,8 @@ class VolumeBinding:
     """Filters by the places of volumes. Before a pod is bound, its volumes are bound or provisioned."""
 
     name = "VolumeBinding"
+    # Upstream scores the capacities of volumes (gate StorageCapacityScoring).
+    upstream_points = ("preScore", "score")
     pre_binds_in_parallel = True
 
     def __init__(self, objects: VolumeObjects, committer: VolumeCommitter) -> None:
