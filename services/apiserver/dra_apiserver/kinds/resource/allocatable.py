@@ -41,18 +41,7 @@ def _check_mapping(mapping: JsonObject, device: JsonObject, path: str) -> list[F
     if each is not None and key is None:
         text = "capacityKey is required when capacityMultiplier is set"
         errors.append(missing_field(f"{path}.capacityKey", text))
-    return errors + _check_choice(mapping, path)
-
-
-def _check_choice(mapping: JsonObject, path: str) -> list[FieldError]:
-    """Check that a mapping has either a capacity key or a quantity per device."""
-    given = [name for name in ("capacityKey", "deviceMultiplier") if mapping.get(name) is not None]
-    if not given:
-        return [invalid(path, "", "must specify one of: `capacityKey`, `deviceMultiplier`")]
-    if len(given) > 1:
-        text = "must specify exactly one of: `capacityKey`, `deviceMultiplier`"
-        return [invalid(path, f"{{{', '.join(given)}}}", text)]
-    return []
+    return errors
 
 
 def _check_overhead(overhead: JsonObject, path: str) -> list[FieldError]:

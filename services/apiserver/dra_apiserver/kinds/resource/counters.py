@@ -12,7 +12,6 @@ from dra_apiserver.kinds.resource.lists import Lists
 
 CONSUMPTIONS = limit("Device", "consumesCounters")
 """The highest number of counter sets that a device may consume."""
-_GROUPS = limit("DeviceCounterConsumption", "compatibilityGroups")
 _COUNTERS = 32
 _COUNTER_KEY_LENGTH = 63
 _COUNTERS_PER_SLICE = 1024
@@ -39,10 +38,7 @@ def check_consumption(consumption: JsonObject, path: str, kubernetes: Version) -
     # A name that is not a label is also not one of the slice's sets. Only that is reported.
     named = counters_and_devices_are_apart(kubernetes) or not name
     errors = _check_set_name(name, at) if named else []
-    errors += _check_counters(consumption.get("counters"), f"{path}.counters", kubernetes)
-    groups = consumption.get("compatibilityGroups")
-    at = f"{path}.compatibilityGroups"
-    return errors + Lists(kubernetes).check_set(groups, _GROUPS, lambda *_: (), lambda group: group, at)
+    return errors + _check_counters(consumption.get("counters"), f"{path}.counters", kubernetes)
 
 
 def check_consumption_of(

@@ -28,13 +28,14 @@ def check_partition_type(
     at = f"{path}.partitionTypeAttribute"
     problems = names.fully_qualified_name(name, at, gates.version)
     errors: list[FieldError] = []
+    if old is None or old.get("partitionTypeAttribute") != name:
+        # These are also declared, and come first: the first error of a kind gives way to the declared one.
+        errors += problems if gates.enabled("DRAPartitionableDevicesType") else [forbidden_field(at, "")]
     if not any(device.get("consumesCounters") for device in spec.get("devices") or ()):
         errors.append(invalid(at, name, _NO_PARTITIONS))
     elif not problems:
         errors += _check_devices(spec, name, path, gates)
-    if old is not None and old.get("partitionTypeAttribute") == name:
-        return errors
-    return errors + (problems if gates.enabled("DRAPartitionableDevicesType") else [forbidden_field(at, "")])
+    return errors
 
 
 def _check_devices(spec: JsonObject, name: str, path: str, gates: FeatureGates) -> list[FieldError]:
