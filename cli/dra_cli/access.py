@@ -1,7 +1,7 @@
-"""The options that say which cluster a command means: ``--data``, ``--kubeconfig``, ``--context``, ``--server``.
+"""Options that select a cluster: ``--data``, ``--kubeconfig``, ``--context``, ``--server``.
 
-Commands that work with any Kubernetes cluster take all four (:func:`cluster_options`); those about a cluster's own
-processes take ``--data`` alone (:func:`data_option`).
+Commands for any Kubernetes cluster have all four (:func:`cluster_options`). Commands about a cluster's own processes
+have only ``--data`` (:func:`data_option`).
 """
 
 import argparse
@@ -32,17 +32,17 @@ def cluster_options(parser: argparse.ArgumentParser) -> None:
 
 
 def moment_option(parser: argparse.ArgumentParser) -> None:
-    """Add ``--at``, which has a command look at the past."""
+    """Add ``--at``, with which a command reads the past."""
     parser.add_argument(
         "--at",
         default="",
         metavar="MOMENT",
-        help="as it was: -5m (ago), 2026-01-02T03:04:05Z (a time) or 1234 (a revision); see docs/history.md",
+        help="a moment in the past: -5m (ago), 2026-01-02T03:04:05Z (a time) or 1234 (a revision); see docs/history.md",
     )
 
 
 def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
-    """Return the cluster that the options name, at the moment that they name.
+    """Return the cluster and the moment that the options select.
 
     Raises:
         UserError: the options contradict each other.

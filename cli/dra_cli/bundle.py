@@ -1,7 +1,7 @@
-"""All that a bug report needs of a cluster, as one archive: objects, who changed them, logs and versions.
+"""Pack what a bug report needs: objects, their history, logs and versions.
 
-The history is whole from the moment of ``begin.json`` on, whose objects are below ``begin``: who has the archive can
-look at every moment since.
+The history is complete since the moment in ``begin.json``; the objects of that moment are below ``begin``. So the
+archive shows the cluster at every moment since.
 """
 
 import io
@@ -21,27 +21,27 @@ from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
 from dra_shared.jsontypes import JsonObject
 
-from dra_cli.redaction import redacted, redacted_change
+from dra_cli.redaction import redact, redact_change
 
 _MOST_CHANGES = 5000
-# Who leads and which nodes are alive: of no use in another cluster.
+# Leader election and heartbeats, which are useless in another cluster.
 _EPHEMERAL = frozenset({"leases", "leasecandidates"})
 _LOG_BYTES = 10 << 20
 _UNREADABLE = (403, 404, 405)
 _EXPIRED = 410
-# How often a later moment is tried, each time by one more of so many parts of the history.
+# The number of attempts with a later moment. Each attempt skips one more of this many parts of the history.
 _MARGINS = 8
 
 
 def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: str = "keys") -> list[str]:
-    """Write the archive; gives what could not be read. ``data`` is the directory of a cluster of ours.
+    """Write the archive, and return what could not be read.
 
-    ``at`` is the moment up to which it goes; without one it is now. Of Secrets,
-    which others are not to read, ``secrets`` packs the ``keys`` with empty values, the ``values`` too, or ``none``.
+    ``data`` is the directory of a dralab cluster. ``at`` is the last moment of the archive; without it, the present.
+    ``secrets`` says what to pack of Secrets: their ``keys`` with empty values, their ``values`` too, or ``none``.
 
     Raises:
-        UserError: the file cannot be written, or the API server not reached.
-        ApiError: the API server refuses to say what it serves.
+        UserError: the file cannot be written, or the API server cannot be reached.
+        ApiError: the API server rejects the request for its resources.
     """
     problems: list[str] = []
     with whole_file(file) as written, tarfile.open(fileobj=written, mode="w:gz") as archive:
@@ -84,29 +84,29 @@ def _contents(
     if end is not None and begin < int(end["revision"]):
         yield from _beginning(reader, resources, begin, int(end["revision"]))
     for log in sorted(data.glob("logs/*.log")) if data is not None else ():
-        yield f"logs/{log.name}", _end(log)
+        yield f"logs/{log.name}", _tail(log)
 
 
 def _beginning(
     reader: Reader, resources: list[tuple[ServedResource, bool]], begin: int, end: int
 ) -> list[tuple[str, bytes]]:
-    """The moment since which all changes are there, and the objects as they were then.
+    """Return the moment since which the history is complete, and the objects at that moment.
 
-    The oldest history may be deleted while it is read: then the moment is later than ``begin``.
+    The oldest history may be deleted while it is read. Then the moment is later than ``begin``.
     """
     for margin in range(1, _MARGINS + 1):
         try:
-            return list(_as_at(reader, resources, str(begin)))
+            return list(_objects_at(reader, resources, str(begin)))
         except ApiError as error:
             if error.code != _EXPIRED:
                 raise
         oldest = int(reader.json("/history", {"at": "now"})["oldest"]["revision"])
         begin = max(begin, oldest + (end - oldest) * margin // _MARGINS)
-    # The end of what was kept: there are no changes since.
+    # Even the last moment has expired, so the archive has no history.
     return []
 
 
-def _as_at(
+def _objects_at(
     reader: Reader, resources: list[tuple[ServedResource, bool]], revision: str
 ) -> Iterator[tuple[str, bytes]]:
     moment = reader.json("/history", {"at": revision})["at"]
@@ -120,10 +120,10 @@ def _as_at(
 
 
 def _moment(reader: Reader, at: str) -> dict[str, str] | None:
-    """The revision of the bundle's end, and the oldest that is kept; None where no history is.
+    """Return the last revision of the archive and the oldest that is kept, or None if the server keeps no history.
 
     Raises:
-        UserError: a moment is wanted, and the API server keeps no history.
+        UserError: a moment is asked for, and the API server keeps no history.
     """
     try:
         found = reader.json("/history", {"at": at or "now"})
@@ -153,7 +153,7 @@ def _objects(reader: Reader, resource: ServedResource, before: str, hidden: bool
         page = reader.json(before + resource.path(), {"limit": "500", "continue": token})
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
         found = ({**kind, **item} for item in page.get("items") or ())
-        items += map(redacted, found) if hidden else found
+        items += map(redact, found) if hidden else found
         token = page["metadata"].get("continue", "")
         if not token:
             return items
@@ -162,11 +162,11 @@ def _objects(reader: Reader, resource: ServedResource, before: str, hidden: bool
 def _changes(
     reader: Reader, resource: ServedResource, until: str, hidden: bool
 ) -> tuple[list[JsonObject], bool]:
-    """The newest changes, and whether there are older ones."""
+    """Return the newest changes, and True if there are older ones."""
     params = {"limit": str(_MOST_CHANGES), "objects": "true", "to": until}
     found = reader.json(f"/history{resource.path()}", params)
     items = found.get("items") or []
-    return [redacted_change(item) for item in items] if hidden else items, bool(found.get("more"))
+    return [redact_change(item) for item in items] if hidden else items, bool(found.get("more"))
 
 
 def _list(items: list[JsonObject]) -> bytes:
@@ -177,7 +177,7 @@ def _line(change: JsonObject) -> bytes:
     return json.dumps(change).encode() + b"\n"
 
 
-def _end(log: Path) -> bytes:
+def _tail(log: Path) -> bytes:
     with log.open("rb") as file:
         file.seek(max(log.stat().st_size - _LOG_BYTES, 0))
         return file.read()

@@ -1,7 +1,7 @@
-"""The command line's grammar: which commands there are, and how the words after one are read.
+"""The command line's grammar: the list of commands, and how their words are parsed.
 
-A command is a module of ``dra_cli.commands`` with two functions: ``options(parser)`` declares what it takes,
-``run(chosen)`` does the work. Only the module of the command that was called is imported.
+A command is a module of ``dra_cli.commands`` with two functions: ``options(parser)`` adds its options, and
+``run(chosen)`` runs it. Only the module of the called command is imported.
 """
 
 import argparse
@@ -16,11 +16,11 @@ from dra_shared.errors import UserError
 
 from dra_cli import PROGRAM
 
-# difflib's ratio: lern is suggested learn, and a word that resembles no command gets no suggestion.
+# The least ratio of difflib for a suggestion: `lern` is close enough to `learn`.
 _SIMILAR = 0.7
 _AGO = re.compile(r"-\d+(\.\d+)?[dhms]").match
 
-#: Commands and what each does, by the groups that ``dralab --help`` shows them in.
+#: The description of each command, by the groups in ``dralab --help``.
 GROUPS: dict[str, dict[str, str]] = {
     "Clusters": {
         "up": "Start a cluster and run it until Ctrl-C (or, detached, until `dralab down`).",
@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "warm": "Run a command that starts many clusters: dralab warm -- COMMAND; each is ready in half the time.",
         "down": "Stop a cluster; its state stays for the next `up`.",
         "status": "Show a cluster's processes and whether each is ready.",
-        "snapshot": "Save a whole cluster and have it back as it was: save, restore, list, delete.",
+        "snapshot": "Save a whole cluster and restore it later: save, restore, list, delete.",
         "node": "Add, remove, cordon, uncordon or drain nodes, also while pods run.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",
         "certificates": "Print the Secrets of a control plane in a Kubernetes cluster.",
@@ -37,48 +37,48 @@ GROUPS: dict[str, dict[str, str]] = {
         "demo": "Start a cluster, run the quickstart through it, show each phase, and clean everything up.",
     },
     "Objects": {
-        "apply": "Create or change objects as manifests say.",
-        "create": "Create objects as manifests say, also with generateName; objects that exist are errors.",
-        "convert": "Turn manifests of older DRA APIs into today's; what became of each field goes to stderr.",
+        "apply": "Create or change the objects in manifests.",
+        "create": "Create the objects in manifests, also with generateName; fail for objects that exist.",
+        "convert": "Convert manifests of older DRA APIs to today's; report each field on standard error.",
         "get": "Show objects.",
         "describe": "Show objects in full, with their events.",
         "delete": "Delete objects, by name or as manifests name them.",
-        "wait": "Wait until objects have a condition or a value, are there, or are gone.",
+        "wait": "Wait until objects have a condition or a value, exist, or are deleted.",
         "logs": "Print a container's log.",
         "exec": "Run a command in a container.",
-        "events": "Show what happened, oldest first.",
+        "events": "Show events, oldest first.",
         "history": "Show who changed which fields of an object or a device when, or what differs between two moments.",
-        "bundle": "Pack all that a bug report needs: objects, who changed them, logs, versions; of Secrets the keys.",
-        "top": "Show what nodes or pods use.",
+        "bundle": "Pack what a bug report needs: objects, their history, logs and versions; only the keys of Secrets.",
+        "top": "Show the CPU and memory that nodes or pods use.",
     },
     "Devices": {
         "devices": "Show every device: its node, model, MIG placement, health, taints, claim and pod.",
-        "explain": "Say why a pod or claim is where it is, or nowhere: the allocator's own trace.",
-        "cel": "Show which devices a CEL selector matches, and which clause turned the others away.",
-        "free": "Show which devices could be had now, by class and shape, and what is used of pools and counters.",
+        "explain": "Explain why a pod or claim has its node or devices, or none: the allocator's own trace.",
+        "cel": "Show which devices a CEL selector matches, and which clause rejects the others.",
+        "free": "Show the devices that are free, by class and shape, and the use of pools and counters.",
     },
     "Plans": {
-        "plan": "Say what the scheduler would do: whether pods fit into a cluster, a dump of one, or a description.",
-        "check": "Say what another version of Kubernetes refuses, drops or does otherwise, and what to do.",
-        "export": "Write a cluster, a dump or a description as one file, under other names if wanted.",
+        "plan": "Predict what the scheduler would do with a cluster, a dump of one, or a description.",
+        "check": "Show what another version of Kubernetes rejects, drops or does differently, and what to do.",
+        "export": "Write a cluster, a dump or a description to one file, anonymized if wanted.",
     },
     "Faults": {
-        "fault": "Make something go wrong for a time, and check that what is promised then was kept.",
-        "storm": "Let pods come and go in a cluster of its own while faults strike; at rest nothing may be broken.",
+        "fault": "Inject a fault for some time, and check what Kubernetes promises for it.",
+        "storm": "Create and delete pods while random faults are injected, and check the cluster afterwards.",
     },
     "Development": {
-        "new": "Write files to begin with: dralab new driver NAME (tests, manifests, CI), dralab new examples.",
+        "new": "Write starter files: dralab new driver NAME (tests, manifests, CI), dralab new examples.",
         "bench": "Run a benchmark of a checkout and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",
-        "completion": "Print what makes a shell complete commands and options.",
-        "conformance": "Try what a DRA driver promises, or compare our answers with the real Kubernetes'.",
+        "completion": "Print a shell script that completes commands and options.",
+        "conformance": "Check a DRA driver, or compare our answers with recorded ones of the real Kubernetes.",
     },
 }
 COMMANDS: dict[str, str] = {name: text for group in GROUPS.values() for name, text in group.items()}
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads one command's words; a mistake is one line that names the command's help."""
+    """A parser for one command. Errors are one line that refers to the command's help."""
 
     def __init__(self, name: str, description: str, program: str = PROGRAM) -> None:
         super().__init__(prog=f"{program} {name}", description=description, allow_abbrev=False)
@@ -87,26 +87,26 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; see {self.prog} --help", 2)
 
     def switch(self, *flags: str, default: bool | None = False, help: str) -> None:
-        """Add an option that is on or off: ``--wait``, ``--no-wait``, and ``--wait=false`` as kubectl has it."""
+        """Add an option that is on or off: ``--wait``, ``--no-wait``, and ``--wait=false`` as in kubectl."""
         self.add_argument(*flags, action=argparse.BooleanOptionalAction, default=default, help=help)
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """The values of the options; what follows ``--`` is in ``rest``."""
+        """Parse the words. The words after ``--`` are in ``rest``."""
         words, rest = _split(list(words))
-        words = _joined(words)
+        words = _join_ages(words)
         switches = {
             flag
             for action in self._actions
             if isinstance(action, argparse.BooleanOptionalAction)
             for flag in action.option_strings
         }
-        chosen = self.parse_intermixed_args([_plain(word, switches) for word in words])
+        chosen = self.parse_intermixed_args([_normalize_switch(word, switches) for word in words])
         chosen.rest = rest
         return chosen
 
 
-def _joined(words: Sequence[str]) -> list[str]:
-    """The words, with ``--at -5m`` as ``--at=-5m``: argparse takes what begins with a dash for an option."""
+def _join_ages(words: Sequence[str]) -> list[str]:
+    """Join ``--at -5m`` to ``--at=-5m``, because argparse takes every word that begins with a dash for an option."""
     found: list[str] = []
     for word in words:
         if _AGO(word) and found and found[-1].startswith("--") and "=" not in found[-1]:
@@ -124,10 +124,10 @@ def unknown_command(name: str, commands: Sequence[str], program: str = PROGRAM) 
 
 
 def command(name: str) -> ModuleType:
-    """The module of a command.
+    """Return the module of a command.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no such command.
     """
     if name not in COMMANDS:
         raise unknown_command(name, list(COMMANDS))
@@ -135,17 +135,17 @@ def command(name: str) -> ModuleType:
 
 
 def parser(name: str, module: ModuleType | None = None, program: str = PROGRAM) -> Parser:
-    """What reads the words after a command's name."""
+    """Return the parser for the words after a command's name."""
     made = Parser(name, COMMANDS[name], program)
     (module or command(name)).options(made)
     return made
 
 
 def run(name: str, words: list[str], program: str = PROGRAM) -> int:
-    """Run a command with these words; gives the exit code.
+    """Run a command with these words, and return the exit code.
 
     Raises:
-        UserError: there is no such command, or it does not take the words.
+        UserError: there is no such command, or it rejects the words.
     """
     module = command(name)
     reader = parser(name, module, program)
@@ -154,7 +154,7 @@ def run(name: str, words: list[str], program: str = PROGRAM) -> int:
 
 
 def usage(program: str = PROGRAM, only: Sequence[str] = ()) -> str:
-    """What ``dralab --help`` prints: all commands, or ``only`` these."""
+    """Return the text of ``dralab --help``, with all commands or ``only`` these."""
     lines = [f"usage: {program} COMMAND [OPTIONS]", "", "A Kubernetes DRA control plane in a box."]
     for title, commands in GROUPS.items():
         shown = {name: text for name, text in commands.items() if not only or name in only}
@@ -171,7 +171,7 @@ def _split(words: list[str]) -> tuple[list[str], list[str]]:
     return words[:place], words[place + 1 :]
 
 
-def _plain(word: str, switches: set[str]) -> str:
+def _normalize_switch(word: str, switches: set[str]) -> str:
     flag, equals, value = word.partition("=")
     if not equals or flag not in switches or value not in ("true", "false"):
         return word

@@ -1,4 +1,4 @@
-"""What ``dralab devices`` shows: a row for each device that slices publish, with who holds it."""
+"""The table of ``dralab devices``: a row for each published device, with the claims that have it."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ HEADER = ("NODE", "DEVICE", "DRIVER", "MODEL", "MIG", "HEALTH", "TAINTS", "CLAIM
 
 @dataclass(frozen=True)
 class World:
-    """The objects that the rows are made of."""
+    """The objects from which the rows are built."""
 
     slices: list[JsonObject]
     claims: list[JsonObject]
@@ -26,7 +26,7 @@ class World:
 
 
 def rows(world: World, only_node: str = "") -> list[list[str]]:
-    """The rows, by node and device."""
+    """Return the rows, sorted by node and device."""
     from dra_kube.tables import natural_key
 
     holders, health = _holders(world.claims), _health(world.claims, world.pods)
@@ -63,7 +63,7 @@ def rows(world: World, only_node: str = "") -> list[list[str]]:
 
 
 def _devices(slices: list[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject]]:
-    """Devices with their slices: those of each pool's newest generation."""
+    """Yield the devices of each pool's newest generation, with their slices."""
     newest: dict[tuple[str, str], int] = {}
     for piece in slices:
         pool = (piece["spec"]["driver"], piece["spec"]["pool"]["name"])
@@ -82,7 +82,7 @@ def _results(claim: JsonObject) -> Iterator[tuple[Key, JsonObject]]:
 
 
 def _holders(claims: list[JsonObject]) -> dict[Key, list[tuple[JsonObject, list[str]]]]:
-    """By device the claims that have it, and the pods that these are reserved for."""
+    """Return, for each device, the claims that have it and the pods that they are reserved for."""
     found: dict[Key, list[tuple[JsonObject, list[str]]]] = {}
     for claim in claims:
         meta = claim["metadata"]
@@ -94,7 +94,7 @@ def _holders(claims: list[JsonObject]) -> dict[Key, list[tuple[JsonObject, list[
 
 
 def _health(claims: list[JsonObject], pods: list[JsonObject]) -> dict[Key, str]:
-    """What pods' statuses report of devices: an id has the claim's uid, and ends with the device's name."""
+    """Return the health of devices from pods' statuses. An id has the claim's UID, and ends with the device's name."""
     reported = [
         (one.get("resourceID", ""), one.get("health", ""))
         for pod in pods
@@ -114,7 +114,7 @@ def _health(claims: list[JsonObject], pods: list[JsonObject]) -> dict[Key, str]:
 
 
 def _rules(rules: list[JsonObject], key: Key) -> Iterator[JsonObject]:
-    """The taints that rules put on the device."""
+    """Yield the taints that rules put on the device."""
     for rule in rules:
         selector = rule["spec"].get("deviceSelector") or {}
         wanted = (selector.get("driver"), selector.get("pool"), selector.get("device"))
@@ -129,13 +129,13 @@ def _taint(taint: JsonObject) -> str:
 
 def _text(device: JsonObject, *names: str) -> str:
     attributes = device.get("attributes") or {}
-    # A driver may write its attributes' names with its own domain before them.
+    # The names of attributes may begin with the driver's domain.
     plain = {name.rpartition("/")[2]: value for name, value in reversed(attributes.items())}
     return next((plain[name]["string"] for name in names if "string" in plain.get(name, {})), _NONE)
 
 
 def _mig(device: JsonObject) -> str:
-    """A MIG device's profile, and which slices of the GPU's memory it takes."""
+    """Return a MIG device's profile and the GPU memory slices that it uses."""
     profile = _text(device, "profile")
     if profile == _NONE:
         return _NONE

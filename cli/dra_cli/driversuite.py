@@ -1,4 +1,4 @@
-"""``dralab conformance driver``: what a DRA driver keeps of its contract with kubelet and API server."""
+"""``dralab conformance driver``: check a DRA driver's contract with kubelet and API server."""
 
 import argparse
 import asyncio
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Of a folder, so that a driver's socket in it has a path of at most 107 bytes.
+#: The longest directory, so that the path of a driver's socket in it has at most 107 bytes.
 _LONGEST = 107 - len("/kubelet/plugins_registry/gpu.example.com-reg.sock")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Do what the options say; 1 where a promise is broken.
+    """Run the suite, or what the options ask for instead. Return 1 if a promise is broken.
 
     Raises:
         UserError: the options contradict each other, a file cannot be used, or the driver cannot be started.
     """
-    # The suite brings an API server and a node along: no other command needs them.
+    # Imported here, because the suite imports the API server and the node agent, which other commands do not need.
     from dra_conformance import show
     from dra_conformance.catalog import select
 
@@ -91,7 +91,7 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
-    """The work's result; SIGTERM cancels it, so that it stops the driver that it has started."""
+    """Return the result of the work. SIGTERM cancels it, so that it can stop the driver."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
@@ -120,7 +120,7 @@ def _command(chosen: argparse.Namespace) -> list[str]:
 
 
 def _directory(folder: Path | None) -> Path | None:
-    """A folder in which nothing of an earlier run is, and whose path is short enough for sockets."""
+    """Return the directory if it has no earlier run, and its path is short enough for sockets."""
     if folder is None:
         return None
     if (folder / "apiserver").exists():
@@ -133,7 +133,7 @@ def _directory(folder: Path | None) -> Path | None:
 
 def _metrics_url(text: str) -> str:
     if text and not text.startswith(("http://", "https://")):
-        raise UserError(f"--metrics-url {text} is no address: it begins with http:// or https://", 2)
+        raise UserError(f"--metrics-url {text} is not an address: it must begin with http:// or https://", 2)
     return text
 
 
@@ -145,7 +145,7 @@ def _version(text: str) -> Version:
 
 
 def _rules(path: Path) -> list[JsonObject]:
-    """The rules of all ClusterRoles and Roles in the manifests."""
+    """Return the rules of all ClusterRoles and Roles in the manifests."""
     found = [
         rule
         for one in manifests.load([str(path)])
@@ -158,10 +158,10 @@ def _rules(path: Path) -> list[JsonObject]:
 
 
 def _parameters(path: Path) -> JsonObject:
-    """Opaque parameters: the file's object itself."""
+    """Return the opaque parameters in the file."""
     found = read_yaml(path)
     if not isinstance(found, dict):
-        raise UserError(f"{path} is no object", 2)
+        raise UserError(f"{path} is not an object", 2)
     return found
 
 

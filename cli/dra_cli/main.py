@@ -1,6 +1,6 @@
-"""The ``dralab`` command: runs the command that was called, and turns errors into one line and an exit code.
+"""The ``dralab`` command: run the called command, and turn errors into one line and an exit code.
 
-What it needs is imported only where errors are caught: Ctrl-C may come while modules are loaded.
+Modules are imported inside the functions that catch errors, because Ctrl-C may arrive during an import.
 """
 
 import os
@@ -13,15 +13,15 @@ from dra_cli import PROGRAM
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command's entry."""
+    """Run ``dralab``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    reported(lambda: _run(words), PROGRAM)
+    exit_with(lambda: _run(words), PROGRAM)
 
 
-def reported(work: Callable[[], int], program: str) -> None:
-    """Run ``work`` and exit with its code; every error is one line on standard error and an exit code."""
-    # httpx's own command line costs more to import than all the rest of it, and so does rich, which structlog imports
-    # where it is installed. None keeps them from being imported.
+def exit_with(work: Callable[[], int], program: str) -> None:
+    """Run ``work`` and exit with its code. An error becomes one line on standard error and an exit code."""
+    # httpx's own command line takes longer to import than the rest of httpx, and so does rich, which structlog imports
+    # if it is installed. None in sys.modules prevents both imports.
     for name in ("httpx._main", "rich"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None is what import looks for
     try:
@@ -29,7 +29,7 @@ def reported(work: Callable[[], int], program: str) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        # What is still buffered cannot be written either.
+        # Redirect to /dev/null, because Python flushes the buffer at exit and would report the broken pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 
@@ -63,15 +63,15 @@ def _code(work: Callable[[], int], program: str) -> int:
 
 
 def _text(error: Exception) -> str:
-    """What an error says to a user.
+    """Return the message of an error for the user.
 
     Raises:
-        Exception: it is none that a user can act on.
+        Exception: the error is not one that a user can act on.
     """
     if isinstance(error, RecursionError):
         return "an object has too many levels"
     if isinstance(error, MemoryError):
-        return "it needs more memory than there is"
+        return "there is not enough memory"
     import httpx
     from dra_shared.client.errors import ApiError
 

@@ -1,4 +1,4 @@
-"""What ``get -o`` prints besides tables: yaml, json, name, and what a user's own template says.
+"""Printers for ``get -o``: yaml, json, name, and the user's own templates.
 
 Upstream: cli-runtime/pkg/genericclioptions/jsonpath_flags.go, cli-runtime/pkg/printers/jsonpath.go, template.go and
 kubectl/pkg/cmd/get/customcolumn.go.
@@ -14,9 +14,9 @@ from dra_shared.boundedfiles import read_text
 from dra_shared.errors import UserError
 from dra_shared.jsontypes import JsonObject
 
-#: An object with what ``-o name`` calls it.
+#: An object and its name for ``-o name``.
 Named = tuple[str, JsonObject]
-#: Gives the text for objects; the second argument says whether it is one object by itself, or a list.
+#: Formats objects. The second argument is True for a single object, False for a list.
 Show = Callable[[Sequence[Named], bool], str]
 
 _NO_TEMPLATE = "template format specified but no template given"
@@ -26,12 +26,13 @@ _TWO_LINES = (
 
 
 def show(output: str, *, headers: bool = True, managed_fields: bool = False) -> Show | None:
-    """The printer of an output; None where it is none. Without ``managed_fields`` json and yaml leave them out.
+    """Return the printer of an output, or None if there is no such output.
 
-    As with kubectl, templates see them all the same (cli-runtime/pkg/printers/managedfields.go).
+    Without ``managed_fields``, json and yaml leave them out. As with kubectl, templates still see them
+    (cli-runtime/pkg/printers/managedfields.go).
 
     Raises:
-        UserError: the output's template is none, or cannot be read.
+        UserError: the template is malformed, or cannot be read.
     """
     kind, _, template = output.partition("=")
     if kind in _PLAIN:
@@ -57,11 +58,11 @@ def _document(objects: Sequence[Named], single: bool) -> JsonObject:
 
 
 def _without_managed_fields(printer: Show) -> Show:
-    def stripped(obj: JsonObject) -> JsonObject:
+    def strip(obj: JsonObject) -> JsonObject:
         meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
         return {**obj, "metadata": meta}
 
-    return lambda objects, single: printer([(name, stripped(obj)) for name, obj in objects], single)
+    return lambda objects, single: printer([(name, strip(obj)) for name, obj in objects], single)
 
 
 def _json() -> Show:
@@ -101,7 +102,7 @@ def _jsonpath(kind: str, given: str) -> Show:
     except PathError as error:
         raise UserError(f"error parsing jsonpath {text}, {error}", 2) from error
 
-    def shown(objects: Sequence[Named], single: bool) -> str:
+    def render(objects: Sequence[Named], single: bool) -> str:
         document = _document(objects, single)
         try:
             if kind == "jsonpath-as-json":
@@ -111,7 +112,7 @@ def _jsonpath(kind: str, given: str) -> Show:
         except PathError as error:
             raise UserError(f"error executing jsonpath {json.dumps(text)}: {error}") from error
 
-    return shown
+    return render
 
 
 def _go_template(kind: str, given: str) -> Show:
@@ -176,12 +177,12 @@ def _column(expression: str) -> Template:
 def _custom_columns(columns: Sequence[Column], headers: bool) -> Show:
     table = Table([header for header, _ in columns], headers=headers)
 
-    def shown(objects: Sequence[Named], _: bool) -> str:
+    def render(objects: Sequence[Named], _: bool) -> str:
         rows = [[_cell(template, obj) for _, template in columns] for _, obj in objects]
         text = table.text(rows)
         return f"{text}\n" if text else ""
 
-    return shown
+    return render
 
 
 def _cell(template: Template, obj: JsonObject) -> str:

@@ -1,12 +1,12 @@
-"""``kubectl dra``: kubectl finds the program ``kubectl-dra`` on the path and passes it its own words.
+"""``kubectl dra``: kubectl runs the program ``kubectl-dra`` from the path.
 
-kubectl's current cluster is meant: ``KUBECONFIG`` or ``~/.kube/config``, unless an option names another.
+The cluster is kubectl's current one, from ``KUBECONFIG`` or ``~/.kube/config``, unless an option names another.
 """
 
 import sys
 from collections.abc import Sequence
 
-from dra_cli.main import reported
+from dra_cli.main import exit_with
 
 PROGRAM = "kubectl dra"
 _WANTED = ("explain", "free", "devices", "plan")
@@ -14,13 +14,13 @@ _NAMED = ("--data", "--kubeconfig", "--context", "--server", "-s")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The program's entry."""
+    """Run ``kubectl dra``."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    reported(lambda: _run(words), PROGRAM)
+    exit_with(lambda: _run(words), PROGRAM)
 
 
 def commands() -> list[str]:
-    """The commands that there are for kubectl."""
+    """Return the commands that ``kubectl dra`` has."""
     from dra_cli import commandline
 
     return [name for name in _WANTED if name in commandline.COMMANDS]

@@ -1,4 +1,4 @@
-"""Secrets without their values: who reads a bug report sees their names, types and keys, and when they changed."""
+"""Remove the values of Secrets from a bug report. Names, types, keys and times of changes remain."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _HIDDEN = (".data", ".stringData", f".metadata.annotations.{_APPLIED}")
 
 
-def redacted(secret: JsonObject) -> JsonObject:
-    """The Secret with empty values. What `kubectl apply` notes of it has them too, and is left out."""
+def redact(secret: JsonObject) -> JsonObject:
+    """Return the Secret with empty values, and without the annotation in which `kubectl apply` stores them."""
     made = {**secret}
     if "data" in made:
         made["data"] = dict.fromkeys(made["data"] or {}, "")
@@ -20,11 +20,11 @@ def redacted(secret: JsonObject) -> JsonObject:
     return made
 
 
-def redacted_change(change: JsonObject) -> JsonObject:
-    """A change of a Secret, as `/history` has it, with neither old nor new values."""
+def redact_change(change: JsonObject) -> JsonObject:
+    """Return a change of a Secret, as in `/history`, without old and new values."""
     made = {**change}
     if "object" in made:
-        made["object"] = redacted(made["object"])
+        made["object"] = redact(made["object"])
     if "changes" in made:
         made["changes"] = [_field(one) for one in made["changes"]]
     return made
@@ -34,8 +34,8 @@ def _field(field: JsonObject) -> JsonObject:
     path = field["path"]
     if not path.startswith(_HIDDEN) and path != ".metadata.annotations":
         return field
-    return {name: value if name == "path" else _emptied(value) for name, value in field.items()}
+    return {name: value if name == "path" else _empty(value) for name, value in field.items()}
 
 
-def _emptied(value: Any) -> Any:
-    return {name: _emptied(part) for name, part in value.items()} if isinstance(value, dict) else ""
+def _empty(value: Any) -> Any:
+    return {name: _empty(part) for name, part in value.items()} if isinstance(value, dict) else ""

@@ -1,4 +1,4 @@
-"""The objects that a command's words, manifests and selectors mean, for commands that change them or wait for them."""
+"""Find the objects that words, manifests and selectors name, for commands that delete objects or wait for them."""
 
 import argparse
 from collections.abc import Iterator
@@ -18,23 +18,25 @@ if TYPE_CHECKING:
 
 
 def target_options(parser: "Parser", verb: str) -> None:
-    """Declare what :func:`manifests_of` and :func:`targets` read; ``verb`` is what becomes of the objects."""
+    """Add the options for :func:`manifests_of` and :func:`targets`. ``verb`` says what the command does."""
     parser.add_argument("what", nargs="*", help="KIND NAME…, KIND/NAME…, or KIND with --all or --selector")
     parser.add_argument(
-        "--filename", "-f", action="append", default=[], help=f"{verb} what these manifests name"
+        "--filename", "-f", action="append", default=[], help=f"{verb} the objects in these manifests"
     )
-    parser.add_argument("--kustomize", "-k", metavar="DIR", help=f"{verb} what this kustomization makes")
+    parser.add_argument("--kustomize", "-k", metavar="DIR", help=f"{verb} the objects of this kustomization")
     parser.add_argument("--all", action="store_true", help="all objects of the kind in the namespace")
-    parser.add_argument("--selector", "-l", help="those with these labels")
+    parser.add_argument("--selector", "-l", help="only objects with these labels")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
-    parser.add_argument("--all-namespaces", "-A", action="store_true", help="with --all: of all namespaces")
+    parser.add_argument(
+        "--all-namespaces", "-A", action="store_true", help="with --all: objects of all namespaces"
+    )
 
 
 def manifests_of(chosen: argparse.Namespace, verb: str) -> list[dict[str, Any]]:
-    """The objects of the manifests; none where objects are named.
+    """Return the objects of the manifests; none if objects are named.
 
     Raises:
-        UserError: neither names nor manifests are given, or both; or the manifests are of no use.
+        UserError: neither names nor manifests are given, or both, or the manifests cannot be used.
     """
     from dra_kube import manifests
     from dra_kube.kustomization import build
@@ -49,7 +51,7 @@ def manifests_of(chosen: argparse.Namespace, verb: str) -> list[dict[str, Any]]:
 async def targets(
     chosen: argparse.Namespace, client: "Client", loaded: list[dict[str, Any]], verb: str
 ) -> list[Target]:
-    """The objects: those of the manifests, else those that are named or selected."""
+    """Return the objects of the manifests, or those that are named or selected."""
     from dra_kube.discovery import Discovery
 
     if loaded:

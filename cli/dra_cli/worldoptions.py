@@ -1,4 +1,4 @@
-"""The options that say which world a command means: ``--from``, those of a cluster, or a description."""
+"""Options that select a world: ``--from``, a cluster's, or those of a description."""
 
 import argparse
 import asyncio
@@ -19,22 +19,24 @@ from dra_cli.access import chosen_cluster, cluster_options, moment_option
 
 
 def world_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say which world is meant."""
+    """Add the options that select a world."""
     parser.add_argument(
         "--from",
         dest="source",
         metavar="SOURCE",
         help="a kubeconfig, or a dump: a file, folder, zip or tar of YAML or JSON; - for standard input",
     )
-    parser.add_argument("--nodes", type=number(0), help="without a cluster: so many nodes")
-    parser.add_argument("--gpus", help="and the GPUs of each: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md")
+    parser.add_argument("--nodes", type=number(0), help="instead of a cluster: the number of nodes")
+    parser.add_argument(
+        "--gpus", help="and the GPUs of each node: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md"
+    )
     parser.add_argument("--revision", metavar="N", help="the cluster as it was at that resource version")
     moment_option(parser)
     cluster_options(parser)
 
 
 def chosen_world(chosen: argparse.Namespace) -> Source:
-    """The world that the options mean.
+    """Return the world that the options select.
 
     Raises:
         UserError: it cannot be read, or the options contradict each other.
@@ -44,7 +46,7 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
 
     problems: list[str] = []
     if _is_described(chosen):
-        objects = _described(chosen)
+        objects = _describe_world(chosen)
         return Source(objects)
     found, running, known = _read(chosen, problems)
     objects = world(found, problems).with_known(known)
@@ -58,11 +60,11 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
 
 
 def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterable[Document]:
-    """The same as documents, as they were read; raises as :func:`chosen_world`."""
+    """Return the world's documents as they were read. Raises the errors of :func:`chosen_world`."""
     if _is_described(chosen):
         return [
             Document(resource.api_version, resource.kind, encode(resource, obj), True, "description")
-            for resource, each in _described(chosen)
+            for resource, each in _describe_world(chosen)
             for obj in each.values()
         ]
     return _read(chosen, problems)[0]
@@ -71,7 +73,10 @@ def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterabl
 def _read(
     chosen: argparse.Namespace, problems: list[str]
 ) -> tuple[Iterable[Document], Running | None, Sequence[Resource[Any]]]:
-    """The documents of a dump, or of a running cluster, of which it is known what it runs and what it has none of."""
+    """Return the documents of a dump or of a running cluster.
+
+    For a cluster, also return its versions and gates, and the kinds that it has no objects of.
+    """
     from dra_worlds.reading import from_source
 
     if chosen.source is not None and not is_kubeconfig(chosen.source):
@@ -89,7 +94,7 @@ def _is_described(chosen: argparse.Namespace) -> bool:
     return described
 
 
-def _described(chosen: argparse.Namespace) -> Objects:
+def _describe_world(chosen: argparse.Namespace) -> Objects:
     from dra_worlds.describe import described
 
     return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)

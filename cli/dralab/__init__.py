@@ -1,7 +1,7 @@
 """dralab as a library: a Kubernetes DRA control plane in a box, for tests and programs.
 
 ``dralab.testing`` starts clusters, in this process or as processes of their own. ``dralab.driver`` is a kit for DRA
-drivers. ``World`` is a cluster's objects as a value, and what the scheduler would do with them.
+drivers. ``World`` holds a cluster's objects as a value, and predicts what the scheduler would do with them.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ __all__ = ["World", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    # It brings the scheduler along, which those who start clusters need not load.
+    # Imported on demand, because it imports the scheduler, which programs that only start clusters do not need.
     if name == "World":
         from dra_worlds.world import World
 

@@ -1,7 +1,7 @@
-"""A conformance suite for DRA drivers: what ``dralab conformance driver`` runs, also from a test of one's own.
+"""The conformance suite for DRA drivers, as in ``dralab conformance driver``, for use in your own tests.
 
-``run(Options(command=[...]))`` starts an API server, a node and the driver in this process, tries every check, and
-gives the results. The suite is the package :mod:`dra_conformance`.
+``run(Options(command=[...]))`` starts an API server, a node and the driver in this process, runs every check, and
+returns the results. The suite is the package :mod:`dra_conformance`.
 """
 
 from dra_conformance.catalog import CHECKS, select

@@ -1,8 +1,8 @@
-"""The driver kit: DRA drivers in Python, as ``k8s.io/dynamic-resource-allocation/kubeletplugin`` makes them in Go.
+"""The driver kit: DRA drivers in Python, as ``k8s.io/dynamic-resource-allocation/kubeletplugin`` provides for Go.
 
 A driver is a :class:`Handler`, which prepares claims, and a :class:`DriverServer` around it, which registers with the
-kubelet and publishes devices. :class:`ClaimStore` remembers what is prepared and writes CDI files, :class:`Configs`
-decodes what claims ask for, and :func:`run` is the driver's process. docs/writing-a-driver.md shows a whole one.
+kubelet and publishes devices. :class:`ClaimStore` records prepared claims and writes CDI files, :class:`Configs`
+decodes the claims' configuration, and :func:`run` runs the driver's process. docs/writing-a-driver.md has an example.
 """
 
 from dra_driverkit.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice

@@ -43,7 +43,7 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         (("--kubernetes-version", "1.2", "--", "x"), "1.2"),
         (("--", "driver", "{wrong}"), "unknown placeholder"),
         (("--list", "--output", "json"), "leave out --output"),
-        (("--metrics-url", "localhost:9090", "--", "x"), "localhost:9090 is no address"),
+        (("--metrics-url", "localhost:9090", "--", "x"), "localhost:9090 is not an address"),
         (("--directory", "/tmp/" + 60 * "x", "--", "x"), "is too long for sockets: 65 bytes, and 57 are"),
     ],
 )
@@ -77,7 +77,7 @@ def test_parameters_are_an_object(tmp_path: Path) -> None:
     file.write_text("apiVersion: x/v1\nkind: Paint\n")
     assert _parameters(file) == {"apiVersion": "x/v1", "kind": "Paint"}
     file.write_text("- x\n")
-    with pytest.raises(UserError, match="is no object"):
+    with pytest.raises(UserError, match="is not an object"):
         _parameters(file)
 
 

@@ -54,14 +54,14 @@ def test_it_speaks_of_the_new_driver_alone(project: Path) -> None:
 
 
 def test_what_is_there_already_stays(project: Path) -> None:
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         _new("other.acme.io", "-o", str(project))
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("dongle", "must end with a domain of yours"),
+        ("dongle", "must end with your domain"),
         ("Dongle.example.com", "a lowercase RFC 1123 subdomain"),
         ("0dongle.example.com", "'0dongle' cannot name devices"),
         (f"{'d' * 60}.example.com", "must be no more than 63"),
@@ -73,7 +73,7 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, message: str) -> None:
 
 
 def test_the_short_name_can_be_another() -> None:
-    assert Names.of("gpu.acme.io", "card").applied("dongle_driver of dongle.example.com: DongleDriver") == (
+    assert Names.of("gpu.acme.io", "card").replace_in("dongle_driver of dongle.example.com: DongleDriver") == (
         "card_driver of gpu.acme.io: CardDriver"
     )
 

@@ -114,7 +114,7 @@ def test_values_that_the_api_server_would_reject_are_rejected_at_once(
     [
         (
             ["-f", "x.yaml", "--gpus", "8xA30-24GB"],
-            "--gpus: what --filename names says which nodes there are",
+            "--gpus: the nodes are those of --filename",
         ),
         (
             ["--from", "x", "--nodes", "2", "--driver", "none"],
@@ -124,7 +124,7 @@ def test_values_that_the_api_server_would_reject_are_rejected_at_once(
 )
 def test_nodes_described_twice_are_rejected(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        up.asked(commandline.parser("up").read(words))
+        up.read_options(commandline.parser("up").read(words))
     assert refused.value.code == 2
 
 

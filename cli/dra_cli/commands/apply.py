@@ -12,7 +12,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "--filename",
         "-f",
@@ -20,16 +20,16 @@ def options(parser: Parser) -> None:
         default=[],
         help="manifest: a file, a folder, or - for standard input; may be repeated",
     )
-    parser.add_argument("--kustomize", "-k", metavar="DIR", help="what this kustomization makes")
+    parser.add_argument("--kustomize", "-k", metavar="DIR", help="apply the objects of this kustomization")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Apply the manifests and say what became of each object.
+    """Apply the manifests and print the outcome of each object.
 
     Raises:
-        UserError: no manifests are given, or they are of no use.
+        UserError: no manifests are given, or they cannot be used.
     """
     from dra_kube import manifests
     from dra_kube.kustomization import build

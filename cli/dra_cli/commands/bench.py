@@ -1,15 +1,15 @@
-"""``dralab bench``: the words after a benchmark's name are its own, ``--help`` among them."""
+"""``dralab bench``: run a benchmark. All words after its name are its own, even ``--help``."""
 
 import argparse
 
 from dra_cli.commandline import Parser
 
-#: Its words are not options of this command.
+#: The words are passed on unparsed.
 TAKES_ALL = True
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "name",
         help="allocator, apiserver, cluster, console, dump, everyday, hints, history, nodes, plan, podstart, "
@@ -19,7 +19,7 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Run it."""
+    """Run the benchmark."""
     from dra_lab import checkout
 
     checkout.run_benchmark(chosen.name, chosen.arguments)

@@ -10,30 +10,30 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "--output",
         "-o",
         type=Path,
         default=Path("dralab-bundle.tar.gz"),
         metavar="FILE",
-        help="where to (default: dralab-bundle.tar.gz)",
+        help="the file to write (default: dralab-bundle.tar.gz)",
     )
     parser.add_argument(
         "--secrets",
         choices=("keys", "values", "none"),
         default="keys",
-        help="what of Secrets: their keys with empty values (default), their values too, or nothing",
+        help="what to pack of Secrets: their keys with empty values (default), their values too, or nothing",
     )
     moment_option(parser)
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Write the archive and print its path; what could not be read is named on standard error."""
+    """Write the archive and print its path. Report what could not be read on standard error."""
     from dra_cli import bundle
 
-    # It reads the present as well: the history up to the moment.
+    # The bundle handles the moment itself: it reads the history up to it, which only the present has.
     cluster = replace(chosen_cluster(chosen), at="")
     with cluster.reader() as reader:
         problems = bundle.write(reader, cluster.data, chosen.output, chosen.at, chosen.secrets)

@@ -8,7 +8,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("expression", help="a CEL expression about `device`, as a DeviceClass has it")
     parser.add_argument("--output", "-o", default="", help="json instead of a table")
     parser.add_argument(
@@ -18,7 +18,7 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Print what the expression makes of the devices; gives 1 where none matches."""
+    """Print the result of the expression for the devices. Return 1 if it matches none."""
     from dra_worlds import workbench
 
     cluster = chosen_cluster(chosen)

@@ -10,16 +10,18 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "--authority",
         type=Path,
         required=True,
         metavar="FOLDER",
-        help="where the certificate authority's ca.crt and ca.key are, or shall be kept",
+        help="the folder of the certificate authority's ca.crt and ca.key; created if missing",
     )
-    parser.add_argument("--namespace", "-n", default="dralab", help="the control plane's namespace (dralab)")
-    parser.add_argument("--nodes", type=number(0, 500), default=2, help="how many nodes it has (2)")
+    parser.add_argument(
+        "--namespace", "-n", default="dralab", help="the namespace of the control plane (dralab)"
+    )
+    parser.add_argument("--nodes", type=number(0, 500), default=2, help="the number of its nodes (2)")
     parser.add_argument(
         "--host",
         action="append",
@@ -32,7 +34,7 @@ def options(parser: Parser) -> None:
 
 def _host(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("a name or an address is wanted")
+        raise argparse.ArgumentTypeError("expected a name or an address")
     return text
 
 
@@ -40,7 +42,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Print the Secrets.
 
     Raises:
-        UserError: the authority is of no use.
+        UserError: the certificate authority cannot be used.
     """
     import yaml
     from dra_lab.deployment import secrets

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     from dra_cli.access import cluster_options
 
     parser.add_argument(
@@ -34,19 +34,21 @@ def options(parser: Parser) -> None:
         " --against 1.37 the one before it)",
     )
     parser.add_argument(
-        "--feature-gates", default="", help="gates that are set today, besides those that the cluster reports"
+        "--feature-gates",
+        default="",
+        help="feature gates of today, in addition to those that the cluster reports",
     )
-    parser.add_argument("--gates-after", default="", help="gates that are set in the other version")
-    parser.add_argument(
-        "--runtime-config", default="", help="API versions that are switched on, as kube-apiserver's"
+    parser.add_argument("--gates-after", default="", help="feature gates of the other version")
+    parser.add_argument("--runtime-config", default="", help="API versions to enable, as for kube-apiserver")
+    parser.switch(
+        "--pods", default=True, help="schedule the pods of the dump or cluster again, in both versions"
     )
-    parser.switch("--pods", default=True, help="place the pods of a dump or cluster again, in both versions")
     parser.add_argument("--output", "-o", default="", help="json or yaml instead of text")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Report; 1 if something is refused, dropped or done otherwise.
+    """Print the report. Return 1 if anything is rejected, dropped or done differently.
 
     Raises:
         UserError: there is no such output, version or gate.
@@ -64,7 +66,7 @@ def run(chosen: argparse.Namespace) -> int:
         after = read(chosen.gates_after, against)
     except ValueError as error:
         raise UserError(str(error), 2) from error
-    checked = subject(_named(chosen), against)
+    checked = subject(_subject_of(chosen), against)
     found = report(checked, against, after, chosen.runtime_config, with_pods=chosen.pods)
     for problem in checked.problems:
         print(f"dralab: {problem}", file=sys.stderr)
@@ -72,14 +74,14 @@ def run(chosen: argparse.Namespace) -> int:
     return 0 if found.good else 1
 
 
-def _named(chosen: argparse.Namespace) -> "Named":
+def _subject_of(chosen: argparse.Namespace) -> "Named":
     from dra_worlds.check.reading import Named
     from dra_worlds.sources import is_kubeconfig, kubeconfig_cluster
 
     cluster, source = None, chosen.source
     is_chosen = any(getattr(chosen, name) for name in ("data", "kubeconfig", "context", "server"))
     if source is not None and is_kubeconfig(source):
-        chosen_cluster(chosen)  # It reports options that contradict each other.
+        chosen_cluster(chosen)  # Raises an error if options contradict each other.
         cluster, source = kubeconfig_cluster(source, chosen.context), None
     elif source is None and (is_chosen or not chosen.files):
         cluster = chosen_cluster(chosen)

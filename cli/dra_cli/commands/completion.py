@@ -1,6 +1,6 @@
-"""``dralab completion``: scripts for shells, made from the commands' own options.
+"""``dralab completion``: print shell completion scripts, generated from the commands' own options.
 
-They know commands, options and kinds that DRA has to do with; they ask no cluster, so that they never wait.
+They complete commands, options and the kinds that matter for DRA. They ask no cluster, so that they never wait.
 """
 
 import argparse
@@ -17,7 +17,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("shell", choices=_SHELLS, help="bash, zsh or fish")
 
 
@@ -27,7 +27,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _flags(command: str) -> list[tuple[str, str]]:
-    """A command's long options and what each does."""
+    """Return a command's long options and their help texts."""
     return [
         (flag, (action.help or "").replace("%%", "%"))
         for action in parser(command)._actions
@@ -62,10 +62,10 @@ complete -o filenames -F _{PROGRAM} {PROGRAM}"""
 
 
 def _zsh() -> str:
-    commands = " ".join(f"'{name}:{_quoted(text)}'" for name, text in COMMANDS.items())
+    commands = " ".join(f"'{name}:{_strip_special(text)}'" for name, text in COMMANDS.items())
     cases = "\n".join(
         f"    {name}) _arguments "
-        + " ".join(f"'{flag}[{_quoted(text)}]:value:_files'" for flag, text in _flags(name))
+        + " ".join(f"'{flag}[{_strip_special(text)}]:value:_files'" for flag, text in _flags(name))
         + (f" '*:kind:({_KINDS})'" if name in _OBJECTS else " '*:file:_files'")
         + " ;;"
         for name in COMMANDS
@@ -87,15 +87,15 @@ compdef _{PROGRAM} {PROGRAM}"""
 def _fish() -> str:
     lines = [f"complete -c {PROGRAM} -f"]
     for name, text in COMMANDS.items():
-        lines.append(f"complete -c {PROGRAM} -n __fish_use_subcommand -a {name} -d '{_quoted(text)}'")
+        lines.append(f"complete -c {PROGRAM} -n __fish_use_subcommand -a {name} -d '{_strip_special(text)}'")
         seen = f"'__fish_seen_subcommand_from {name}'"
         for flag, about in _flags(name):
-            lines.append(f"complete -c {PROGRAM} -n {seen} -l {flag[2:]} -d '{_quoted(about)}'")
+            lines.append(f"complete -c {PROGRAM} -n {seen} -l {flag[2:]} -d '{_strip_special(about)}'")
         if name in _OBJECTS:
             lines.append(f"complete -c {PROGRAM} -n {seen} -a '{_KINDS}'")
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
-    """The text between single quotes and in zsh's brackets."""
+def _strip_special(text: str) -> str:
+    """Remove the characters that end a single-quoted text or have a meaning in zsh's brackets."""
     return text.replace("'", "").replace("[", "(").replace("]", ")").replace(":", " -")

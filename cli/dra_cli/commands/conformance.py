@@ -14,7 +14,7 @@ _DRIVER = "driver"
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "subject",
         help="alloc, cel, devicemanager, scheduler-config or validate, with a FILE; driver, with -- COMMAND",
@@ -23,50 +23,60 @@ def options(parser: Parser) -> None:
         "file",
         type=Path,
         nargs="?",
-        help='lines of {"in": …, "out": …}, or {"cases": […]}, perhaps gzipped; - for standard input',
+        help='lines of {"in": …, "out": …}, or {"cases": […]}, optionally gzipped; - for standard input',
     )
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of Kubernetes that answers the cases, or that the driver meets: "
+        help="the version of Kubernetes that answers the cases, or that the driver runs with: "
         f"{describe_versions()} (the one that the recording names, or else 1.36, from which most were recorded; "
         f"driver: {DEFAULT})",
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
     driver = parser.add_argument_group("driver", "a DRA driver's side of the contract")
-    driver.add_argument("--list", action="store_true", help="list the checks, and try none")
-    driver.add_argument("--explain", metavar="CHECK", default="", help="what a check is about")
+    driver.add_argument("--list", action="store_true", help="list the checks, and run none")
+    driver.add_argument("--explain", metavar="CHECK", default="", help="explain a check")
     driver.add_argument(
         "-k", default="", metavar="WORDS", help="checks with one of these words: prepare,-health"
     )
     driver.add_argument("--output", "-o", choices=("table", "json", "junit", "markdown"), default="table")
-    driver.add_argument("--strict", action="store_true", help="fail for what is only recommended, too")
+    driver.add_argument("--strict", action="store_true", help="also fail for broken recommendations")
     driver.add_argument("--role", type=Path, metavar="FILE", help="manifests with the driver's ClusterRole")
-    driver.add_argument("--config", type=Path, metavar="FILE", help="opaque parameters that the driver takes")
     driver.add_argument(
-        "--metrics-url", default="", metavar="URL", help="where the driver serves its metrics"
+        "--config", type=Path, metavar="FILE", help="opaque parameters that the driver accepts"
     )
-    driver.add_argument("--attach", action="store_true", help="a driver that you start: needs --directory")
+    driver.add_argument("--metrics-url", default="", metavar="URL", help="the URL of the driver's metrics")
     driver.add_argument(
-        "--directory", type=Path, metavar="DIR", help="for sockets, CDI files and data; short"
+        "--attach", action="store_true", help="check a driver that you start yourself; needs --directory"
     )
-    driver.add_argument("--node-name", default="node-0", help="the node (node-0)")
+    driver.add_argument(
+        "--directory",
+        type=Path,
+        metavar="DIR",
+        help="the directory for sockets, CDI files and data; its path must be short",
+    )
+    driver.add_argument("--node-name", default="node-0", help="the name of the node (node-0)")
     driver.add_argument("--port", type=number(0, 65535), default=0, help="the API server's port (any)")
-    driver.add_argument("--cycles", type=number(10), default=1000, help="claims in a row (1000)")
+    driver.add_argument(
+        "--cycles",
+        type=number(10),
+        default=1000,
+        help="how often a claim is prepared in the search for leaks (1000)",
+    )
     driver.add_argument(
         "--start-timeout", type=number(1.0, None, float), default=30.0, help="seconds to register (30)"
     )
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Compare; 1 where they differ, or where the driver breaks a promise."""
+    """Compare answers, or check a driver. Return 1 if answers differ or a promise is broken."""
     import orjson
     from dra_recordings import comparison
     from dra_shared import log
 
     from dra_cli import driversuite
 
-    # What is compared logs as it does in a service; standard output is for the answers.
+    # Hide the logs of the compared code: standard output is for the answers.
     log.configure("dralab", "error", final=False)
     if chosen.subject == _DRIVER:
         return driversuite.run(chosen)

@@ -16,12 +16,14 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
-        "--port", type=number(0, 65535), help="for a cluster that has no console (any free one)"
+        "--port",
+        type=number(0, 65535),
+        help="the port, for a cluster without a console of its own (any free one)",
     )
     parser.switch(
-        "--write", default=None, help="let the console change such a cluster, as far as the user may"
+        "--write", default=None, help="let the console change such a cluster, within the user's permissions"
     )
     parser.switch("--open", default=True, help="open the browser")
     moment_option(parser)
@@ -34,7 +36,7 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: there is no such cluster, or the console's packages are missing.
     """
-    # The page looks at the past itself, and can go on from there.
+    # The moment is passed to the page, which reads the past itself and lets the user choose another moment.
     cluster = replace(chosen_cluster(chosen), at="")
     own = None if cluster.data is None else own_console(Cluster(cluster.data))
     if own is not None:

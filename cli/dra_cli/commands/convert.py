@@ -7,7 +7,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "files", nargs="+", metavar="FILE", help="manifest: a file, a folder, or - for standard input"
     )
@@ -15,7 +15,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--extended-resources",
         action="store_true",
-        help="turn extended resources of device plugins into claims, too",
+        help="also convert extended resources of device plugins to claims",
     )
     parser.add_argument(
         "--class",
@@ -27,10 +27,10 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Print the manifests as today's, and on standard error what became of each field.
+    """Print the converted manifests, and on standard error a line for each old field.
 
     Raises:
-        UserError: a manifest can't be read, or (after the output) something had no successor.
+        UserError: a manifest cannot be read, or (after the output) a field has no successor.
     """
     from dra_kube import conversion
     from dra_shared.errors import UserError

@@ -13,7 +13,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "--filename",
         "-f",
@@ -29,7 +29,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Create the objects and print the name of each.
 
     Raises:
-        UserError: no manifests are given, or the server refuses some of the objects.
+        UserError: no manifests are given, or the server rejects some of the objects.
     """
     from dra_kube import manifests
 

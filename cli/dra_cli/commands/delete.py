@@ -10,17 +10,17 @@ from dra_cli.targets import manifests_of, target_options, targets
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     target_options(parser, "delete")
     parser.switch("--wait", default=True, help="wait until the objects are gone")
     parser.add_argument("--timeout", type=float, default=60.0, help="how long to wait, in seconds (60)")
-    parser.switch("--ignore-not-found", help="do not mind what is not there")
+    parser.switch("--ignore-not-found", help="ignore objects that do not exist")
     parser.add_argument("--grace-period", "--grace", type=int, help="seconds that pods get to stop")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Delete them.
+    """Delete the objects.
 
     Raises:
         UserError: neither names nor manifests are given, or both.
@@ -33,7 +33,7 @@ async def _delete(chosen: argparse.Namespace, loaded: list[dict[str, Any]]) -> N
     from dra_kube.progress import Progress
 
     async with chosen_cluster(chosen).client() as client:
-        # What was made last goes first.
+        # In reverse order, because later objects of a manifest depend on earlier ones.
         found = await targets(chosen, client, loaded[::-1], "delete")
         with Progress("deleting", len(found)) as progress:
             await objects.delete(

@@ -12,12 +12,12 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "--data",
         type=Path,
         default=os.environ.get("DRALAB_DATA") or None,
-        help="keep the cluster's directory here; else it goes at the end",
+        help="keep the cluster's directory here; otherwise it is deleted at the end",
     )
     parser.add_argument(
         "--filename", "-f", action="append", help="manifests to run instead of the quickstart"
@@ -27,11 +27,11 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Tell the story."""
+    """Run the demo."""
     from dra_lab.forkserver import fork_servers
 
     with contextlib.ExitStack() as stack:
-        # Before anything else is imported that they do not need, and while there is one thread.
+        # First of all: before any import that the services do not need, and before any thread is started.
         forks = [stack.enter_context(contextlib.closing(server)) for server in fork_servers()]
         from dra_lab.demo.story import tell
 

@@ -1,4 +1,4 @@
-"""``dralab describe``: an object's fields as an outline, and its events."""
+"""``dralab describe``: print an object's fields as an outline, and its events."""
 
 import argparse
 import re
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
-from dra_cli.commands.events import row, seen
+from dra_cli.commands.events import last_seen, row
 
 if TYPE_CHECKING:
     from dra_kube.reader import Reader
 
 _INDENT = "  "
-# Between words of a camel-case name; DownwardAPI and PodIPs have two.
+# The boundaries of words in a camel-case name. DownwardAPI and PodIPs have two words.
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
-# Not worth reading in an outline; `get -o yaml` has them.
+# Fields that are left out of the outline, or shown in its head; `get -o yaml` has them.
 _LEFT_OUT = (
     "managedFields",
     "resourceVersion",
@@ -30,7 +30,7 @@ _EVENTS = ("AGE", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("what", nargs="+", help="KIND NAME…, KIND/NAME…, or KIND for all of them")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--selector", "-l", help="label selector")
@@ -92,13 +92,13 @@ def _outline(value: dict[str, Any], indent: str = "") -> Iterator[str]:
 
 
 def _has_lines_of_its_own(entry: Any) -> bool:
-    """Whether a value is an object, or a list of them, which begins below its title."""
+    """True if the value starts on a line below its title: an object, or a list of objects."""
     first = entry[0] if isinstance(entry, list) and entry else ""
     return bool(entry) and (isinstance(entry, dict) or not isinstance(first, str | int | float))
 
 
 def _item(value: Any, indent: str, number: int) -> Iterator[str]:
-    """An entry of a list of objects: called by its name, where it has one."""
+    """Yield the lines of a list's entry. Its title is its name, if it has one."""
     if not isinstance(value, dict):
         yield f"{indent}- {_scalar(value)}"
         return
@@ -110,7 +110,7 @@ def _item(value: Any, indent: str, number: int) -> Iterator[str]:
 
 
 def _title(key: str) -> str:
-    """A field's name as words: nodeName, Node Name."""
+    """Return a field's name as words: nodeName becomes Node Name."""
     words = _WORDS.sub(" ", key)
     return key if "/" in key or "." in key else words[:1].upper() + words[1:] if key[:1].islower() else key
 
@@ -132,7 +132,7 @@ def _events(reader: "Reader", obj: dict[str, Any]) -> Iterator[str]:
     selector = f"involvedObject.name={meta['name']},involvedObject.kind={obj['kind']}"
     namespace = meta.get("namespace") or "default"
     listed = reader.json(f"/api/v1/namespaces/{namespace}/events", {"fieldSelector": selector})
-    found = sorted(listed["items"], key=seen)
+    found = sorted(listed["items"], key=last_seen)
     if not found:
         yield "Events:  <none>"
         return

@@ -11,8 +11,8 @@ _OUTPUTS = ("", "json")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
-    parser.add_argument("node", nargs="?", default="", help="only those of this node")
+    """Add the options."""
+    parser.add_argument("node", nargs="?", default="", help="only the devices of this node")
     parser.add_argument("--output", "-o", default="", help="json instead of a table")
     parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
     cluster_options(parser)
@@ -22,7 +22,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Print a row for each device.
 
     Raises:
-        UserError: no such output.
+        UserError: the output is unknown.
     """
     import json
 
@@ -36,14 +36,12 @@ def run(chosen: argparse.Namespace) -> None:
     with chosen_cluster(chosen).reader() as reader:
         discovery = discover(reader)
 
-        def listed(kind: str) -> list[dict[str, object]]:
+        def read(kind: str) -> list[dict[str, object]]:
             resource = discovery.find(kind)
             items: list[dict[str, object]] = reader.json(resource.path())["items"] if resource else []
             return items
 
-        world = World(
-            listed("resourceslices"), listed("resourceclaims"), listed("pods"), listed("devicetaintrules")
-        )
+        world = World(read("resourceslices"), read("resourceclaims"), read("pods"), read("devicetaintrules"))
         found = rows(world, chosen.node.removeprefix("node/"))
         if chosen.output == "json":
             names = [name.lower() for name in HEADER]

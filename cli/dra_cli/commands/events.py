@@ -14,18 +14,18 @@ _HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--all-namespaces", "-A", action="store_true", help="events of all namespaces")
-    parser.add_argument("--for", dest="regarding", metavar="KIND/NAME", help="only those of this object")
+    parser.add_argument("--for", dest="regarding", metavar="KIND/NAME", help="only events of this object")
     parser.add_argument("--types", help="only these types: Normal,Warning")
-    parser.add_argument("--watch", "-w", action="store_true", help="then show every new one, until Ctrl-C")
+    parser.add_argument("--watch", "-w", action="store_true", help="then show new events, until Ctrl-C")
     parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Print them, oldest first."""
+    """Print the events, oldest first."""
     from dra_kube.tables import Table
 
     with chosen_cluster(chosen).reader() as reader:
@@ -37,7 +37,7 @@ def run(chosen: argparse.Namespace) -> None:
         listed = reader.json(path)
         header = ("NAMESPACE", *_HEADER) if chosen.all_namespaces else _HEADER
         table = Table(header, headers=not chosen.no_headers)
-        found = [event for event in sorted(listed["items"], key=seen) if _wanted(chosen, event)]
+        found = [event for event in sorted(listed["items"], key=last_seen) if _is_selected(chosen, event)]
         if found:
             print(table.text([_row(chosen, event) for event in found]), flush=True)
         elif not chosen.watch:
@@ -46,12 +46,12 @@ def run(chosen: argparse.Namespace) -> None:
             params = {"watch": "true", "resourceVersion": listed["metadata"]["resourceVersion"]}
             for line in reader.lines(path, params):
                 event = json.loads(line)
-                if event["type"] in ("ADDED", "MODIFIED") and _wanted(chosen, event["object"]):
+                if event["type"] in ("ADDED", "MODIFIED") and _is_selected(chosen, event["object"]):
                     print(table.text([_row(chosen, event["object"])]), flush=True)
 
 
-def seen(event: dict[str, Any]) -> str:
-    """When an event last happened."""
+def last_seen(event: dict[str, Any]) -> str:
+    """Return the time when an event last occurred."""
     series = event.get("series") or {}
     last: str = series.get("lastObservedTime") or event.get("lastTimestamp") or ""
     last = last or event.get("firstTimestamp") or event.get("eventTime") or ""
@@ -59,10 +59,10 @@ def seen(event: dict[str, Any]) -> str:
 
 
 def row(event: dict[str, Any]) -> list[str]:
-    """An event as cells."""
+    """Return an event as cells of the table."""
     regarding = event.get("involvedObject") or {}
     count = event.get("count") or (event.get("series") or {}).get("count") or 1
-    last = since(seen(event), datetime.now(UTC))
+    last = since(last_seen(event), datetime.now(UTC))
     shown = f"{last} (x{count})" if count > 1 else last
     return [
         shown,
@@ -77,7 +77,7 @@ def _row(chosen: argparse.Namespace, event: dict[str, Any]) -> list[str]:
     return [event["metadata"]["namespace"], *row(event)] if chosen.all_namespaces else row(event)
 
 
-def _wanted(chosen: argparse.Namespace, event: dict[str, Any]) -> bool:
+def _is_selected(chosen: argparse.Namespace, event: dict[str, Any]) -> bool:
     if chosen.types and event.get("type") not in chosen.types.split(","):
         return False
     if not chosen.regarding:

@@ -10,17 +10,17 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
-    parser.add_argument("pod", help="the pod's name; POD/NAME or deploy/NAME too")
-    parser.add_argument("--container", "-c", help="which one, where the pod has several")
-    parser.add_argument("--stdin", "-i", action="store_true", help="pass standard input on")
+    """Add the options."""
+    parser.add_argument("pod", help="the pod's name, pod/NAME, or deploy/NAME for one of its pods")
+    parser.add_argument("--container", "-c", help="the container, if the pod has several")
+    parser.add_argument("--stdin", "-i", action="store_true", help="pass standard input to the command")
     parser.add_argument("--tty", "-t", action="store_true", help="give the command a terminal")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the command that follows ``--``; gives its exit code.
+    """Run the command that follows ``--`` in a container, and return its exit code.
 
     Raises:
         UserError: there is no command.

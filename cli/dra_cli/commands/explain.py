@@ -6,7 +6,7 @@ import asyncio
 from dra_cli.access import chosen_cluster, cluster_options, moment_option, warn_uncertain
 from dra_cli.commandline import Parser
 
-# Kinds that select pods, by the names that kubectl takes for them.
+# Kinds that select pods, by all names that kubectl accepts for them.
 _WORKLOADS = (
     *("deployment", "deployments", "deploy", "replicaset", "replicasets", "rs"),
     *("statefulset", "statefulsets", "sts", "daemonset", "daemonsets", "ds"),
@@ -15,9 +15,9 @@ _WORKLOADS = (
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
-        "target", help="pod/NAME, claim/NAME, class/NAME, or deploy/NAME and the like for a pod of it"
+        "target", help="pod/NAME, claim/NAME, class/NAME, or deploy/NAME and the like for one of its pods"
     )
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--nodes", type=int, default=20, help="how many nodes to show (20)")

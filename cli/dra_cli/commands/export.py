@@ -1,4 +1,4 @@
-"""``dralab export``: a world as one file."""
+"""``dralab export``: write a world to one file."""
 
 import argparse
 import sys
@@ -13,18 +13,20 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     from dra_cli.worldoptions import world_options
 
     parser.add_argument(
-        "--output", "-o", type=Path, metavar="FILE", help="where to (default: standard output)"
+        "--output", "-o", type=Path, metavar="FILE", help="the file to write (default: standard output)"
     )
-    parser.switch("--anonymize", help="rename everything, consistently, and leave out what decides nothing")
+    parser.switch(
+        "--anonymize", help="rename everything consistently, and drop all that does not affect scheduling"
+    )
     world_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Write the world's objects as one List; what could not be read is named on standard error."""
+    """Write the world's objects as one List. Report what could not be read on standard error."""
     from dra_worlds.anonymous import anonymized
     from dra_worlds.reading import typed
     from dra_worlds.sources import plain_objects
@@ -45,7 +47,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _write(objects: Iterable[dict[str, Any]], file: IO[bytes]) -> None:
-    """A List, object by object: a large one is never in memory as a whole."""
+    """Write a List object by object, so that a large one is never in memory as a whole."""
     import orjson
 
     between = b'{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": ['

@@ -1,4 +1,4 @@
-"""``dralab fault``: makes something go wrong for a time, says what is promised then, and whether it was kept."""
+"""``dralab fault``: inject a fault for some time, print what Kubernetes promises for it, and check it."""
 
 import argparse
 import asyncio
@@ -16,22 +16,25 @@ if TYPE_CHECKING:
     from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
 
-#: Seconds that nodes and drivers have to come back once a fault is over.
+#: The seconds for nodes and drivers to recover after a fault.
 _RECOVERY = 60
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     from dra_shared.faults.places import LONGEST
 
     parser.add_argument(
-        "name", nargs="?", default="", help="which fault, or clear; without one all are shown"
+        "name",
+        nargs="?",
+        default="",
+        help="the fault, or clear to end all; without a name all faults are listed",
     )
     parser.add_argument(
         "service",
         nargs="?",
         default="",
-        help="which service (apiserver), or node (node-0); of faults of requests: whose network",
+        help="the service (apiserver) or node (node-0); for faults of requests: the service whose requests fail",
     )
     parser.add_argument("--for", dest="seconds", type=number(0.1, LONGEST, float), default=10.0,
                         metavar="SECONDS", help="how long (10)")  # fmt: skip
@@ -42,7 +45,7 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Do it; gives 1 where the promise was broken.
+    """Inject the fault and judge its promise. Return 1 if the promise was broken.
 
     Raises:
         UserError: there is no such fault, or the cluster does not run.
@@ -92,7 +95,7 @@ async def _run(chosen: argparse.Namespace) -> int:
     striker = Striker(cluster)
     if chosen.name == "clear":
         await striker.clear()
-        print("no fault is at work")
+        print("all faults are ended")
         return 0
     kind = KINDS[chosen.name]
     where, arguments = _arguments(chosen, kind)
@@ -113,19 +116,19 @@ async def _run(chosen: argparse.Namespace) -> int:
             await struck.end()
         story.met = await struck.met()
         others = await striker.working()
-        # With these the cluster need not come to rest.
+        # Other faults may keep the cluster from settling.
         broken = [] if others else await Rest(cluster).wait(120)
         verdict = Verdict(broken=broken) if broken else await _verdict(sampler, story)
         if others:
             verdict.untried.append(
                 f"the cluster at rest, as there are other faults at work: {', '.join(others)}"
             )
-    print(_shown(verdict))
+    print(_format_verdict(verdict))
     return 1 if verdict.broken else 0
 
 
 async def _verdict(sampler: "Sampler", story: "Story") -> "Verdict":
-    """What became of the fault's own promise, a while after its end."""
+    """Return the verdict on the fault's promise. While it is broken, allow some time for recovery."""
     from dra_shared.faults.promises import judge
 
     loop = asyncio.get_running_loop()
@@ -138,7 +141,7 @@ async def _verdict(sampler: "Sampler", story: "Story") -> "Verdict":
         await asyncio.sleep(0.5)
 
 
-def _shown(verdict: "Verdict") -> str:
+def _format_verdict(verdict: "Verdict") -> str:
     if verdict.broken:
         return "\n".join(["broken:", *(f"  {line}" for line in verdict.broken)])
     lines = [f"kept: {'; '.join(verdict.kept)}"] if verdict.kept else []
@@ -147,7 +150,7 @@ def _shown(verdict: "Verdict") -> str:
 
 
 def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str, Any]]:
-    """Return where the fault strikes, in words, and the fields of its request."""
+    """Return the target in words, and the arguments of the fault."""
     given: dict[str, Any] = {"seconds": chosen.seconds}
     for flag in kind.flags:
         if (value := getattr(chosen, flag.destination)) not in (None, []):

@@ -8,7 +8,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("--output", "-o", default="", help="json or yaml instead of tables")
     parser.add_argument(
         "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"

@@ -28,21 +28,19 @@ _TEMPLATES = (
 )
 _OUTPUTS = ("wide", "yaml", "json", "name", *(f"{name}=…" for name in _TEMPLATES))
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
-# Kinds of which a cluster has numbered ones.
+# Kinds whose objects usually have a numeric suffix.
 _NUMBERED = ("nodes", "resourceslices")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("what", nargs="+", help="KIND[,KIND…], KIND NAME…, KIND/NAME…, or all")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--all-namespaces", "-A", action="store_true", help="objects of all namespaces")
-    parser.add_argument(
-        "--output", "-o", default="", help=f"{', '.join(_OUTPUTS)}; templates as kubectl has them"
-    )
+    parser.add_argument("--output", "-o", default="", help=f"{', '.join(_OUTPUTS)}; templates as in kubectl")
     parser.add_argument("--selector", "-l", help="label selector")
     parser.add_argument("--field-selector", help="field selector")
-    parser.add_argument("--watch", "-w", action="store_true", help="then show every change, until Ctrl-C")
+    parser.add_argument("--watch", "-w", action="store_true", help="then show changes, until Ctrl-C")
     parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
     parser.add_argument("--show-labels", action="store_true", help="show objects' labels in the last column")
     parser.switch("--show-managed-fields", help="keep managedFields in json and yaml")
@@ -54,7 +52,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Print the objects.
 
     Raises:
-        UserError: no such output, or several kinds are to be watched.
+        UserError: the output is unknown, or several kinds are to be watched.
     """
     shown = _show(chosen)
     if chosen.watch and chosen.at:
@@ -72,7 +70,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _show(chosen: argparse.Namespace) -> "Show | None":
-    """What prints whole objects; None for tables."""
+    """Return the printer of whole objects, or None for tables."""
     if chosen.output in ("", "wide"):
         return None
     from dra_cli.outputs import show
@@ -104,7 +102,7 @@ def _objects(reader: "Reader", chosen: argparse.Namespace, selected: "list[Selec
         for path in _paths(chosen, one):
             body = reader.json(path, _params(chosen))
             revision = body["metadata"].get("resourceVersion", "")
-            found += [_named(one, item) for item in body.get("items", [body])]
+            found += [_with_name(one, item) for item in body.get("items", [body])]
     if not chosen.watch:
         single = len(selected) == 1 and len(selected[0].names) == 1
         sys.stdout.write(shown(found, single))
@@ -112,10 +110,10 @@ def _objects(reader: "Reader", chosen: argparse.Namespace, selected: "list[Selec
     for each in found:
         _write(shown([each], True))
     for obj in _events(reader, chosen, selected[0], path, revision, "application/json"):
-        _write(shown([_named(selected[0], obj)], True))
+        _write(shown([_with_name(selected[0], obj)], True))
 
 
-def _named(one: "Selected", item: dict[str, Any]) -> "Named":
+def _with_name(one: "Selected", item: dict[str, Any]) -> "Named":
     whole = {"apiVersion": one.resource.api_version, "kind": one.resource.kind, **item}
     return f"{one.resource.title}/{item['metadata']['name']}", whole
 
@@ -128,10 +126,10 @@ def _write(text: str) -> None:
 def _events(
     reader: "Reader", chosen: argparse.Namespace, one: "Selected", path: str, revision: str, accept: str
 ) -> Iterator[dict[str, Any]]:
-    """What the events after a revision are about, until the watch ends.
+    """Yield the objects of the events after a revision, until the watch ends.
 
     Raises:
-        UserError: it ends with an error.
+        UserError: the watch ends with an error.
     """
     import json
 
@@ -174,12 +172,12 @@ def _tables(reader: "Reader", chosen: argparse.Namespace, selected: "list[Select
 
 
 def _is_whole(chosen: argparse.Namespace, one: "Selected") -> bool:
-    """Whether rows need the objects that they are about."""
+    """True if the rows need their whole objects."""
     return bool(chosen.output == "wide" and one.resource.plural == "resourceclaims")
 
 
 class _Printer:
-    """Shows tables of one resource; the server gives the columns once in a watch."""
+    """Prints the tables of one resource. In a watch the server sends the columns only once."""
 
     def __init__(self, chosen: argparse.Namespace, one: "Selected", titles: bool) -> None:
         self.one = one
@@ -233,7 +231,7 @@ def _cell(value: Any) -> str:
 
 
 def _devices(claim: dict[str, Any]) -> str:
-    """What a claim was given."""
+    """Return the devices that are allocated to the claim."""
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
     return ",".join(f"{result['pool']}/{result['device']}" for result in results) or "<none>"

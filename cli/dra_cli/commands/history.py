@@ -12,21 +12,21 @@ _OUTPUTS = ("", "json")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "what", nargs="*", help="KIND/NAME, KIND NAME, KIND for all of a kind, or device/POOL/NAME"
     )
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--all-namespaces", "-A", action="store_true", help="objects of all namespaces")
+    parser.add_argument("--from", dest="begin", default="", metavar="MOMENT", help="the first moment: -5m, …")
     parser.add_argument(
-        "--from", dest="begin", default="", metavar="MOMENT", help="what happened since: -5m, …"
+        "--to", dest="end", default="", metavar="MOMENT", help="the last moment (default: now)"
     )
-    parser.add_argument("--to", dest="end", default="", metavar="MOMENT", help="and until (default: now)")
     parser.add_argument(
-        "--limit", type=number(1), default=500, help="the newest changes, so many at most (500)"
+        "--limit", type=number(1), default=500, help="the largest number of changes, newest first (500)"
     )
-    parser.switch("--net", help="what differs between --from and --to; without KIND of all kinds")
-    parser.add_argument("--output", "-o", default="", help="json: whole values, and who wrote in full")
+    parser.switch("--net", help="show what differs between --from and --to; without KIND, of all kinds")
+    parser.add_argument("--output", "-o", default="", help="json: with whole values and authors")
     cluster_options(parser)
 
 

@@ -11,7 +11,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     data_option(parser)
     parser.add_argument(
         "--client-name", metavar="USER", help="print a kubeconfig with a new certificate for this user"
@@ -26,7 +26,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--server",
         metavar="URL",
-        help="with --client-name: where the API server is reached (default: as here)",
+        help="with --client-name: the API server's URL (default: as in the cluster's own kubeconfig)",
     )
 
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from dra_lab.learn.lesson import Lesson
     from dra_lab.learn.notebook import Notebook
 
-# Keys after a lesson is solved. While it is open they are KEYS in dra_lab/learn/watch.py.
+# The keys after a lesson is solved. The keys of an open lesson are KEYS in dra_lab/learn/watch.py.
 _SOLVED_KEYS = "n or Enter: next lesson, q: quit"
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument(
         "what",
         nargs="?",
@@ -38,7 +38,7 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Show a lesson, or help with it; gives 1 where a check finds it unsolved.
+    """Show a lesson, or help with it. Return 1 if a check finds it unsolved.
 
     Raises:
         UserError: there is no such lesson or word, or the cluster does not start.
@@ -75,7 +75,7 @@ def _learn(notebook: "Notebook", classroom: "Classroom", wanted: "Lesson | None"
         notebook.choose(wanted)
         print(show.page(wanted, len(lessons())), flush=True)
         _open(notebook, classroom, wanted)
-        print(_how(notebook, wanted), flush=True)
+        print(_instructions(notebook, wanted), flush=True)
         if not watch:
             return 0
         wanted = watch_lesson(notebook, classroom, wanted)
@@ -98,7 +98,7 @@ def _console(
 
 
 def _open(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> None:
-    """Start the lesson's cluster unless it runs, with what the learner's file has."""
+    """Start the lesson's cluster unless it runs, and apply the learner's file."""
     fresh = not classroom.runs(one)
     if fresh:
         print("\nStarting the lesson's cluster …", flush=True)
@@ -107,9 +107,9 @@ def _open(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> None:
 
 
 async def _submit(classroom: "Classroom", one: "Lesson", *, fresh: bool) -> None:
-    """Apply the learner's file if it changed. On a fresh cluster, create what the lesson starts with first.
+    """Apply the learner's file if it has changed. On a fresh cluster, create the lesson's own objects first.
 
-    On a running cluster this would undo what the learner did to those objects before it is judged.
+    On a running cluster these stay as they are, because creating them again would undo the learner's changes.
     """
     async with classroom.exercise(one) as exercise:
         if fresh:
@@ -120,7 +120,7 @@ async def _submit(classroom: "Classroom", one: "Lesson", *, fresh: bool) -> None
             print(f"\n{error}")
 
 
-def _how(notebook: "Notebook", one: "Lesson") -> str:
+def _instructions(notebook: "Notebook", one: "Lesson") -> str:
     return f"""
 Your file: {notebook.file(one)}
 In its folder, all commands of dralab mean the lesson's cluster. For kubectl:
@@ -129,7 +129,7 @@ In its folder, all commands of dralab mean the lesson's cluster. For kubectl:
 
 
 def watch_lesson(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Lesson | None":
-    """Watch until the lesson ends. Return the lesson to go on with, None to stop."""
+    """Watch until the lesson ends. Return the next lesson, or None to stop."""
     from dra_lab.learn.watch import KEYS, Watch, typed_line
 
     async def follow() -> str:
@@ -150,10 +150,10 @@ def watch_lesson(notebook: "Notebook", classroom: "Classroom", one: "Lesson") ->
     following = notebook.next
     if following is None:
         return None
-    return following if _goes_on() else None
+    return following if _wants_next() else None
 
 
-def _goes_on() -> bool:
+def _wants_next() -> bool:
     """Return True if the learner types n or Enter, and False at q or the end of the input."""
     while True:
         print(f"\n{_SOLVED_KEYS}", flush=True)

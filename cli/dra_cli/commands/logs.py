@@ -8,12 +8,12 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
-    parser.add_argument("pod", help="the pod's name; deploy/NAME and the like too")
-    parser.add_argument("--container", "-c", help="which one, where the pod has several")
-    parser.add_argument("--follow", "-f", action="store_true", help="go on as the log grows")
+    """Add the options."""
+    parser.add_argument("pod", help="the pod's name, or deploy/NAME and the like for one of its pods")
+    parser.add_argument("--container", "-c", help="the container, if the pod has several")
+    parser.add_argument("--follow", "-f", action="store_true", help="follow the log as it grows")
     parser.add_argument(
-        "--previous", "-p", action="store_true", help="of the container before its last restart"
+        "--previous", "-p", action="store_true", help="the log of the container before its last restart"
     )
     parser.add_argument("--tail", type=int, help="only the last lines")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
@@ -21,7 +21,7 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Print it."""
+    """Print the log."""
     from dra_kube.owned import pod_of
 
     if "/" in chosen.pod:

@@ -1,4 +1,4 @@
-"""``dralab new driver NAME``: a driver's project to begin with; ``dralab new examples``: the examples of the docs."""
+"""``dralab new driver NAME`` writes a driver's project; ``dralab new examples`` writes the examples of the docs."""
 
 import argparse
 from pathlib import Path
@@ -9,20 +9,22 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("what", choices=("driver", "examples"), help="what to write")
     parser.add_argument("name", nargs="?", default="", help="the driver's name, such as dongle.example.com")
     parser.add_argument(
-        "--short", default="", help="what its devices and its package are called (the name's first part)"
+        "--short", default="", help="the name of its devices and its package (the first part of its name)"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="DIR", help="where to (SHORT-driver, examples)")
+    parser.add_argument(
+        "--output", "-o", type=Path, metavar="DIR", help="the folder to write (SHORT-driver, examples)"
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Write it, and say what to do next.
+    """Write the files, and print what to do next.
 
     Raises:
-        UserError: the name cannot be one, or there is something already.
+        UserError: the name is invalid, or the folder is not empty.
     """
     if chosen.what == "driver":
         _write_driver(chosen)

@@ -1,6 +1,6 @@
-"""``dralab node``: add and remove nodes of a running cluster; cordon, uncordon and drain those of any.
+"""``dralab node``: add and remove nodes of a dralab cluster; cordon, uncordon and drain nodes of any cluster.
 
-``credentials`` writes what a node's agent on another machine needs.
+``credentials`` writes the files that a node's agent on another machine needs.
 """
 
 import argparse
@@ -19,37 +19,42 @@ _ACTIONS = ("add", "remove", "credentials", "cordon", "uncordon", "drain")
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("action", choices=_ACTIONS, help=", ".join(_ACTIONS))
-    parser.add_argument("names", nargs="*", help="which nodes; for add, the new pool's name")
+    parser.add_argument("names", nargs="*", help="the nodes; for add, the name of the new pool")
     parser.add_argument("--count", type=number(1, 500), default=1, help="add: how many nodes (1)")
     parser.add_argument("--gpus", default=DEFAULT_GPUS, help="add: GPUs of each node")
-    parser.add_argument("--driver", action="append", default=[], help="add: driver of each; may be repeated")
+    parser.add_argument(
+        "--driver", action="append", default=[], help="add: a driver of each node; may be repeated"
+    )
     parser.add_argument("--cpu", default="64", help="add: CPUs of each node (64)")
     parser.add_argument("--memory", default="512Gi", help="add: memory of each node (512Gi)")
     parser.add_argument(
-        "--label", action="append", default=[], metavar="KEY=VALUE", help="add: a label of each"
+        "--label", action="append", default=[], metavar="KEY=VALUE", help="add: a label of each node"
     )
     parser.add_argument(
-        "--taint", action="append", default=[], metavar="KEY=VALUE:EFFECT", help="add: a taint of each"
+        "--taint", action="append", default=[], metavar="KEY=VALUE:EFFECT", help="add: a taint of each node"
     )
     parser.add_argument("--zone", default="", help="add: the nodes' zone")
-    parser.add_argument("--price", type=float, help="add: what a node costs an hour")
-    parser.add_argument("--address", help="credentials: where the node will be reached")
-    parser.add_argument("--url", help="credentials: where it reaches the API server (default: as here)")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="credentials: where the files go")
-    parser.switch("--ignore-daemonsets", help="drain: leave DaemonSets' pods where they are")
-    parser.switch("--force", help="drain: delete pods too that nothing will make again")
+    parser.add_argument("--price", type=float, help="add: the price of a node per hour")
+    parser.add_argument("--address", help="credentials: the address of the node")
+    parser.add_argument(
+        "--url",
+        help="credentials: the API server's URL for the node (default: as in the cluster's own kubeconfig)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="credentials: the folder to write")
+    parser.switch("--ignore-daemonsets", help="drain: leave the pods of DaemonSets")
+    parser.switch("--force", help="drain: also delete pods without a controller")
     parser.add_argument("--grace-period", "--grace", type=int, help="drain: seconds that pods get to stop")
     parser.add_argument("--timeout", type=float, default=120.0, help="how long to wait, in seconds (120)")
     cluster_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Do it.
+    """Add, remove, cordon, uncordon or drain nodes, or write credentials.
 
     Raises:
-        UserError: the nodes are not named, or the cluster is none of ours.
+        UserError: the nodes are not named, or the action needs a dralab cluster.
     """
     from dra_lab import nodes
 
@@ -83,7 +88,7 @@ def _credentials(chosen: argparse.Namespace, cluster: ChosenCluster) -> None:
     home = Cluster(cluster.data)
     home.record()
     command = write_node(home, chosen.out, chosen.names[0], chosen.address, chosen.url)
-    print(f"in {chosen.out}; take it to the node's machine, and there: {command}")
+    print(f"wrote {chosen.out}; copy it to the node's machine and run there: {command}")
 
 
 def _pool(chosen: argparse.Namespace) -> dict[str, object]:

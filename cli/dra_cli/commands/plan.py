@@ -1,4 +1,4 @@
-"""``dralab plan``: what the scheduler would do, asked of a world in memory."""
+"""``dralab plan``: ask the planner what the scheduler would do."""
 
 import argparse
 import contextlib
@@ -11,7 +11,7 @@ from dra_shared.version import DEFAULT, VERSIONS
 
 from dra_cli.commandline import Parser
 
-# The words after a question are read by a parser of its own.
+# Each question has a subparser for its words.
 TAKES_ALL = True
 
 _OUTPUTS = ("", "json", "yaml", "html")
@@ -24,7 +24,7 @@ class _Question(argparse.ArgumentParser):
 
 
 def options(parser: Parser) -> None:
-    """Declare the questions and their words."""
+    """Add a subparser for each question."""
     from dra_scheduler.plan.questions.catalog import QUESTIONS
 
     questions = parser.add_subparsers(
@@ -51,14 +51,20 @@ def _common(parser: argparse.ArgumentParser) -> None:
         choices=_VERSIONS,
         help=f"the version of Kubernetes whose scheduler decides (default: the cluster's, else {DEFAULT})",
     )
-    parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration to go by")
-    parser.add_argument("--seed", type=int, default=0, help="decides between nodes that are equally good (0)")
-    parser.add_argument("--quiet", "-q", action="store_true", help="show no progress")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="the scheduler's KubeSchedulerConfiguration"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="the seed for the choice between equally good nodes (0)"
+    )
+    parser.add_argument("--quiet", "-q", action="store_true", help="do not show progress")
     world_options(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Answer the question; 0: yes, 1: no, 3: yes without workloads of unknown kinds, 130: interrupted.
+    """Answer the question.
+
+    Return 0 for yes, 1 for no, 3 for yes except for workloads of unknown kinds, and 130 if interrupted.
 
     Raises:
         UserError: there is no such output.
@@ -118,6 +124,6 @@ def _code(answer: Any) -> int:
         return 128 + signal.SIGINT
     if answer.good:
         return 0
-    # Yes as far as it is known: workloads of unknown kinds were left out.
+    # A no only because workloads of unknown kinds were left out is reported as LEFT_OUT.
     left_out = getattr(answer, "left_out", ())
     return LEFT_OUT if left_out and msgspec.structs.replace(answer, left_out=()).good else 1

@@ -1,4 +1,4 @@
-"""``dralab run``: a cluster for as long as a command runs."""
+"""``dralab run``: run a command with a cluster that lives as long as the command."""
 
 import argparse
 
@@ -9,13 +9,13 @@ from dra_cli.commands import up
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes: what ``up`` does, but a directory of its own and any free port."""
+    """Add the options of ``up``, with other defaults: a directory of its own, and any free port."""
     up.options(parser)
     parser.set_defaults(data=None, port=0, relaxed=True)
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the command that follows ``--``; gives its exit code.
+    """Run the command that follows ``--``, and return its exit code.
 
     Raises:
         UserError: there is no command, or it cannot be started.
@@ -25,5 +25,5 @@ def run(chosen: argparse.Namespace) -> int:
     if not chosen.rest:
         raise UserError("say what to run: dralab run [OPTIONS] -- COMMAND", 2)
     if chosen.detach:
-        raise UserError("a cluster of `run` ends with its command: leave out --detach", 2)
-    return around(up.asked(chosen), chosen.data, chosen.rest)
+        raise UserError("the cluster of `run` ends with its command: leave out --detach", 2)
+    return around(up.read_options(chosen), chosen.data, chosen.rest)

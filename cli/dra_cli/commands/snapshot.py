@@ -1,4 +1,4 @@
-"""``dralab snapshot``: save a whole cluster, and have it back as it was."""
+"""``dralab snapshot``: save a whole cluster, and restore it later."""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -17,16 +17,16 @@ _TIMEOUT = 60.0
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("action", choices=_ACTIONS, help=", ".join(_ACTIONS))
     parser.add_argument("name", nargs="?", default="", help="the snapshot's name")
     parser.add_argument(
         "--at",
         default="",
         metavar="MOMENT",
-        help="save: as the cluster was: -5m, a time or a revision; see docs/history.md",
+        help="save: the cluster at a moment in the past: -5m, a time or a revision; see docs/history.md",
     )
-    parser.switch("--force", help="save: in place of a snapshot of that name")
+    parser.switch("--force", help="save: replace a snapshot of the same name")
     parser.add_argument(
         "--timeout", type=number(0, None, float), help="restore: how long to wait for pods, in seconds (60)"
     )
@@ -34,7 +34,7 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Do it.
+    """Save, restore, list or delete snapshots.
 
     Raises:
         UserError: no name is given, there is no such snapshot, or it cannot be restored here.
@@ -64,7 +64,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _check_options(chosen: argparse.Namespace) -> None:
-    """Refuse what does nothing with the action."""
+    """Reject options that have no effect on the action."""
     given = (
         ("--at", "save", bool(chosen.at)),
         ("--force", "save", chosen.force),

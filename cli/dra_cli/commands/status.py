@@ -10,7 +10,7 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("--output", "-o", default="", help="json or yaml instead of text")
     data_option(parser)
 

@@ -1,4 +1,4 @@
-"""``dralab storm``: pods come and go while faults strike at random; at rest nothing may be broken."""
+"""``dralab storm``: create and delete pods while random faults are injected, and check the cluster afterwards."""
 
 import argparse
 import asyncio
@@ -21,18 +21,23 @@ if TYPE_CHECKING:
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes: a length, a seed, and what ``up`` does, for a cluster of its own."""
+    """Add the options of ``up``, and those for the storm's length and seed."""
     up.options(parser)
     parser.set_defaults(data=None, port=0, relaxed=True)
     parser.add_argument("--minutes", type=number(0.05, 24 * 60, float), default=5.0, help="how long (5)")
-    parser.add_argument("--seed", type=int, default=1, help="draws pods and faults (1)")
-    parser.add_argument("--class", dest="device_class", default="gpu.nvidia.com", help="class of the devices")
-    parser.switch("--script", help="print the seed's script, and start nothing")
-    parser.switch("--verbose", help="print each step as it is done")
+    parser.add_argument("--seed", type=int, default=1, help="the seed for pods and faults (1)")
+    parser.add_argument(
+        "--class",
+        dest="device_class",
+        default="gpu.nvidia.com",
+        help="the class of the devices (gpu.nvidia.com)",
+    )
+    parser.switch("--script", help="print the script of the seed, and start nothing")
+    parser.switch("--verbose", help="print each step when it is done")
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Do it; gives 1 where something is broken afterwards.
+    """Run the storm. Return 1 if something is broken afterwards.
 
     Raises:
         UserError: the cluster does not start.
@@ -41,7 +46,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     if chosen.detach:
         raise UserError("a storm ends by itself: leave out --detach", 2)
-    asked = up.asked(chosen)
+    asked = up.read_options(chosen)
     nodes = [name for pool in asked.pools for name in pool.nodes]
     if not nodes:
         raise UserError("a storm needs a node: its faults strike nodes, and its pods run there", 2)
@@ -52,7 +57,7 @@ def run(chosen: argparse.Namespace) -> int:
     from dra_lab.forkserver import fork_servers
 
     with contextlib.ExitStack() as stack:
-        # While there is one thread.
+        # Fork before any thread is started.
         forks = [stack.enter_context(contextlib.closing(server)) for server in fork_servers()]
         return asyncio.run(_run(chosen, asked, steps, forks))
 
@@ -65,7 +70,7 @@ async def _run(
     from dra_lab.starting import run_services
     from dra_shared.log import configure
 
-    # Faults of processes are this command's own, and would be in its logs.
+    # Hide warnings: most would be about faults that this command injects itself.
     configure("storm", "error", final=False)
 
     def report(line: str) -> None:
@@ -92,5 +97,5 @@ def _verdict(broken: list[str], steps: "list[Step]", seed: int, refused: int) ->
         print(f"{text}: nothing is broken")
         return 0
     print("\n".join([f"{text}, broken:", *(f"  {line}" for line in broken)]))
-    print(f"the same again: --seed {seed} with the same options", file=sys.stderr)
+    print(f"to repeat it, use --seed {seed} with the same options", file=sys.stderr)
     return 1

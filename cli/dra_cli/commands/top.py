@@ -1,4 +1,4 @@
-"""``dralab top``: what nodes and pods use, as metrics.k8s.io reports it."""
+"""``dralab top``: show the CPU and memory that nodes and pods use, from metrics.k8s.io."""
 
 import argparse
 from typing import Any
@@ -14,9 +14,9 @@ _METRICS = "/apis/metrics.k8s.io/v1beta1"
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     parser.add_argument("kind", help="nodes or pods")
-    parser.add_argument("name", nargs="?", help="only the one of this name")
+    parser.add_argument("name", nargs="?", help="only the node or pod of this name")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--all-namespaces", "-A", action="store_true", help="pods of all namespaces")
     parser.add_argument("--selector", "-l", help="label selector")
@@ -25,10 +25,10 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Print it.
+    """Print the usage.
 
     Raises:
-        UserError: of another kind nothing is measured.
+        UserError: the kind has no metrics.
     """
     from dra_kube.tables import Table, natural_key
     from dra_shared.quantity import Quantity
@@ -49,7 +49,7 @@ def run(chosen: argparse.Namespace) -> None:
         if chosen.name:
             items = [item for item in items if item["metadata"]["name"] == chosen.name]
 
-        def used(item: dict[str, Any], what: str) -> float:
+        def sum_usage(item: dict[str, Any], what: str) -> float:
             usages = [item["usage"]] if "usage" in item else [one["usage"] for one in item["containers"]]
             return sum(Quantity.parse(usage.get(what, "0")).milli_value() / 1000 for usage in usages)
 
@@ -59,7 +59,7 @@ def run(chosen: argparse.Namespace) -> None:
         names = ["NAMESPACE"] * spaced + ["NAME", "CPU(cores)", "MEMORY(bytes)"]
         rows = []
         for item in sorted(items, key=lambda item: natural_key(item["metadata"]["name"])):
-            cpu, memory = used(item, "cpu"), used(item, "memory")
+            cpu, memory = sum_usage(item, "cpu"), sum_usage(item, "memory")
             cells = [item["metadata"]["name"], f"{round(cpu * 1000)}m", f"{round(memory / (1 << 20))}Mi"]
             rows.append([item["metadata"]["namespace"], *cells] if spaced else cells)
         print(Table(names, headers=not chosen.no_headers).text(rows))

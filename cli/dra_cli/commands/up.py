@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     _size(parser)
     _storage(parser)
     _services(parser)
@@ -42,7 +42,7 @@ def _size(parser: Parser) -> None:
         "-f",
         type=Path,
         metavar="FLEET",
-        help="a fleet: pools of nodes; see docs/configuration.md#fleets",
+        help="a file that describes a fleet, pools of nodes; see docs/configuration.md#fleets",
     )
     parser.add_argument(
         "--nodes",
@@ -61,7 +61,7 @@ def _size(parser: Parser) -> None:
         "--from",
         dest="source",
         metavar="SOURCE",
-        help="go on from a snapshot, by name or file, from a dump, or from a kubeconfig's cluster, which is only "
+        help="start from a snapshot, by name or file, from a dump, or from a kubeconfig's cluster, which is only "
         "read; see docs/plan.md and docs/history.md",
     )
     parser.add_argument(
@@ -83,10 +83,10 @@ def _size(parser: Parser) -> None:
 
 
 def nodes(text: str) -> "Group":
-    """What ``--nodes`` says.
+    """Parse a value of ``--nodes``.
 
     Raises:
-        ArgumentTypeError: it is no group of nodes.
+        ArgumentTypeError: it is not a group of nodes.
     """
     from dra_worlds.fleet import group
 
@@ -97,7 +97,7 @@ def nodes(text: str) -> "Group":
 
 
 def own_address(text: str) -> str:
-    """An address of this machine, or a name of one.
+    """Return the text if it is an address or a name of this machine.
 
     Raises:
         ArgumentTypeError: nothing can listen on it here.
@@ -107,41 +107,41 @@ def own_address(text: str) -> str:
             listener.bind((text, 0))
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise argparse.ArgumentTypeError(f"{text!r} is no address of this machine: {reason}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not an address of this machine: {reason}") from None
     return text
 
 
 def history(text: str) -> str:
-    """What ``--history`` says, as the API server takes it; nothing where it is not given.
+    """Return the value of ``--history``, which may be empty, for the API server.
 
     Raises:
-        ValueError: the text says nothing of the kind.
+        ValueError: it is not a retention.
     """
-    # argparse reads the default as well.
+    # argparse also parses the default, which is empty.
     if text:
         parse_retention(text)
     return text
 
 
 def _storage(parser: Parser) -> None:
-    parser.switch("--relaxed", help="do not wait for the disk at each write")
+    parser.switch("--relaxed", help="do not wait for the disk after each write")
     parser.add_argument(
         "--apiservers",
         type=number(1, 16),
         default=1,
-        help="how many API servers of one PostgreSQL (1): the services read from those after the first; "
+        help="the number of API servers on one PostgreSQL (1): the services read from all but the first; "
         "see docs/scaling.md",
     )
     parser.add_argument(
         "--database",
         default="",
-        help="where objects are kept: postgresql://user@host/database, or memory: until the API server ends",
+        help="the database: postgresql://user@host/database, or memory:, which lasts until the API server ends",
     )
     parser.add_argument(
         "--history",
         default="",
         type=history,
-        help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first",
+        help="how much history to keep: all, 24h, 2Gi or 24h,2Gi (default: as at the last start; at first 5m)",
     )
 
 
@@ -149,7 +149,7 @@ def _services(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help=f"which Kubernetes to follow: {describe_versions()}; the default is {DEFAULT}; "
+        help=f"the version of Kubernetes to follow: {describe_versions()}; the default is {DEFAULT}; "
         "1.36,node-agent=1.34 for an older service; see docs/versions.md",
     )
     parser.add_argument("--feature-gates", default="", help="feature gates of all services: A=true,B=false")
@@ -165,19 +165,19 @@ def _services(parser: Parser) -> None:
         "--speed",
         type=number(0.1, 1000, float),
         default=1.0,
-        help="how much faster time passes for all services (1): 10 lets a lease of 40 seconds end after 4",
+        help="the speed of time for all services (1): with 10, a lease of 40 seconds expires after 4",
     )
     parser.add_argument(
         "--grace",
         type=number(0, None, float),
-        help="seconds that pods get at most to stop, whatever they say",
+        help="the longest grace period of pods, in seconds, whatever they specify",
     )
     parser.add_argument("--log-level", default="info", help="debug, info, warning or error")
     parser.add_argument(
         "--without",
         action="append",
         default=[],
-        help="leave out scheduler, controller or node-agent, to run another in its place; may be repeated",
+        help="do not start scheduler, controller or node-agent, so that you can run your own; may be repeated",
     )
 
 
@@ -185,11 +185,12 @@ def _protection(parser: Parser) -> None:
     parser.add_argument(
         "--authorization-mode",
         default="",
-        help="AlwaysAllow, or RBAC: roles tell who may do what; Node,RBAC: and nodes see what is theirs "
+        help="AlwaysAllow; RBAC: roles decide; Node,RBAC: and nodes have access only to their own objects "
         "(default with --tls); see docs/authorization.md",
     )
     parser.switch(
-        "--tls", help="know everybody by a certificate; a CA in DIR/auth signs them; see docs/security.md"
+        "--tls",
+        help="authenticate everybody by certificates, signed by a CA in DIR/auth; see docs/security.md",
     )
     parser.add_argument(
         "--tls-san",
@@ -201,7 +202,7 @@ def _protection(parser: Parser) -> None:
     parser.switch(
         "--anonymous-auth",
         default=None,
-        help="whether clients need no token (default: with docker they need one)",
+        help="let clients in without a token (default: yes, except with --runtime docker)",
     )
 
 
@@ -209,7 +210,7 @@ def _nodes(parser: Parser) -> None:
     parser.switch(
         "--node-sockets",
         default=None,
-        help="open all sockets of each node (default: of up to 100 nodes); others open where a plugin needs them",
+        help="open all sockets of each node (default: for up to 100 nodes); otherwise only those that plugins need",
     )
     parser.add_argument("--runtime", default="fake", help="container runtime: fake or docker")
     parser.add_argument(
@@ -229,9 +230,9 @@ def _nodes(parser: Parser) -> None:
         action="append",
         type=Path,
         default=[],
-        help="file that says what images' programs do; may be repeated",
+        help="file that describes the programs of images; may be repeated",
     )
-    parser.add_argument("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
+    parser.add_argument("--consumable-shares", default="", help="the NVIDIA driver's option of the same name")
     parser.add_argument(
         "--imex-mode",
         default="",
@@ -253,16 +254,16 @@ def _nodes(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Start it."""
+    """Start the cluster."""
     from dra_lab.forkserver import fork_servers
 
     with contextlib.ExitStack() as stack:
-        # Before anything else is imported that they do not need, and while there is one thread.
+        # First of all: before any import that the services do not need, and before any thread is started.
         servers = [] if chosen.detach else fork_servers()
         forks = [stack.enter_context(contextlib.closing(server)) for server in servers]
         from dra_lab import run as processes
 
-        options = asked(chosen)
+        options = read_options(chosen)
         if chosen.detach:
             print(processes.detach(chosen.data, sys.argv[1:], processes.total(options)))
         else:
@@ -280,10 +281,10 @@ class _Start(NamedTuple):
 
 
 def _start(chosen: argparse.Namespace) -> _Start:
-    """What ``--from``, ``--filename`` and ``--nodes`` say.
+    """Return the initial content, from ``--from``, ``--filename`` and ``--nodes``.
 
     Raises:
-        UserError: one of their files is of no use, or they contradict each other.
+        UserError: one of their files cannot be used, or they contradict each other.
     """
     from dra_lab.restore.past import past
     from dra_lab.restore.reading import Restored, restored
@@ -291,13 +292,13 @@ def _start(chosen: argparse.Namespace) -> _Start:
     from dra_worlds import fleet
 
     if chosen.filename or chosen.source:
-        _refuse_nodes(chosen)
-    # A new cluster may be one of another's snapshots.
+        _reject_nodes(chosen)
+    # The snapshot may be another cluster's.
     snapshot = find(chosen.source, (chosen.data, default_data())) if chosen.source else None
     found = restored(chosen.source, chosen.data) if chosen.source and not snapshot else Restored([], [], {})
     objects = found.objects
     pools = pools_of(snapshot) if snapshot else found.pools
-    # Another database has its own history.
+    # The past is only restored into the cluster's own database file.
     before = past(chosen.source, chosen.data) if objects and not chosen.database else None
     if chosen.filename:
         pools = [*pools, *fleet.read(chosen.filename)]
@@ -311,24 +312,24 @@ def _start(chosen: argparse.Namespace) -> _Start:
     return _Start(pools, objects, before, snapshot, gates)
 
 
-def _refuse_nodes(chosen: argparse.Namespace) -> None:
-    """The nodes are those of a file.
+def _reject_nodes(chosen: argparse.Namespace) -> None:
+    """Reject options that describe nodes, because the nodes come from a file.
 
     Raises:
-        UserError: the options describe nodes, too.
+        UserError: an option describes nodes.
     """
     nodes = {"--nodes": chosen.nodes, "--gpus": chosen.gpus, "--driver": chosen.driver}
     given = [option for option, value in nodes.items() if value]
     if given:
         source = "--filename" if chosen.filename else "--from"
-        raise UserError(f"{', '.join(given)}: what {source} names says which nodes there are", 2)
+        raise UserError(f"{', '.join(given)}: the nodes are those of {source}", 2)
 
 
-def _refuse_unreadable(chosen: argparse.Namespace) -> None:
-    """The services are to read files.
+def _check_readable(chosen: argparse.Namespace) -> None:
+    """Check that the services' files can be read.
 
     Raises:
-        UserError: they cannot read one.
+        UserError: a file cannot be read.
     """
     for file in (*chosen.images, chosen.scheduler_config, chosen.device_plugin_config):
         try:
@@ -338,15 +339,15 @@ def _refuse_unreadable(chosen: argparse.Namespace) -> None:
             raise UserError(f"cannot read {file}: {error.strerror}", 2) from error
 
 
-def asked(chosen: argparse.Namespace) -> "ClusterOptions":
-    """What the options ask for.
+def read_options(chosen: argparse.Namespace) -> "ClusterOptions":
+    """Return the cluster's options.
 
     Raises:
-        UserError: one of the files is of no use.
+        UserError: one of the files cannot be used.
     """
     from dra_lab.clusteroptions import ClusterOptions
 
-    _refuse_unreadable(chosen)
+    _check_readable(chosen)
     start, plugin = _start(chosen), chosen.device_plugin_config
     return ClusterOptions(
         nodes=0,

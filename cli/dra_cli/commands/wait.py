@@ -14,7 +14,7 @@ _WEEK = 168 * 3600.0
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes."""
+    """Add the options."""
     target_options(parser, "wait for")
     parser.add_argument(
         "--for",
@@ -28,25 +28,25 @@ def options(parser: Parser) -> None:
         type=_seconds,
         default=30.0,
         metavar="DURATION",
-        help="how long to wait: 90s, 5m; 0: look once; less than 0: a week (30s)",
+        help="how long to wait: 90s, 5m; 0: check once; negative: a week (30s)",
     )
     cluster_options(parser)
 
 
 def _seconds(text: str) -> float:
     try:
-        # A number alone is seconds.
+        # A number without a unit is in seconds.
         found = float(text) if text.removeprefix("-").isdecimal() else parse(text).seconds
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration, such as 30s or 1m30s") from error
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration, such as 30s or 1m30s") from error
     return _WEEK if found < 0 else found
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Wait until each of the objects fulfils the condition.
+    """Wait until each object meets the condition.
 
     Raises:
-        UserError: the condition is none, there are no such objects, or time runs out.
+        UserError: the condition is malformed, there are no such objects, or the time is over.
     """
     asyncio.run(_wait(chosen, manifests_of(chosen, "wait for")))
 

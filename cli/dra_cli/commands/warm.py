@@ -1,4 +1,4 @@
-"""``dralab warm``: clusters that a command starts need no imports."""
+"""``dralab warm``: run a command whose clusters are forked from a process that has imported all modules."""
 
 import argparse
 import asyncio
@@ -10,11 +10,11 @@ from dra_cli.commandline import Parser
 
 
 def options(parser: Parser) -> None:
-    """Declare what it takes: the command after ``--`` alone."""
+    """Add no options: the command takes only the words after ``--``."""
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run the command that follows ``--``; gives its exit code.
+    """Run the command that follows ``--``, and return its exit code.
 
     Raises:
         UserError: there is no command, or it cannot be started.
@@ -24,7 +24,7 @@ def run(chosen: argparse.Namespace) -> int:
 
     if not chosen.rest:
         raise UserError("say what to run: dralab warm -- COMMAND", 2)
-    # Elsewhere nothing is forked: clusters start as they do without.
+    # Forking works on Linux only. On other systems clusters start as usual.
     if sys.platform != "linux":
         return asyncio.run(run_command(chosen.rest, {}))
     with Warm() as process:

@@ -1,4 +1,4 @@
-"""A plain site of the pages: for an installation that has neither MkDocs nor the site that ``make docs`` builds."""
+"""Render the pages as a plain site, for an installation without MkDocs and without the site of ``make docs``."""
 
 import html
 import json

@@ -1,9 +1,9 @@
-"""The pages of the site: those in ``docs/``, those made from the code, and the files and images that they link.
+"""The pages of the site: those in ``docs/``, those generated from the code, and the files and images that they link.
 
-Imports nothing but the standard library: the distribution's build loads this file by its path.
+It imports only the standard library, because the distribution's build loads this file by its path.
 
-Links in ``docs/`` are relative, so that they work where the repository is read. A page keeps its name here; a link to
-a file that is no page leads to a page that shows the file.
+Links in ``docs/`` are relative, so that they work in the repository. A page keeps its name here. A link to a file
+that is not a page becomes a link to a page that shows the file.
 """
 
 import json
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: Where ``docs/README.md`` leaves room for the pages that are made from the code.
+#: The place in ``docs/README.md`` for the pages that are generated from the code.
 GENERATED = "<!-- pages made from the code -->"
 _INDEX = "docs/README.md"
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
-# A link whose text is the name of the page that it leads to.
+# A link whose text is the file name of its target.
 _NAMED = re.compile(r"\[`?[\w./-]+\.md`?\](?=\(([\w./-]+\.md)[#)])")
 _ENTRY = re.compile(r"^\* \[(.*?)\]\((.*?)\)")
 _IMAGES = frozenset({".png", ".svg"})
@@ -32,7 +32,7 @@ NAVIGATION = "navigation.json"
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its path below the documentation's folder, its title, one line about it, and what follows the title."""
+    """A generated page: its path below the documentation's folder, its title, one line about it, and its body."""
 
     path: str
     title: str
@@ -46,7 +46,7 @@ class Page:
 
 
 class Pages:
-    """All pages in Markdown, by their paths below the site, and the order that a reader finds them in."""
+    """All pages in Markdown, by their paths below the site, and their order."""
 
     def __init__(self, repository: Path, made: Iterable[Page]) -> None:
         self._repository = repository
@@ -62,7 +62,7 @@ class Pages:
                 self.texts[self._place(path)] = self._text(path)
 
     def write(self, folder: Path) -> None:
-        """Write them as files."""
+        """Write the pages and images as files."""
         for place, text in self.texts.items():
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_text(text)
@@ -71,12 +71,12 @@ class Pages:
             shutil.copyfile(image, folder / self._place(image))
 
     def write_with_navigation(self, folder: Path) -> None:
-        """Write them as files, with the navigation in a file of its own."""
+        """Write the pages and images as files, and the navigation as a file of its own."""
         self.write(folder)
         (folder / NAVIGATION).write_text(json.dumps(self.navigation()))
 
     def navigation(self) -> Navigation:
-        """MkDocs' ``nav``: the headings of ``docs/README.md`` and the pages below each."""
+        """Return MkDocs' ``nav``: the headings of ``docs/README.md``, and the pages below each."""
         found: Navigation = [{"Home": self._place(self._repository / _INDEX)}]
         for section in re.split(r"^## ", self._index(), flags=re.MULTILINE)[1:]:
             title, _, body = section.partition("\n")
@@ -93,9 +93,9 @@ class Pages:
                 ]
                 yield {_title(entry[1]): [place, *below] if below else place}
             elif line == GENERATED:
-                yield from self._generated()
+                yield from self._generated_entries()
 
-    def _generated(self) -> Iterator[Any]:
+    def _generated_entries(self) -> Iterator[Any]:
         folders: dict[str, list[Any]] = {}
         for page in self._made:
             folder = str(Path(page.path).parent)
@@ -111,7 +111,7 @@ class Pages:
         return (self._repository / _INDEX).read_text()
 
     def _place(self, path: Path) -> str:
-        """Where a file of the repository is found below the site."""
+        """Return the path of the repository's file below the site."""
         name = path.relative_to(self._repository).as_posix()
         if name.startswith("docs/"):
             return name.removeprefix("docs/")
@@ -121,12 +121,12 @@ class Pages:
 
     def _text(self, path: Path) -> str:
         if path.suffix != ".md":
-            return _shown(path, path.relative_to(self._repository).as_posix())
+            return _file_page(path, path.relative_to(self._repository).as_posix())
         text = path.read_text()
         if path == self._repository / _INDEX:
-            text = text.replace(GENERATED, "\n".join(_about(self._made)))
+            text = text.replace(GENERATED, "\n".join(_summaries(self._made)))
         parts = _FENCED.split(text)
-        parts[::2] = [_NAMED.sub(lambda match: _named(path, match), part) for part in parts[::2]]
+        parts[::2] = [_NAMED.sub(lambda match: _link_text(path, match), part) for part in parts[::2]]
         parts[::2] = [_LINK.sub(lambda match: self._link(path, match), part) for part in parts[::2]]
         return "".join(parts)
 
@@ -145,8 +145,8 @@ class Pages:
         return Path(os.path.relpath(self._place(path), start)).as_posix() + fragment
 
 
-def _named(page: Path, match: re.Match[str]) -> str:
-    """The text of a link to a page: its title, since readers of the site see no files."""
+def _link_text(page: Path, match: re.Match[str]) -> str:
+    """Return the text of a link to a page: its title, because readers of the site do not see file names."""
     path = page.parent / match[1]
     return f"[{path.read_text().partition(chr(10))[0].removeprefix('# ')}]" if path.exists() else match[0]
 
@@ -155,16 +155,16 @@ def _title(text: str) -> str:
     return text.replace("`", "")
 
 
-def _about(made: Iterable[Page]) -> Iterator[str]:
-    """A line about each page that is made, but for those below another."""
+def _summaries(made: Iterable[Page]) -> Iterator[str]:
+    """Yield a line for each generated page, except those below another."""
     parents = {str(Path(page.path).parent) for page in made if page.path.endswith("index.md")}
     for page in made:
         if page.path.endswith("index.md") or str(Path(page.path).parent) not in parents:
             yield f"* [{page.title}]({page.path}): {page.about.partition('. ')[0].rstrip('.')}"
 
 
-def _shown(path: Path, name: str) -> str:
-    """A page that shows a file, or the files of a folder."""
+def _file_page(path: Path, name: str) -> str:
+    """Return a page that shows a file, or the files of a folder."""
     if path.is_file():
         return f"# {name}\n\n{_block(path)}\n"
     files = [file for file in sorted(path.rglob("*")) if file.is_file()]

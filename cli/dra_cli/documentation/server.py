@@ -1,7 +1,7 @@
 """Find the documentation's site, and serve it on this machine.
 
-``make dist`` and ``make docs`` build the whole site. Elsewhere a plain one is rendered when it is first asked for. Its
-pages load nothing from elsewhere, and the server's headers have browsers hold them to that.
+``make dist`` and ``make docs`` build the full site. Without it, a plain site is rendered when it is first needed. The
+pages load nothing from other servers, and the server's headers make browsers enforce this.
 """
 
 import importlib.util
@@ -18,12 +18,12 @@ from dra_shared.errors import UserError
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _CHECKOUT = _PACKAGE.parents[1]
-# Pages have small scripts of their own in them; the search runs in a worker.
+# 'unsafe-inline': pages have small scripts and styles. blob: the search runs in a worker.
 _POLICY = "default-src 'self' 'unsafe-inline' data:; worker-src 'self' blob:"
 
 
 def find(scratch: Path) -> Path:
-    """Return the folder of the site, which is built first if it is missing; a plain one in the folder ``scratch``.
+    """Return the folder of the site. If there is none, build it, or render a plain one in the folder ``scratch``.
 
     Raises:
         UserError: there are no pages, or the site cannot be built.
@@ -55,25 +55,25 @@ def _render(scratch: Path) -> Path:
 
 
 class Server:
-    """A server of files at :attr:`url`."""
+    """The running server, at :attr:`url`."""
 
     def __init__(self, server: ThreadingHTTPServer, thread: threading.Thread, listen: str) -> None:
         self._thread = thread
         self.url = f"http://{listen}:{server.server_port}/"
 
     def wait(self) -> None:
-        """Wait until it ends."""
+        """Wait until the server ends."""
         self._thread.join()
 
 
 @contextmanager
 def serve(folder: Callable[[], Path], port: int, listen: str = "127.0.0.1") -> Iterator[Server]:
-    """Serve a folder within the context, on loopback unless ``listen`` is another address.
+    """Serve a folder for the block, on loopback unless ``listen`` is another address.
 
-    ``folder`` is called once the port is ours: :func:`find` may build the site, which takes half a minute.
+    ``folder`` is called once the port is bound, because :func:`find` may take half a minute to build the site.
 
     Raises:
-        UserError: it cannot listen there, as where another program has the port.
+        UserError: it cannot listen there, for example because another program uses the port.
     """
     try:
         listening = ThreadingHTTPServer((listen, port), _Files)
@@ -95,4 +95,4 @@ class _Files(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged."""
+        """No-op: requests are not logged."""

@@ -1,5 +1,5 @@
-"""Projects that ``dralab new`` writes: a driver's program, tests, manifests and CI, from the files in ``template``.
+"""Projects for ``dralab new``: a driver's program, tests, manifests and CI, from the files in ``template``.
 
-The template is a driver for dongles. Its words for those become the new driver's, so that the files read as if written
-for it.
+The template is a driver for dongles. Its names are replaced by the new driver's, so the files read as if they were
+written for it.
 """
