@@ -31,7 +31,10 @@ from dra_cli.main import main
         ("conformance nothing", "dralab: unknown subject 'nothing': choose alloc, "),
         ("up --images none.yaml", "dralab: cannot read none.yaml: No such file or directory\n"),
         ("up --scheduler-config /", "dralab: cannot read /: it is a folder\n"),
-        ("up --listen 192.0.2.1", "dralab: argument --listen: '192.0.2.1' is not an address of this machine: "),
+        (
+            "up --listen 192.0.2.1",
+            "dralab: argument --listen: '192.0.2.1' is not an address of this machine: ",
+        ),
         ("free -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
         ("status -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
     ],

@@ -73,9 +73,9 @@ def test_a_name_that_cannot_be_one_is_refused(name: str, message: str) -> None:
 
 
 def test_the_short_name_can_be_another() -> None:
-    assert Names.of("gpu.acme.io", "card").replace_in("dongle_driver of dongle.example.com: DongleDriver") == (
-        "card_driver of gpu.acme.io: CardDriver"
-    )
+    assert Names.of("gpu.acme.io", "card").replace_in(
+        "dongle_driver of dongle.example.com: DongleDriver"
+    ) == ("card_driver of gpu.acme.io: CardDriver")
 
 
 def test_examples_are_copied_and_existing_files_are_kept(

@@ -118,7 +118,7 @@ def test_values_that_the_api_server_would_reject_are_rejected_at_once(
         ),
         (
             ["--from", "x", "--nodes", "2", "--driver", "none"],
-            "--nodes, --driver: what --from names says which",
+            "--nodes, --driver: the nodes are those of --from",
         ),
     ],
 )
