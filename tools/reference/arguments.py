@@ -36,13 +36,11 @@ def arguments(
 
 def flag_table(flags: Iterable[argparse.Action]) -> str:
     """Return a table of flags for a page in docs/: flag, default, meaning with links to the pages that it names."""
-    rows = (
-        [", ".join(map(code, one.option_strings)), _default(one), _add_links(_help(one))] for one in flags
-    )
+    rows = ([", ".join(map(code, one.option_strings)), _default(one), add_links(_help(one))] for one in flags)
     return table(["flag", "default", "meaning"], rows)
 
 
-def _add_links(text: str) -> str:
+def add_links(text: str) -> str:
     """Return a help text with code for flags, and links in place of the paths of pages."""
     text = re.sub(r"docs/([A-Za-z/-]+\.md)(#[a-z-]+)?", r"[\1](\1\2)", text)
     return re.sub(r"(?<![\w`-])(--[a-z-]+)", r"`\1`", text)

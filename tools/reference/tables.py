@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from tools.reference import commands, depth, gates, limits, metrics, services, states, versions
+from tools.reference import catalogs, commands, depth, gates, limits, metrics, services, states, versions
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"<!-- generated: (.+?) -->\n(.*?)<!-- end -->", re.DOTALL)
@@ -24,6 +24,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "versions": versions.table_of_versions,
     "limits": limits.limits,
     **states.TABLES,
+    **catalogs.tables(),
 }
 
 

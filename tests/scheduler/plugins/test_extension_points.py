@@ -19,7 +19,7 @@ profiles: [{plugins: {POINT: {enabled: [{name: Quiet}]}}}]
 
 
 class _Quiet:
-    """A plugin that a stranger writes."""
+    """A plugin from outside the package."""
 
     name = "Quiet"
 

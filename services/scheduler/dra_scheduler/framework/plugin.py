@@ -114,7 +114,7 @@ class NormalizingPlugin(ScorePlugin, Protocol):
 
 @runtime_checkable
 class SkippingPlugin(ScorePlugin, Protocol):
-    """A score plugin that is left out if it would score all nodes alike. Upstream calls it nevertheless."""
+    """A score plugin that is left out if it would score all nodes equally. Upstream calls it nevertheless."""
 
     def skips_score(self, state: CycleState, pod: Pod) -> bool: ...
 
