@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
+
 DRIVER = "bench.example.com"
 CLASS = "bench"
 
@@ -19,15 +20,15 @@ class Workload:
     ``per_node`` says how many pods a node takes, given its number of devices.
     """
 
-    slices: Callable[[str, int], list[Json]]
-    claim: Json | None
-    device_class: Json
-    pod_resources: Json | None = None
+    slices: Callable[[str, int], list[JsonObject]]
+    claim: JsonObject | None
+    device_class: JsonObject
+    pod_resources: JsonObject | None = None
     per_node: Callable[[int], int] = lambda devices: devices
     steady: bool = False
 
 
-def _slice(node: str, name: str, devices: list[Json], count: int = 1, **spec: Any) -> Json:
+def _slice(node: str, name: str, devices: list[JsonObject], count: int = 1, **spec: Any) -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
@@ -42,7 +43,7 @@ def _slice(node: str, name: str, devices: list[Json], count: int = 1, **spec: An
     }
 
 
-def _devices(count: int, **fields: Any) -> list[Json]:
+def _devices(count: int, **fields: Any) -> list[JsonObject]:
     return [
         {
             "name": f"device-{i}",
@@ -54,23 +55,23 @@ def _devices(count: int, **fields: Any) -> list[Json]:
     ]
 
 
-def _plain(node: str, count: int) -> list[Json]:
+def _plain(node: str, count: int) -> list[JsonObject]:
     return [_slice(node, "devices", _devices(count))]
 
 
-def _tainted(node: str, count: int) -> list[Json]:
+def _tainted(node: str, count: int) -> list[JsonObject]:
     taint = {"key": "example.com/maintenance", "value": "soon", "effect": "NoSchedule"}
     return [_slice(node, "devices", _devices(count, taints=[taint]))]
 
 
-def _shared(node: str, count: int) -> list[Json]:
+def _shared(node: str, count: int) -> list[JsonObject]:
     devices = _devices(count, allowMultipleAllocations=True)
     for device in devices:
         device["capacity"] = {"memory": {"value": "8Gi"}, "cores": {"value": "4"}}
     return [_slice(node, "devices", devices)]
 
 
-def _partitions(node: str, count: int) -> list[Json]:
+def _partitions(node: str, count: int) -> list[JsonObject]:
     """As many cards as devices: each a whole device or two halves, which use up the card's counters."""
     sets = [
         {"name": f"card-{i}", "counters": {"memory": {"value": "8Gi"}, "slices": {"value": "2"}}}
@@ -103,15 +104,15 @@ def _partitions(node: str, count: int) -> list[Json]:
     ]
 
 
-def _claim(*requests: Json, **spec: Any) -> Json:
+def _claim(*requests: JsonObject, **spec: Any) -> JsonObject:
     return {"devices": {"requests": list(requests), **spec}}
 
 
-def _exactly(name: str = "device", **fields: Any) -> Json:
+def _exactly(name: str = "device", **fields: Any) -> JsonObject:
     return {"name": name, "exactly": {"deviceClassName": CLASS, **fields}}
 
 
-def _selector(expression: str) -> list[Json]:
+def _selector(expression: str) -> list[JsonObject]:
     return [{"cel": {"expression": expression}}]
 
 

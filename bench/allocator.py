@@ -17,10 +17,10 @@ from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 
 DRIVER = "gpu.example.com"
 LIMIT_S = 10.0
-Json = dict[str, Any]
 
 
 def node(name: str) -> Node:
@@ -32,18 +32,18 @@ def device_class(expression: str) -> DeviceClass:
     return convert(DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": spec})
 
 
-def claim(name: str, requests: list[Json], constraints: Iterable[Json] = ()) -> ResourceClaim:
+def claim(name: str, requests: list[JsonObject], constraints: Iterable[JsonObject] = ()) -> ResourceClaim:
     spec = {"devices": {"requests": requests, "constraints": list(constraints)}}
     return convert(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": "bench"}, "spec": spec})
 
 
-def request(name: str = "r", count: int = 1, **fields: Any) -> Json:
+def request(name: str = "r", count: int = 1, **fields: Any) -> JsonObject:
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count, **fields}
     return {"name": name, "exactly": exactly}
 
 
-def gpu(number: int, node_name: str, **fields: Any) -> Json:
-    attributes: Json = {
+def gpu(number: int, node_name: str, **fields: Any) -> JsonObject:
+    attributes: JsonObject = {
         "model": {"string": "H100"},
         "index": {"int": number},
         "uuid": {"string": f"GPU-{node_name}-{number}"},
@@ -58,7 +58,7 @@ def gpu(number: int, node_name: str, **fields: Any) -> Json:
 
 
 def resource_slice(
-    node_name: str, devices: list[Json], *, of: int = 1, number: int = 0, **fields: Any
+    node_name: str, devices: list[JsonObject], *, of: int = 1, number: int = 0, **fields: Any
 ) -> ResourceSlice:
     spec = {
         "driver": DRIVER,
@@ -136,7 +136,7 @@ WORKLOADS: dict[str, tuple[Callable[[str], Iterator[ResourceSlice]], Callable[[i
 }
 
 
-def per_pod(workload: str, nodes: int, pods: int) -> Json:
+def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
     """Fills nodes one after the other, so that each pod meets full nodes, too."""
     slices_of, claim_of = WORKLOADS[workload]
     features, state = Features.all(), AllocatedState()
@@ -182,7 +182,7 @@ def per_pod(workload: str, nodes: int, pods: int) -> Json:
 
 
 # Long: a table of workloads, one statement each.
-def impossible() -> Iterator[tuple[str, list[Json], list[Json], list[Json]]]:
+def impossible() -> Iterator[tuple[str, list[JsonObject], list[JsonObject], list[JsonObject]]]:
     """Devices, requests and constraints without a solution."""
     many = [gpu(i, "n") for i in range(64)]
     model = f"{DRIVER}/model"
@@ -250,11 +250,13 @@ def impossible() -> Iterator[tuple[str, list[Json], list[Json], list[Json]]]:
     )
 
 
-def _none(name: str) -> Json:
+def _none(name: str) -> JsonObject:
     return request(name, selectors=[{"cel": {"expression": 'device.driver == "absent.example.com"'}}])
 
 
-def adversarial(name: str, devices: list[Json], requests: list[Json], constraints: list[Json]) -> Json:
+def adversarial(
+    name: str, devices: list[JsonObject], requests: list[JsonObject], constraints: list[JsonObject]
+) -> JsonObject:
     """How long one call takes to see that there is no solution; stopped at the filter limit."""
     slices = [resource_slice("n", devices)]
     if any("consumesCounters" in device for device in devices):

@@ -20,12 +20,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
+from dra_shared.jsontypes import JsonObject
 from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
-
-Json = dict[str, Any]
 
 _DRA = "/apis/resource.k8s.io/v1"
 _CHROMIUM = ("chromium-headless-shell", "chromium")
@@ -182,7 +180,7 @@ def _fill(url: str, nodes: int, devices: int) -> None:
     """Nodes with GPUs; each tenth device is allocated."""
     with httpx.Client(base_url=url, timeout=60) as client:
 
-        def post(path: str, body: Json, status: Json | None = None) -> None:
+        def post(path: str, body: JsonObject, status: JsonObject | None = None) -> None:
             answer = client.post(path, json=body)
             answer.raise_for_status()
             if status is not None:
@@ -205,9 +203,9 @@ def _fill(url: str, nodes: int, devices: int) -> None:
             post(claims, {"metadata": {"name": f"claim-{number}"}, "spec": spec}, {"allocation": allocation})
 
 
-def _slice(node: str, devices: int) -> Json:
-    def device(number: int) -> Json:
-        attributes: Json = {
+def _slice(node: str, devices: int) -> JsonObject:
+    def device(number: int) -> JsonObject:
+        attributes: JsonObject = {
             "uuid": {"string": f"GPU-{node}-{number:08x}"},
             "model": {"string": "A100" if number % 2 else "H100"},
             "index": {"int": number},
@@ -238,11 +236,11 @@ class _Measured:
         files: set[str] = set()
         total = 0
 
-        def responded(event: Json) -> None:
+        def responded(event: JsonObject) -> None:
             if re.search(r"/(console|assets)/", event["response"]["url"]):
                 files.add(event["requestId"])
 
-        def finished(event: Json) -> None:
+        def finished(event: JsonObject) -> None:
             nonlocal total
             if event["requestId"] in files:
                 total += event["encodedDataLength"]
@@ -309,12 +307,12 @@ class _Measured:
         """What all of Chromium's processes have consumed."""
         return 1000 * sum(float(one["cpuTime"]) for one in self._processes())
 
-    def _processes(self) -> list[Json]:
+    def _processes(self) -> list[JsonObject]:
         if self._browser is None:
             browser = self._page.context.browser
             assert browser is not None
             self._browser = browser.new_browser_cdp_session()
-        found: list[Json] = self._browser.send("SystemInfo.getProcessInfo")["processInfo"]
+        found: list[JsonObject] = self._browser.send("SystemInfo.getProcessInfo")["processInfo"]
         return found
 
     def _memory(self) -> float:
@@ -339,16 +337,16 @@ class _Trace:
 
     def __init__(self, session: CDPSession) -> None:
         self._session = session
-        self._events: list[Json] = []
+        self._events: list[JsonObject] = []
         self._complete = False
         session.on("Tracing.dataCollected", lambda event: self._events.extend(event["value"]))
         session.on("Tracing.tracingComplete", self._completed)
         session.send("Tracing.start", {"traceConfig": {"includedCategories": _TRACED}})
 
-    def _completed(self, _: Json) -> None:
+    def _completed(self, _: JsonObject) -> None:
         self._complete = True
 
-    def stop(self) -> list[Json]:
+    def stop(self) -> list[JsonObject]:
         """All events with a time."""
         self._session.send("Tracing.end")
         while not self._complete:

@@ -12,18 +12,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dra_shared.api.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 from dralab import World
 
-from bench._workloads import CLASS, DRIVER, WORKLOADS, Json
+from bench._workloads import CLASS, DRIVER, WORKLOADS
 
 _SPACES = 50
-_MANAGED: Json = {
+_MANAGED: JsonObject = {
     f"f:{field}": {".": {}, "f:name": {}, "f:value": {}} for field in ("spec", "status", "metadata")
 }
 
 
-def _object(version: str, kind: str, name: str, namespace: str = "", **parts: Json) -> Json:
-    meta: Json = {"name": name, "uid": f"{kind}-{name}", "resourceVersion": "7", "labels": {"app": name[-2:]}}
+def _object(version: str, kind: str, name: str, namespace: str = "", **parts: JsonObject) -> JsonObject:
+    meta: JsonObject = {
+        "name": name,
+        "uid": f"{kind}-{name}",
+        "resourceVersion": "7",
+        "labels": {"app": name[-2:]},
+    }
     meta |= {"namespace": namespace} if namespace else {}
     meta["managedFields"] = [
         {"manager": each, "fieldsV1": _MANAGED} for each in ("kube-scheduler", "kubelet")
@@ -31,7 +37,7 @@ def _object(version: str, kind: str, name: str, namespace: str = "", **parts: Js
     return {"apiVersion": version, "kind": kind, "metadata": meta, **parts}
 
 
-def _node(name: str) -> Json:
+def _node(name: str) -> JsonObject:
     amounts = {"cpu": "192", "memory": "2048Gi", "pods": "250"}
     images = [{"names": [f"registry.example.com/image-{i}:v1"], "sizeBytes": i << 20} for i in range(20)]
     conditions = [
@@ -41,21 +47,21 @@ def _node(name: str) -> Json:
     return _object("v1", "Node", name, status=status)
 
 
-def _pod(index: int, node: str) -> Json:
+def _pod(index: int, node: str) -> JsonObject:
     name = f"pod-{index:06}"
     environment = [{"name": letter, "value": "some value"} for letter in "ABCDEFGH"]
-    container: Json = {"name": "main", "image": "registry.example.com/image-3:v1", "env": environment}
+    container: JsonObject = {"name": "main", "image": "registry.example.com/image-3:v1", "env": environment}
     container["resources"] = {"claims": [{"name": "gpu"}], "requests": {"cpu": "2", "memory": "8Gi"}}
-    spec: Json = {"nodeName": node, "schedulerName": "default-scheduler", "containers": [container]}
+    spec: JsonObject = {"nodeName": node, "schedulerName": "default-scheduler", "containers": [container]}
     spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
-    status: Json = {"phase": "Running", "podIP": "10.0.0.3", "startTime": "2026-01-01T00:00:00Z"}
+    status: JsonObject = {"phase": "Running", "podIP": "10.0.0.3", "startTime": "2026-01-01T00:00:00Z"}
     status["containerStatuses"] = [
         {"name": "main", "ready": True, "containerID": f"containerd://{index:064x}"}
     ]
     return _object("v1", "Pod", name, f"team-{index % _SPACES}", spec=spec, status=status)
 
 
-def _claim(index: int, node: str, device: str, spec: Json) -> Json:
+def _claim(index: int, node: str, device: str, spec: JsonObject) -> JsonObject:
     name = f"pod-{index:06}"
     result = {"request": "req-0", "driver": DRIVER, "pool": node, "device": device}
     reserved = [{"resource": "pods", "name": name, "uid": f"Pod-{name}"}]
@@ -64,7 +70,7 @@ def _claim(index: int, node: str, device: str, spec: Json) -> Json:
     return _object(version, kind, name, f"team-{index % _SPACES}", spec=spec, status=status)
 
 
-def _objects(nodes: int, devices: int, pods: int) -> Iterator[Json]:
+def _objects(nodes: int, devices: int, pods: int) -> Iterator[JsonObject]:
     work = WORKLOADS["template"]
     assert work.claim is not None
     names = [f"node-{index:05}" for index in range(nodes)]
@@ -81,7 +87,7 @@ def _objects(nodes: int, devices: int, pods: int) -> Iterator[Json]:
             yield _claim(index, node, f"device-{device}", work.claim)
 
 
-def _write(path: Path, objects: Iterator[Json], indent: int) -> None:
+def _write(path: Path, objects: Iterator[JsonObject], indent: int) -> None:
     """As kubectl does: keys in order, the list's kind at the end."""
     line, own = ("\n" if indent else ""), " " * indent
     with path.open("w") as file:
@@ -92,7 +98,7 @@ def _write(path: Path, objects: Iterator[Json], indent: int) -> None:
         file.write(f'{line}{own}],{line}{own}"kind": "List"{line}}}')
 
 
-def measure(path: Path, pods: int) -> Json:
+def measure(path: Path, pods: int) -> JsonObject:
     """The figures of reading that file."""
     started, cpu = time.perf_counter(), time.process_time()
     world = World.load(path)

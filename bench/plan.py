@@ -26,9 +26,10 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import configure
 
-from bench._workloads import CLASS, WORKLOADS, Json, Workload
+from bench._workloads import CLASS, WORKLOADS, Workload
 
 _NAMESPACE = "default"
 _GANG = 4
@@ -79,7 +80,7 @@ class Bench:
             pods = [self._pod(f"{prefix}-{i:05}", cpu="1", priority=1000) for i in range(count)]
         return self._run(pods)
 
-    def _run(self, pods: list[Json]) -> tuple[float, float, int]:
+    def _run(self, pods: list[JsonObject]) -> tuple[float, float, int]:
         typed = [self._typed(PODS, pod) for pod in pods]
         started, cpu = time.perf_counter(), time.process_time()
         for pod in typed:
@@ -90,9 +91,9 @@ class Bench:
         placed = sum(bool((pod := self.world.pod(key)) is not None and pod.spec.node_name) for key in keys)
         return seconds, cpu, placed
 
-    def _pod(self, name: str, *, claim: bool = True, cpu: str = "", priority: int = 0) -> Json:
-        container: Json = {"name": "main", "image": "bench"}
-        spec: Json = {"containers": [container], "priority": priority}
+    def _pod(self, name: str, *, claim: bool = True, cpu: str = "", priority: int = 0) -> JsonObject:
+        container: JsonObject = {"name": "main", "image": "bench"}
+        spec: JsonObject = {"containers": [container], "priority": priority}
         if claim:
             spec["resourceClaims"] = [{"name": "device", "resourceClaimTemplateName": "bench"}]
             container["resources"] = {"claims": [{"name": "device"}]}
@@ -100,15 +101,15 @@ class Bench:
             container.setdefault("resources", {})["requests"] = {"cpu": cpu}
         return {"metadata": {"name": name, "namespace": _NAMESPACE, "uid": name}, "spec": spec}
 
-    def _member(self, pod: Json, index: int) -> Json:
+    def _member(self, pod: JsonObject, index: int) -> JsonObject:
         prefix = pod["metadata"]["name"].rpartition("-")[0]
         pod["spec"]["schedulingGroup"] = {"podGroupName": f"{prefix}-{index // _GANG:05}"}
         return pod
 
-    def _put(self, resource: Resource[Any], obj: Json) -> None:
+    def _put(self, resource: Resource[Any], obj: JsonObject) -> None:
         self.world.add(resource, self._typed(resource, obj))
 
-    def _typed(self, resource: Resource[Any], obj: Json) -> Any:
+    def _typed(self, resource: Resource[Any], obj: JsonObject) -> Any:
         kind = self._registry.get(resource.group, resource.plural)
         assert kind is not None
         complete = copy.deepcopy(obj)
@@ -116,18 +117,18 @@ class Bench:
         return convert(resource, complete)
 
 
-def _host(name: str) -> Json:
+def _host(name: str) -> JsonObject:
     return {"kubernetes.io/hostname": name}
 
 
-def _group(name: str) -> Json:
+def _group(name: str) -> JsonObject:
     return {
         "metadata": {"name": name, "namespace": _NAMESPACE, "uid": name},
         "spec": {"schedulingPolicy": {"gang": {"minCount": _GANG}}},
     }
 
 
-def measure(line: str, nodes: int, devices: int, before: int, pods: int) -> Json:
+def measure(line: str, nodes: int, devices: int, before: int, pods: int) -> JsonObject:
     """The figures of one line."""
     bench = Bench(line, nodes, devices)
     if before:

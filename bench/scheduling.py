@@ -32,9 +32,10 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.client.rest import Client, EventType
+from dra_shared.jsontypes import JsonObject
 from msgspec import field
 
-from bench._workloads import CLASS, WORKLOADS, Json, Workload
+from bench._workloads import CLASS, WORKLOADS, Workload
 
 _CONTROLLERS = "resourceclaim-controller,garbage-collector-controller,namespace-controller"
 _PARALLEL = 32
@@ -172,9 +173,9 @@ class Cluster:
         names = [name for name in self._created if name.startswith(prefix)]
         return sorted((self._placed[name] - self._created[name]) * 1000 for name in names)
 
-    def _pod(self, name: str) -> Json:
-        container: Json = {"name": "main", "image": "bench"}
-        spec: Json = {"containers": [container]}
+    def _pod(self, name: str) -> JsonObject:
+        container: JsonObject = {"name": "main", "image": "bench"}
+        spec: JsonObject = {"containers": [container]}
         if self._workload.claim is not None:
             spec["resourceClaims"] = [{"name": "device", "resourceClaimTemplateName": "bench"}]
             container["resources"] = {"claims": [{"name": "device"}]}
@@ -183,10 +184,10 @@ class Cluster:
             container["resources"] = {"requests": resources, "limits": resources}
         return _object(PODS, name, spec)
 
-    async def _all(self, resource: Resource[Any], objects: list[Json]) -> None:
+    async def _all(self, resource: Resource[Any], objects: list[JsonObject]) -> None:
         await _limited([self._create(resource, obj) for obj in objects], _PARALLEL)
 
-    async def _create(self, resource: Resource[Any], obj: Json) -> None:
+    async def _create(self, resource: Resource[Any], obj: JsonObject) -> None:
         await self._client.create(resource, convert(resource, obj), _NAMESPACE)
 
 
@@ -200,7 +201,7 @@ async def _limited(work: list[Any], parallel: int) -> None:
     await asyncio.gather(*(one(item) for item in work))
 
 
-def _object(resource: Resource[Any], name: str, spec: Json) -> Json:
+def _object(resource: Resource[Any], name: str, spec: JsonObject) -> JsonObject:
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -209,7 +210,7 @@ def _object(resource: Resource[Any], name: str, spec: Json) -> Json:
     }
 
 
-def _node(name: str) -> Json:
+def _node(name: str) -> JsonObject:
     amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
     status = {
         "capacity": amounts,
@@ -235,7 +236,7 @@ def _show_logs(directory: Path) -> None:
         print(log.name, log.read_text()[-2000:], file=sys.stderr)
 
 
-async def measure(options: argparse.Namespace) -> Json:
+async def measure(options: argparse.Namespace) -> JsonObject:
     """One run with these options; its figures."""
     workload = WORKLOADS[options.workload]
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as directory:

@@ -5,6 +5,9 @@ import re
 from pathlib import Path
 
 _TESTS = Path(__file__).parent
+_REPOSITORY = _TESTS.parent
+# Other things than objects that JSON has in braces.
+_OTHER_TYPES = {"FieldSet", "Schema"}
 _TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
 # What tests read or run, and pytest does not.
 _NOT_OURS = {"data", "__pycache__"}
@@ -67,3 +70,15 @@ def test_every_module_that_may_sleep_in_a_loop_does() -> None:
 def test_loop_that_sleeps_until_a_condition_holds_is_found() -> None:
     polling = "async def wait():\n    while not ready():\n        await asyncio.sleep(0.1)\n"
     assert _loops_that_sleep(polling) == [2]
+
+
+def test_the_json_object_has_one_name() -> None:
+    """``JsonObject`` of dra_shared.jsontypes: names such as Json, Object and Document said the same."""
+    alias = re.compile(r"^(\w+)(?:: TypeAlias)? = dict\[str, Any\]$", re.MULTILINE)
+    found = {
+        path.relative_to(_REPOSITORY).as_posix(): names
+        for folder in ("bench", "cli", "services", "shared", "tests", "toolkit", "tools")
+        for path in (_REPOSITORY / folder).rglob("*.py")
+        if (names := set(alias.findall(path.read_text())) - _OTHER_TYPES)
+    }
+    assert found == {"shared/dra_shared/jsontypes.py": {"JsonObject"}}

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "recorded"
 # Those whose inputs are our own generators' and may be carried here.
@@ -25,16 +25,16 @@ _BYTES = 95_000
 _TOPICS = ("suite", "test", "kind", "operation", "features", "featureGates", "apiVersion", "implementation")
 
 
-def read(path: Path) -> list[Json]:
+def read(path: Path) -> list[JsonObject]:
     """The cases of a gzipped table, or of gzipped JSON lines."""
     with gzip.open(path, "rb") as file:
         if path.name.endswith(".jsonl.gz"):
             return [json.loads(line) for line in file]
-        cases: list[Json] = json.load(file)["cases"]
+        cases: list[JsonObject] = json.load(file)["cases"]
         return cases
 
 
-def sample(cases: Iterable[Json], budget: int = _BYTES) -> list[str]:
+def sample(cases: Iterable[JsonObject], budget: int = _BYTES) -> list[str]:
     """The lines of a sample of at most ``budget`` bytes, in the table's order."""
     groups: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for place, case in enumerate(cases):
@@ -56,15 +56,15 @@ def _in_turn(groups: list[list[tuple[int, str]]]) -> list[tuple[int, str]]:
     return [entry for entries in rounds for entry in sorted(filter(None, entries), key=lambda e: len(e[1]))]
 
 
-def _topic(case: Json) -> str:
+def _topic(case: JsonObject) -> str:
     """What a case is about, and how it came out."""
     topics = {name: case[name] for name in _TOPICS if name in case}
     return json.dumps([topics, _outcome(case)], sort_keys=True)
 
 
-def _outcome(case: Json) -> Any:
-    out: Json = case.get("out") or case.get("actual") or {}
-    server: Json | None = case.get("server") or out.get("server")
+def _outcome(case: JsonObject) -> Any:
+    out: JsonObject = case.get("out") or case.get("actual") or {}
+    server: JsonObject | None = case.get("server") or out.get("server")
     if "claims" in (given := case.get("in", case)):
         return bool(given["claims"]), out.get("incubating", out).get("allocated")
     if server:

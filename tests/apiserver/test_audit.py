@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 import orjson
@@ -22,8 +21,7 @@ from dra_apiserver.storage import Resource, Store
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.user import UserInfo
 from dra_shared.clock import FakeClock
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _POLICY = """
 apiVersion: audit.k8s.io/v1
@@ -51,7 +49,7 @@ class _Log:
         self._path = path
         self._seen = 0
 
-    def new(self) -> list[Json]:
+    def new(self) -> list[JsonObject]:
         """Return the events since the last call, without the fields that always differ."""
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         events = [orjson.loads(line) for line in lines[self._seen :]]

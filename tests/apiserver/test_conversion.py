@@ -11,11 +11,11 @@ from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Struct, object_type
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.reference import reference_path
 
 REGISTRY = catalog.registry("api/all=true")
-Object = dict[str, Any]
 
 
 def kind_of(group: str, plural: str) -> Kind:
@@ -60,8 +60,8 @@ def test_versions_without_a_converter_have_the_stored_shape(kind: Kind, version:
     "plural", ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]
 )
 def test_recorded_objects_convert_as_the_real_server_does(plural: str, version: str) -> None:
-    def load_recorded(name: str) -> Object:
-        found: Object = json.loads(
+    def load_recorded(name: str) -> JsonObject:
+        found: JsonObject = json.loads(
             reference_path("golden", "e2e", f"65-raw-{name}-{plural}.json").read_text()
         )
         return found

@@ -1,22 +1,19 @@
 """Test that manifests get a server's defaults, in the version that services read."""
 
-from typing import Any
-
 import pytest
 from dra_apiserver import offline
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 
-
-def _pod_spec() -> Json:
+def _pod_spec() -> JsonObject:
     return {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"cpu": 2}}}]}
 
 
-def _workload(api_version: str, kind: str, spec: Json) -> Json:
+def _workload(api_version: str, kind: str, spec: JsonObject) -> JsonObject:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
 
 
-def _template() -> Json:
+def _template() -> JsonObject:
     return {"metadata": {"labels": {"a": "b"}}, "spec": {**_pod_spec(), "restartPolicy": "Never"}}
 
 
@@ -33,7 +30,7 @@ def _template() -> Json:
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
-def test_requests_of_pods_and_of_templates_default_to_limits(obj: Json, path: list[str]) -> None:
+def test_requests_of_pods_and_of_templates_default_to_limits(obj: JsonObject, path: list[str]) -> None:
     spec = offline.complete_object(obj)["spec"]
     for name in path:
         spec = spec[name]

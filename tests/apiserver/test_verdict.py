@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from dra_apiserver.verdict import Judge
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
-Json = dict[str, Any]
 
-
-def _claim(**request: Any) -> Json:
+def _claim(**request: Any) -> JsonObject:
     exactly = {"deviceClassName": "gpu", **request}
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
     return {

@@ -20,12 +20,12 @@ from dra_lab.restore.past import past
 from dra_shared.api.meta import Status
 from dra_shared.client.errors import Expired
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from dra_shared.retention import parse_retention
 from dra_shared.service import CannotRun
 
 from tests.support.waiting import until
 
-Json = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 MERGE = {"Content-Type": "application/merge-patch+json", "User-Agent": "kubectl/v1.36"}
@@ -144,7 +144,7 @@ async def test_a_file_that_is_no_past_keeps_the_server_from_starting(tmp_path: P
 _GROUP = "/apis/example.com/v1"
 
 
-def _definition() -> Json:
+def _definition() -> JsonObject:
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
     names = {"plural": "racks", "singular": "rack", "kind": "Rack"}
@@ -241,7 +241,7 @@ async def test_of_secrets_a_bundle_has_the_keys_unless_more_or_less_is_wanted(
         path = "/api/v1/namespaces/default/secrets"
         meta = {"name": "s", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied}}
         assert (await client.post(path, json={"metadata": meta, "data": {"password": value}})).is_success
-        changes: list[Json] = [
+        changes: list[JsonObject] = [
             {"data": {"password": other}},
             {"data": {"more": value}},
             {"metadata": {"annotations": None}, "data": None},

@@ -5,11 +5,10 @@ from typing import Any
 
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import Resource
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 
-
-def typed(resource: Resource[Any], obj: Json) -> Any:
+def typed(resource: Resource[Any], obj: JsonObject) -> Any:
     """The object as a service has it."""
     return convert(resource, without_nulls(copy.deepcopy(obj)))
 

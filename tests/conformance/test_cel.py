@@ -1,15 +1,12 @@
 """Every recorded selector is compiled, estimated and evaluated as the real code did."""
 
-from typing import Any
-
 import pytest
 from dra_recordings.cel import agrees, answer
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors
-
-Json = dict[str, Any]
 
 
 def test_upstream_cases() -> None:
@@ -29,7 +26,7 @@ def test_cases_of_1_37(name: str) -> None:
     check_all(((line["in"]["name"], _with_released_costs(line)) for line in load_vectors(name)), _check)
 
 
-def _with_released_costs(line: Json) -> tuple[Json, Json]:
+def _with_released_costs(line: JsonObject) -> tuple[JsonObject, JsonObject]:
     """Return a case of 1.37 and its answer, without a cost that the release counts in another way.
 
     The recordings come from cel-go of June 2026. cel-go 0.29.2, which 1.37 was released with, counts the affix.
@@ -40,7 +37,7 @@ def _with_released_costs(line: Json) -> tuple[Json, Json]:
     return case, recorded
 
 
-def _check(recorded: tuple[Json, Json]) -> None:
+def _check(recorded: tuple[JsonObject, JsonObject]) -> None:
     case, expected = recorded
     ours = answer(case)
     assert agrees(ours, expected), f"{case['expression']}\nexpected {expected}\ngot      {ours}"

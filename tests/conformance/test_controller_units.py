@@ -35,12 +35,11 @@ from dra_shared.claims import (
 )
 from dra_shared.clock import parse_rfc3339
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quota import ClassNames, claim_usage, is_claim_resource
 from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
-
-Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
@@ -53,7 +52,7 @@ def _cases(test: str) -> list[Any]:
     return [pytest.param(case["table"], id=case["name"]) for case in cases]
 
 
-def _typed(obj: Json) -> Any:
+def _typed(obj: JsonObject) -> Any:
     return convert(_RESOURCES[obj["kind"]], _without_nulls(obj))
 
 
@@ -65,7 +64,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _error(table: Json) -> str | None:
+def _error(table: JsonObject) -> str | None:
     expected = table.get("expectedError")
     error = expected["error"] if isinstance(expected, dict) else expected
     assert error is None or isinstance(error, str)
@@ -73,7 +72,7 @@ def _error(table: Json) -> str | None:
 
 
 @pytest.mark.parametrize("table", _cases("TestName"))
-def test_claim_name(table: Json) -> None:
+def test_claim_name(table: JsonObject) -> None:
     entry = msgspec.convert(table["podClaim"], PodResourceClaim)
     if _error(table):
         with pytest.raises(ClaimReferenceError) as raised:
@@ -84,7 +83,7 @@ def test_claim_name(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestNameFromPodGroup"))
-def test_pod_group_claim_name(table: Json) -> None:
+def test_pod_group_claim_name(table: JsonObject) -> None:
     group = _typed(table["podGroup"])
     entry = msgspec.convert(table["podGroupClaim"], PodGroupResourceClaim)
     if _error(table):
@@ -96,7 +95,7 @@ def test_pod_group_claim_name(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimIsFor"))
-def test_check_for_owner(table: Json) -> None:
+def test_check_for_owner(table: JsonObject) -> None:
     claim = _typed(table["claim"])
 
     def check() -> None:
@@ -115,13 +114,13 @@ def test_check_for_owner(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestIsReservedForPod"))
-def test_is_reserved_for_pod(table: Json) -> None:
+def test_is_reserved_for_pod(table: JsonObject) -> None:
     pod, claim = _typed(table["pod"]), _typed(table["claim"])
     assert is_reserved_for_pod(pod, claim, pod_groups=table["acceptPodGroup"]) == table["expectedResult"]
 
 
 @pytest.mark.parametrize("table", _cases("TestBindTo"))
-def test_consumer_of(table: Json) -> None:
+def test_consumer_of(table: JsonObject) -> None:
     group = _typed(table["podGroup"]) if table.get("podGroup") else None
     entry = msgspec.convert(table["podClaim"], PodResourceClaim)
     if _error(table):
@@ -140,7 +139,7 @@ def test_consumer_of(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestCalculatePoolStatus"))
-def test_pool_status(table: Json) -> None:
+def test_pool_status(table: JsonObject) -> None:
     slices = [_typed(obj) for obj in table["slices"]]
     claims = [_typed(obj) for obj in table["claims"]]
     now, gates = parse_rfc3339("2026-01-01T00:00:00Z"), FeatureGates(V1_36)
@@ -159,7 +158,7 @@ def test_pool_status(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestShouldDeleteRequest"))
-def test_is_expired(table: Json) -> None:
+def test_is_expired(table: JsonObject) -> None:
     # The table was written at 15:38:53 on that day; its times are relative to that.
     now = parse_rfc3339("2026-11-20T15:38:53Z") + timedelta(minutes=1)
     request: Object = _typed(table["request"])
@@ -172,7 +171,7 @@ _GPU_CLASS = DeviceClass(
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorUsage"))
-def test_quota_usage(table: Json) -> None:
+def test_quota_usage(table: JsonObject) -> None:
     if "evaluator" in table:
         pytest.skip("the evaluator's pods and classes come from Go functions")
     usage = claim_usage(_typed(table["claim"]), ClassNames(()), {})
@@ -180,6 +179,6 @@ def test_quota_usage(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorMatchingResources"))
-def test_quota_resources(table: Json) -> None:
+def test_quota_resources(table: JsonObject) -> None:
     classes = ClassNames([_GPU_CLASS])
     assert [name for name in table["items"] if is_claim_resource(name, classes)] == table["want"]

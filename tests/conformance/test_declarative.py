@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import pytest
 from dra_apiserver.common.declarative.rules import DeclaredRules
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors
 
-Json = dict[str, Any]
 KINDS = ("deviceclass", "resourceclaim", "resourcepoolstatusrequest", "resourceslice")
 _PACKAGES = "io.k8s.api.resource"
 
@@ -27,7 +26,7 @@ def test_declared_rules(kind: str) -> None:
     check_all(((f"{case['name']}/{case['operation']}", case) for case in cases), _check)
 
 
-def _check(case: Json) -> None:
+def _check(case: JsonObject) -> None:
     by_hand = [error for error in case["actualErrors"] or () if _is_by_hand(case, error)]
     everything = case["actualErrorsAllDeclarativeEnforced"] or []
     declared = [(error["type"], error["field"], error["body"]) for error in everything[len(by_hand) :]]
@@ -35,7 +34,7 @@ def _check(case: Json) -> None:
     assert [(str(error.type), error.field, error.body()) for error in found] == declared
 
 
-def _is_by_hand(case: Json, error: Json) -> bool:
+def _is_by_hand(case: JsonObject, error: JsonObject) -> bool:
     """Whether an error comes first because hand-written code found it, and no declared rule stands for it."""
     if case["kind"] == "ResourcePoolStatusRequest":
         return False

@@ -2,19 +2,18 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from dra_apiserver.kinds.resource import strategy
 from dra_recordings.validate import answer
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.reference import load_vectors
 
-Json = dict[str, Any]
 _CASES = [line["in"] for line in load_vectors("random-validate.jsonl.gz")][:400]
 
 
-def _errors(case: Json) -> list[tuple[str, str, str]]:
+def _errors(case: JsonObject) -> list[tuple[str, str, str]]:
     found = answer({**copy.deepcopy(case), "kubernetesVersion": "1.37"}).get("server", {}).get("errors") or ()
     return [(error["type"], error["field"], error["body"]) for error in found]
 

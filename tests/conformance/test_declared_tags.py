@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from dra_apiserver.common.declarative.structs import Field, Rule, Stage, fields
@@ -11,7 +10,6 @@ from dra_shared.api.schema import schema_document
 
 from tests.support.reference import reference_path
 
-Json = dict[str, Any]
 _STAGED = re.compile(r'\+k8s:(alpha|beta)\(since: "[\d.]+"\)=')
 _GROUPS = {
     f"{group}/{version}": f"io.k8s.api.{group.partition('.')[0]}.{version}"

@@ -20,13 +20,12 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.conformance.test_http_golden import differences
 from tests.support.reference import reference_path
 from tests.support.waiting import until
-
-Json = dict[str, Any]
 
 PATHS = {
     "deviceclasses": "/apis/resource.k8s.io/v1/deviceclasses",
@@ -53,7 +52,7 @@ def golden(name: str) -> Any:
     return json.loads(reference_path("golden", "e2e", name).read_text())
 
 
-def golden_events(kind: str) -> list[Json]:
+def golden_events(kind: str) -> list[JsonObject]:
     lines = reference_path("golden", "e2e", f"watch-{kind}.json").read_text().splitlines()
     return [json.loads(line) for line in lines]
 
@@ -61,7 +60,7 @@ def golden_events(kind: str) -> list[Json]:
 class Normal:
     """Rewrites what differs from run to run; a uid becomes the word for the object that has it."""
 
-    def __init__(self, objects: list[Json]) -> None:
+    def __init__(self, objects: list[JsonObject]) -> None:
         self._owners = {
             item["metadata"]["uid"]: _plain(item["metadata"]["name"])
             for item in objects
@@ -86,7 +85,7 @@ class Normal:
         return _UID.sub(lambda found: f"uid of {self._owners.get(found[0], '?')}", _plain(text))
 
 
-def expected(obj: Json) -> Json:
+def expected(obj: JsonObject) -> JsonObject:
     """The real server's object."""
     meta = obj["metadata"]
     managers = meta.get("managedFields", [])
@@ -95,13 +94,13 @@ def expected(obj: Json) -> Json:
     return obj
 
 
-def same_content(left: Json, right: Json) -> bool:
+def same_content(left: JsonObject, right: JsonObject) -> bool:
     return json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True)
 
 
-def expected_events(kind: str) -> list[Json]:
+def expected_events(kind: str) -> list[JsonObject]:
     """The record without the changes that were nothing but what is listed above."""
-    events: list[Json] = []
+    events: list[JsonObject] = []
     for event in golden_events(kind):
         obj = expected(event["object"])
         revision = obj["metadata"].pop("resourceVersion")
@@ -118,7 +117,7 @@ def _plain(text: str) -> str:
     return _EVENT.sub(r"\1.HEX", _GENERATED.sub(r"\1RAND", text))
 
 
-def _manager(entry: Json) -> tuple[str, str, str]:
+def _manager(entry: JsonObject) -> tuple[str, str, str]:
     return entry["manager"], entry.get("subresource", ""), json.dumps(entry["fieldsV1"], sort_keys=True)
 
 
@@ -126,24 +125,24 @@ def _manager(entry: Json) -> tuple[str, str, str]:
 class Life:
     """What one run showed."""
 
-    watched: dict[str, list[Json]] = field(default_factory=lambda: {kind: [] for kind in PATHS})
-    made: dict[str, Json] = field(default_factory=dict)
-    stages: dict[tuple[str, str], list[Json]] = field(default_factory=dict)
-    raw: dict[tuple[str, str], Json] = field(default_factory=dict)
-    tables: dict[str, Json] = field(default_factory=dict)
+    watched: dict[str, list[JsonObject]] = field(default_factory=lambda: {kind: [] for kind in PATHS})
+    made: dict[str, JsonObject] = field(default_factory=dict)
+    stages: dict[tuple[str, str], list[JsonObject]] = field(default_factory=dict)
+    raw: dict[tuple[str, str], JsonObject] = field(default_factory=dict)
+    tables: dict[str, JsonObject] = field(default_factory=dict)
 
-    def objects(self) -> list[Json]:
+    def objects(self) -> list[JsonObject]:
         return [event["object"] for events in self.watched.values() for event in events]
 
 
-def bare(obj: Json, *spec: str) -> Json:
+def bare(obj: JsonObject, *spec: str) -> JsonObject:
     """What a user wrote for the object that the server answered with."""
     meta = {key: value for key, value in obj["metadata"].items() if key in ("name", "labels")}
     body = {key: value for key, value in obj["spec"].items() if not spec or key in spec}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta, "spec": body}
 
 
-def manifests() -> dict[str, Json]:
+def manifests() -> dict[str, JsonObject]:
     node = golden("10-node-create-response.json")
     status = {key: node["status"][key] for key in ("allocatable", "capacity")}
     condition = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "hand-made node"}
@@ -167,8 +166,8 @@ class Run:
         self._http = http
         self.life = Life()
 
-    async def items(self, kind: str) -> list[Json]:
-        items: list[Json] = (await self._get(PATHS[kind])).json()["items"]
+    async def items(self, kind: str) -> list[JsonObject]:
+        items: list[JsonObject] = (await self._get(PATHS[kind])).json()["items"]
         return items
 
     async def _get(self, path: str, **headers: str) -> httpx.Response:
@@ -187,12 +186,12 @@ class Run:
             async for line in answer.aiter_lines():
                 self.life.watched[kind].append(json.loads(line))
 
-    async def create(self, kind: str, body: Json) -> None:
+    async def create(self, kind: str, body: JsonObject) -> None:
         answer = await self._http.post(f"{PATHS[kind]}?fieldManager=kubectl-create", json=body)
         assert answer.status_code == 201, answer.text
         self.life.made[kind] = answer.json()
 
-    async def set_status(self, kind: str, name: str, status: Json) -> None:
+    async def set_status(self, kind: str, name: str, status: JsonObject) -> None:
         url = f"{PATHS[kind]}/{name}/status?fieldManager=kubectl-patch"
         answer = await self._http.patch(url, json={"status": status}, headers=MERGE)
         assert answer.status_code == 200, answer.text
@@ -345,13 +344,13 @@ def test_objects_at_each_stage(stage: str, kind: str, life: Life, ours: Normal, 
     compare(ours(found), theirs(wanted))
 
 
-def _shown(obj: Json) -> Json:
+def _shown(obj: JsonObject) -> JsonObject:
     """As kubectl prints it."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": meta}
 
 
-def _typed(items: list[Json]) -> Json:
+def _typed(items: list[JsonObject]) -> JsonObject:
     return {key: items[0][key] for key in ("apiVersion", "kind")} if items else {}
 
 

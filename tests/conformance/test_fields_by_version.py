@@ -18,11 +18,11 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 from tests.support.reference import reference_path
 
-Json = dict[str, Any]
 Path_ = tuple[str | int, ...]
 _RELEASES = (V1_34, V1_35, V1_36, V1_37)
 
@@ -214,14 +214,14 @@ _NEVER: dict[str, tuple[Version, ...]] = {
 _IN_V1BETA1 = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
 
 
-def _fields() -> dict[str, dict[str, dict[str, Json]]]:
+def _fields() -> dict[str, dict[str, dict[str, JsonObject]]]:
     """By API version, type and field: what the table says."""
     table = json.loads(reference_path("reference", "kubernetes-1.37", "fields-by-version.json").read_text())
-    versions: dict[str, dict[str, dict[str, Json]]] = table["versions"]
+    versions: dict[str, dict[str, dict[str, JsonObject]]] = table["versions"]
     return versions
 
 
-def _table() -> Iterator[tuple[str, str, Json]]:
+def _table() -> Iterator[tuple[str, str, JsonObject]]:
     """API version, field and what the table says of it, of fields whose types every version of the API has."""
     for group_version, types in _fields().items():
         for type_name, listed in types.items():
@@ -251,8 +251,8 @@ def test_every_gated_field_is_tried() -> None:
     assert {place for _, place, _ in _table()} == set(_CASES)
 
 
-def _base(plural: str) -> Json:
-    kinds: dict[str, tuple[str, Json]] = {
+def _base(plural: str) -> JsonObject:
+    kinds: dict[str, tuple[str, JsonObject]] = {
         "deviceclasses": ("DeviceClass", {}),
         "resourceclaims": (
             "ResourceClaim",
@@ -291,7 +291,7 @@ def _get(obj: Any, at: Path_) -> Any:
     return obj
 
 
-def _flatten(obj: Json) -> Json:
+def _flatten(obj: JsonObject) -> JsonObject:
     """The object as v1beta1 has it."""
     for request in _get(obj, ("spec", "devices", "requests")) or () if obj["kind"] == "ResourceClaim" else ():
         request |= request.pop("exactly", {})
@@ -315,7 +315,7 @@ class _Cluster:
         self.version, self.gates, self._client = version, gates, client
         self._count = 0
 
-    def keeps(self, place: str, about: Json) -> bool:
+    def keeps(self, place: str, about: JsonObject) -> bool:
         """Whether the server keeps the field."""
         if str(self.version) not in about["presentIn"]:
             return False
@@ -345,7 +345,7 @@ class _Cluster:
         body = self._complete(api, case, obj, kept=kept)
         return await self._client.put(f"{root}/{name}/status", json=body, params=params)
 
-    def _complete(self, api: str, case: Case, obj: Json, *, kept: bool) -> Json:
+    def _complete(self, api: str, case: Case, obj: JsonObject, *, kept: bool) -> JsonObject:
         for at, value in case.always.items():
             _put(obj, at, value)
         _put(obj, case.at, case.value)
@@ -358,7 +358,7 @@ class _Cluster:
         return _as(api, obj)
 
 
-def _as(api: str, obj: Json) -> Json:
+def _as(api: str, obj: JsonObject) -> JsonObject:
     return _flatten(copy.deepcopy(obj)) if api.endswith("v1beta1") else obj
 
 

@@ -12,6 +12,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.support.reference import reference_path
@@ -30,11 +31,9 @@ DEVIATIONS = {
     ): "upstream answers 500 to a resourceVersion on create; it is the request that is wrong",
 }
 
-Step = dict[str, Any]
 
-
-def steps(name: str) -> list[Step]:
-    found: list[Step] = json.loads(reference_path("golden", "http", f"{name}.json").read_text())
+def steps(name: str) -> list[JsonObject]:
+    found: list[JsonObject] = json.loads(reference_path("golden", "http", f"{name}.json").read_text())
     return found
 
 
@@ -48,7 +47,7 @@ async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
         yield started
 
 
-def fill_in(request: Step, response: Step, current: dict[str, Any]) -> Any:
+def fill_in(request: JsonObject, response: JsonObject, current: dict[str, Any]) -> Any:
     """The request's body with values for the masked ones: which value it was shows in the answer."""
     message = response["body"].get("message", "") if isinstance(response["body"], dict) else ""
 
@@ -103,7 +102,7 @@ def masked(text: str) -> str:
     return re.sub(r"current: \d+", "current: N", text)
 
 
-def compare(answer: httpx.Response, wanted: Step) -> list[str]:
+def compare(answer: httpx.Response, wanted: JsonObject) -> list[str]:
     if answer.status_code != wanted["code"]:
         return [f"code {answer.status_code} should be {wanted['code']}: {answer.text[:500]}"]
     problems = []
@@ -135,7 +134,7 @@ def compare(answer: httpx.Response, wanted: Step) -> list[str]:
     return problems
 
 
-async def converse(server: ApiServer, name: str, conversation: list[Step]) -> list[str]:
+async def converse(server: ApiServer, name: str, conversation: list[JsonObject]) -> list[str]:
     """Has the conversation with the server; gives what was answered otherwise, a line each."""
     failures: list[str] = []
     async with httpx.AsyncClient(

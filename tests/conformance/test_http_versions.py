@@ -8,9 +8,10 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, Version
 
-from tests.conformance.test_http_golden import NAMES, Step, converse
+from tests.conformance.test_http_golden import NAMES, converse
 from tests.conformance.test_versions import gates
 from tests.support.reference import reference_path
 
@@ -25,9 +26,9 @@ _CONVERSATIONS = [
 ]
 
 
-def _steps(version: Version, file: str, name: str) -> list[Step]:
+def _steps(version: Version, file: str, name: str) -> list[JsonObject]:
     conversations = json.loads(reference_path("reference", f"kubernetes-{version}", file).read_text())
-    found: list[Step] = conversations[name]
+    found: list[JsonObject] = conversations[name]
     return found
 
 

@@ -6,11 +6,10 @@ from typing import Any
 import pytest
 from dra_recordings import comparison as conformance
 from dra_scheduler.allocator.features import Features
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
-
-Json = dict[str, Any]
 
 # The changes that the recorded worlds meet, by the property that has them. Upstream has them below
 # structured/internal/experimental: selectorsMatch and rollbackDevice in allocator_experimental.go
@@ -44,7 +43,7 @@ _REASONS = {
 }
 
 
-def _differing(lines: list[Json]) -> set[str]:
+def _differing(lines: list[JsonObject]) -> set[str]:
     alloc = conformance.subject("alloc")
     return {
         line["in"]["name"]

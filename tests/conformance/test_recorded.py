@@ -4,18 +4,16 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from dra_recordings import alloc, cel
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.cases import check_all
 
 _DATA = Path(__file__).resolve().parent.parent / "data"
 
-Line = dict[str, Any]
 
-
-def _recorded(name: str) -> Iterator[tuple[str, Line]]:
+def _recorded(name: str) -> Iterator[tuple[str, JsonObject]]:
     with gzip.open(_DATA / name, "rb") as file:
         for line in map(json.loads, file):
             yield line["in"]["name"], line
@@ -25,7 +23,7 @@ def test_worlds() -> None:
     check_all(_recorded("worlds.jsonl.gz"), _check_world)
 
 
-def _check_world(line: Line) -> None:
+def _check_world(line: JsonObject) -> None:
     ours = alloc.answer(line["in"])
     assert alloc.agrees(ours, line["out"]), f"expected {line['out']}\ngot      {ours}"
 
@@ -34,7 +32,7 @@ def test_expressions() -> None:
     check_all(_recorded("expressions.jsonl.gz"), _check_expression)
 
 
-def _check_expression(line: Line) -> None:
+def _check_expression(line: JsonObject) -> None:
     ours, expected = cel.answer(line["in"]), line["out"]
     if "evaluationCost" not in expected:
         ours.pop("evaluationCost", None)

@@ -18,14 +18,13 @@ from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer, InformerFactory
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.podgroups import pod_groups
 from dra_shared.version import V1_36
 from prometheus_client import CollectorRegistry
 
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
-
-Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
@@ -51,12 +50,12 @@ class _World:
     def informer(self, kind: str) -> Informer[Any]:
         return self.informers.informer(_RESOURCES[kind])
 
-    def store(self, *objects: Json) -> None:
+    def store(self, *objects: JsonObject) -> None:
         """Have the informers know of objects, as an event would."""
         for obj in objects:
             self.informer(obj["kind"])._apply(_typed(obj))
 
-    def delete(self, obj: Json) -> None:
+    def delete(self, obj: JsonObject) -> None:
         typed = _typed(obj)
         self.informer(obj["kind"])._remove(typed.key, typed)
 
@@ -68,12 +67,12 @@ class _World:
         return self.registry.get_sample_value(name, labels) or 0.0
 
 
-def _typed(obj: Json) -> Any:
+def _typed(obj: JsonObject) -> Any:
     # Go's encoder writes null where the API server has nothing; a pointer to the zero time is a deletion too.
     return convert(_RESOURCES[obj["kind"]], _without_nulls(_with_deletion(obj)))
 
 
-def _with_deletion(obj: Json) -> Json:
+def _with_deletion(obj: JsonObject) -> JsonObject:
     meta = dict(obj["metadata"])
     if "deletionTimestamp" in meta:
         meta["deletionTimestamp"] = meta["deletionTimestamp"] or "1970-01-01T00:00:00Z"
@@ -88,7 +87,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _same(obj: Json) -> Json:
+def _same(obj: JsonObject) -> JsonObject:
     """A form in which what an API server takes to be equal is equal, without what it alone gives."""
     typed = to_builtins(_typed(obj))
     typed.pop("apiVersion", None)
@@ -111,7 +110,7 @@ def _cases(test: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", _cases("TestSyncHandler"))
-async def test_sync(case: Json) -> None:
+async def test_sync(case: JsonObject) -> None:
     world = _World(case["features"])
     for field in ("pods", "podGroups", "claims", "templates", "podsNotInInformer", "claimsOnlyInCache"):
         for obj in case[field] or []:
@@ -158,7 +157,7 @@ async def test_sync(case: Json) -> None:
     await world.controller._views.recorder.flush()
 
 
-def _is_gone(obj: Json) -> bool:
+def _is_gone(obj: JsonObject) -> bool:
     """True for a deleted object without finalizers. Upstream's fake client keeps it, a server does not."""
     meta = obj["metadata"]
     return "deletionTimestamp" in meta and not meta.get("finalizers")
@@ -175,8 +174,8 @@ def _writes(world: _World) -> list[Call]:
     return [call for call in world.api.calls if call.resource != "events"]
 
 
-def _normal(call: Call) -> Json:
-    result: Json = {"verb": call.verb, "resource": call.resource, "subresource": call.subresource}
+def _normal(call: Call) -> JsonObject:
+    result: JsonObject = {"verb": call.verb, "resource": call.resource, "subresource": call.subresource}
     if call.verb == "patch":
         result |= {"patch": call.body, "patchType": call.content_type}
         assert call.params == {"fieldManager": "ResourceClaimController", "force": "true"}
@@ -192,8 +191,8 @@ def _normal(call: Call) -> Json:
 _CHOSEN = ("name", "namespace")
 
 
-def _normal_vector(call: Json) -> Json:
-    result: Json = {
+def _normal_vector(call: JsonObject) -> JsonObject:
+    result: JsonObject = {
         "verb": call["verb"],
         "resource": call["resource"],
         "subresource": call.get("subresource", ""),
@@ -206,7 +205,7 @@ def _normal_vector(call: Json) -> Json:
 
 
 @pytest.mark.parametrize("case", _cases("TestEventHandlers"))
-async def test_event_handlers(case: Json) -> None:
+async def test_event_handlers(case: JsonObject) -> None:
     world = _World(case["features"])
     known = {
         kind for kind in _RESOURCES if kind != "PodGroup" or case["features"]["DRAWorkloadResourceClaims"]
@@ -235,7 +234,7 @@ async def test_event_handlers(case: Json) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("TestEnqueuePodExtendedResourceClaims"))
-async def test_extended_resource_claims(case: Json) -> None:
+async def test_extended_resource_claims(case: JsonObject) -> None:
     world = _World({"DRAExtendedResource": case["featureGateEnabled"]})
     pod = _typed(case["pod"])
     if case["deleted"]:
@@ -246,6 +245,6 @@ async def test_extended_resource_claims(case: Json) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("TestGetAdminAccessMetricLabel"))
-def test_admin_access_label(case: Json) -> None:
+def test_admin_access_label(case: JsonObject) -> None:
     claim = _typed(case["claim"]) if case["claim"] is not None else None
     assert admin_access_label(claim) == case["expect"]["label"]

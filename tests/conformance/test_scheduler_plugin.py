@@ -28,10 +28,11 @@ from dra_shared.api.resources import (
 from dra_shared.client.events import Recorder
 from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, release
 
 from tests.conformance.plain import typed
-from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
 
 _CASES = load_vectors("scheduler_plugin.json.gz")
@@ -69,7 +70,7 @@ class _TickingClock(FakeClock):
 class Bench:
     """One case's cluster and plugin."""
 
-    def __init__(self, case: Json) -> None:
+    def __init__(self, case: JsonObject) -> None:
         self.case = case
         self.gates = FeatureGates(
             V1_36, **(dict.fromkeys(release(V1_36).gates, False) | dict.fromkeys(case["features"], True))
@@ -124,7 +125,7 @@ class Bench:
             self.manager.claims.signal_pending(typed(RESOURCE_CLAIMS, obj))
         self.api.on_write = self._inform
 
-    def _inform(self, event: str, resource: str, obj: Json) -> None:
+    def _inform(self, event: str, resource: str, obj: JsonObject) -> None:
         # The informer hears of new claims; of what else happens to them the plugin has to know by itself.
         if resource == "resourceclaims" and event == "ADDED":
             self.manager.claims.set_claim(typed(RESOURCE_CLAIMS, obj))
@@ -137,7 +138,7 @@ class Bench:
         return None
 
 
-def _start(case: Json) -> datetime:
+def _start(case: JsonObject) -> datetime:
     """When the case was recorded, as far as it shows: when it allocated something, or else after all allocations."""
     actual = [step["actual"] for step in case["steps"] if isinstance(step.get("actual"), dict)]
     written = {
@@ -152,8 +153,8 @@ def _start(case: Json) -> datetime:
     return start if written - known or not known else start + _RECORDED_AFTER.get(case["name"], timedelta())
 
 
-def _stamp(claim: Json | None) -> str | None:
-    allocation: Json = ((claim or {}).get("status") or {}).get("allocation") or {}
+def _stamp(claim: JsonObject | None) -> str | None:
+    allocation: JsonObject = ((claim or {}).get("status") or {}).get("allocation") or {}
     return allocation.get("allocationTimestamp")
 
 
@@ -180,22 +181,22 @@ def _claims(claims: Iterator[ResourceClaim] | list[ResourceClaim]) -> list[Any]:
     return sorted((_bare(claim) for claim in found), key=str)
 
 
-def _bare(obj: Json) -> Json:
+def _bare(obj: JsonObject) -> JsonObject:
     return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
 
 
-def _expected_claims(claims: list[Json] | None) -> list[Any]:
+def _expected_claims(claims: list[JsonObject] | None) -> list[Any]:
     return sorted((_bare(_comparable(claim)) for claim in claims or ()), key=str)
 
 
-def _check_status(status: Status | None, expected: Json) -> None:
+def _check_status(status: Status | None, expected: JsonObject) -> None:
     code = status.code.value if status is not None else "Success"
     assert code == expected["code"], status
     if status is not None and expected.get("reasons") is not None:
         assert list(status.reasons) == expected["reasons"]
 
 
-def _check_calls(calls: list[Call], expected: list[Json] | None) -> None:
+def _check_calls(calls: list[Call], expected: list[JsonObject] | None) -> None:
     found = [
         {
             "verb": call.verb,
@@ -226,7 +227,7 @@ class Run:
         self.scores: dict[str, int] = {}
         self.others: list[Call] = []
 
-    async def step(self, step: Json) -> None:
+    async def step(self, step: JsonObject) -> None:
         """Take one step and compare what comes out with what came out of the real plugin."""
         bench, name = self.bench, step["step"]
         bench.api.calls.clear()
@@ -307,7 +308,7 @@ class Run:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-async def test_plugin(case: Json) -> None:
+async def test_plugin(case: JsonObject) -> None:
     run = Run(Bench(case))
     for index, step in enumerate(case["steps"]):
         await run.step(step)

@@ -24,10 +24,11 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.events import Recorder
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.conformance.plain import typed, without_nulls
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.reference import load_vectors
 
 _CASES = load_vectors("scheduler_plugin_units.json.gz")
@@ -39,7 +40,7 @@ def _of(*tests: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", cases, ids=[case["name"] for case in cases])
 
 
-def _allocation(value: Json) -> AllocationResult:
+def _allocation(value: JsonObject) -> AllocationResult:
     return msgspec.convert(without_nulls(value), AllocationResult)
 
 
@@ -59,7 +60,7 @@ def test_every_case_is_run() -> None:
 
 
 @_of("TestBuildNodeAllocatableDRAInfo")
-def test_node_allocatable_statuses(case: Json) -> None:
+def test_node_allocatable_statuses(case: JsonObject) -> None:
     inputs = case["input"]
     pod = typed(PODS, inputs["pod"])
     claims = {claim["metadata"]["uid"]: typed(RESOURCE_CLAIMS, claim) for claim in inputs["claims"]}
@@ -83,7 +84,7 @@ def test_node_allocatable_statuses(case: Json) -> None:
 
 
 @_of("TestGatherAllocatedState")
-def test_allocated_state(case: Json) -> None:
+def test_allocated_state(case: JsonObject) -> None:
     inputs = case["input"]
     tracker = ClaimTracker(consumable_capacity=inputs["DRAConsumableCapacity"])
     for number, obj in enumerate(inputs.get("allocatedClaims") or ()):
@@ -113,7 +114,7 @@ def test_allocated_state(case: Json) -> None:
     assert consumed == (expected["aggregatedCapacity"] or {})
 
 
-def _plugin(claims: list[Json]) -> tuple[DynamicResources, DRAManager]:
+def _plugin(claims: list[JsonObject]) -> tuple[DynamicResources, DRAManager]:
     gates = FeatureGates(V1_36)
     manager = DRAManager(Features.from_gates(gates, V1_36))
     for claim in claims:
@@ -131,7 +132,7 @@ def _plugin(claims: list[Json]) -> tuple[DynamicResources, DRAManager]:
 
 
 @_of("TestIsSchedulableAfterClaimChange")
-def test_hint_after_claim_change(case: Json) -> None:
+def test_hint_after_claim_change(case: JsonObject) -> None:
     inputs = case["input"]
     objects = [inputs["oldObj"], inputs["newObj"]]
     if any(isinstance(obj, dict) and "goType" in obj for obj in objects):
@@ -156,7 +157,7 @@ def test_hint_after_claim_change(case: Json) -> None:
 
 
 @_of("TestIsSchedulableAfterPodChange")
-def test_hint_after_pod_change(case: Json) -> None:
+def test_hint_after_pod_change(case: JsonObject) -> None:
     inputs = case["input"]
     if isinstance(inputs["newObj"], dict) and "goType" in inputs["newObj"]:
         pytest.skip("objects of another type than the event's can't get here: handlers are typed")
@@ -169,14 +170,14 @@ def test_hint_after_pod_change(case: Json) -> None:
 
 
 @_of("TestNormalizeScore")
-def test_normalize(case: Json) -> None:
+def test_normalize(case: JsonObject) -> None:
     scores = {entry["Name"]: entry["Score"] for entry in case["input"]["scores"] or ()}
     expected = {entry["Name"]: entry["Score"] for entry in case["actual"]["scores"] or ()}
     assert default_normalize(scores) == expected
 
 
 @_of("TestValidatePodLevelRequestsCoverDRA")
-def test_pod_level_requests(case: Json) -> None:
+def test_pod_level_requests(case: JsonObject) -> None:
     status = check_pod_level(typed(PODS, case["input"]["pod"]))
     expected = case["actual"]["status"]
     assert (status.code.value if status is not None else "Success") == expected["code"]
@@ -185,7 +186,7 @@ def test_pod_level_requests(case: Json) -> None:
 
 
 @_of("Test_computesScore")
-def test_score(case: Json) -> None:
+def test_score(case: JsonObject) -> None:
     claims = [typed(RESOURCE_CLAIMS, claim) for claim in case["input"]["claims"]]
     allocations = [_allocation(value) for value in case["input"]["allocationResults"] or ()]
     if case["actual"]["error"] != "<nil>":
@@ -197,7 +198,7 @@ def test_score(case: Json) -> None:
 
 
 @_of("Test_createRequestsAndMappings_mappings", "Test_createRequestsAndMappings_requests")
-def test_extended_resources(case: Json) -> None:
+def test_extended_resources(case: JsonObject) -> None:
     inputs = case["input"]
     classes = inputs["deviceClassForResource"] or {}
     requests, mappings = requests_and_mappings(

@@ -8,11 +8,11 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
 from dra_apiserver.user import UserInfo
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
 
-Json = dict[str, Any]
 KIND = catalog.registry("api/all=true", kubernetes=V1_36).get("resource.k8s.io", "resourceclaims")
 NODE_NAME = "authentication.kubernetes.io/node-name"
 
@@ -37,7 +37,7 @@ def _field(name: str) -> str:
 class Asked:
     """A context whose authorizer allows what the rules say and remembers what it was asked."""
 
-    def __init__(self, rules: Json, user: Json, verb: str = "update") -> None:
+    def __init__(self, rules: JsonObject, user: JsonObject, verb: str = "update") -> None:
         self.asked: list[tuple[str, str]] = []
         assert KIND is not None
         extra = {key: tuple(values) for key, values in (user.get("Extra") or {}).items()}
@@ -60,27 +60,27 @@ class Asked:
 
 
 @pytest.mark.parametrize("table", cases("TestAuthorizedForBinding"))
-def test_binding(table: Json) -> None:
+def test_binding(table: JsonObject) -> None:
     context = Asked(table["authz"]["rules"], {}).context
     new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
     assert len(check_binding(new, old, context, "status")) == table["expectErrs"]
 
 
 @pytest.mark.parametrize("table", cases("TestAuthorizedForDeviceStatus"))
-def test_drivers(table: Json) -> None:
+def test_drivers(table: JsonObject) -> None:
     context = Asked(table["authz"]["rules"], table["user"], table["verb"]).context
     new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
     assert len(check_drivers(new, old, context, "status")) == table["expectErrs"]
 
 
 @pytest.mark.parametrize("table", cases("TestGetModifiedDrivers"))
-def test_changed_drivers(table: Json) -> None:
+def test_changed_drivers(table: JsonObject) -> None:
     asked = Asked({}, {})
     check_drivers(as_json(table["newStatus"]), as_json(table["oldStatus"]), asked.context, "status")
     assert {name for _, name in asked.asked} == set(table["expected"])
 
 
-def asks_for_node(allocation: Json | None, user: Json) -> bool:
+def asks_for_node(allocation: JsonObject | None, user: JsonObject) -> bool:
     asked = Asked({}, user)
     devices = [{"driver": "d", "pool": "p", "device": "x"}]
     check_drivers({"allocation": allocation, "devices": devices}, {}, asked.context, "status")
@@ -88,7 +88,7 @@ def asks_for_node(allocation: Json | None, user: Json) -> bool:
 
 
 @pytest.mark.parametrize("table", cases("TestNodeNameFromAllocation"))
-def test_node_of_an_allocation(table: Json) -> None:
+def test_node_of_an_allocation(table: JsonObject) -> None:
     allocation = as_json(table.get("allocation"))
     for node in ("worker-1", "node-1", "node-2", "node-a"):
         user = {"Name": "system:serviceaccount:ns:name", "Extra": {NODE_NAME: [node]}}
@@ -96,7 +96,7 @@ def test_node_of_an_allocation(table: Json) -> None:
 
 
 @pytest.mark.parametrize("table", cases("TestSAAssociatedWithAllocatedNode"))
-def test_service_account_on_the_node(table: Json) -> None:
+def test_service_account_on_the_node(table: JsonObject) -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": [table["allocatedNodeName"]]}]
     allocation = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
     assert asks_for_node(allocation, table["userInfo"]) == table["expected"]

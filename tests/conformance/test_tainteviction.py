@@ -24,13 +24,12 @@ from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer, InformerFactory
 from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 from prometheus_client import CollectorRegistry
 
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
-
-Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource for resource in (PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, DEVICE_TAINT_RULES)
@@ -54,7 +53,7 @@ class _World:
     def informer(self, kind: str) -> Informer[Any]:
         return self.informers.informer(_RESOURCES[kind])
 
-    def set_up(self, initial: Json) -> None:
+    def set_up(self, initial: JsonObject) -> None:
         """Start from a state as if the events that led to it had come."""
         for obj in initial["pods"]:
             self.informer("Pod").store.put(_typed(obj))
@@ -82,7 +81,7 @@ class _World:
         for item in initial["queued"]["later"]:
             self.controller.queue.add_after(_work(item["item"]), item["delaySeconds"])
 
-    def _eviction(self, entry: Json | None) -> Eviction | None:
+    def _eviction(self, entry: JsonObject | None) -> Eviction | None:
         if entry is None:
             return None
         reasons: list[Reason] = []
@@ -96,7 +95,7 @@ class _World:
                 reasons.append(SliceTaint(piece, device, reason["taintIndex"]))
         return Eviction(parse_rfc3339(entry["when"]), tuple(reasons))
 
-    def event(self, event: Json) -> None:
+    def event(self, event: JsonObject) -> None:
         informer = self.informer(event["kind"])
         if event["event"] == "delete":
             obj = _typed(event["old"])
@@ -139,7 +138,7 @@ class _World:
             for typed in there.values():
                 informer._apply(typed)
 
-    def queued(self) -> Json:
+    def queued(self) -> JsonObject:
         queue = self.controller.queue
         now = self.clock.monotonic()
         later = [{"item": _work_json(work), "delaySeconds": due - now} for work, due in queue._due.items()]
@@ -149,7 +148,7 @@ class _World:
         }
 
 
-def _typed(obj: Json) -> Any:
+def _typed(obj: JsonObject) -> Any:
     typed = convert(_RESOURCES[obj["kind"]], _without_nulls(obj))
     return msgspec.structs.replace(typed, api_version="")
 
@@ -162,7 +161,7 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _plain(obj: Any) -> Json:
+def _plain(obj: Any) -> JsonObject:
     """An object without what tells two reads of it apart."""
     typed = obj if not isinstance(obj, dict) else _typed(obj)
     meta = msgspec.structs.replace(typed.metadata, resource_version="")
@@ -171,20 +170,20 @@ def _plain(obj: Any) -> Json:
     return result
 
 
-def _work(entry: Json) -> Work:
+def _work(entry: JsonObject) -> Work:
     if "pod" in entry:
         pod = entry["pod"]
         return PodRef(pod["namespace"], pod["name"], pod["uid"])
     return RuleRef(entry["deviceTaintRule"]["name"], entry["deviceTaintRule"]["uid"])
 
 
-def _work_json(work: Work) -> Json:
+def _work_json(work: Work) -> JsonObject:
     if isinstance(work, PodRef):
         return {"pod": {"name": work.name, "namespace": work.namespace, "uid": work.uid}}
     return {"deviceTaintRule": {"name": work.name, "uid": work.uid}}
 
 
-def _eviction_json(eviction: Eviction | None) -> Json | None:
+def _eviction_json(eviction: Eviction | None) -> JsonObject | None:
     if eviction is None:
         return None
     reasons = [
@@ -200,7 +199,7 @@ def _eviction_json(eviction: Eviction | None) -> Json | None:
     return {"when": eviction.when.strftime("%Y-%m-%dT%H:%M:%SZ"), "reasons": reasons}
 
 
-def _state_json(world: _World) -> Json:
+def _state_json(world: _World) -> JsonObject:
     state = world.state
     slices = [_plain(piece) for pool in state.pools.values() for piece in pool.slices()]
     return {
@@ -218,7 +217,7 @@ def _state_json(world: _World) -> Json:
     }
 
 
-def _evictions_json(world: _World) -> list[Json]:
+def _evictions_json(world: _World) -> list[JsonObject]:
     entries = [
         {**_work_json(pod), "eviction": _eviction_json(eviction)}
         for pod, eviction in world.state.evictions.items()
@@ -226,7 +225,7 @@ def _evictions_json(world: _World) -> list[Json]:
     return sorted(entries, key=str)
 
 
-def _expected_state(expected: Json) -> Json:
+def _expected_state(expected: JsonObject) -> JsonObject:
     return {
         "allocatedClaims": sorted(
             ({"claim": _plain(e["claim"]), "eviction": e["eviction"]} for e in expected["allocatedClaims"]),
@@ -239,19 +238,19 @@ def _expected_state(expected: Json) -> Json:
     }
 
 
-def _by_pod(entry: Json) -> str:
+def _by_pod(entry: JsonObject) -> str:
     return str({"pod": entry["pod"]})
 
 
-def _expected_queue(queued: Json) -> Json:
+def _expected_queue(queued: JsonObject) -> JsonObject:
     return {
         "ready": sorted(queued["ready"], key=str),
         "later": sorted(queued["later"], key=lambda item: str(item["item"])),
     }
 
 
-def _call(call: Call) -> Json:
-    result: Json = {
+def _call(call: Call) -> JsonObject:
+    result: JsonObject = {
         "verb": call.verb,
         "resource": call.resource,
         "subresource": call.subresource,
@@ -265,8 +264,8 @@ def _call(call: Call) -> Json:
     return result
 
 
-def _expected_call(call: Json) -> Json:
-    result: Json = {
+def _expected_call(call: JsonObject) -> JsonObject:
+    result: JsonObject = {
         "verb": call["verb"],
         "resource": call["resource"],
         "subresource": call.get("subresource", ""),
@@ -292,7 +291,7 @@ def _orders(events: list[Any]) -> list[list[Any]]:
         if case["test"] == "TestController"
     ],
 )
-async def test_controller(case: Json) -> None:
+async def test_controller(case: JsonObject) -> None:
     for number, order in enumerate(_orders(case["events"])):
         world = _World(case["startTime"], pod_groups=case["DRAWorkloadResourceClaims"])
         world.set_up(case["initialState"])
@@ -339,7 +338,7 @@ def _ordered(value: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(value, order="deterministic"))
 
 
-def _without_zeros(rules: list[Json]) -> list[Json]:
+def _without_zeros(rules: list[JsonObject]) -> list[JsonObject]:
     for rule in rules:
         for condition in rule["status"].get("conditions", ()):
             if condition.get("observedGeneration") == 0:
@@ -355,16 +354,16 @@ def _without_zeros(rules: list[Json]) -> list[Json]:
         if case["test"] == "TestEviction"
     ],
 )
-async def test_eviction(case: Json) -> None:
+async def test_eviction(case: JsonObject) -> None:
     """Report the objects as they are after the test's own writes, in the order of their creation."""
     world = _World("2000-01-01T00:00:00Z", pod_groups=False)
-    known: dict[tuple[str, str], Json] = {}
+    known: dict[tuple[str, str], JsonObject] = {}
     for obj in case["initialObjects"]:
         known[obj["kind"], obj["metadata"]["name"]] = obj
         world.api.add(obj)
         world.event({"event": "add", "kind": obj["kind"], "new": obj})
-    theirs: list[tuple[str | None, Json]] = []
-    ours: list[tuple[str | None, Json]] = []
+    theirs: list[tuple[str | None, JsonObject]] = []
+    ours: list[tuple[str | None, JsonObject]] = []
     for call in case["apiCalls"]:
         kind = {resource.plural: kind for kind, resource in _RESOURCES.items()}.get(call["resource"])
         is_ours = kind is None or (kind == "Pod" and call["verb"] in ("patch", "delete"))

@@ -10,11 +10,12 @@ from dra_shared.api.codec import to_builtins
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
 from dra_shared.cel import compile_expression
+from dra_shared.jsontypes import JsonObject
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
 from dra_shared.version import V1_34
 
-from tests.conformance.plain import Json, typed
+from tests.conformance.plain import typed
 from tests.support.reference import load_vectors
 
 _CASES = load_vectors("tracker.json.gz")
@@ -22,7 +23,7 @@ _MOST_ORDERS = 120
 _compile = functools.partial(compile_expression, features=(), kubernetes=V1_34)
 
 
-def _apply(tracker: SliceTracker, entry: Json) -> None:
+def _apply(tracker: SliceTracker, entry: JsonObject) -> None:
     obj = entry.get("new") or entry["old"]
     gone = entry["event"] == "delete"
     match obj["kind"]:
@@ -58,7 +59,7 @@ def _bare(value: Any) -> Any:
     return value
 
 
-def _orders(events: list[Any]) -> list[list[Json]]:
+def _orders(events: list[Any]) -> list[list[JsonObject]]:
     """Every order of the events, those in an inner list kept in theirs."""
     groups = [entry if isinstance(entry, list) else [entry] for entry in events]
     orders = itertools.islice(itertools.permutations(groups), _MOST_ORDERS)
@@ -67,7 +68,7 @@ def _orders(events: list[Any]) -> list[list[Json]]:
 
 @pytest.mark.parametrize("criteria", [None, TaintCriteria(lambda name: None, _compile)], ids=["1.36", "1.34"])
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-def test_slices(case: Json, criteria: TaintCriteria | None) -> None:
+def test_slices(case: JsonObject, criteria: TaintCriteria | None) -> None:
     expected = [_bare(piece) for piece in case["actualPatchedSlices"] or ()]
     for order in _orders(case["events"]):
         tracker = SliceTracker(criteria=criteria)
@@ -79,7 +80,7 @@ def test_slices(case: Json, criteria: TaintCriteria | None) -> None:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-def test_events(case: Json) -> None:
+def test_events(case: JsonObject) -> None:
     tracker = SliceTracker()
     notified: list[tuple[Any, Any]] = []
     tracker.add_listener(lambda old, new: notified.append((_plain(old), _plain(new))))

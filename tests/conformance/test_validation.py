@@ -18,13 +18,13 @@ from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spe
 from dra_apiserver.kinds.resource.strategy import ResourceSliceStrategy
 from dra_recordings.validate import NOW, answer
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain_name
 from dra_shared.version import V1_36
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors
 
-Json = dict[str, Any]
 KINDS = ("deviceclass", "devicetaintrule", "resourceclaim", "resourceclaimtemplate",
          "resourcepoolstatusrequest", "resourceslice")  # fmt: skip
 HANDWRITTEN = [f"validation_{kind}" for kind in KINDS]
@@ -65,7 +65,7 @@ _NAMESPACES = [
 Error = tuple[str, str, str]
 
 
-def _errors(recorded: list[Json] | None) -> list[Error]:
+def _errors(recorded: list[JsonObject] | None) -> list[Error]:
     return [(error["type"], error["field"], error["body"]) for error in recorded or ()]
 
 
@@ -76,7 +76,7 @@ def _same(ours: list[Error], theirs: list[Error]) -> bool:
     return ours == theirs
 
 
-def _cases(table: str, requests_only: bool) -> Iterator[tuple[str, Json]]:
+def _cases(table: str, requests_only: bool) -> Iterator[tuple[str, JsonObject]]:
     for case in load_vectors(f"{table}.json.gz"):
         if requests_only and "server" not in case:
             continue
@@ -87,7 +87,7 @@ def _cases(table: str, requests_only: bool) -> Iterator[tuple[str, Json]]:
         yield f"{case['test']}/{case['name']}/{case['operation']}", case
 
 
-def _validated(case: Json) -> list[FieldError]:
+def _validated(case: JsonObject) -> list[FieldError]:
     """What our validators say to the object as it is."""
     obj, old, operation, kind = case["object"], case.get("oldObject") or {}, case["operation"], case["kind"]
     gates = FeatureGates(V1_36, **case["featureGates"])
@@ -147,7 +147,7 @@ def test_what_cannot_pass_does_not() -> None:
             _check_validators(case)
 
 
-def _check_validators(case: Json) -> None:
+def _check_validators(case: JsonObject) -> None:
     ours = [(str(error.type), error.field, error.body()) for error in _validated(copy.deepcopy(case))]
     assert _same(ours, _errors(case["actualErrors"])), (ours, case["actualErrors"])
 
@@ -157,7 +157,7 @@ def test_capacity() -> None:
     check_all(((case["name"], case) for case in cases), _check_capacity)
 
 
-def _check_capacity(case: Json) -> None:
+def _check_capacity(case: JsonObject) -> None:
     ours = [
         (str(error.type), error.field, error.body())
         for error in check_shared_capacity(case["capacity"], case["path"], FeatureGates(V1_36))
@@ -177,8 +177,8 @@ def _pruned(value: Any) -> Any:
 _WRITTEN = ("resourceVersion", "generation")
 
 
-def _comparable(obj: Json) -> Json:
-    pruned: Json = _pruned(obj)
+def _comparable(obj: JsonObject) -> JsonObject:
+    pruned: JsonObject = _pruned(obj)
     for name in _WRITTEN:
         pruned.setdefault("metadata", {}).pop(name, None)
     return pruned
@@ -201,7 +201,7 @@ def test_requests(table: str) -> None:
     check_all(_cases(table, requests_only=True), _check_request)
 
 
-def _check_request(case: Json) -> None:
+def _check_request(case: JsonObject) -> None:
     recorded = case["server"]
     ours = answer({"namespaces": _NAMESPACES, **case})["server"]
     assert ours["allowed"] == recorded["allowed"], ours
@@ -219,7 +219,7 @@ def test_warnings() -> None:
     check_all(named, _check_warnings)
 
 
-def _check_warnings(case: Json) -> None:
+def _check_warnings(case: JsonObject) -> None:
     obj, ctx = case["object"], cast(Context, None)
     strategy = ResourceSliceStrategy()
     if case["operation"] == "warningsOnCreate":

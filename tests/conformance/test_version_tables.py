@@ -2,17 +2,16 @@
 
 import json
 import re
-from typing import Any
 
 import pytest
 from dra_apiserver.discovery import Discovery
 from dra_apiserver.kinds import catalog
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 from tests.support.reference import reference_path
 
-Json = dict[str, Any]
 _RELEASES = (V1_34, V1_35, V1_36, V1_37)
 
 # The tables have no dependencies for these three, and upstream has: the real 1.35.6 says so in its own gates.json.
@@ -37,8 +36,8 @@ _NEEDED_TOO = {
 _API_VERSIONS = ("v1", "v1alpha1", "v1alpha2", "v1alpha3", "v1beta1", "v1beta2")
 
 
-def _table(name: str) -> Json:
-    found: Json = json.loads(reference_path("reference", "kubernetes-1.37", name).read_text())
+def _table(name: str) -> JsonObject:
+    found: JsonObject = json.loads(reference_path("reference", "kubernetes-1.37", name).read_text())
     return found
 
 

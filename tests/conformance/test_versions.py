@@ -12,6 +12,7 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.openapi import OpenApi
 from dra_recordings import comparison as conformance
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_37, Version, release
 
 from tests.support.reference import load_vectors, reference_path
@@ -30,19 +31,18 @@ _NOT_SERVED_OR_USED = (
     "io.k8s.api.scheduling.v1beta1.PriorityClass",
 )
 
-Json = dict[str, Any]
-Server = tuple[Version, Discovery, OpenApi, Json, Json]
+Server = tuple[Version, Discovery, OpenApi, JsonObject, JsonObject]
 
 
-def _recorded(version: Version, name: str) -> Json:
+def _recorded(version: Version, name: str) -> JsonObject:
     path = reference_path("reference", f"kubernetes-{version}", name)
     data = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
-    found: Json = json.loads(data)
+    found: JsonObject = json.loads(data)
     return found
 
 
 def gates(version: Version, start: str) -> FeatureGates:
-    changed: Json = _recorded(version, "gates-running.json")["changed-in-all"] if start == "all" else {}
+    changed: JsonObject = _recorded(version, "gates-running.json")["changed-in-all"] if start == "all" else {}
     return FeatureGates(version, **{name: gate["enabled"] for name, gate in changed.items()})
 
 
@@ -181,7 +181,7 @@ def test_openapi_of_1_37(group: str, path: str) -> None:
         assert set(ours[name].get("required", ())) == set(schema.get("required", ())), name
 
 
-def _schemas(document: Json) -> Json:
+def _schemas(document: JsonObject) -> JsonObject:
     return {name: _plain(schema) for name, schema in document["components"]["schemas"].items()}
 
 

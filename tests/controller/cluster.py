@@ -38,10 +38,9 @@ from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.waiting import until
-
-Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
@@ -66,8 +65,8 @@ _RESOURCES: dict[str, Resource[Any]] = {
         STATEFUL_SETS,
     )
 }
-POD_SPEC: Json = {"containers": [{"name": "c", "image": "busybox"}]}
-CLAIM_SPEC: Json = {
+POD_SPEC: JsonObject = {"containers": [{"name": "c", "image": "busybox"}]}
+CLAIM_SPEC: JsonObject = {
     "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}
 }
 

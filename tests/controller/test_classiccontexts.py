@@ -1,19 +1,17 @@
 """The nodes that a PodSchedulingContext names."""
 
-from typing import Any
-
 import pytest
 from dra_controller.classicdra.contexts import context_of
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 _TAINT = {"key": "k", "effect": "NoSchedule"}
 _ZONE_B = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
 _NAMED = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["plain"]}]}
 
 
-def _potential(spec: Json, *slices: Json) -> list[str]:
+def _potential(spec: JsonObject, *slices: JsonObject) -> list[str]:
     nodes = {
         "plain": {},
         "tainted": {"taints": [_TAINT]},
@@ -37,7 +35,7 @@ def _potential(spec: Json, *slices: Json) -> list[str]:
     return found
 
 
-def _affine(*terms: Json) -> Json:
+def _affine(*terms: JsonObject) -> JsonObject:
     required = {"nodeSelectorTerms": list(terms)}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
@@ -54,7 +52,7 @@ def _affine(*terms: Json) -> Json:
         (_affine(_ZONE_B), []),
     ],
 )
-def test_suitable_nodes_of_the_pod_are_named(spec: Json, names: list[str]) -> None:
+def test_suitable_nodes_of_the_pod_are_named(spec: JsonObject, names: list[str]) -> None:
     assert _potential(spec) == names
 
 
@@ -67,5 +65,5 @@ def test_suitable_nodes_of_the_pod_are_named(spec: Json, names: list[str]) -> No
         ({"nodeName": "plain", "driver": "other.example.com"}, []),
     ],
 )
-def test_only_nodes_with_devices_of_the_driver_are_named(piece: Json, names: list[str]) -> None:
+def test_only_nodes_with_devices_of_the_driver_are_named(piece: JsonObject, names: list[str]) -> None:
     assert _potential({}, piece) == names

@@ -24,10 +24,11 @@ from dra_shared.api.resources import (
 from dra_shared.client.informer import InformerFactory
 from dra_shared.clock import FakeClock, rfc3339
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.podgroups import pod_groups
 from prometheus_client import CollectorRegistry
 
-from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.fakeapi import Call, FakeApi
 
 _LABELS = {"app": "x"}
 _TEMPLATE = {"metadata": {"labels": _LABELS}, "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
@@ -38,7 +39,7 @@ class _Behind:
     """A controller whose informers only observe the objects that a test gives them."""
 
     def __init__(
-        self, controller: type[QueueController], *objects: Json, gates: FeatureGates | None = None
+        self, controller: type[QueueController], *objects: JsonObject, gates: FeatureGates | None = None
     ) -> None:
         self.api, self.clock = FakeApi(*objects), FakeClock()
         self._informers = InformerFactory(self.api.client(), self.clock)
@@ -46,7 +47,7 @@ class _Behind:
         context = Context(self.api.client(), self._informers, self.clock, features, CollectorRegistry())
         self.controller = controller(context)
 
-    def give(self, resource: Resource[Any], obj: Json) -> None:
+    def give(self, resource: Resource[Any], obj: JsonObject) -> None:
         """Have an informer observe this state of an object."""
         self._informers.informer(resource)._apply(convert(resource, obj))
 
@@ -58,7 +59,7 @@ class _Behind:
         return [pod["metadata"]["name"] for pod in self.api.of("pods")]
 
 
-def _object(kind: str, name: str, spec: Json, **meta: Any) -> Json:
+def _object(kind: str, name: str, spec: JsonObject, **meta: Any) -> JsonObject:
     return {
         "kind": kind,
         "metadata": {"name": name, "namespace": "default", "uid": name, **meta},
@@ -66,16 +67,16 @@ def _object(kind: str, name: str, spec: Json, **meta: Any) -> Json:
     }
 
 
-def _owned_by(kind: str, name: str, version: str = "apps/v1") -> list[Json]:
+def _owned_by(kind: str, name: str, version: str = "apps/v1") -> list[JsonObject]:
     return [{"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}]
 
 
-def _pod(name: str, owner: list[Json], **spec: Any) -> Json:
+def _pod(name: str, owner: list[JsonObject], **spec: Any) -> JsonObject:
     whole = {**_TEMPLATE["spec"], **spec}  # type: ignore[dict-item]  # a template has several types of values
     return _object("Pod", name, whole, labels=_LABELS, ownerReferences=owner)
 
 
-def _of_uid(uid: str) -> Json:
+def _of_uid(uid: str) -> JsonObject:
     spec = {"containers": [], "resourceClaims": [{"name": "gpu", "resourceClaimName": "claim"}]}
     return _object("Pod", "web-0", spec, uid=uid)
 

@@ -16,14 +16,14 @@ from dra_shared.api.resources import (
 )
 from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
-Json = dict[str, Any]
 DRIVER = "d.example.com"
 TYPE = f"{DRIVER}/profile"
 
 
-def piece(*devices: Json, count: int = 1, **spec: Any) -> ResourceSlice:
+def piece(*devices: JsonObject, count: int = 1, **spec: Any) -> ResourceSlice:
     pool = {"name": "p", "generation": 7, "resourceSliceCount": count}
     body = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": list(devices), **spec}
     return convert(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": body})
@@ -36,7 +36,7 @@ def claim(device: str, **result: Any) -> ResourceClaim:
 
 
 def rule(effect: str, **selector: str) -> DeviceTaintRule:
-    spec: Json = {"taint": {"key": "k", "effect": effect}}
+    spec: JsonObject = {"taint": {"key": "k", "effect": effect}}
     if selector:
         spec["deviceSelector"] = selector
     return convert(DEVICE_TAINT_RULES, {"metadata": {"name": "r"}, "spec": spec})

@@ -24,12 +24,11 @@ from dra_driverkit.proto import (
     rpc,
 )
 from dra_shared.client.rest import Client
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37
 from grpc import aio
 
 from tests.driver_conformance.servicers import DraServicer, HealthServicer, Refused, RegistrationServicer
-
-Json = dict[str, Any]
 
 _API = "/apis/resource.k8s.io/v1"
 _SHARED = "board"
@@ -52,7 +51,7 @@ class Reference:
     serves_beta = True
     slice_size = 64
     version = DEFAULT
-    rules: ClassVar[Sequence[Json] | None] = None
+    rules: ClassVar[Sequence[JsonObject] | None] = None
 
     def __init__(
         self, root: Path, node: str, client: Client, log: list[str], instance: str = "0", count: int = 3
@@ -67,7 +66,7 @@ class Reference:
         self.socket = self.plugins / f"dra-{instance}.sock"
         self.registration_socket = self.registry / f"{self.name}-{instance}.sock"
         self.log = log
-        self.prepared: dict[str, list[Json]] = {}
+        self.prepared: dict[str, list[JsonObject]] = {}
         self.lock = asyncio.Lock()
         self.files: list[int] = []
         self.threads = 1
@@ -138,13 +137,13 @@ class Reference:
 
     # Slices
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         attributes = {
             "model": {"string": "mutant"},
             "resource.kubernetes.io/pciBusID": {"string": "0000:65:00.0"},
             "resource.kubernetes.io/numaNode": {"int": 0},
         }
-        plain: list[Json] = [
+        plain: list[JsonObject] = [
             {"name": f"dev-{number}", "attributes": {**attributes, "serial": {"string": f"S{number}"}}}
             for number in range(self.count)
         ]
@@ -167,7 +166,7 @@ class Reference:
         taint = {"key": f"{self.name}/worn", "effect": effect, "value": "true"}
         return [*plain, shared, *parts, {"name": "worn-0", "taints": [taint]}]
 
-    def contents(self) -> list[Json]:
+    def contents(self) -> list[JsonObject]:
         """What each slice has."""
         counters = [{"name": _SHARED, "counters": {"units": {"value": "4"}}}]
         devices = self.devices()
@@ -186,7 +185,7 @@ class Reference:
             {"sharedCounters": counters},
         ]
 
-    def taken(self) -> Json:
+    def taken(self) -> JsonObject:
         """What its shared device takes of the node, in the words of the API server's version."""
         if self.version < V1_36:
             return {}
@@ -227,27 +226,27 @@ class Reference:
                 body = self.slice(place, content, generation, len(contents), owner)
                 await self.send("POST", f"{_API}/resourceslices", body)
 
-    def place(self, found: Json) -> int:
+    def place(self, found: JsonObject) -> int:
         """Which of the contents a slice has; -1 where it is none of the driver's own."""
         name: str = found["metadata"]["name"]
         return int(name.split("-")[0]) if name[0].isdigit() else -1
 
-    def is_current(self, found: Json, contents: Sequence[Json]) -> bool:
+    def is_current(self, found: JsonObject, contents: Sequence[JsonObject]) -> bool:
         place = self.place(found)
         complete = found["spec"]["pool"]["resourceSliceCount"] == len(contents)
         return 0 <= place < len(contents) and complete and self.same(found["spec"], contents[place])
 
-    async def own_slices(self) -> list[Json]:
+    async def own_slices(self) -> list[JsonObject]:
         selector = f"spec.nodeName={self.node},spec.driver={self.name}"
         listed = await self.get(f"{_API}/resourceslices?fieldSelector={selector.replace('=', '%3D')}")
-        found: list[Json] = listed["items"]
+        found: list[JsonObject] = listed["items"]
         return found
 
-    def same(self, spec: Json, content: Json) -> bool:
+    def same(self, spec: JsonObject, content: JsonObject) -> bool:
         names = [one["name"] for one in spec.get("devices") or ()]
         return names == [one["name"] for one in content.get("devices") or ()]
 
-    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+    def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
         node = {"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": owner, "controller": True}
         pool = {"name": self.node, "generation": generation, "resourceSliceCount": count}
         return {
@@ -257,13 +256,13 @@ class Reference:
 
     # Claims
 
-    def message(self, messages: Any, device: Json) -> Json:
+    def message(self, messages: Any, device: JsonObject) -> JsonObject:
         """A prepared device in the messages of one version of the service."""
         return device
 
-    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
+    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[JsonObject] | str]:
         """Devices, or what went wrong, by UID."""
-        answers: dict[str, list[Json] | str] = {}
+        answers: dict[str, list[JsonObject] | str] = {}
         for claim in claims:
             try:
                 answers[claim.uid] = await self.prepare_one(claim)
@@ -271,7 +270,7 @@ class Reference:
                 answers[claim.uid] = str(error)
         return answers
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         found = await self.read(claim)
         async with self.lock:
             known = self.prepared.get(claim.uid)
@@ -284,7 +283,7 @@ class Reference:
             self.save()
             return devices
 
-    def check_free(self, claim: Json) -> None:
+    def check_free(self, claim: JsonObject) -> None:
         """Refuse a device that another claim has, unless one of them has it as a share or for an administrator."""
         held = {
             device["device_name"]
@@ -296,7 +295,7 @@ class Reference:
             if result["driver"] == self.name and result["device"] in held and not result.get("adminAccess"):
                 raise Refused(f"{result['device']} is in use")
 
-    async def read(self, claim: Any) -> Json:
+    async def read(self, claim: Any) -> JsonObject:
         try:
             found = await self.get(f"{_API}/namespaces/{claim.namespace}/resourceclaims/{claim.name}")
         except RuntimeError as error:
@@ -307,7 +306,7 @@ class Reference:
             raise Refused(f"claim {claim.name} is not allocated")
         return found
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         """The claim's devices as the driver answers with them."""
         devices = claim["status"]["allocation"]["devices"]
         known = {one["name"] for one in self.devices()}
@@ -324,7 +323,7 @@ class Reference:
             answer["described"] = str(self.metadata_path(claim, answer["request_names"][0]))
         return answers
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         part = "-".join(filter(None, (uid, result["device"], result.get("shareID"))))
         return {
             "request_names": [result["request"].partition("/")[0]],
@@ -336,13 +335,13 @@ class Reference:
             "admin": result.get("adminAccess", False),
         }
 
-    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+    def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
         """Those that are for the request, the claim's last: they count more than the class's."""
         names = {request, request.partition("/")[0]}
         own = [one for one in configs if not one.get("requests") or names & set(one["requests"])]
         return sorted(own, key=lambda one: one["source"] == "FromClaim")
 
-    def color(self, configs: Sequence[Json]) -> str:
+    def color(self, configs: Sequence[JsonObject]) -> str:
         color = "grey"
         for config in configs:
             if config["opaque"]["driver"] != self.name:
@@ -371,14 +370,14 @@ class Reference:
 
     # Files
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         return {
             "cdiVersion": "0.5.0",
             "kind": self.kind,
             "devices": [self.cdi_device(one) for one in devices],
         }
 
-    def cdi_device(self, device: Json) -> Json:
+    def cdi_device(self, device: JsonObject) -> JsonObject:
         name = device["device_name"].upper().replace("-", "_")
         return {
             "name": device["cdi_device_ids"][0].partition("=")[2],
@@ -397,7 +396,7 @@ class Reference:
     def cdi_path(self, uid: str) -> Path:
         return self.cdi / f"mutant.example.com-device_{uid}.json"
 
-    def write_cdi(self, uid: str, document: Json) -> None:
+    def write_cdi(self, uid: str, document: JsonObject) -> None:
         path = self.cdi_path(uid)
         part = path.with_name(f".{path.name}.part")
         part.write_text(json.dumps(document))
@@ -426,7 +425,7 @@ class Reference:
 
     mount_options: ClassVar[Sequence[str]] = ("ro", "bind")
 
-    def describe(self, claim: Json, devices: Sequence[Json]) -> None:
+    def describe(self, claim: JsonObject, devices: Sequence[JsonObject]) -> None:
         """Write for each request what programs in containers may read of its devices."""
         for request in {one["request_names"][0] for one in devices}:
             path = self.metadata_path(claim, request)
@@ -435,7 +434,7 @@ class Reference:
             document = self.metadata(claim, request, own)
             path.write_text("\n".join(json.dumps(one) for one in self.versions(document)))
 
-    def metadata(self, claim: Json, request: str, devices: Sequence[Json]) -> Json:
+    def metadata(self, claim: JsonObject, request: str, devices: Sequence[JsonObject]) -> JsonObject:
         attributes = {one["name"]: one.get("attributes", {}) for one in self.devices()}
         meta = {key: claim["metadata"][key] for key in ("name", "namespace", "uid")}
         described = [
@@ -454,24 +453,24 @@ class Reference:
             "requests": [{"name": request, "devices": described}],
         }
 
-    def versions(self, document: Json) -> list[Json]:
+    def versions(self, document: JsonObject) -> list[JsonObject]:
         """The metadata in each version that programs may know."""
         return [
             {**document, "apiVersion": version} if "apiVersion" in document else document
             for version in _METADATA
         ]
 
-    def metadata_path(self, claim: Json, request: str) -> Path:
+    def metadata_path(self, claim: JsonObject, request: str) -> Path:
         uid: str = claim["metadata"]["uid"]
         return self.plugins / "metadata" / uid / f"{request}.json"
 
-    def container_path(self, claim: Json, request: str) -> str:
+    def container_path(self, claim: JsonObject, request: str) -> str:
         meta = claim["metadata"]
         template = meta.get("annotations", {}).get("resource.kubernetes.io/pod-claim-name")
         owner = f"resourceclaimtemplates/{template}" if template else f"resourceclaims/{meta['name']}"
         return f"/var/run/kubernetes.io/dra-device-attributes/{owner}/{request}/{self.name}-metadata.json"
 
-    def metadata_mounts(self, device: Json) -> list[Json]:
+    def metadata_mounts(self, device: JsonObject) -> list[JsonObject]:
         if "described" not in device:
             return []
         return [
@@ -501,15 +500,15 @@ class Reference:
 
     # The API server
 
-    async def get(self, path: str) -> Json:
+    async def get(self, path: str) -> JsonObject:
         return await self.send("GET", path)
 
-    async def send(self, method: str, path: str, body: Json | None = None) -> Json:
+    async def send(self, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
         content = None if body is None else json.dumps(body).encode()
         answer = await self.client.raw(method, path, content=content)
         if answer.status_code >= 400 and not (method == "DELETE" and answer.status_code == 404):
             raise RuntimeError(f"{method} {path}: {answer.status_code}")
-        found: Json = json.loads(answer.content)
+        found: JsonObject = json.loads(answer.content)
         return found
 
 

@@ -7,9 +7,8 @@ from dra_driverkit.proto import (
     health_v1_pb2,
     registration_v1_pb2,
 )
+from dra_shared.jsontypes import JsonObject
 from grpc import StatusCode
-
-Json = dict[str, Any]
 
 
 class Refused(Exception):
@@ -19,7 +18,7 @@ class Refused(Exception):
 class Driver(Protocol):
     """What the services need of a driver."""
 
-    async def prepare(self, claims: Sequence[Any]) -> Mapping[str, list[Json] | str]:
+    async def prepare(self, claims: Sequence[Any]) -> Mapping[str, list[JsonObject] | str]:
         """Devices, or what went wrong, by UID."""
         ...
 
@@ -27,7 +26,7 @@ class Driver(Protocol):
         """What went wrong by UID; empty for nothing."""
         ...
 
-    def message(self, messages: Any, device: Json) -> Json:
+    def message(self, messages: Any, device: JsonObject) -> JsonObject:
         """A prepared device in the messages of one version of the service."""
         ...
 

@@ -12,9 +12,10 @@ from dra_conformance.check import Unmet
 from dra_conformance.pace import Pace
 from dra_conformance.patience import Patience
 from dra_node_agent.kubelet.dra.connection import DriverError
+from dra_shared.jsontypes import JsonObject
 from dralab.conformance import Outcome
 
-from tests.driver_conformance.reference import Json, Reference
+from tests.driver_conformance.reference import Reference
 from tests.driver_conformance.trial import PACE, tried
 
 _PACE = Pace(call=20.0, call_again=10.0, call_silent=5.0, unanswered=45.0)
@@ -99,7 +100,7 @@ def test_one_that_is_slow_has_ten_times_its_own_time() -> None:
 class _Deadlocks(Reference):
     """Its lock stays held when a claim is refused, and the calls to come wait for good."""
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         await self.turn.acquire()
         found = await super().prepare_one(claim)
         self.turn.release()

@@ -22,9 +22,10 @@ from dra_shared.api.resource import (
 )
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_shared.clock import FakeClock, settle
+from dra_shared.jsontypes import JsonObject
 from structlog.testing import capture_logs
 
-from tests.support.fakeapi import Call, FakeApi, Json, Refusal
+from tests.support.fakeapi import Call, FakeApi, Refusal
 from tests.support.waiting import until
 
 
@@ -75,11 +76,11 @@ class _World:
         self.fail -= 1
         return 500, "InternalError", "try again"
 
-    def _admit(self, body: Json) -> Json:
+    def _admit(self, body: JsonObject) -> JsonObject:
         text = json.dumps(body)
         for sent, stored in self.respell.items():
             text = text.replace(sent, stored)
-        admitted: Json = json.loads(text)
+        admitted: JsonObject = json.loads(text)
         spec = admitted.get("spec", {})
         devices = spec.get("devices", [])
         for device in devices:

@@ -25,12 +25,12 @@ from dra_scheduler.wiring import new_scheduler
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT
 from dra_worlds.world import WorldError
 from dralab import World
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
-from tests.support.fakeapi import Json
 from tests.support.waiting import until
 
 _PATHS = {
@@ -60,10 +60,10 @@ class Question:
 
     name: str
     words: str
-    body: Json
-    ask: Callable[[World, list[Json], Path], Any]
-    answer: Json
-    objects: list[Json] = field(default_factory=list)
+    body: JsonObject
+    ask: Callable[[World, list[JsonObject], Path], Any]
+    answer: JsonObject
+    objects: list[JsonObject] = field(default_factory=list)
 
     def __str__(self) -> str:
         return self.name
@@ -75,27 +75,27 @@ class Doors:
     def __init__(self, portal: BlockingPortal, url: str, front: httpx.AsyncClient, folder: Path) -> None:
         self._portal, self._url, self._front, self._folder = portal, url, front, folder
 
-    def command_line(self, asked: Question, capsys: pytest.CaptureFixture[str]) -> tuple[int, Json]:
+    def command_line(self, asked: Question, capsys: pytest.CaptureFixture[str]) -> tuple[int, JsonObject]:
         """Return the exit code and the answer of ``dralab plan``."""
         code = run("plan", [*self._words(asked), "-s", self._url, "-o", "json"])
         out = capsys.readouterr().out
         # The services of this process log to standard output, too.
-        answer: Json = json.loads(out[out.index("{\n") :])
+        answer: JsonObject = json.loads(out[out.index("{\n") :])
         return code, answer
 
-    def http(self, asked: Question) -> Json:
+    def http(self, asked: Question) -> JsonObject:
         """Return the answer of the API server, which asks the cluster's scheduler."""
         return self._posted(f"{self._url}/insight/plan/{asked.words.split()[0]}", asked)
 
-    def console(self, asked: Question) -> Json:
+    def console(self, asked: Question) -> JsonObject:
         """Return the answer of ``dralab console``, which has a scheduler of its own."""
         return self._posted(f"/insight/plan/{asked.words.split()[0]}", asked)
 
-    def world(self, asked: Question) -> Json:
+    def world(self, asked: Question) -> JsonObject:
         """Return the answer of ``World``."""
         kubeconfig = self._folder / "kubeconfig"
         answer = asked.ask(World.from_kubeconfig(kubeconfig), asked.objects, self._folder)
-        found: Json = json.loads(json.dumps(_plain(answer)))
+        found: JsonObject = json.loads(json.dumps(_plain(answer)))
         return found
 
     def refusals(self, asked: Question) -> list[str]:
@@ -112,7 +112,7 @@ class Doors:
         details = [response.json()["detail"] for response in responses]
         return [str(command_line.value), *details, str(python.value)]
 
-    def create(self, path: str, obj: Json) -> None:
+    def create(self, path: str, obj: JsonObject) -> None:
         """Create an object of the cluster."""
 
         async def post() -> httpx.Response:
@@ -139,10 +139,10 @@ class Doors:
 
         return self._portal.call(post)
 
-    def _posted(self, path: str, asked: Question) -> Json:
+    def _posted(self, path: str, asked: Question) -> JsonObject:
         response = self._response(path, asked)
         assert response.status_code == 200, response.text
-        answer: Json = response.json()
+        answer: JsonObject = response.json()
         return answer
 
 
@@ -198,7 +198,7 @@ def _write(folder: Path, url: str) -> None:
     (folder / "times.csv").write_text("start,end,shape,name\n0,10,p,a\n0,10,p,b\n0,10,p,c\n5,20,p,d\n")
 
 
-def node_type() -> list[Json]:
+def node_type() -> list[JsonObject]:
     """A node with four GPUs and eight CPUs that can be bought."""
     node = _node("x", "8")
     node["metadata"]["uid"] = "x"
@@ -212,17 +212,17 @@ def node_type() -> list[Json]:
 # one CPU each, but train-0, which has two GPUs. Of n0 one GPU is free, of n1 two, of n2 both.
 
 
-def _node(name: str, cpu: str) -> Json:
+def _node(name: str, cpu: str) -> JsonObject:
     node = node_json(name)
     amounts = {"cpu": cpu, "memory": "32Gi", "pods": "20"}
     return node | {"status": {"allocatable": amounts, "capacity": amounts}}
 
 
-def _size(size: str) -> Json:
+def _size(size: str) -> JsonObject:
     return {"selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].size == "{size}"'}}]}
 
 
-def template(name: str, count: int = 1, device_class: str = "gpu") -> Json:
+def template(name: str, count: int = 1, device_class: str = "gpu") -> JsonObject:
     """A claim template."""
     request = {"count": count, "deviceClassName": device_class}
     spec = claim_json(name, request=request)["spec"]
@@ -256,7 +256,7 @@ async def _fill(client: Client) -> None:
     await _place(client, "lone", "n1", ["gpu-1"], "", owner="")
 
 
-def _rules() -> list[Json]:
+def _rules() -> list[JsonObject]:
     """Objects that admission reads: a PriorityClass, a RuntimeClass, a LimitRange and a ResourceQuota."""
     limits = [{"type": "Container", "default": {"cpu": "3"}}]
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
@@ -282,7 +282,7 @@ async def _wait_for_four(client: Client) -> None:
     await _create(client, {**pod, "metadata": {"name": "late"}, "status": {}})
 
 
-def _budget() -> Json:
+def _budget() -> JsonObject:
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     status = {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
     meta = {"name": "web", "namespace": "default"}
@@ -319,7 +319,7 @@ async def _place(
     await _create(client, claim)
 
 
-async def _create(client: Client, obj: Json) -> Json:
+async def _create(client: Client, obj: JsonObject) -> JsonObject:
     path = _PATHS[obj["kind"]]
     body = {key: value for key, value in obj.items() if key not in ("status", "apiVersion")}
     made = await client.raw("POST", path, content=json.dumps(body).encode())
@@ -329,5 +329,5 @@ async def _create(client: Client, obj: Json) -> Json:
         path = f"{path}/{obj['metadata']['name']}/status"
         made = await client.raw("PATCH", path, content=status, content_type=PatchType.MERGE)
         assert made.status_code == 200, made.text
-    created: Json = made.json()
+    created: JsonObject = made.json()
     return created

@@ -3,15 +3,16 @@
 import random
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
-from tests.support.fakeapi import Json
 
 _KINDS = ("whole", "part", "share")
 
 
-def world_of_kinds(rng: random.Random) -> tuple[list[Json], list[list[Json]]]:
+def world_of_kinds(rng: random.Random) -> tuple[list[JsonObject], list[list[JsonObject]]]:
     """Nodes with devices of each kind, and what comes, step by step."""
-    standing: list[Json] = [class_json(kind, selectors=[_of_kind(kind)]) for kind in _KINDS]
+    standing: list[JsonObject] = [class_json(kind, selectors=[_of_kind(kind)]) for kind in _KINDS]
     for index in range(rng.randint(2, 3)):
         name = f"node-{index}"
         standing += [node_json(name), *_slices(name, rng)]
@@ -19,15 +20,15 @@ def world_of_kinds(rng: random.Random) -> tuple[list[Json], list[list[Json]]]:
     return standing, [rng.choice(ways)(f"s{step}", rng) for step in range(rng.randint(5, 9))]
 
 
-def _of_kind(kind: str) -> Json:
+def _of_kind(kind: str) -> JsonObject:
     return {"cel": {"expression": f'device.attributes["{DRIVER}"].kind == "{kind}"'}}
 
 
-def _device(name: str, kind: str, **more: Any) -> Json:
+def _device(name: str, kind: str, **more: Any) -> JsonObject:
     return {"name": name, "attributes": {"kind": {"string": kind}}, **more}
 
 
-def _slices(node: str, rng: random.Random) -> list[Json]:
+def _slices(node: str, rng: random.Random) -> list[JsonObject]:
     """A pool of whole devices and shared ones, and another of partitions, whose counters have a slice of their own."""
     whole = [_device(f"gpu-{i}", "whole") for i in range(rng.randint(1, 3))]
     shared = _device("shared", "share", allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})
@@ -49,7 +50,7 @@ def _slices(node: str, rng: random.Random) -> list[Json]:
     ]
 
 
-def _slice(node: str, pool: str, index: int, count: int, **content: Any) -> Json:
+def _slice(node: str, pool: str, index: int, count: int, **content: Any) -> JsonObject:
     spec = {
         "driver": DRIVER,
         "nodeName": node,
@@ -59,9 +60,9 @@ def _slice(node: str, pool: str, index: int, count: int, **content: Any) -> Json
     return {"kind": "ResourceSlice", "metadata": {"name": f"{pool}-{index}"}, "spec": spec}
 
 
-def _claim(name: str, rng: random.Random) -> Json:
+def _claim(name: str, rng: random.Random) -> JsonObject:
     kind = rng.choice(_KINDS)
-    request: Json = {"deviceClassName": kind}
+    request: JsonObject = {"deviceClassName": kind}
     if kind == "share":
         request["capacity"] = {"requests": {"memory": f"{rng.randint(1, 7)}Gi"}}
     elif kind == "part":
@@ -73,17 +74,17 @@ def _claim(name: str, rng: random.Random) -> Json:
     return claim_json(name, request=request)
 
 
-def _pod(name: str, claims: dict[str, str], cpu: str, *, priority: int = 100, **spec: Any) -> Json:
+def _pod(name: str, claims: dict[str, str], cpu: str, *, priority: int = 100, **spec: Any) -> JsonObject:
     """Pods with claims have the higher priority: no controller gives the claims of evicted ones back here."""
     spec["priority"] = priority
     return pod_json(name, claims=claims, requests={"cpu": cpu}, container={"image": "x"}, **spec)
 
 
-def _single(step: str, rng: random.Random) -> list[Json]:
+def _single(step: str, rng: random.Random) -> list[JsonObject]:
     return [_claim(step, rng), _pod(step, {"gpu": step}, rng.choice(("500m", "1")))]
 
 
-def _gang(step: str, rng: random.Random) -> list[Json]:
+def _gang(step: str, rng: random.Random) -> list[JsonObject]:
     """Pods that come together, of which each needs a device; at times one more than comes."""
     count = rng.randint(2, 3)
     least = count + (rng.random() < 0.2)
@@ -102,6 +103,6 @@ def _gang(step: str, rng: random.Random) -> list[Json]:
     return found
 
 
-def _preempting(step: str, rng: random.Random) -> list[Json]:
+def _preempting(step: str, rng: random.Random) -> list[JsonObject]:
     """Fills much of a node; at times with a priority that others have to go for."""
     return [_pod(step, {}, "3", priority=rng.choice((0, 100)))]

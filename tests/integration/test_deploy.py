@@ -5,7 +5,6 @@ import importlib
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,6 +14,7 @@ from dra_apiserver.main import options
 from dra_apiserver.serviceaccount import KeyOptions, Keys
 from dra_lab.deployment import secrets
 from dra_lab.rights import objects
+from dra_shared.jsontypes import JsonObject
 from dra_shared.service import Options
 from dralab.testing import Cluster
 
@@ -22,25 +22,24 @@ from tests.support.reference import REPOSITORY
 
 pytestmark = pytest.mark.system
 
-Json = dict[str, Any]
 
 _DEPLOY = REPOSITORY / "deploy"
 _NAMESPACE = "dralab"
 
 
-def _objects() -> list[Json]:
+def _objects() -> list[JsonObject]:
     files = yaml.safe_load((_DEPLOY / "kustomization.yaml").read_text())["resources"]
     return [obj for file in files for obj in yaml.safe_load_all((_DEPLOY / file).read_text())]
 
 
-def _containers() -> list[tuple[str, Json, Json]]:
+def _containers() -> list[tuple[str, JsonObject, JsonObject]]:
     """Each service with its pod's spec and its container."""
     specs = [obj["spec"]["template"]["spec"] for obj in _objects() if "template" in obj.get("spec", {})]
     return [(spec["containers"][0]["name"], spec, spec["containers"][0]) for spec in specs]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> list[JsonObject]:
     nodes = ["dralab-node-agent-0", "dralab-node-agent-1"]
     return secrets(tmp_path_factory.mktemp("pki"), _NAMESPACE, nodes, ["lab.example"])
 
@@ -73,7 +72,7 @@ def test_postgresql_can_be_added_to_what_runs(monkeypatch: pytest.MonkeyPatch) -
     assert options().parse_args([]).database == "postgresql://of/a/secret"
 
 
-def test_every_file_that_is_named_is_in_a_secret(made: list[Json]) -> None:
+def test_every_file_that_is_named_is_in_a_secret(made: list[JsonObject]) -> None:
     data = {secret["metadata"]["name"]: secret["data"] for secret in made}
     for service, spec, container in _containers():
         volumes = {one["name"]: one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
@@ -87,7 +86,7 @@ def test_every_file_that_is_named_is_in_a_secret(made: list[Json]) -> None:
         assert "ca.key" not in files, name
 
 
-def test_clients_trust_the_servers_name(made: list[Json]) -> None:
+def test_clients_trust_the_servers_name(made: list[JsonObject]) -> None:
     data = {secret["metadata"]["name"]: secret["data"] for secret in made}
     document = yaml.safe_load(base64.b64decode(data["dralab-scheduler"]["kubeconfig"]))
     cluster = document["clusters"][0]["cluster"]
@@ -140,9 +139,9 @@ def test_the_rights_inside_are_those_that_dralab_up_gives() -> None:
     assert list(yaml.safe_load_all((_DEPLOY / "inside" / "rights.yaml").read_text())) == objects()
 
 
-def _bound(claim: str) -> tuple[Json, Json]:
+def _bound(claim: str) -> tuple[JsonObject, JsonObject]:
     """A claim and its volume, as a cluster's storage leaves them."""
-    spec: Json = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+    spec: JsonObject = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     size = {"storage": "2Gi"}
     volume = {
         "apiVersion": "v1",
@@ -165,7 +164,7 @@ def _bound(claim: str) -> tuple[Json, Json]:
 
 
 @pytest.mark.dra_cluster(scope="module")
-def test_our_own_cluster_runs_it(dra_cluster: Cluster, made: list[Json]) -> None:
+def test_our_own_cluster_runs_it(dra_cluster: Cluster, made: list[JsonObject]) -> None:
     claims = ("data-dralab-apiserver-0", "data-dralab-node-agent-0", "data-dralab-node-agent-1")
     dra_cluster.apply(_objects()[0], *made, *(obj for claim in claims for obj in _bound(claim)))
     dra_cluster.apply(*_objects()[1:])

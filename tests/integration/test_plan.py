@@ -25,11 +25,11 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.rest import Client
+from dra_shared.jsontypes import JsonObject
 from dra_worlds.live import listed
 from dra_worlds.reading import world
 
 from tests.scheduler.plan.worlds import random_world
-from tests.support.fakeapi import Json
 from tests.support.waiting import until
 
 _WORLDS = int(os.environ.get("DRALAB_PLAN_WORLDS", "3"))
@@ -56,7 +56,7 @@ async def test_a_plan_agrees_with_a_cluster(seed: int, tmp_path: Path) -> None:
     assert await asyncio.to_thread(_planned, before, stored) == served
 
 
-async def _create(client: Client, obj: Json) -> tuple[Resource[Any], Object]:
+async def _create(client: Client, obj: JsonObject) -> tuple[Resource[Any], Object]:
     group = {"DeviceClass": "resource.k8s.io", "ResourceSlice": "resource.k8s.io"}.get(obj["kind"])
     group = "resource.k8s.io" if obj["kind"] == "ResourceClaim" else group or ""
     resource = BY_KIND[group, obj["kind"]]
@@ -67,7 +67,7 @@ async def _create(client: Client, obj: Json) -> tuple[Resource[Any], Object]:
     return resource, made
 
 
-async def _served(client: Client, coming: list[Json]) -> tuple[_Stored, dict[str, _Fate]]:
+async def _served(client: Client, coming: list[JsonObject]) -> tuple[_Stored, dict[str, _Fate]]:
     stored: _Stored = []
     config = SchedulerConfig(health_port=None)
     async with new_scheduler(config, client=client, rng=random.Random(1)) as scheduler:

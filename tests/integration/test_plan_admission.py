@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
+from dra_shared.jsontypes import JsonObject
 
 from tests.integration.plandoors import Doors, Question, doors, template
-from tests.support.fakeapi import Json
 
 pytestmark = pytest.mark.system
 
 # The cluster has 16 free CPUs: 6 of n0, 6 of n1, 4 of n2.
-_OBJECTS: list[tuple[str, Json]] = [
+_OBJECTS: list[tuple[str, JsonObject]] = [
     ("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "gold"}, "value": 1000}),
     (
         "/apis/node.k8s.io/v1/runtimeclasses",
@@ -50,8 +50,8 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         yield found
 
 
-def _pod(namespace: str = "default", cpu: str = "", limit: str = "", **spec: Any) -> Json:
-    container: Json = {"name": "main", "image": "x", "resources": {}}
+def _pod(namespace: str = "default", cpu: str = "", limit: str = "", **spec: Any) -> JsonObject:
+    container: JsonObject = {"name": "main", "image": "x", "resources": {}}
     for side, amount in (("requests", cpu), ("limits", limit)):
         if amount:
             container["resources"][side] = {"cpu": amount}
@@ -63,7 +63,7 @@ def _pod(namespace: str = "default", cpu: str = "", limit: str = "", **spec: Any
     }
 
 
-def _with_claim(namespace: str) -> list[Json]:
+def _with_claim(namespace: str) -> list[JsonObject]:
     made, pod = template("one"), _pod(namespace)
     made["metadata"] = {"name": "one", "namespace": namespace}
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
@@ -71,7 +71,7 @@ def _with_claim(namespace: str) -> list[Json]:
     return [made, pod]
 
 
-def _deployment(namespace: str, replicas: int) -> Json:
+def _deployment(namespace: str, replicas: int) -> JsonObject:
     labels = {"app": "d"}
     spec = {
         "replicas": replicas,
@@ -82,7 +82,7 @@ def _deployment(namespace: str, replicas: int) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-def _fit(name: str, objects: list[Json], answer: Json, *, most: bool = True) -> Question:
+def _fit(name: str, objects: list[JsonObject], answer: JsonObject, *, most: bool = True) -> Question:
     return Question(
         name,
         f"fit FILE {'--max' if most else ''}",

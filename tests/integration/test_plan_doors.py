@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from anyio.from_thread import start_blocking_portal
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from tests.integration.plandoors import Doors, Question, doors, node_type, template
-from tests.support.fakeapi import Json
 from tests.support.sampling import sample
 
 pytestmark = pytest.mark.system
@@ -34,16 +34,16 @@ def four_where_a_pod_waits(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         yield found
 
 
-def _spec(template_name: str = "", **resources: Json) -> Json:
-    container: Json = {"name": "main", "image": "x", "resources": {**resources}}
-    spec: Json = {"containers": [container]}
+def _spec(template_name: str = "", **resources: JsonObject) -> JsonObject:
+    container: JsonObject = {"name": "main", "image": "x", "resources": {**resources}}
+    spec: JsonObject = {"containers": [container]}
     if template_name:
         container["resources"]["claims"] = [{"name": "gpu"}]
         spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template_name}]
     return spec
 
 
-def _pod(template_name: str = "", **resources: Json) -> Json:
+def _pod(template_name: str = "", **resources: JsonObject) -> JsonObject:
     """A pod as people write it: without a scheduler's name, a namespace or any other default."""
     return {
         "apiVersion": "v1",
@@ -53,7 +53,7 @@ def _pod(template_name: str = "", **resources: Json) -> Json:
     }
 
 
-def _workload(kind: str, template_name: str = "one", group: str = "apps/v1", **spec: Any) -> Json:
+def _workload(kind: str, template_name: str = "one", group: str = "apps/v1", **spec: Any) -> JsonObject:
     labels = {"app": "w"}
     made = {"template": {"metadata": {"labels": labels}, "spec": _spec(template_name)}, **spec}
     if group == "apps/v1":
@@ -63,18 +63,18 @@ def _workload(kind: str, template_name: str = "one", group: str = "apps/v1", **s
     return {"apiVersion": group, "kind": kind, "metadata": {"name": "w"}, "spec": made}
 
 
-def _cron_job(parallelism: int) -> Json:
+def _cron_job(parallelism: int) -> JsonObject:
     job = _workload("Job", group="batch/v1", parallelism=parallelism)["spec"]
     spec = {"schedule": "@daily", "jobTemplate": {"spec": job}}
     return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "w"}, "spec": spec}
 
 
-def _fit(name: str, objects: list[Json], answer: Json, *, count: int | None = None) -> Question:
+def _fit(name: str, objects: list[JsonObject], answer: JsonObject, *, count: int | None = None) -> Question:
     """Ask for as many copies as fit, for ``count`` copies, or with 0 for the objects as they are."""
     if count is None:
-        words, body = "--max", Json(max=True)
+        words, body = "--max", JsonObject(max=True)
     else:
-        words, body = (f"--count {count}", Json(count=count)) if count else ("", Json())
+        words, body = (f"--count {count}", JsonObject(count=count)) if count else ("", JsonObject())
     return Question(
         name,
         f"fit FILE {words}",
@@ -85,20 +85,20 @@ def _fit(name: str, objects: list[Json], answer: Json, *, count: int | None = No
     )
 
 
-_LEADER_WORKER_SET: Json = {
+_LEADER_WORKER_SET: JsonObject = {
     "apiVersion": "leaderworkerset.x-k8s.io/v1",
     "kind": "LeaderWorkerSet",
     "metadata": {"name": "serve"},
     "spec": {"replicas": 50, "leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": _spec("two")}}},
 }
 _LEFT_OUT = {"leftOut": ["LeaderWorkerSet default/serve"]}
-_FLAT: Json = {
+_FLAT: JsonObject = {
     "apiVersion": "resource.k8s.io/v1beta1",
     "kind": "ResourceClaimTemplate",
     "metadata": {"name": "flat"},
     "spec": {"spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu", "count": 2}]}}},
 }
-_COMPUTE_DOMAIN: Json = {
+_COMPUTE_DOMAIN: JsonObject = {
     "apiVersion": "resource.nvidia.com/v1beta1",
     "kind": "ComputeDomain",
     "metadata": {"name": "dom"},
@@ -106,28 +106,28 @@ _COMPUTE_DOMAIN: Json = {
 }
 
 
-def _with(template_name: str = "", **spec: Any) -> Json:
+def _with(template_name: str = "", **spec: Any) -> JsonObject:
     pod = _pod(template_name)
     pod["metadata"]["labels"] = {"app": "p"}
     pod["spec"] |= spec
     return pod
 
 
-def _preempting(priority_class: str) -> Json:
+def _preempting(priority_class: str) -> JsonObject:
     """A pod that needs all CPUs of n0 or n1."""
     pod = _pod(requests={"cpu": 8})
     pod["spec"] |= {"priorityClassName": priority_class} if priority_class else {}
     return pod
 
 
-def _ports() -> Json:
+def _ports() -> JsonObject:
     pod = _pod()
     pod["spec"] |= {"hostNetwork": True}
     pod["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
     return pod
 
 
-def _elsewhere(obj: Json) -> Json:
+def _elsewhere(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {**obj["metadata"], "namespace": "other"}}
 
 
@@ -136,7 +136,7 @@ _APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 
 _TOGETHER = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_SELF]}}
 _SPREAD = [{**_SELF, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
 _ON_N1 = {"kubernetes.io/hostname": "n1"}
-_CLAIM: Json = {
+_CLAIM: JsonObject = {
     "apiVersion": "resource.k8s.io/v1beta2",
     "kind": "ResourceClaim",
     "metadata": {"name": "mine"},
@@ -168,17 +168,17 @@ _PODS = [
 ]
 
 
-def _within(namespace: str, obj: Json) -> Json:
+def _within(namespace: str, obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
 
 
-_LIMITS: Json = {
+_LIMITS: JsonObject = {
     "apiVersion": "v1",
     "kind": "LimitRange",
     "metadata": {"name": "l"},
     "spec": {"limits": [{"type": "Container", "default": {"cpu": "3"}}]},
 }
-_SILVER: Json = {
+_SILVER: JsonObject = {
     "apiVersion": "scheduling.k8s.io/v1",
     "kind": "PriorityClass",
     "metadata": {"name": "silver"},
@@ -249,7 +249,7 @@ def _moves(name: str, words: str, nodes: list[str], moved: int, stuck: int, **mo
 
 def _taint(name: str, target: str, effect: str, moved: int, stuck: int) -> Question:
     kind, _, rest = target.partition("/")
-    place: Json = {"node": rest}
+    place: JsonObject = {"node": rest}
     if kind == "device":
         place = dict(zip(("driver", "pool", "device"), rest.split("/"), strict=True))
     return Question(
@@ -284,7 +284,7 @@ _MOVES = [
 ]
 
 
-def _pack(name: str, objects: list[Json], answer: Json) -> Question:
+def _pack(name: str, objects: list[JsonObject], answer: JsonObject) -> Question:
     return Question(
         name,
         "pack --for FILE" if objects else "pack",
@@ -306,11 +306,11 @@ def _nodes(name: str, count: int, cost: float) -> Question:
     )
 
 
-def _change(name: str, objects: list[Json], answer: Json) -> Question:
+def _change(name: str, objects: list[JsonObject], answer: JsonObject) -> Question:
     return Question(name, "change FILE", {}, lambda world, given, _: world.change(given), answer, objects)
 
 
-def _class(expression: str) -> Json:
+def _class(expression: str) -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -319,7 +319,7 @@ def _class(expression: str) -> Json:
     }
 
 
-def _group(count: int) -> list[Json]:
+def _group(count: int) -> list[JsonObject]:
     """A gang of so many pods, each with a GPU."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
@@ -422,7 +422,7 @@ def test_each_door_gives_the_answer_of_arithmetic(
     assert (code == 0) == _is_yes(answer)
 
 
-def _expected(answer: Json, wanted: Json) -> Json:
+def _expected(answer: JsonObject, wanted: JsonObject) -> JsonObject:
     found = {name: answer[name] for name in wanted}
     if found.get("room"):
         found["room"] = {"found": found["room"]["found"], "moves": len(found["room"]["moves"])}
@@ -452,7 +452,7 @@ def test_a_timeline_goes_as_arithmetic_says(four: Doors, capsys: pytest.CaptureF
     assert four.world(asked) == course
 
 
-def _is_yes(answer: Json) -> bool:
+def _is_yes(answer: JsonObject) -> bool:
     """True if the command line ends with exit code 0."""
     stranded = answer.get("stranded") and answer["room"] is None
     if answer.get("leftOut") or answer.get("stuck") or stranded:

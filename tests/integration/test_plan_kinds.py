@@ -29,11 +29,11 @@ from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_worlds.live import listed
 from dra_worlds.reading import world
 
 from tests.integration.planworlds import world_of_kinds
-from tests.support.fakeapi import Json
 from tests.support.waiting import until
 
 _WORLDS = int(os.environ.get("DRALAB_PLAN_WORLDS", "3"))
@@ -69,7 +69,7 @@ async def test_a_plan_agrees_with_a_cluster_about_all_kinds(seed: int, tmp_path:
     assert await asyncio.to_thread(_planned, before, stored) == served
 
 
-async def _create(client: Client, obj: Json) -> tuple[Resource[Any], Object]:
+async def _create(client: Client, obj: JsonObject) -> tuple[Resource[Any], Object]:
     resource = _KINDS[obj["kind"]]
     meta = {key: value for key, value in obj["metadata"].items() if key != "uid"}
     made: Object = await client.create(resource, convert(resource, {**obj, "metadata": meta}))
@@ -86,7 +86,7 @@ class _Served:
         self._clock = FakeClock()
         self._stored: list[_Stored] = []
 
-    async def run(self, steps: Sequence[Sequence[Json]]) -> tuple[list[_Stored], dict[str, _Fate]]:
+    async def run(self, steps: Sequence[Sequence[JsonObject]]) -> tuple[list[_Stored], dict[str, _Fate]]:
         """What was created in each step, and what became of the pods in the end."""
         config = SchedulerConfig(health_port=None, gates=FeatureGates.parse(_GATES))
         async with new_scheduler(

@@ -1,13 +1,12 @@
 """What became of devices, from the changes of slices and claims."""
 
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from dra_kube.changes import Wanted, changes, lines
 from dra_kube.reader import Reader
 from dra_shared.errors import UserError
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 DEVICE = Wanted(["device/pool-0/gpu-1"], "default", "", "", 500, False)
 
@@ -17,29 +16,29 @@ class FakeReader:
 
     server = "http://fake"
 
-    def __init__(self, **kinds: list[Json]) -> None:
+    def __init__(self, **kinds: list[JsonObject]) -> None:
         self._kinds = kinds
 
-    def json(self, path: str, params: dict[str, str]) -> Json:
+    def json(self, path: str, params: dict[str, str]) -> JsonObject:
         """A page."""
         begin = int(params["from"] or 0)
         left = [one for one in self._kinds.get(path.rpartition("/")[2], []) if int(one["revision"]) > begin]
         return {"kind": "ChangeList", "items": left[:2], "more": len(left) > 2}
 
 
-def _slice(revision: int, type: str, *devices: Json, pool: str = "pool-0") -> Json:
+def _slice(revision: int, type: str, *devices: JsonObject, pool: str = "pool-0") -> JsonObject:
     spec = {"pool": {"name": pool}, "devices": list(devices)}
     return {"revision": str(revision), "type": type, "name": "s", "user": "u", "object": {"spec": spec}}
 
 
-def _claim(revision: int, type: str, *devices: str) -> Json:
+def _claim(revision: int, type: str, *devices: str) -> JsonObject:
     results = [{"pool": "pool-0", "device": device} for device in devices]
     status = {"allocation": {"devices": {"results": results}}} if devices else {}
     claim = {"revision": str(revision), "type": type, "namespace": "ns", "name": "c", "user": "u"}
     return {**claim, "object": {"status": status}}
 
 
-def _shown(**kinds: list[Json]) -> list[str]:
+def _shown(**kinds: list[JsonObject]) -> list[str]:
     return [*lines(changes(cast(Reader, FakeReader(**kinds)), DEVICE))]
 
 
@@ -98,7 +97,7 @@ def test_long_values_are_cut() -> None:
 
 def test_another_api_server_has_no_history() -> None:
     class Other(FakeReader):
-        def json(self, path: str, params: dict[str, str]) -> Json:
+        def json(self, path: str, params: dict[str, str]) -> JsonObject:
             return {"kind": "Pod"}
 
     with pytest.raises(UserError, match="keeps no history"):

@@ -25,19 +25,20 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.waiting import until
 from tests.support.warm import warm_forks
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
 
-def _with_owner(obj: Json, kind: str, name: str, version: str = "apps/v1") -> Json:
+def _with_owner(obj: JsonObject, kind: str, name: str, version: str = "apps/v1") -> JsonObject:
     owner = {"apiVersion": version, "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}
     obj["metadata"]["ownerReferences"] = [owner]
     return obj
 
 
-def _workload(kind: str, name: str) -> Json:
+def _workload(kind: str, name: str) -> JsonObject:
     labels = {"app": "x"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
     spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}

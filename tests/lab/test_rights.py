@@ -19,6 +19,7 @@ from dra_shared.api.resource import Device
 from dra_shared.client.rest import Client
 from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35
 
 from tests.support.reference import REPOSITORY
@@ -27,7 +28,6 @@ from tests.support.waiting import until
 # One server for all: starting one takes longer than any test here.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Json = dict[str, Any]
 
 _DRA, _CORE = "/apis/resource.k8s.io/v1", "/api/v1"
 _SLICES = f"{_DRA}/resourceslices"
@@ -35,7 +35,7 @@ _CLAIMS = f"{_DRA}/namespaces/default/resourceclaims"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _TOKEN = "token-of-drivers-of-n1"
 _MERGE = {"content-type": "application/merge-patch+json"}
-_SHARED: dict[str, Json] = {
+_SHARED: dict[str, JsonObject] = {
     "allNodes": {"allNodes": True},
     "nodeSelector": {
         "nodeSelector": {
@@ -79,7 +79,7 @@ async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[http
         yield made
 
 
-def _slice(name: str, driver: str = "gpu.example.com", version: str = "v1", **spec: Any) -> Json:
+def _slice(name: str, driver: str = "gpu.example.com", version: str = "v1", **spec: Any) -> JsonObject:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": f"resource.k8s.io/{version}",
@@ -106,10 +106,10 @@ async def _permit(client: httpx.AsyncClient, driver: str) -> None:
     await _create(client, f"{_RBAC}/clusterrolebindings", binding)
 
 
-async def _create(client: httpx.AsyncClient, path: str, obj: Json) -> Json:
+async def _create(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 201, answer.text
-    found: Json = answer.json()
+    found: JsonObject = answer.json()
     return found
 
 

@@ -7,13 +7,12 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
-
-from tests.support.fakeapi import Json
+from dra_shared.jsontypes import JsonObject
 
 DRIVER = "gpu.example.com"
 
 
-def node_json(name: str, *, labels: Json | None = None, **spec: Any) -> Json:
+def node_json(name: str, *, labels: JsonObject | None = None, **spec: Any) -> JsonObject:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     return {
         "kind": "Node",
@@ -27,11 +26,11 @@ def pod_json(
     name: str,
     *,
     claims: dict[str, str] | None = None,
-    requests: Json | None = None,
-    labels: Json | None = None,
-    container: Json | None = None,
+    requests: JsonObject | None = None,
+    labels: JsonObject | None = None,
+    container: JsonObject | None = None,
     **spec: Any,
-) -> Json:
+) -> JsonObject:
     """Return a pod. ``claims`` maps the pod's name for each claim to the claim's name."""
     return {
         "kind": "Pod",
@@ -48,7 +47,7 @@ def pod_json(
     }
 
 
-def claim_json(name: str, *, request: Json | None = None, **devices: Any) -> Json:
+def claim_json(name: str, *, request: JsonObject | None = None, **devices: Any) -> JsonObject:
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1, **(request or {})}
     return {
         "kind": "ResourceClaim",
@@ -58,7 +57,7 @@ def claim_json(name: str, *, request: Json | None = None, **devices: Any) -> Jso
     }
 
 
-def slice_json(node: str, count: int, **device: Any) -> Json:
+def slice_json(node: str, count: int, **device: Any) -> JsonObject:
     return {
         "kind": "ResourceSlice",
         "metadata": {"name": f"{node}-gpus"},
@@ -73,7 +72,7 @@ def slice_json(node: str, count: int, **device: Any) -> Json:
     }
 
 
-def class_json(name: str = "gpu", **spec: Any) -> Json:
+def class_json(name: str = "gpu", **spec: Any) -> JsonObject:
     return {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
 
 

@@ -9,8 +9,9 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.scheduler import Scheduler
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock, settle
+from dra_shared.jsontypes import JsonObject
 
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
@@ -48,7 +49,7 @@ def events(api: FakeApi, name: str) -> list[str]:
     ]
 
 
-def condition(api: FakeApi, name: str) -> Json:
+def condition(api: FakeApi, name: str) -> JsonObject:
     """Return the PodScheduled condition of the pod."""
     conditions = api.get("pods", "default", name)["status"].get("conditions", [])
     return next((c for c in conditions if c["type"] == "PodScheduled"), {})

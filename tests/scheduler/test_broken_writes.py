@@ -4,11 +4,12 @@ import itertools
 
 import pytest
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, run_scheduler
-from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.fakeapi import Call, FakeApi
 from tests.support.waiting import until
 
 _GATES = FeatureGates(GenericWorkload=True, DRAWorkloadResourceClaims=True)
@@ -16,14 +17,14 @@ _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 _REFUSALS = {"refused": (500, "InternalError", "out of order"), "conflict": (409, "Conflict", "modified")}
 
 
-def _pod_with_extended_resource(name: str) -> Json:
+def _pod_with_extended_resource(name: str) -> JsonObject:
     return pod_json(name, requests={"example.com/gpu": "1"})
 
 
-def _cluster(kind: str) -> tuple[FakeApi, list[Json]]:
+def _cluster(kind: str) -> tuple[FakeApi, list[JsonObject]]:
     """Return a node with two devices, and two pods."""
     claims = [claim_json("c"), claim_json("d")]
-    group: Json = {}
+    group: JsonObject = {}
     match kind:
         case "extended":
             claims, pods = [], [_pod_with_extended_resource("p"), _pod_with_extended_resource("q")]
@@ -53,8 +54,8 @@ def _cluster(kind: str) -> tuple[FakeApi, list[Json]]:
     return api, pods
 
 
-def _devices(claim: Json) -> list[Json]:
-    found: list[Json] = claim["status"].get("allocation", {}).get("devices", {}).get("results", [])
+def _devices(claim: JsonObject) -> list[JsonObject]:
+    found: list[JsonObject] = claim["status"].get("allocation", {}).get("devices", {}).get("results", [])
     return found
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dra_scheduler.placement import Placement
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37
 from prometheus_client import REGISTRY
 
@@ -18,7 +19,7 @@ from tests.scheduler.running import (
     quiet,
     run_scheduler,
 )
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 GATES = FeatureGates(V1_36, GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
@@ -28,8 +29,8 @@ TOO_FEW = (
 )
 
 
-def _group(minimum: int = 0) -> Json:
-    policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
+def _group(minimum: int = 0) -> JsonObject:
+    policy: JsonObject = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
     return {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
@@ -37,7 +38,7 @@ def _group(minimum: int = 0) -> Json:
     }
 
 
-def _member(name: str, cpu: str = "3", **more: Any) -> Json:
+def _member(name: str, cpu: str = "3", **more: Any) -> JsonObject:
     return pod_json(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": "g"}, **more)
 
 

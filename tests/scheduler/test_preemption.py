@@ -3,24 +3,25 @@
 from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated_node, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
 def _scheduled_pod(
     name: str, node: str, priority: int = 0, cpu: str = "3", started: str = "", **more: Any
-) -> Json:
+) -> JsonObject:
     pod = pod_json(name, requests={"cpu": cpu}, priority=priority, nodeName=node, **more)
     if started:
         pod["status"]["startTime"] = started
     return pod
 
 
-def _budget(allowed: int, **labels: str) -> Json:
+def _budget(allowed: int, **labels: str) -> JsonObject:
     return {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "default"},
@@ -29,7 +30,7 @@ def _budget(allowed: int, **labels: str) -> Json:
     }
 
 
-async def _survivors(*objects: Json, **high: Any) -> list[str]:
+async def _survivors(*objects: JsonObject, **high: Any) -> list[str]:
     """Return the pods that are left after ``high`` has preempted others."""
     api = FakeApi(*objects)
     async with run_scheduler(api) as (_, clock):
@@ -77,8 +78,8 @@ async def test_preemption_removes_pods_that_conflict_by_anti_affinity(of: str) -
             ]
         }
     }
-    high: Json = {"labels": {"app": "x"}, "requests": {"cpu": "1"}}
-    other: Json = {"labels": {"app": "x"}}
+    high: JsonObject = {"labels": {"app": "x"}, "requests": {"cpu": "1"}}
+    other: JsonObject = {"labels": {"app": "x"}}
     (high if of == "itself" else other)["affinity"] = away
     pods = _scheduled_pod("rival", "a", cpu="1", **other), _scheduled_pod("bystander", "a", cpu="1")
     left = await _survivors(node_json("a"), *pods, **high)
@@ -116,7 +117,7 @@ async def test_reasons_why_preemption_does_not_help_are_reported_for_each_node()
         )
 
 
-def _with_middle_nominated(*pods: Json) -> FakeApi:
+def _with_middle_nominated(*pods: JsonObject) -> FakeApi:
     middle = pod_json("middle", requests={"cpu": "3"}, priority=10, schedulingGates=[{"name": "later"}])
     middle["status"] = {"nominatedNodeName": "a"}
     return FakeApi(node_json("a"), middle, *pods)

@@ -11,15 +11,16 @@ from dra_scheduler.plugins.profiles import load, profiles_of
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
-def _load_profiles(*profiles: Json, **fields: Any) -> Loaded:
+def _load_profiles(*profiles: JsonObject, **fields: Any) -> Loaded:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -31,7 +32,7 @@ def _load_profiles(*profiles: Json, **fields: Any) -> Loaded:
     return load(yaml.safe_dump(config), FeatureGates())
 
 
-def _args(plugin: str, **args: Any) -> Json:
+def _args(plugin: str, **args: Any) -> JsonObject:
     return {"pluginConfig": [{"name": plugin, "args": args}]}
 
 

@@ -7,13 +7,14 @@ from dra_scheduler.framework.cache import Cache
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, pod_json, slice_json
 from tests.scheduler.objects import node_json as small_node_json
 from tests.scheduler.running import condition, node_of, nominations, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 GATES = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, DRAWorkloadResourceClaims=True)
@@ -23,15 +24,15 @@ NO_VICTIMS = "pod group preemption: No preemption victims found for incoming pre
 ROOT = f"pod group is unschedulable, 0/1 placements are available, first placement status: {SHORT}"
 
 
-def node_json(name: str, cpu: str = "4") -> Json:
+def node_json(name: str, cpu: str = "4") -> JsonObject:
     node = small_node_json(name)
     node["status"]["allocatable"] |= {"cpu": cpu, "pods": "100"}
     return node
 
 
-def _composite(name: str, minimum: int = 0, parent: str | None = None) -> Json:
-    policy: Json = {"gang": {"minGroupCount": minimum}} if minimum else {"basic": {}}
-    spec: Json = {"schedulingPolicy": policy}
+def _composite(name: str, minimum: int = 0, parent: str | None = None) -> JsonObject:
+    policy: JsonObject = {"gang": {"minGroupCount": minimum}} if minimum else {"basic": {}}
+    spec: JsonObject = {"schedulingPolicy": policy}
     if parent:
         spec["parentCompositePodGroupName"] = parent
     return {
@@ -41,8 +42,8 @@ def _composite(name: str, minimum: int = 0, parent: str | None = None) -> Json:
     }
 
 
-def _group(name: str, parent: str | None = "root", minimum: int = 0, **spec: Any) -> Json:
-    policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
+def _group(name: str, parent: str | None = "root", minimum: int = 0, **spec: Any) -> JsonObject:
+    policy: JsonObject = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
     if parent:
         spec["parentCompositePodGroupName"] = parent
     return {
@@ -52,7 +53,7 @@ def _group(name: str, parent: str | None = "root", minimum: int = 0, **spec: Any
     }
 
 
-def _pod(name: str, group: str, cpu: str = "1", **more: Any) -> Json:
+def _pod(name: str, group: str, cpu: str = "1", **more: Any) -> JsonObject:
     return pod_json(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": group}, **more)
 
 
@@ -222,7 +223,7 @@ async def test_an_error_is_an_error_for_the_whole_tree() -> None:
     ],
 )
 async def test_pods_of_one_group_with_different_settings_are_an_error(
-    one: Json, other: Json, policy: bool, problem: str
+    one: JsonObject, other: JsonObject, policy: bool, problem: str
 ) -> None:
     gates = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, PodGroupPreemptionPolicy=policy)
     api = FakeApi(node_json("a"), _group("g", None, 2))
@@ -250,7 +251,7 @@ async def test_a_gang_is_retried_when_its_min_count_is_lowered() -> None:
         await until(lambda: node_of(api, "p"))
 
 
-def _low(name: str, node: str, cpu: str = "3", **more: Any) -> Json:
+def _low(name: str, node: str, cpu: str = "3", **more: Any) -> JsonObject:
     return pod_json(name, requests={"cpu": cpu}, nodeName=node, **more)
 
 
@@ -393,7 +394,7 @@ async def test_claims_that_keep_a_group_from_fitting_are_deallocated(consumer: s
     assert not api.writes("resourceclaims")[0].body["status"]
 
 
-def _is_called(node: str) -> Json:
+def _is_called(node: str) -> JsonObject:
     return {"key": "metadata.name", "operator": "In", "values": [node]}
 
 

@@ -3,19 +3,22 @@
 from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated_node, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 _HELPLESS = "Preemption is not helpful for scheduling."
 _BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 
-def _claim(name: str = "data", *, bound: str = "", annotations: Json | None = None, **spec: Any) -> Json:
+def _claim(
+    name: str = "data", *, bound: str = "", annotations: JsonObject | None = None, **spec: Any
+) -> JsonObject:
     meta = {"name": name, "namespace": "default", "annotations": annotations or (_BOUND if bound else {})}
-    wanted: Json = {
+    wanted: JsonObject = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "5Gi"}},
         "storageClassName": "slow",
@@ -26,7 +29,9 @@ def _claim(name: str = "data", *, bound: str = "", annotations: Json | None = No
     return {"kind": "PersistentVolumeClaim", "metadata": meta, "spec": wanted, "status": {}}
 
 
-def _volume(name: str, on: str = "", *, size: str = "5Gi", labels: Json | None = None, **spec: Any) -> Json:
+def _volume(
+    name: str, on: str = "", *, size: str = "5Gi", labels: JsonObject | None = None, **spec: Any
+) -> JsonObject:
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [on]}]}
     affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}} if on else {}
     return {
@@ -43,7 +48,9 @@ def _volume(name: str, on: str = "", *, size: str = "5Gi", labels: Json | None =
     }
 
 
-def _class(mode: str = "WaitForFirstConsumer", provisioner: str = "d.example.com", **fields: Any) -> Json:
+def _class(
+    mode: str = "WaitForFirstConsumer", provisioner: str = "d.example.com", **fields: Any
+) -> JsonObject:
     meta = {"name": "slow"}
     return {
         "kind": "StorageClass",
@@ -54,7 +61,7 @@ def _class(mode: str = "WaitForFirstConsumer", provisioner: str = "d.example.com
     }
 
 
-def _pod(name: str = "p", claim: str = "data", **fields: Any) -> Json:
+def _pod(name: str = "p", claim: str = "data", **fields: Any) -> JsonObject:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
     return pod_json(name, volumes=volumes, **fields)
 
@@ -67,7 +74,7 @@ def _finish(api: FakeApi, volume: str, claim: str = "data") -> None:
     api.add(obj)
 
 
-async def _message(*objects: Json, pod: Json | None = None) -> str:
+async def _message(*objects: JsonObject, pod: JsonObject | None = None) -> str:
     """Return the reason why the pod has no node, without upstream's remarks on preemption if no node was examined."""
     api = FakeApi(node_json("a"), node_json("b"), pod or _pod(), *objects)
     async with run_scheduler(api):
@@ -150,7 +157,9 @@ async def test_a_pod_is_scheduled_to_the_node_of_its_volume() -> None:
         ),
     ],
 )
-async def test_unschedulable_pod_reports_the_reason_of_its_volumes(objects: list[Json], message: str) -> None:
+async def test_unschedulable_pod_reports_the_reason_of_its_volumes(
+    objects: list[JsonObject], message: str
+) -> None:
     assert await _message(*objects) == message
 
 
@@ -317,7 +326,7 @@ async def test_the_user_of_a_read_write_once_pod_claim_is_preempted() -> None:
     ],
 )
 async def test_pods_that_use_one_disk_exclusively_do_not_share_a_node(
-    ours: Json, theirs: Json, together: bool
+    ours: JsonObject, theirs: JsonObject, together: bool
 ) -> None:
     first = pod_json("first", nodeName="a", volumes=[{"name": "d", **theirs}])
     api = FakeApi(node_json("a"), first, pod_json("p", volumes=[{"name": "d", **ours}]))
@@ -329,13 +338,13 @@ async def test_pods_that_use_one_disk_exclusively_do_not_share_a_node(
         assert "1 node(s) had no available disk." in condition(api, "p")["message"]
 
 
-def _csi_node(name: str, count: int) -> Json:
+def _csi_node(name: str, count: int) -> JsonObject:
     driver = {"name": "d.example.com", "nodeID": name, "allocatable": {"count": count}}
     return {"kind": "CSINode", "metadata": {"name": name}, "spec": {"drivers": [driver]}}
 
 
 async def test_a_node_has_at_most_its_limit_of_volumes() -> None:
-    csi: Json = {"driver": "d.example.com"}
+    csi: JsonObject = {"driver": "d.example.com"}
     volumes = [_volume(f"pv-{n}", csi={**csi, "volumeHandle": n}) for n in ("one", "two", "left")]
     attachment = {
         "kind": "VolumeAttachment",
@@ -382,7 +391,7 @@ async def test_pods_are_scheduled_to_nodes_that_declare_their_required_features(
         await until(lambda: node_of(api, "p"))
 
 
-def _with_device() -> Json:
+def _with_device() -> JsonObject:
     pod = _pod()
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "c"}]
     return pod

@@ -7,15 +7,15 @@ from dra_shared.api.codec import convert
 from dra_shared.api.poolstatus import PartitionTypeStatus
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 from dra_shared.poolviews import PoolUse, ViewError, partition_summary, shareable_summary
 from dra_shared.quantity import Quantity
 
-Json = dict[str, Any]
 DRIVER = "gpu.example.com"
 PROFILE = f"{DRIVER}/profile"
 
 
-def piece(devices: list[Json], **spec: Any) -> ResourceSlice:
+def piece(devices: list[JsonObject], **spec: Any) -> ResourceSlice:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     body = {"driver": DRIVER, "pool": pool, "devices": devices, **spec}
     return convert(RESOURCE_SLICES, {"metadata": {"name": "s"}, "spec": body})
@@ -27,7 +27,9 @@ def counters(**gpus: str) -> ResourceSlice:
     return piece([], sharedCounters=sets)
 
 
-def partition(name: str, profile: str | None, memory: str, gpu: str = "gpu0", key: str = "profile") -> Json:
+def partition(
+    name: str, profile: str | None, memory: str, gpu: str = "gpu0", key: str = "profile"
+) -> JsonObject:
     attributes = {} if profile is None else {key: {"string": profile}}
     consumed = [{"counterSet": gpu, "counters": {"memory": {"value": memory}}}]
     return {"name": name, "attributes": attributes, "consumesCounters": consumed}
@@ -118,7 +120,7 @@ def test_costs_are_compared_as_quantities_are_written() -> None:
     assert partitions(partition_summary(pool)) == [("half", 2, 2)]
 
 
-def shared_device(name: str, memory: str) -> Json:
+def shared_device(name: str, memory: str) -> JsonObject:
     return {"name": name, "allowMultipleAllocations": True, "capacity": {"memory": {"value": memory}}}
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quota import NamespaceUsage, Usage, equal, pod_usage
 
-Json = dict[str, Any]
 _EXPLICIT, _IMPLICIT = "example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"
 _NAMES = (f"requests.{_EXPLICIT}", f"requests.{_IMPLICIT}")
 _CLASSES = [
@@ -16,8 +16,8 @@ _CLASSES = [
 ]
 
 
-def _pod(*containers: Json, init: Json | None = None, claim: str = "", **spec: Any) -> Json:
-    def create_container(requests: Json) -> Json:
+def _pod(*containers: JsonObject, init: JsonObject | None = None, claim: str = "", **spec: Any) -> JsonObject:
+    def create_container(requests: JsonObject) -> JsonObject:
         return {"name": "c", "resources": {"requests": requests}}
 
     spec["containers"] = [create_container(requests) for requests in containers]
@@ -29,7 +29,7 @@ def _pod(*containers: Json, init: Json | None = None, claim: str = "", **spec: A
     return {"metadata": {"name": "p", "namespace": "ns", "uid": "uid"}, "spec": spec, "status": status}
 
 
-def _claim(number: int, name: str = "foo", created: str = "2026-01-01T00:00:01Z", **owner: str) -> Json:
+def _claim(number: int, name: str = "foo", created: str = "2026-01-01T00:00:01Z", **owner: str) -> JsonObject:
     requests = [{"name": f"r{index}", "exactly": {"deviceClassName": "gpu"}} for index in range(number)]
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid", "controller": True, **owner}
     return {
@@ -44,7 +44,7 @@ def _claim(number: int, name: str = "foo", created: str = "2026-01-01T00:00:01Z"
     }
 
 
-def _namespace(pods: list[Json], claims: list[Json], enabled: bool = True) -> NamespaceUsage:
+def _namespace(pods: list[JsonObject], claims: list[JsonObject], enabled: bool = True) -> NamespaceUsage:
     return NamespaceUsage(
         lambda: [convert(PODS, pod) for pod in pods],
         lambda: [convert(RESOURCE_CLAIMS, claim) for claim in claims],
@@ -92,7 +92,7 @@ def _numbers(usage: Usage) -> tuple[str, str]:
     ],
 )
 def test_claim_counts_what_its_pod_does_not_count(
-    pod: Json, claim: Json, others: list[Json], expected: tuple[str, str]
+    pod: JsonObject, claim: JsonObject, others: list[JsonObject], expected: tuple[str, str]
 ) -> None:
     usage = _namespace([pod], others).of_claim(convert(RESOURCE_CLAIMS, claim))
     assert _numbers(usage) == expected

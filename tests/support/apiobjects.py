@@ -2,9 +2,9 @@
 
 from typing import Any
 
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
-_REQUEST: Json = {
+_REQUEST: JsonObject = {
     "deviceClassName": "gpu",
     "selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}],
     "allocationMode": "ExactCount",
@@ -12,7 +12,7 @@ _REQUEST: Json = {
     "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute"}],
     "capacity": {"requests": {"memory": "10Gi"}},
 }
-_SPEC: Json = {
+_SPEC: JsonObject = {
     "devices": {
         "requests": [
             {"name": "a", "exactly": {**_REQUEST, "adminAccess": False}},
@@ -22,7 +22,7 @@ _SPEC: Json = {
         "config": [{"requests": ["b/c"], "opaque": {"driver": "gpu.example.com", "parameters": {"x": 1}}}],
     }
 }
-_TERMS: Json = {
+_TERMS: JsonObject = {
     "nodeSelectorTerms": [
         {
             "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}],
@@ -30,7 +30,7 @@ _TERMS: Json = {
         }
     ]
 }
-_STATUS: Json = {
+_STATUS: JsonObject = {
     "allocation": {
         "devices": {
             "results": [
@@ -72,7 +72,7 @@ _STATUS: Json = {
         }
     ],
 }
-_DEVICE: Json = {
+_DEVICE: JsonObject = {
     "name": "gpu-0",
     "attributes": {
         "model": {"string": "x"},
@@ -97,8 +97,8 @@ _DEVICE: Json = {
 }
 
 
-def _resource(kind: str, spec: Json, version: str = "v1", **more: Any) -> Json:
-    meta: Json = {"name": "it", "labels": {"a": "b"}, "annotations": {"c": "d"}, "resourceVersion": "1"}
+def _resource(kind: str, spec: JsonObject, version: str = "v1", **more: Any) -> JsonObject:
+    meta: JsonObject = {"name": "it", "labels": {"a": "b"}, "annotations": {"c": "d"}, "resourceVersion": "1"}
     if kind in ("ResourceClaim", "ResourceClaimTemplate"):
         meta["namespace"] = "default"
     return {"apiVersion": f"resource.k8s.io/{version}", "kind": kind, "metadata": meta, "spec": spec, **more}
@@ -141,14 +141,14 @@ POOL_STATUS = _resource(
 )
 
 
-def _core(api_version: str, kind: str, name: str = "it", **more: Any) -> Json:
-    meta: Json = {"name": name, "namespace": "default", "labels": {"a": "b"}, "resourceVersion": "1"}
+def _core(api_version: str, kind: str, name: str = "it", **more: Any) -> JsonObject:
+    meta: JsonObject = {"name": name, "namespace": "default", "labels": {"a": "b"}, "resourceVersion": "1"}
     if kind in ("Node", "PriorityClass"):
         del meta["namespace"]
     return {"apiVersion": api_version, "kind": kind, "metadata": meta, **more}
 
 
-POD_SPEC: Json = {
+POD_SPEC: JsonObject = {
     "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "m"}}],
     "resourceClaims": [
         {"name": "gpu", "resourceClaimTemplateName": "t"},
@@ -224,12 +224,12 @@ POD = _core(
     },
 )
 _TEMPLATE_SPEC = {key: value for key, value in POD_SPEC.items() if key != "activeDeadlineSeconds"}
-_POD_TEMPLATE: Json = {"metadata": {"labels": {"a": "b"}}, "spec": _TEMPLATE_SPEC}
-_SELECTOR: Json = {
+_POD_TEMPLATE: JsonObject = {"metadata": {"labels": {"a": "b"}}, "spec": _TEMPLATE_SPEC}
+_SELECTOR: JsonObject = {
     "matchLabels": {"a": "b"},
     "matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}],
 }
-_JOB_SPEC: Json = {
+_JOB_SPEC: JsonObject = {
     "template": {"metadata": {}, "spec": {**_TEMPLATE_SPEC, "restartPolicy": "Never"}},
     "completions": 2,
 }

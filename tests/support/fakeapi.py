@@ -25,10 +25,10 @@ from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, FakeClock
 from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import parse_label_selector
 from dra_shared.version import DEFAULT
 
-Json = dict[str, Any]
 Refusal = tuple[int, str, str]
 """Code, reason and message of a failure."""
 _KNOWN: tuple[Resource[Any], ...] = (
@@ -48,7 +48,7 @@ class Call:
     subresource: str
     namespace: str
     name: str
-    body: Json
+    body: JsonObject
     content_type: str = ""
     params: dict[str, str] = field(default_factory=dict)
 
@@ -60,8 +60,8 @@ class _Event:
     revision: int
     type: str
     resource: Resource[Any]
-    old: Json | None
-    new: Json
+    old: JsonObject | None
+    new: JsonObject
 
 
 class _Memory(MemoryClient):
@@ -106,7 +106,7 @@ class FakeApi(httpx.AsyncBaseTransport):
     """
 
     def __init__(
-        self, *objects: Json, clock: Clock | None = None, kinds: tuple[Resource[Any], ...] = ()
+        self, *objects: JsonObject, clock: Clock | None = None, kinds: tuple[Resource[Any], ...] = ()
     ) -> None:
         self.calls: list[Call] = []
         """The writes."""
@@ -114,10 +114,10 @@ class FakeApi(httpx.AsyncBaseTransport):
         """The method and path of every request."""
         self.refuse: Callable[[Call], Refusal | None] = lambda call: None
         self.lost: Callable[[Call], bool] = lambda call: False
-        self.admit: Callable[[Json], Json] = lambda body: body
+        self.admit: Callable[[JsonObject], JsonObject] = lambda body: body
         self.numbered: Callable[[str, int], str] = lambda prefix, taken: f"{prefix}{taken}"
         """The name for a generateName that so many objects have."""
-        self.on_write: Callable[[str, str, Json], None] = lambda event, resource, obj: None
+        self.on_write: Callable[[str, str, JsonObject], None] = lambda event, resource, obj: None
         self._kinds = {(kind.group, kind.plural): kind for kind in (*_KNOWN, *kinds)}
         self._memory = _Memory(clock or FakeClock())
         self._memory.report = self._publish
@@ -138,7 +138,7 @@ class FakeApi(httpx.AsyncBaseTransport):
 
     # Direct access, which no watch or record tells from a client's.
 
-    def add(self, obj: Json, *, quietly: bool = False) -> Json:
+    def add(self, obj: JsonObject, *, quietly: bool = False) -> JsonObject:
         """Store an object, or its new state, without recording a write. If quietly is set, no watch reports it."""
         kind = self._kind_of(obj)
         stored = copy.deepcopy(obj)
@@ -147,7 +147,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         put = super(_Memory, self._memory).put if quietly else self._memory.put
         return _json(kind, put(kind, convert(kind, stored)))
 
-    def put(self, resource: Resource[Any], obj: Json) -> Json:
+    def put(self, resource: Resource[Any], obj: JsonObject) -> JsonObject:
         """Store an object of the resource, without recording a write."""
         return self.add({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
 
@@ -155,7 +155,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         """Delete an object, without recording a write."""
         self._memory.drop(self._holder(resource, namespace, name), _key(namespace, name))
 
-    def get(self, resource: str, namespace: str, name: str) -> Json:
+    def get(self, resource: str, namespace: str, name: str) -> JsonObject:
         """Return the object.
 
         Raises:
@@ -169,7 +169,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         """True if the object exists."""
         return any(self._memory.find(kind, _key(namespace, name)) for kind in self._named(resource))
 
-    def of(self, resource: str) -> list[Json]:
+    def of(self, resource: str) -> list[JsonObject]:
         """Return all objects of a resource, sorted by namespace and name."""
         found = [(kind, obj) for kind in self._named(resource) for obj in self._memory.objects(kind)]
         found.sort(key=lambda pair: (pair[1].metadata.namespace, pair[1].metadata.name))
@@ -252,7 +252,7 @@ class FakeApi(httpx.AsyncBaseTransport):
             },
         )
 
-    async def _write(self, kind: Resource[Any], call: Call, body: Any) -> tuple[int, Json]:
+    async def _write(self, kind: Resource[Any], call: Call, body: Any) -> tuple[int, JsonObject]:
         """Answer a request that concerns one object, or the deletion of all."""
         memory, namespace = self._memory, call.namespace or None
         if call.verb == "get":
@@ -284,7 +284,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         new = json_patch(old, operations)
         return await self._memory.update(kind, convert(kind, new), subresource=subresource)
 
-    async def _delete(self, kind: Resource[Any], call: Call, body: Json) -> tuple[int, Json]:
+    async def _delete(self, kind: Resource[Any], call: Call, body: JsonObject) -> tuple[int, JsonObject]:
         if not call.name:
             for obj in filter(_selector(call.namespace, call.params), self.of(kind.plural)):
                 await self._memory.delete(
@@ -313,7 +313,7 @@ class FakeApi(httpx.AsyncBaseTransport):
             details["group"] = kind.group
         return 200, {**_status(200, "", ""), "details": details}
 
-    async def _create_subresource(self, kind: Resource[Any], call: Call) -> tuple[int, Json]:
+    async def _create_subresource(self, kind: Resource[Any], call: Call) -> tuple[int, JsonObject]:
         if call.subresource == "token":
             await self._memory.get(kind, call.name, call.namespace)
             token = f"{call.name} in {call.body['spec']['boundObjectRef']['name']}"
@@ -368,7 +368,7 @@ class FakeApi(httpx.AsyncBaseTransport):
                 return kind
         raise KeyError((plural, namespace, name))
 
-    def _kind_of(self, obj: Json) -> Resource[Any]:
+    def _kind_of(self, obj: JsonObject) -> Resource[Any]:
         kinds = [kind for kind in self._kinds.values() if kind.kind == obj["kind"]]
         group = obj.get("apiVersion", "").rpartition("/")[0]
         return next((kind for kind in kinds if kind.group == group), kinds[0])
@@ -390,7 +390,7 @@ class _Stream(httpx.AsyncByteStream):
         return self._frames
 
 
-def _seen(event: _Event, selects: Callable[[Json], bool]) -> bytes | None:
+def _seen(event: _Event, selects: Callable[[JsonObject], bool]) -> bytes | None:
     """Return the event for a watcher who sees selected objects alone."""
     before = event.old is not None and selects(event.old)
     after = event.type != "DELETED" and selects(event.new)
@@ -404,11 +404,11 @@ def _seen(event: _Event, selects: Callable[[Json], bool]) -> bytes | None:
     return _frame("DELETED", last)
 
 
-def _selector(namespace: str, params: Mapping[str, str]) -> Callable[[Json], bool]:
+def _selector(namespace: str, params: Mapping[str, str]) -> Callable[[JsonObject], bool]:
     labels = parse_label_selector(params.get("labelSelector", ""))
     fields = parse_field_selector(params.get("fieldSelector", ""))
 
-    def selects(obj: Json) -> bool:
+    def selects(obj: JsonObject) -> bool:
         def value_of(name: str) -> str:
             found: Any = obj
             for part in name.split("."):
@@ -425,12 +425,12 @@ def _selector(namespace: str, params: Mapping[str, str]) -> Callable[[Json], boo
     return selects
 
 
-def _json(kind: Resource[Any], obj: Object) -> Json:
-    value: Json = json.loads(encode(kind, obj))
+def _json(kind: Resource[Any], obj: Object) -> JsonObject:
+    value: JsonObject = json.loads(encode(kind, obj))
     return value
 
 
-def _place(obj: Json) -> tuple[str, str]:
+def _place(obj: JsonObject) -> tuple[str, str]:
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
@@ -449,14 +449,14 @@ def _parse(path: str) -> tuple[str, str, str, str, str]:
     return group, resource, namespace, name, subresource
 
 
-def _frame(event: str, obj: Json) -> bytes:
+def _frame(event: str, obj: JsonObject) -> bytes:
     return json.dumps({"type": event, "object": obj}).encode() + b"\n"
 
 
-def _status(code: int, reason: str, message: str) -> Json:
+def _status(code: int, reason: str, message: str) -> JsonObject:
     status = "Success" if code < 400 else "Failure"
     return _shown(Status(status=status, code=code, reason=reason, message=message))
 
 
-def _shown(status: Status) -> Json:
+def _shown(status: Status) -> JsonObject:
     return {"kind": status.kind, "apiVersion": status.api_version, **to_builtins(status)}

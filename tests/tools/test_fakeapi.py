@@ -11,10 +11,10 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.client.rest import Client, PatchType
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.fakeapi import FakeApi
 
-Json = dict[str, Any]
 _MAPS = "/api/v1/namespaces/default/configmaps"
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _PODS = "/api/v1/namespaces/default/pods"
@@ -34,10 +34,10 @@ class _Session:
         self._names: dict[str, str] = {}
         self.answers: list[Any] = []
 
-    async def send(self, method: str, path: str, body: Any = None, **options: Any) -> Json:
+    async def send(self, method: str, path: str, body: Any = None, **options: Any) -> JsonObject:
         content = None if body is None else json.dumps(body).encode()
         response = await self._client.raw(method, path, content=content, **options)
-        answer: Json = response.json()
+        answer: JsonObject = response.json()
         self.answers.append((method, path, response.status_code, self._comparable(answer)))
         return answer
 
@@ -53,7 +53,7 @@ class _Session:
         await response.aclose()
         self.answers.append(("WATCH", path, response.status_code, events))
 
-    def _comparable(self, answer: Json) -> Any:
+    def _comparable(self, answer: JsonObject) -> Any:
         if answer.get("kind") == "Status":
             message = answer.get("message", "")
             for value, name in self._names.items():
@@ -77,7 +77,7 @@ class _Session:
         return shown
 
 
-def _map(name: str, data: Json | None = None, **meta: Any) -> Json:
+def _map(name: str, data: JsonObject | None = None, **meta: Any) -> JsonObject:
     return {"metadata": {"name": name, **meta}, "data": data or {"k": "v"}}
 
 
@@ -148,11 +148,11 @@ async def _patch_a_status(session: _Session) -> None:
     allocation = {"devices": {"results": [{"request": "gpu", "driver": "d.io", "pool": "p", "device": "d"}]}}
     uid = claim["metadata"]["uid"]
 
-    async def patch(content_type: PatchType, status: Json) -> None:
+    async def patch(content_type: PatchType, status: JsonObject) -> None:
         body = {"metadata": {"uid": uid}, "status": status}
         await session.send("PATCH", f"{_CLAIMS}/c/status", body, content_type=content_type.value)
 
-    def pod(name: str) -> Json:
+    def pod(name: str) -> JsonObject:
         return {"resource": "pods", "name": name, "uid": f"uid-{name}"}
 
     await patch(PatchType.MERGE, {"allocation": allocation, "reservedFor": [pod("p")]})

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import copy
 import json
-from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_36, V1_37, VERSIONS, Version, release
 from dra_shared.version.release import changes
 
 from tools.schemas.__main__ import TARGET
 from tools.schemas.kept import full_name, keep, keep_messages, kinds_of
 
-Json = dict[str, Any]
 
-
-def known() -> tuple[Json, Json, list[Json]]:
+def known() -> tuple[JsonObject, JsonObject, list[JsonObject]]:
     """The types and messages of all versions, and the kinds."""
     types = {file.stem: json.loads(file.read_text()) for file in TARGET.glob("io.*.json")}
     messages = json.loads((TARGET / "protobuf.json").read_text())
     return types, messages, json.loads((TARGET / "kinds.json").read_text())["kinds"]
 
 
-def without_others(types: Json, messages: Json, kinds: list[Json], version: Version) -> tuple[Json, Json]:
+def without_others(
+    types: JsonObject, messages: JsonObject, kinds: list[JsonObject], version: Version
+) -> tuple[JsonObject, JsonObject]:
     """What a release alone has: no fields of other versions, and no types that nothing refers to any more."""
     types, messages = copy.deepcopy(types), copy.deepcopy(messages)
     has = release(version)

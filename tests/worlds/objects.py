@@ -2,23 +2,23 @@
 
 from typing import Any
 
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def cluster(devices: int = 2) -> list[Json]:
+def cluster(devices: int = 2) -> list[JsonObject]:
     """Return nodes with devices, their class, and a pod with a claim for one of them."""
     return [_node(), _slice(devices), _class(), claim("held", "gpu-0"), pod("holder", "node-0", "held")]
 
 
-def _meta(name: str, namespace: str = "", **more: Any) -> Json:
-    meta: Json = {"name": name, "uid": f"uid-{name}", **more}
+def _meta(name: str, namespace: str = "", **more: Any) -> JsonObject:
+    meta: JsonObject = {"name": name, "uid": f"uid-{name}", **more}
     meta["managedFields"] = [
         {"manager": "kubectl", "fieldsV1": {"f:spec": {"f:x": {}}}, "operation": "Update"}
     ]
     return meta | ({"namespace": namespace} if namespace else {})
 
 
-def _node() -> Json:
+def _node() -> JsonObject:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "10"}
     return {
         "apiVersion": "v1",
@@ -28,7 +28,7 @@ def _node() -> Json:
     }
 
 
-def _slice(count: int) -> Json:
+def _slice(count: int) -> JsonObject:
     """Return a slice in v1beta1, whose devices have another shape."""
     devices = [{"name": f"gpu-{i}", "basic": {"attributes": {"index": {"int": i}}}} for i in range(count)]
     return {
@@ -44,7 +44,7 @@ def _slice(count: int) -> Json:
     }
 
 
-def _class() -> Json:
+def _class() -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -53,10 +53,10 @@ def _class() -> Json:
     }
 
 
-def claim(name: str, device: str = "") -> Json:
+def claim(name: str, device: str = "") -> JsonObject:
     """Return a claim in v1beta1, whose requests are flat."""
     request = {"name": "r", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-    made: Json = {
+    made: JsonObject = {
         "apiVersion": "resource.k8s.io/v1beta1",
         "kind": "ResourceClaim",
         "metadata": _meta(name, "default"),
@@ -68,7 +68,7 @@ def claim(name: str, device: str = "") -> Json:
     return made
 
 
-def pod(name: str, node: str = "", claim_name: str = "") -> Json:
+def pod(name: str, node: str = "", claim_name: str = "") -> JsonObject:
     """Return a pod with a claim."""
     return {
         "apiVersion": "v1",
@@ -84,10 +84,15 @@ def pod(name: str, node: str = "", claim_name: str = "") -> Json:
     }
 
 
-SECRET: Json = {
+SECRET: JsonObject = {
     "apiVersion": "v1",
     "kind": "Secret",
     "metadata": _meta("s", "default"),
     "data": {"k": "aHVzaA=="},
 }
-UNKNOWN: Json = {"apiVersion": "example.com/v7", "kind": "Widget", "metadata": _meta("w"), "spec": {"x": 1}}
+UNKNOWN: JsonObject = {
+    "apiVersion": "example.com/v7",
+    "kind": "Widget",
+    "metadata": _meta("w"),
+    "spec": {"x": 1},
+}

@@ -7,42 +7,41 @@ from typing import Any
 
 import pytest
 from dra_cli.commandline import run
+from dra_shared.jsontypes import JsonObject
 from dralab import World
 
-from tests.worlds.objects import Json
-
-Ask = Callable[[list[Json], list[Json]], Json]
+Ask = Callable[[list[JsonObject], list[JsonObject]], JsonObject]
 
 
-def _obj(api_version: str, kind: str, name: str, namespace: str = "", **more: Any) -> Json:
+def _obj(api_version: str, kind: str, name: str, namespace: str = "", **more: Any) -> JsonObject:
     space = {"namespace": namespace} if namespace else {}
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **space}, **more}
 
 
-def _with_uid(obj: Json) -> Json:
+def _with_uid(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {**obj["metadata"], "uid": f"uid-{obj['metadata']['name']}"}}
 
 
-def _node(name: str = "node-0", cpu: str = "128", labels: Json | None = None) -> Json:
+def _node(name: str = "node-0", cpu: str = "128", labels: JsonObject | None = None) -> JsonObject:
     amounts = {"cpu": cpu, "memory": "1Ti", "pods": "110"}
     node = _obj("v1", "Node", name, status={"allocatable": amounts, "capacity": amounts})
     node["metadata"]["labels"] = labels or {}
     return _with_uid(node)
 
 
-def _pod(name: str, cpu: str = "", **spec: Any) -> Json:
-    container: Json = {"name": "main", "image": "x"}
+def _pod(name: str, cpu: str = "", **spec: Any) -> JsonObject:
+    container: JsonObject = {"name": "main", "image": "x"}
     if cpu:
         container["resources"] = {"requests": {"cpu": cpu}}
     return _obj("v1", "Pod", name, "default", spec={"containers": [container], **spec})
 
 
-def _running_pod(name: str, cpu: str, **spec: Any) -> Json:
+def _running_pod(name: str, cpu: str, **spec: Any) -> JsonObject:
     made = _pod(name, cpu, nodeName="node-0", schedulerName="default-scheduler", **{"priority": 0, **spec})
     return _with_uid(made | {"status": {"phase": "Running"}})
 
 
-def _class(name: str, value: int, **more: Any) -> Json:
+def _class(name: str, value: int, **more: Any) -> JsonObject:
     return _obj("scheduling.k8s.io/v1", "PriorityClass", name, value=value, **more)
 
 
@@ -53,12 +52,12 @@ _GOLD = _class("gold", 1000)
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Return a function that asks the command line and World whether pods fit, and compares the answers."""
 
-    def ask_both(world: list[Json], wanted: list[Json]) -> Json:
+    def ask_both(world: list[JsonObject], wanted: list[JsonObject]) -> JsonObject:
         dump, file = tmp_path / "dump.json", tmp_path / "wanted.json"
         dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": world}))
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": wanted}))
         run("plan", ["fit", str(file), "--from", str(dump), "-o", "json"])
-        answer: Json = json.loads(capsys.readouterr().out)
+        answer: JsonObject = json.loads(capsys.readouterr().out)
         same = World.load(dump).fit(wanted)
         assert (same.fits, list(same.uncertain)) == (answer["fits"], answer["uncertain"])
         assert [pod.message for pod in same.pods] == [pod["message"] for pod in answer["pods"]]
@@ -114,7 +113,7 @@ def test_priority_classes_of_the_manifests_replace_those_of_the_cluster(ask: Ask
     assert ask([_node(), _with_uid(_GOLD), low], wanted)["fits"] == 1
 
 
-def _limits(*items: Json) -> Json:
+def _limits(*items: JsonObject) -> JsonObject:
     return _with_uid(_obj("v1", "LimitRange", "limits", "default", spec={"limits": list(items)}))
 
 
@@ -133,7 +132,7 @@ def test_pods_beyond_a_limit_range_are_rejected(ask: Ask) -> None:
     assert pod["message"] == ('pods "p" is forbidden: maximum cpu usage per Container is 4, but limit is 8')
 
 
-def _runtime_class(**more: Any) -> Json:
+def _runtime_class(**more: Any) -> JsonObject:
     return _with_uid(_obj("node.k8s.io/v1", "RuntimeClass", "kata", handler="kata", **more))
 
 

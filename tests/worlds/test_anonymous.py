@@ -17,12 +17,11 @@ from dra_scheduler.plan.simulation import Simulation
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import Resource
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 from dra_worlds.anonymous import anonymized
 from dra_worlds.anonymous.expressions import rewritten
 from dra_worlds.reading import read
-
-from tests.worlds.objects import Json
 
 _MARK = "acme-secret"
 # Fields that stay, by what the documentation promises: drivers, and the names of attributes and capacities.
@@ -68,7 +67,7 @@ class _Filler:
             return f"device.attributes['{_PUBLIC}'].rack == '{self._text()}' // {self._text()}"
         return self._text()
 
-    def struct(self, type_: type[msgspec.Struct], depth: int = 0) -> Json:
+    def struct(self, type_: type[msgspec.Struct], depth: int = 0) -> JsonObject:
         if depth > 12:
             return {}
         return {
@@ -77,7 +76,7 @@ class _Filler:
         }
 
 
-def _fill_object(resource: Resource[Any]) -> Json:
+def _fill_object(resource: Resource[Any]) -> JsonObject:
     obj = _Filler().struct(resource.type)
     if resource.kind == "CSIDriver":
         obj["metadata"]["name"] = _PUBLIC
@@ -95,12 +94,17 @@ def test_no_text_of_any_field_is_in_the_output(resource: Resource[Any]) -> None:
     assert made["kind"] == resource.kind
 
 
-def _meta(name: str, namespace: str = "", **more: Any) -> Json:
-    meta: Json = {"name": name, "uid": f"uid-{name}", "creationTimestamp": "2026-01-01T00:00:00Z", **more}
+def _meta(name: str, namespace: str = "", **more: Any) -> JsonObject:
+    meta: JsonObject = {
+        "name": name,
+        "uid": f"uid-{name}",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        **more,
+    }
     return meta | ({"namespace": namespace} if namespace else {})
 
 
-def _node(number: int) -> Json:
+def _node(number: int) -> JsonObject:
     amounts = {"cpu": "4", "memory": "8Gi", "pods": "10", "acme.com/license": "2"}
     labels = {
         "kubernetes.io/hostname": f"acme-{number}",
@@ -126,8 +130,8 @@ def _node(number: int) -> Json:
     }
 
 
-def _slice(number: int) -> Json:
-    def device(index: int) -> Json:
+def _slice(number: int) -> JsonObject:
+    def device(index: int) -> JsonObject:
         return {
             "name": f"acme-gpu-{index}",
             "attributes": {
@@ -172,7 +176,7 @@ _TOLERATION = {"key": "acme.com/reserved", "operator": "Equal", "value": "apollo
 _IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.acme.com"
 
 
-def _claim(name: str, selector: str) -> Json:
+def _claim(name: str, selector: str) -> JsonObject:
     exactly = {
         "deviceClassName": "gpu.acme.com",
         "allocationMode": "ExactCount",
@@ -187,7 +191,7 @@ def _claim(name: str, selector: str) -> Json:
     }
 
 
-def _pod(name: str, app: str = "apollo", **spec: Any) -> Json:
+def _pod(name: str, app: str = "apollo", **spec: Any) -> JsonObject:
     container = {"name": "apollo", "image": "registry.acme.com/big", "env": [{"name": "X", "value": "hush"}]}
     container["resources"] = spec.pop("resources", {})
     return {
@@ -199,13 +203,13 @@ def _pod(name: str, app: str = "apollo", **spec: Any) -> Json:
     }
 
 
-def _affinity(key: str, operator: str, *values: str) -> Json:
+def _affinity(key: str, operator: str, *values: str) -> JsonObject:
     term = {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
     required = {"nodeSelectorTerms": [term]}
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
-def _world() -> list[Json]:
+def _world() -> list[JsonObject]:
     device_class = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "DeviceClass",
@@ -255,15 +259,17 @@ def _world() -> list[Json]:
 
 
 @pytest.fixture
-def export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[[list[Json]], list[Json]]:
+def export(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[[list[JsonObject]], list[JsonObject]]:
     """Return a function that anonymizes objects and returns the items, which it leaves in new.json."""
 
-    def run_export(items: list[Json]) -> list[Json]:
+    def run_export(items: list[JsonObject]) -> list[JsonObject]:
         old = tmp_path / "old.json"
         old.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         run("export", ["--from", str(old), "--anonymize", "-o", str(tmp_path / "new.json")])
         assert capsys.readouterr().err == ""
-        made: list[Json] = json.loads((tmp_path / "new.json").read_text())["items"]
+        made: list[JsonObject] = json.loads((tmp_path / "new.json").read_text())["items"]
         return made
 
     return run_export
@@ -281,7 +287,9 @@ def _texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def test_no_private_text_of_a_world_is_in_the_output(export: Callable[[list[Json]], list[Json]]) -> None:
+def test_no_private_text_of_a_world_is_in_the_output(
+    export: Callable[[list[JsonObject]], list[JsonObject]],
+) -> None:
     output = " ".join(_texts(export(_world())))
     for word in (
         "acme-",
@@ -303,7 +311,7 @@ def test_no_private_text_of_a_world_is_in_the_output(export: Callable[[list[Json
 
 
 def test_drivers_keep_their_name_even_if_a_class_has_it_too(
-    export: Callable[[list[Json]], list[Json]],
+    export: Callable[[list[JsonObject]], list[JsonObject]],
 ) -> None:
     made = export(_world())
     slices = [one for one in made if one["kind"] == "ResourceSlice"]
@@ -325,7 +333,7 @@ def _places(file: Path) -> dict[str, tuple[str, int, str]]:
 
 
 def test_anonymized_pods_get_the_same_placements(
-    export: Callable[[list[Json]], list[Json]], tmp_path: Path
+    export: Callable[[list[JsonObject]], list[JsonObject]], tmp_path: Path
 ) -> None:
     old = _world()
     new = export(old)

@@ -18,13 +18,12 @@ from dra_recordings import comparison
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import NODES
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from dra_worlds import documents, files, unpacking
 from dra_worlds.reading import read
 
-from tests.worlds.objects import Json
-
 _KIB = 1 << 10
-_NODE: Json = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "whole"}}
+_NODE: JsonObject = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "whole"}}
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,13 @@ import yaml
 from dra_cli.commandline import run
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import DEPLOYMENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 from dra_worlds.reading import read
 
-from tests.worlds.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
+from tests.worlds.objects import SECRET, UNKNOWN, claim, cluster, pod
 
 
-def _nodes(*kinds: tuple[str, Json, list[Json]]) -> Iterator[Json]:
+def _nodes(*kinds: tuple[str, JsonObject, list[JsonObject]]) -> Iterator[JsonObject]:
     """Return nodes with the labels and taints of distributions."""
     for name, labels, taints in kinds:
         node = cluster()[0]
@@ -25,14 +26,14 @@ def _nodes(*kinds: tuple[str, Json, list[Json]]) -> Iterator[Json]:
         yield node
 
 
-def _typed_list(*items: Json) -> Json:
+def _typed_list(*items: JsonObject) -> JsonObject:
     """Return a typed list as a server does: its items have no kind."""
     first = items[0]
     bare = [{key: part for key, part in item.items() if key not in ("apiVersion", "kind")} for item in items]
     return {"apiVersion": first["apiVersion"], "kind": f"{first['kind']}List", "items": bare, "metadata": {}}
 
 
-def _write(path: Path, *objects: Json, marked: bool = True) -> None:
+def _write(path: Path, *objects: JsonObject, marked: bool = True) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     start = "---\n" if marked else ""
     path.write_text("".join(start + yaml.safe_dump(obj) for obj in objects))
@@ -125,7 +126,7 @@ def test_labels_and_taints_of_many_distributions_are_respected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The pod is scheduled to the one node that its constraints allow."""
-    none: list[Json] = []
+    none: list[JsonObject] = []
     gpu = [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
     cordoned = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
     nodes = _nodes(

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from dra_cli.commandline import run
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
-from tests.worlds.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
+from tests.worlds.objects import SECRET, UNKNOWN, claim, cluster, pod
 
 
 @pytest.fixture
@@ -25,9 +26,9 @@ def dump(tmp_path: Path) -> str:
     return str(path)
 
 
-def _export(capsys: pytest.CaptureFixture[str], *words: str) -> Json:
+def _export(capsys: pytest.CaptureFixture[str], *words: str) -> JsonObject:
     run("export", list(words))
-    exported: Json = json.loads(capsys.readouterr().out)
+    exported: JsonObject = json.loads(capsys.readouterr().out)
     return exported
 
 

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from dra_cli.commandline import run
+from dra_shared.jsontypes import JsonObject
 from dralab import World
-
-from tests.worlds.objects import Json
 
 _DRIVER, _EXTENDED = "gpu.example.com", "example.com/gpu"
 
@@ -16,24 +15,24 @@ _DRIVER, _EXTENDED = "gpu.example.com", "example.com/gpu"
 class _Case(NamedTuple):
     """Objects of a dump, the expected number of pods that fit, and the required gate."""
 
-    devices: list[Json]
+    devices: list[JsonObject]
     fits: int
     gate: str
-    more: tuple[Json, ...] = ()
+    more: tuple[JsonObject, ...] = ()
     extended: bool = False
     counters: bool = False
 
 
-def _devices(**more: Any) -> list[Json]:
+def _devices(**more: Any) -> list[JsonObject]:
     return [{"name": f"gpu-{number}", **more} for number in range(3)]
 
 
-def _tainted_devices() -> list[Json]:
+def _tainted_devices() -> list[JsonObject]:
     taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
     return [_devices()[0], *(device | {"taints": [taint]} for device in _devices()[1:])]
 
 
-_RULE: Json = {
+_RULE: JsonObject = {
     "apiVersion": "resource.k8s.io/v1alpha3",
     "kind": "DeviceTaintRule",
     "metadata": {"name": "rule", "uid": "rule"},
@@ -57,15 +56,15 @@ _CASES = {
 }
 
 
-def _meta(name: str, namespace: str = "") -> Json:
+def _meta(name: str, namespace: str = "") -> JsonObject:
     return {"name": name, "uid": f"uid-{name}", **({"namespace": namespace} if namespace else {})}
 
 
-def _dump(case: _Case, kubelet: str) -> list[Json]:
+def _dump(case: _Case, kubelet: str) -> list[JsonObject]:
     amounts = {"cpu": "64", "memory": "64Gi", "pods": "100"}
     info = {"kubeletVersion": kubelet}
     pool = {"name": "node-0", "generation": 1, "resourceSliceCount": 1}
-    spec: Json = {"driver": _DRIVER, "nodeName": "node-0", "pool": pool, "devices": case.devices}
+    spec: JsonObject = {"driver": _DRIVER, "nodeName": "node-0", "pool": pool, "devices": case.devices}
     pieces = [spec]
     if case.counters:
         sets = [{"name": "set", "counters": {"memory": {"value": "4"}}}]
@@ -104,9 +103,9 @@ def _dump(case: _Case, kubelet: str) -> list[Json]:
     ]
 
 
-def _requested_pod(*, extended: bool) -> list[Json]:
+def _requested_pod(*, extended: bool) -> list[JsonObject]:
     """Return a pod with one device."""
-    container: Json = {"name": "main", "image": "x"}
+    container: JsonObject = {"name": "main", "image": "x"}
     if extended:
         container["resources"] = {"requests": {_EXTENDED: "1"}, "limits": {_EXTENDED: "1"}}
         return [_pod({"containers": [container]})]
@@ -122,7 +121,7 @@ def _requested_pod(*, extended: bool) -> list[Json]:
     return [template, _pod({"containers": [container], "resourceClaims": claims})]
 
 
-def _pod(spec: Json) -> Json:
+def _pod(spec: JsonObject) -> JsonObject:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -131,7 +130,7 @@ def _pod(spec: Json) -> Json:
     }
 
 
-def _write_list(path: Path, items: list[Json]) -> str:
+def _write_list(path: Path, items: list[JsonObject]) -> str:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from dra_cli.commandline import run
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
 _POD = """
 apiVersion: v1
@@ -37,22 +38,22 @@ def _pods(path: Path, **pods: int) -> str:
     return str(path)
 
 
-def _catalog(path: Path, *types: Json) -> str:
+def _catalog(path: Path, *types: JsonObject) -> str:
     path.write_text(json.dumps({"types": types}))
     return str(path)
 
 
-def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
+def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObject]:
     code = run("plan", ["nodes", *words, "-o", "json"])
-    answer: Json = json.loads(capsys.readouterr().out)
+    answer: JsonObject = json.loads(capsys.readouterr().out)
     return code, answer
 
 
-def _count_by_type(answer: Json) -> dict[str, int]:
+def _count_by_type(answer: JsonObject) -> dict[str, int]:
     return {each["type"]: each["count"] for each in answer["nodes"]}
 
 
-def _daemons(name: str, cpu: str, **spec: object) -> Json:
+def _daemons(name: str, cpu: str, **spec: object) -> JsonObject:
     labels = {"app": name}
     container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container], **spec}}
@@ -191,7 +192,7 @@ def test_topology_constraints_between_pods_are_respected(
         ([{"name": "a", "price": 1, "from": "none.json"}], "no such file"),
     ],
 )
-def test_invalid_catalogs_are_rejected(types: list[Json], message: str, tmp_path: Path) -> None:
+def test_invalid_catalogs_are_rejected(types: list[JsonObject], message: str, tmp_path: Path) -> None:
     file = _catalog(tmp_path / "types.json", *types)
     with pytest.raises(UserError, match=message):
         run("plan", ["nodes", "--catalog", file, "--nodes", "0"])

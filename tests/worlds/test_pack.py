@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 from dra_cli.commandline import run
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import template_json
-from tests.worlds.objects import Json
 
 _VERSIONS = {
     "DeviceClass": "resource.k8s.io/v1",
@@ -20,13 +20,13 @@ _VERSIONS = {
 }
 
 
-def _dump(path: Path, *objects: Json) -> str:
+def _dump(path: Path, *objects: JsonObject) -> str:
     items = [{"apiVersion": _VERSIONS.get(obj["kind"], "v1"), **obj} for obj in objects]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
 
-def _pod_with_devices(name: str, node: str, *devices: int, **meta: Any) -> list[Json]:
+def _pod_with_devices(name: str, node: str, *devices: int, **meta: Any) -> list[JsonObject]:
     """Return a pod of a ReplicaSet on the node, and its claim for these devices."""
     results = [
         {"request": "gpu", "driver": "gpu.example.com", "pool": node, "device": f"gpu-{i}"} for i in devices
@@ -43,7 +43,7 @@ def _pod_with_devices(name: str, node: str, *devices: int, **meta: Any) -> list[
     return [claim, pod]
 
 
-def _fleet(*sizes: int) -> list[Json]:
+def _fleet(*sizes: int) -> list[JsonObject]:
     nodes = [obj for i, size in enumerate(sizes) for obj in (node_json(f"n{i}"), slice_json(f"n{i}", size))]
     return [class_json(), *nodes]
 
@@ -54,9 +54,9 @@ def _write_request(path: Path, count: int) -> str:
     return _dump(path, template_json("wide", count=count), pod)
 
 
-def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
+def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObject]:
     code = run("plan", ["pack", *words, "-o", "json"])
-    answer: Json = json.loads(capsys.readouterr().out)
+    answer: JsonObject = json.loads(capsys.readouterr().out)
     return code, answer
 
 

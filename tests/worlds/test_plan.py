@@ -7,11 +7,12 @@ import pytest
 import yaml
 from dra_cli.commandline import run
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
 
-def _template(kind: str = "Pod", **spec: object) -> list[Json]:
+def _template(kind: str = "Pod", **spec: object) -> list[JsonObject]:
     template = {
         "apiVersion": "resource.k8s.io/v1beta2",
         "kind": "ResourceClaimTemplate",
@@ -40,15 +41,15 @@ def dump(tmp_path: Path) -> str:
     return str(path)
 
 
-def _manifest(tmp_path: Path, objects: list[Json]) -> str:
+def _manifest(tmp_path: Path, objects: list[JsonObject]) -> str:
     path = tmp_path / "wanted.yaml"
     path.write_text(yaml.safe_dump_all(objects))
     return str(path)
 
 
-def _fit(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
+def _fit(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObject]:
     code = run("plan", ["fit", *words, "-o", "json"])
-    answer: Json = json.loads(capsys.readouterr().out)
+    answer: JsonObject = json.loads(capsys.readouterr().out)
     return code, answer
 
 

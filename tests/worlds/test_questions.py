@@ -8,25 +8,26 @@ import pytest
 import yaml
 from dra_cli.commandline import run
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import node_json, slice_json
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
 
-def _owned_pod(name: str, node: str, kind: str = "ReplicaSet", **more: Any) -> Json:
+def _owned_pod(name: str, node: str, kind: str = "ReplicaSet", **more: Any) -> JsonObject:
     made = pod(name, node, name)
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "r", "uid": "r", "controller": True}
     made["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "x"}}
     return made | more
 
 
-def _allocated_claim(name: str, device: str) -> Json:
+def _allocated_claim(name: str, device: str) -> JsonObject:
     made = claim(name, device)
     made["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]
     return made
 
 
-def _with_uid(obj: Json, version: str) -> Json:
+def _with_uid(obj: JsonObject, version: str) -> JsonObject:
     return {"apiVersion": version, **obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
 
 
@@ -44,14 +45,14 @@ def dump(tmp_path: Path) -> str:
     return _write_list(tmp_path / "dump.json", [node, piece, device_class, *other, *claims, *pods])
 
 
-def _write_list(path: Path, items: list[Json]) -> str:
+def _write_list(path: Path, items: list[JsonObject]) -> str:
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
     return str(path)
 
 
-def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
+def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObject]:
     code = run("plan", [*words, "-o", "json"])
-    answer: Json = json.loads(capsys.readouterr().out)
+    answer: JsonObject = json.loads(capsys.readouterr().out)
     return code, answer
 
 

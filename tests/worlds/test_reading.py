@@ -18,12 +18,13 @@ from dra_scheduler.plan.objects import Objects
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from dra_worlds.reading import read
 
-from tests.worlds.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
+from tests.worlds.objects import SECRET, UNKNOWN, claim, cluster, pod
 
 
-def _list(*objects: Json) -> Json:
+def _list(*objects: JsonObject) -> JsonObject:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
@@ -263,7 +264,7 @@ def test_missing_kinds_are_named(tmp_path: Path) -> None:
     ]
 
 
-_NODES: list[Json] = [
+_NODES: list[JsonObject] = [
     {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}, "spec": {}}
     for number in range(3)
 ]

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from dra_cli.commandline import run
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import class_json, node_json, slice_json
-from tests.worlds.objects import Json
 
 _VERSIONS = {"DeviceClass": "resource.k8s.io/v1", "ResourceSlice": "resource.k8s.io/v1"}
 
@@ -30,11 +30,11 @@ def _csv(path: Path, *rows: str) -> str:
     return str(path)
 
 
-def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[Json]]:
+def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[JsonObject]]:
     code = run("plan", ["replay", *words, "-o", "json"])
-    answer: Json = json.loads(capsys.readouterr().out)
+    answer: JsonObject = json.loads(capsys.readouterr().out)
     assert answer["complete"]
-    courses: list[Json] = answer["courses"]
+    courses: list[JsonObject] = answer["courses"]
     return code, courses
 
 
@@ -138,7 +138,7 @@ def test_preempted_pods_are_restarted(world: str, tmp_path: Path, capsys: pytest
     assert course["span"] == pytest.approx(130, abs=11)
 
 
-def _pod(name: str, created: str, finished: str = "") -> Json:
+def _pod(name: str, created: str, finished: str = "") -> JsonObject:
     ended = {"state": {"terminated": {"exitCode": 0, "finishedAt": finished}}}
     return {
         "apiVersion": "v1",

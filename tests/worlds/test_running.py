@@ -9,11 +9,12 @@ import httpx
 import pytest
 from dra_cli.commandline import run
 from dra_shared.client.rest import Client
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT, V1_34, V1_35, V1_36, V1_37
 from dra_worlds.running import Running, newest_of, of_cluster
 from dra_worlds.working import Settings
 
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
 _METRICS = """
 kubernetes_feature_enabled{name="DRADerivedAttributes",stage="ALPHA"} 1
@@ -68,7 +69,7 @@ def test_the_newest_kubelet_version_is_used() -> None:
     assert newest_of([]) == ""
 
 
-def _incompatible_partitions(kubelet: str) -> list[Json]:
+def _incompatible_partitions(kubelet: str) -> list[JsonObject]:
     """Return a node with a GPU that is partitioned in a way that is incompatible with another partitioning."""
     node, piece, device_class, *_ = cluster()
     node["status"]["nodeInfo"] = {"kubeletVersion": kubelet}
@@ -92,7 +93,7 @@ def _incompatible_partitions(kubelet: str) -> list[Json]:
 def fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., int]:
     """Return a function that counts how many more pods with a device fit into a dump."""
 
-    def count_fitting(items: list[Json], *options: str) -> int:
+    def count_fitting(items: list[JsonObject], *options: str) -> int:
         dump, wanted = tmp_path / "dump.json", tmp_path / "wanted.json"
         dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         more = [pod("more", "", "more"), claim("more")]

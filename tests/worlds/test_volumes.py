@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 
-from tests.worlds.objects import Json, cluster, pod
+from tests.worlds.objects import cluster, pod
 
 _META = {"namespace": "default", "uid": "uid-data", "name": "data"}
-_WAITING: list[Json] = [
+_WAITING: list[JsonObject] = [
     {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",

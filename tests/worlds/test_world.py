@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 from dra_shared.api.resources import PODS
+from dra_shared.jsontypes import JsonObject
 from dra_worlds.snapshot import Snapshot
 from dra_worlds.world import WorldError
 from dralab import World
 
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
 
-def _gpu_pod() -> list[Json]:
+def _gpu_pod() -> list[JsonObject]:
     claims: Any = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
     meta = {"name": "gpu"}
     template = {
@@ -47,7 +48,7 @@ def test_described_nodes_of_a_rack_have_channels_of_compute_domains() -> None:
         "metadata": {"name": "d"},
         "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "gpu"}}},
     }
-    question: list[Json] = [domain, _gpu_pod()[1]]
+    question: list[JsonObject] = [domain, _gpu_pod()[1]]
     assert World.described(2, "4xGB200").fit(question, most=True).fits == 2
     assert World.described(2, "4xH100-SXM5-80GB").fit(question).fits == 0
 

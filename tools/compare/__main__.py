@@ -12,9 +12,9 @@ from typing import Any
 
 from dra_recordings import alloc as allocator
 from dra_recordings import cel
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
-from tools.compare.draw import Json
 from tools.compare.expressions import draw_expression
 from tools.compare.shrink import shrink
 from tools.compare.upstream import Upstream, build
@@ -25,9 +25,9 @@ from tools.compare.worlds import draw_world
 class Subject:
     """One kind of case: how to draw it, and dralab's answer to it."""
 
-    draw: Callable[[str, Version], Json]
-    answer: Callable[[Json], Json]
-    agrees: Callable[[Json, Json], bool]
+    draw: Callable[[str, Version], JsonObject]
+    answer: Callable[[JsonObject], JsonObject]
+    agrees: Callable[[JsonObject, JsonObject], bool]
 
 
 SUBJECTS = {
@@ -43,13 +43,13 @@ _FAULTS = ("disagree", "crash")
 class Comparison:
     """dralab's answer to a case, and the answers of the real code."""
 
-    ours: Json
+    ours: JsonObject
     theirs: list[Any]
     # agree, disagree, crash (dralab raises an exception), panic, timeout, unsupported or refused.
     verdict: str
 
 
-def compare(subject: Subject, upstream: Upstream, case: Json, kubernetes: Version) -> Comparison:
+def compare(subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: Version) -> Comparison:
     """Ask both about a case."""
     try:
         theirs = upstream.answer(case)
@@ -101,10 +101,12 @@ def run(name: str, kubernetes: Version, program: Path, seed: str, count: int, sh
     return not any(verdicts[fault] for fault in _FAULTS)
 
 
-def _shrunk(subject: Subject, upstream: Upstream, case: Json, kubernetes: Version, verdict: str) -> Json:
+def _shrunk(
+    subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: Version, verdict: str
+) -> JsonObject:
     """Return a smallest case that has the same verdict and still has all fields that a case needs."""
 
-    def fails(smaller: Json) -> bool:
+    def fails(smaller: JsonObject) -> bool:
         return (
             smaller.keys() == case.keys()
             and compare(subject, upstream, smaller, kubernetes).verdict == verdict

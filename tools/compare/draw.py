@@ -2,9 +2,8 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeVar
 
-Json: TypeAlias = dict[str, Any]
 _T = TypeVar("_T")
 
 

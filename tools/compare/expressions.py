@@ -6,15 +6,16 @@ grammar, so that most of them compile and functions are combined in ways that no
 
 from collections.abc import Callable
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, Version
 
-from tools.compare.draw import Draw, Json
+from tools.compare.draw import Draw
 
 _DRIVERS = ("gpu.example.com", "nic.example.com")
 _DEEPEST = 3
 
 
-def draw_expression(seed: str, kubernetes: Version) -> Json:
+def draw_expression(seed: str, kubernetes: Version) -> JsonObject:
     """Return the expression and device of a seed."""
     return _Expression(Draw(f"{kubernetes} {seed}"), kubernetes).draw(seed)
 
@@ -26,7 +27,7 @@ class _Expression:
         # Variables of macros that are in scope, by type.
         self._variables: dict[str, list[str]] = {}
 
-    def draw(self, name: str) -> Json:
+    def draw(self, name: str) -> JsonObject:
         draw = self._draw
         features = ["DRAConsumableCapacity"] if draw.chance(0.7) else []
         if self._kubernetes >= V1_36 and draw.chance(0.7):
@@ -40,9 +41,9 @@ class _Expression:
             "device": self._device(),
         }
 
-    def _device(self) -> Json:
+    def _device(self) -> JsonObject:
         draw = self._draw
-        attributes: Json = {}
+        attributes: JsonObject = {}
         lists = "ints" if self._kubernetes >= V1_36 and draw.chance(0.4) else "int"
         if draw.chance(0.8):
             attributes["model"] = {"string": draw.pick(("A", "B", "H100 80GB", "é"))}
@@ -61,7 +62,7 @@ class _Expression:
             for name in ("mem", "bw")
             if draw.chance(0.7)
         }
-        device: Json = {"attributes": attributes, "capacity": capacity}
+        device: JsonObject = {"attributes": attributes, "capacity": capacity}
         if draw.chance(0.5):
             device["allowMultipleAllocations"] = draw.chance(0.5)
         return device

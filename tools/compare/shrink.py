@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tools.compare.draw import Json
+from dra_shared.jsontypes import JsonObject
 
 _Path = tuple[str | int, ...]
 
@@ -15,7 +15,7 @@ _KEPT = frozenset(
 )
 
 
-def shrink(case: Json, fails: Callable[[Json], bool]) -> Json:
+def shrink(case: JsonObject, fails: Callable[[JsonObject], bool]) -> JsonObject:
     """Return a case that fails, of which no single field or list item can be removed so that it still fails.
 
     Fields that identify an object stay. ``fails`` says whether a case fails. It must also accept cases that make no
@@ -46,7 +46,7 @@ def _paths(value: Any, path: _Path = ()) -> Iterator[_Path]:
             yield from _paths(value[index], (*path, index))
 
 
-def _without(case: Json, path: _Path) -> Json | None:
+def _without(case: JsonObject, path: _Path) -> JsonObject | None:
     """Return the case without the value at path, or None if an earlier removal took that value along."""
     smaller = copy.deepcopy(case)
     parent: Any = smaller

@@ -9,9 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
-
-from tools.compare.draw import Json
 
 SOURCE = Path(__file__).parent.parent / "upstream"
 # go.mod pins the newest release. The others have a file of their own.
@@ -73,7 +72,7 @@ class Upstream:
         self._process.stdout.close()
         self._process.wait()
 
-    def answer(self, case: Json) -> list[Any]:
+    def answer(self, case: JsonObject) -> list[Any]:
         """Return the distinct answers that the real code gives to a case.
 
         Raises:

@@ -4,9 +4,10 @@ A world has the form of the recorded cases of ``dralab conformance alloc``. Ever
 a release reads occurs, mostly valid and sometimes not, because features meet objects of other stages in real clusters.
 """
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, V1_36, V1_37, Version
 
-from tools.compare.draw import Draw, Json
+from tools.compare.draw import Draw
 
 _DRIVERS = ("gpu.example.com", "nic.example.com")
 _ALWAYS = ("DRAAdminAccess", "DRAPrioritizedList", "DRAPartitionableDevices", "DRADeviceTaints")
@@ -59,7 +60,7 @@ _QUANTITIES = ("1", "2", "3", "4", "5", "1500m", "300m", "1Gi", "2Gi", "4Gi")
 _KEYS = ("a", "b", "c")
 
 
-def draw_world(seed: str, kubernetes: Version) -> Json:
+def draw_world(seed: str, kubernetes: Version) -> JsonObject:
     """Return the world of a seed, with the features and fields that the release knows."""
     return _World(Draw(f"{kubernetes} {seed}"), kubernetes).draw(seed)
 
@@ -85,15 +86,15 @@ class _World:
         # Devices that are all alike leave only the order to tell which is allocated.
         self._alike = draw.chance(0.3)
         self._domains = draw.weight()
-        self._used: list[tuple[str, str, Json]] = []
-        self._slices: list[Json] = []
+        self._used: list[tuple[str, str, JsonObject]] = []
+        self._slices: list[JsonObject] = []
 
-    def draw(self, name: str) -> Json:
+    def draw(self, name: str) -> JsonObject:
         draw = self._draw
         for driver in _DRIVERS[: draw.pick((1, 1, 2))]:
             for pool in ("node-0", "net")[: draw.pick((1, 1, 1, 2))]:
                 self._add_pool(driver, pool)
-        world: Json = {
+        world: JsonObject = {
             "name": name,
             "features": self._features(),
             "node": {
@@ -128,8 +129,8 @@ class _World:
             return list(_ALWAYS)
         return [name for name in known if draw.chance(0.8)]
 
-    def _device_class(self, number: int) -> Json:
-        spec: Json = {}
+    def _device_class(self, number: int) -> JsonObject:
+        spec: JsonObject = {}
         if self._draw.chance(0.15):
             spec["selectors"] = self._selectors()
         if self._draw.chance(0.3):
@@ -143,7 +144,7 @@ class _World:
             ]
         return {"metadata": {"name": f"class-{number}"}, "spec": spec}
 
-    def _selectors(self) -> list[Json]:
+    def _selectors(self) -> list[JsonObject]:
         texts = [
             self._draw.pick(_RISKY_SELECTORS if self._draw.chance(self._risks) else _SELECTORS)
             for _ in range(self._draw.pick((1, 1, 2)))
@@ -165,7 +166,7 @@ class _World:
             parts = [devices[:cut], devices[cut:]]
         # Before 1.35 counters lie in the slice of the devices that consume them.
         own = counted and (draw.chance(0.7) if self._kubernetes < V1_35 else draw.chance(0.1))
-        specs: list[Json] = [{"devices": part, **placement} for part in parts]
+        specs: list[JsonObject] = [{"devices": part, **placement} for part in parts]
         if counted and own:
             for spec in specs:
                 spec["sharedCounters"] = self._counter_sets()
@@ -188,7 +189,9 @@ class _World:
             old = {"devices": [self._device(driver, pool, 0, counted)], **placement}
             self._slices.append(self._slice(f"old-{driver[:3]}-{pool}", driver, pool, generation - 1, 1, old))
 
-    def _slice(self, name: str, driver: str, pool: str, generation: int, count: int, spec: Json) -> Json:
+    def _slice(
+        self, name: str, driver: str, pool: str, generation: int, count: int, spec: JsonObject
+    ) -> JsonObject:
         if self._draw.chance(self._skip):
             spec["skipNodeOperations"] = self._draw.sample(
                 ("NodePrepareResources", "NodeUnprepareResources", "*"), 2
@@ -200,7 +203,7 @@ class _World:
         }
         return {"metadata": {"name": name}, "spec": spec}
 
-    def _placement(self) -> Json:
+    def _placement(self) -> JsonObject:
         draw = self._draw
         kind = draw.number(0, 9)
         if kind < 5:
@@ -211,16 +214,16 @@ class _World:
             return {"nodeSelector": self._node_selector()}
         return {"perDeviceNodeSelection": True}
 
-    def _node_selector(self) -> Json:
+    def _node_selector(self) -> JsonObject:
         draw = self._draw
-        term: Json = {
+        term: JsonObject = {
             "matchExpressions": [{"key": "zone", "operator": "In", "values": draw.sample(("a", "b", "c"), 2)}]
         }
         if draw.chance(0.3):
             term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": ["node-0"]}]
         return {"nodeSelectorTerms": [term]}
 
-    def _counter_sets(self) -> list[Json]:
+    def _counter_sets(self) -> list[JsonObject]:
         sets = []
         for name in ("cs0", "cs1")[: self._draw.pick((1, 2, 2))]:
             counters = {
@@ -230,9 +233,9 @@ class _World:
             sets.append({"name": name, "counters": counters})
         return sets
 
-    def _device(self, driver: str, pool: str, number: int, counted: bool) -> Json:
+    def _device(self, driver: str, pool: str, number: int, counted: bool) -> JsonObject:
         draw = self._draw
-        device: Json = {"name": f"d{number}", "attributes": self._attributes(driver)}
+        device: JsonObject = {"name": f"d{number}", "attributes": self._attributes(driver)}
         if self._alike or draw.chance(0.6):
             device["capacity"] = self._capacity()
         if counted and draw.chance(0.85):
@@ -257,19 +260,19 @@ class _World:
             self._used.append((driver, pool, device))
         return device
 
-    def _attributes(self, driver: str) -> Json:
+    def _attributes(self, driver: str) -> JsonObject:
         draw = self._draw
         if self._alike:
             return {"model": {"string": "A"}, "index": {"int": 0}}
         domain = f"{driver}/" if draw.chance(self._domains) else ""
-        attributes: Json = {
+        attributes: JsonObject = {
             f"{domain}model": {"string": draw.pick(("A", "B", "C"))},
             "index": {"int": draw.number(0, 4)},
         }
         if draw.chance(0.1):
             del attributes["index"]
         if draw.chance(0.7):
-            root: Json = {"string": draw.pick(("x", "y"))}
+            root: JsonObject = {"string": draw.pick(("x", "y"))}
             if draw.chance(self._lists):
                 root = {"strings": draw.sample(("w", "x", "y", "z"), 3)}
             attributes["shared.example.com/root"] = root
@@ -283,11 +286,11 @@ class _World:
             attributes["ok"] = {"bools": [True]} if draw.chance(self._lists) else {"bool": draw.chance(0.5)}
         return attributes
 
-    def _capacity(self) -> Json:
+    def _capacity(self) -> JsonObject:
         draw = self._draw
         if self._alike:
             return {"mem": {"value": "4"}}
-        capacity: Json = {}
+        capacity: JsonObject = {}
         for name in ("mem", "bw", "other.example.com/x"):
             if draw.chance(0.5):
                 capacity[name] = {"value": draw.pick(_QUANTITIES)}
@@ -295,7 +298,7 @@ class _World:
                     capacity[name]["requestPolicy"] = self._policy()
         return capacity
 
-    def _policy(self) -> Json:
+    def _policy(self) -> JsonObject:
         draw = self._draw
         kind = draw.number(0, 3)
         if kind == 0:
@@ -303,37 +306,37 @@ class _World:
         if kind == 1:
             return {"default": "1", "validValues": draw.sample(("1", "2", "3", "4"), 4)}
         least = draw.pick(("1", "2", "300m"))
-        wide: Json = {"min": least}
+        wide: JsonObject = {"min": least}
         if draw.chance(0.6):
             wide["step"] = draw.pick(("1", "300m", "500m", "2"))
         if draw.chance(0.6):
             wide["max"] = draw.pick(("3", "4", "5"))
         return {"default": least, "validRange": wide}
 
-    def _consumption(self, counter_set: str) -> Json:
+    def _consumption(self, counter_set: str) -> JsonObject:
         draw = self._draw
-        counters: Json = {"slices": {"value": str(draw.number(1, 3))}}
+        counters: JsonObject = {"slices": {"value": str(draw.number(1, 3))}}
         if draw.chance(0.3):
             counters["m"] = {"value": draw.pick(("1Gi", "2Gi"))}
-        consumption: Json = {"counterSet": counter_set, "counters": counters}
+        consumption: JsonObject = {"counterSet": counter_set, "counters": counters}
         if draw.chance(self._groups):
             consumption["compatibilityGroups"] = draw.sample(("a", "b", "c"), 2)
         return consumption
 
-    def _taint(self) -> Json:
+    def _taint(self) -> JsonObject:
         draw = self._draw
         effects = ["NoSchedule", "NoExecute"] + (["None"] if self._kubernetes >= V1_35 else [])
-        taint: Json = {"key": draw.pick(_KEYS), "effect": draw.pick(effects)}
+        taint: JsonObject = {"key": draw.pick(_KEYS), "effect": draw.pick(effects)}
         if draw.chance(0.5):
             taint["value"] = draw.pick(("v", "w"))
         return taint
 
     # Claims
 
-    def _claim(self, number: int) -> Json:
+    def _claim(self, number: int) -> JsonObject:
         draw = self._draw
         requests = [self._request(f"r{index}") for index in range(draw.pick((1, 1, 1, 2, 2, 3)))]
-        devices: Json = {"requests": requests}
+        devices: JsonObject = {"requests": requests}
         constraints = [self._constraint(requests) for _ in range(draw.pick((0, 0, 0, 1, 2)))]
         if constraints:
             devices["constraints"] = constraints
@@ -349,7 +352,7 @@ class _World:
             "spec": {"devices": devices},
         }
 
-    def _request(self, name: str) -> Json:
+    def _request(self, name: str) -> JsonObject:
         draw = self._draw
         if draw.chance(self._alternatives):
             subs = [{"name": f"s{index}", **self._demand()} for index in range(draw.number(1, 3))]
@@ -359,10 +362,12 @@ class _World:
             exactly["adminAccess"] = True
         return {"name": name, "exactly": exactly}
 
-    def _demand(self) -> Json:
+    def _demand(self) -> JsonObject:
         draw = self._draw
         missing = draw.chance(self._risks / 2)
-        demand: Json = {"deviceClassName": "missing-class" if missing else draw.pick(("class-0", "class-1"))}
+        demand: JsonObject = {
+            "deviceClassName": "missing-class" if missing else draw.pick(("class-0", "class-1"))
+        }
         if draw.chance(0.15):
             demand["allocationMode"] = "All"
         else:
@@ -384,9 +389,9 @@ class _World:
             ]
         return demand
 
-    def _toleration(self) -> Json:
+    def _toleration(self) -> JsonObject:
         draw = self._draw
-        toleration: Json = {"operator": draw.pick(("Exists", "Equal"))}
+        toleration: JsonObject = {"operator": draw.pick(("Exists", "Equal"))}
         if toleration["operator"] == "Equal" or draw.chance(0.7):
             toleration["key"] = draw.pick(_KEYS)
         if toleration["operator"] == "Equal":
@@ -395,7 +400,7 @@ class _World:
             toleration["effect"] = draw.pick(("NoSchedule", "NoExecute"))
         return toleration
 
-    def _constraint(self, requests: list[Json]) -> Json:
+    def _constraint(self, requests: list[JsonObject]) -> JsonObject:
         draw = self._draw
         names = [one["name"] for one in requests]
         for one in requests:
@@ -409,8 +414,8 @@ class _World:
             "distinctAttribute" if distinct else "matchAttribute": draw.pick(attributes),
         }
 
-    def _draw_allocated(self) -> Json:
-        allocated: Json = {"devices": [], "sharedDeviceIDs": [], "aggregatedCapacity": []}
+    def _draw_allocated(self) -> JsonObject:
+        allocated: JsonObject = {"devices": [], "sharedDeviceIDs": [], "aggregatedCapacity": []}
         for driver, pool, device in self._used:
             id = {"driver": driver, "pool": pool, "device": device["name"]}
             if not device.get("allowMultipleAllocations"):

@@ -18,8 +18,8 @@ import orjson
 from dra_shared import durations
 from dra_shared.api.schema import protobuf_document, schema_document
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = Mapping[str, Any]
 Write = Callable[[Any], bytes]
 """Encodes a value: the value alone, or a field with tag and length."""
 

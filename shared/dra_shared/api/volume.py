@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import field
 
 from dra_shared.api.meta import Struct
+from dra_shared.jsontypes import JsonObject
 
 
 class KeyToPath(Struct):
@@ -114,40 +115,37 @@ class ImageVolumeSource(Struct):
     reference: str = ""
 
 
-# Volume sources of which services read single fields at most. They are kept whole, because pod templates are
-# written back as pods.
-Source = dict[str, Any]
-
-
+# Services read single fields at most of sources that are plain objects. They are kept whole, because pod
+# templates are written back as pods.
 class Volume(Struct):
-    aws_elastic_block_store: Source | None = None
-    azure_disk: Source | None = None
-    azure_file: Source | None = None
-    cephfs: Source | None = None
-    cinder: Source | None = None
+    aws_elastic_block_store: JsonObject | None = None
+    azure_disk: JsonObject | None = None
+    azure_file: JsonObject | None = None
+    cephfs: JsonObject | None = None
+    cinder: JsonObject | None = None
     config_map: ConfigMapVolumeSource | None = None
-    csi: Source | None = None
+    csi: JsonObject | None = None
     downward_api: DownwardAPIVolumeSource | None = field(default=None, name="downwardAPI")
     empty_dir: EmptyDirVolumeSource | None = None
-    ephemeral: Source | None = None
-    fc: Source | None = None
-    flex_volume: Source | None = None
-    flocker: Source | None = None
-    gce_persistent_disk: Source | None = None
-    git_repo: Source | None = None
-    glusterfs: Source | None = None
+    ephemeral: JsonObject | None = None
+    fc: JsonObject | None = None
+    flex_volume: JsonObject | None = None
+    flocker: JsonObject | None = None
+    gce_persistent_disk: JsonObject | None = None
+    git_repo: JsonObject | None = None
+    glusterfs: JsonObject | None = None
     host_path: HostPathVolumeSource | None = None
     image: ImageVolumeSource | None = None
-    iscsi: Source | None = None
+    iscsi: JsonObject | None = None
     name: str = ""
-    nfs: Source | None = None
+    nfs: JsonObject | None = None
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    photon_persistent_disk: Source | None = None
-    portworx_volume: Source | None = None
+    photon_persistent_disk: JsonObject | None = None
+    portworx_volume: JsonObject | None = None
     projected: ProjectedVolumeSource | None = None
-    quobyte: Source | None = None
-    rbd: Source | None = None
-    scale_io: Source | None = field(default=None, name="scaleIO")
+    quobyte: JsonObject | None = None
+    rbd: JsonObject | None = None
+    scale_io: JsonObject | None = field(default=None, name="scaleIO")
     secret: SecretVolumeSource | None = None
-    storageos: Source | None = None
-    vsphere_volume: Source | None = None
+    storageos: JsonObject | None = None
+    vsphere_volume: JsonObject | None = None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from dra_shared.classic.fields import Object
+from dra_shared.jsontypes import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Asked:
     type: str = ""
     device_class: str = ""
     selectors: tuple[str, ...] = ()
-    config: Object | None = None
+    config: JsonObject | None = None
     driver: str = ""
 
     def over(self, default: "Asked") -> "Asked":
@@ -47,7 +47,7 @@ class Parameters:
 
     requests: Sequence[Asked] = ()
     selectors: tuple[str, ...] = ()
-    configs: tuple[tuple[str, Object], ...] = ()
+    configs: tuple[tuple[str, JsonObject], ...] = ()
     open_ended: bool = True
     driver: str = ""
 

@@ -9,12 +9,13 @@ from dra_shared.classic.asked import Asked, ClassParts, Parameters
 from dra_shared.classic.classes import V1, cel, class_called, default_request
 from dra_shared.classic.drivers import GPU_CLASS, MIG_CLASS, NVIDIA, driver_called
 from dra_shared.classic.expressions import of_type
-from dra_shared.classic.fields import Fields, Object, take_metadata
+from dra_shared.classic.fields import Fields, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.world import World
+from dra_shared.jsontypes import JsonObject
 
 
-def resource_claim(obj: Object, world: World, notes: Notes) -> list[Object]:
+def resource_claim(obj: JsonObject, world: World, notes: Notes) -> list[JsonObject]:
     """Convert a claim with `resourceClassName` to v1."""
     fields = Fields(obj, notes)
     meta = take_metadata(fields)
@@ -25,12 +26,12 @@ def resource_claim(obj: Object, world: World, notes: Notes) -> list[Object]:
     return [{"apiVersion": V1, "kind": "ResourceClaim", "metadata": meta, "spec": spec}]
 
 
-def resource_claim_template(obj: Object, world: World, notes: Notes) -> list[Object]:
+def resource_claim_template(obj: JsonObject, world: World, notes: Notes) -> list[JsonObject]:
     """Convert a claim template with `resourceClassName` to v1."""
     fields = Fields(obj, notes)
     meta = take_metadata(fields)
     outer = fields.inner("spec")
-    spec: Object = {"spec": {"devices": _devices(outer.inner("spec"), world, meta.get("namespace", ""))}}
+    spec: JsonObject = {"spec": {"devices": _devices(outer.inner("spec"), world, meta.get("namespace", ""))}}
     if inner_meta := outer.take("metadata"):
         outer.notes.note_same(outer.path("metadata"))
         spec = {"metadata": inner_meta, **spec}
@@ -39,7 +40,7 @@ def resource_claim_template(obj: Object, world: World, notes: Notes) -> list[Obj
     return [{"apiVersion": V1, "kind": "ResourceClaimTemplate", "metadata": meta, "spec": spec}]
 
 
-def _devices(spec: Fields, world: World, namespace: str) -> Object:
+def _devices(spec: Fields, world: World, namespace: str) -> JsonObject:
     name = spec.text("resourceClassName")
     parts = class_called(name, world)
     spec.note_moved("resourceClassName", "spec.devices.requests[].exactly.deviceClassName")
@@ -64,13 +65,13 @@ def _devices(spec: Fields, world: World, namespace: str) -> Object:
     return _requests(asked, parts)
 
 
-def _requests(asked: Parameters, parts: ClassParts) -> Object:
+def _requests(asked: Parameters, parts: ClassParts) -> JsonObject:
     wanted = list(asked.requests)
     if not wanted and asked.open_ended:
         wanted = [Asked()]
     default = default_request(parts)
-    requests: list[Object] = []
-    configs: list[Object] = [
+    requests: list[JsonObject] = []
+    configs: list[JsonObject] = [
         {"opaque": {"driver": driver, "parameters": content}} for driver, content in asked.configs
     ]
     wanted = [one.over(default) for one in wanted]
@@ -79,7 +80,7 @@ def _requests(asked: Parameters, parts: ClassParts) -> Object:
         if one.config is not None:
             driver = one.driver or parts.driver
             configs.append({"requests": [name], "opaque": {"driver": driver, "parameters": one.config}})
-    devices: Object = {"requests": requests}
+    devices: JsonObject = {"requests": requests}
     if configs:
         devices["config"] = configs
     return devices
@@ -93,7 +94,7 @@ def _names(wanted: Sequence[Asked], parts: ClassParts) -> list[str]:
     return [f"{one.type or default}-{number}" for number, one in enumerate(wanted)]
 
 
-def _request(name: str, asked: Asked, parts: ClassParts) -> Object:
+def _request(name: str, asked: Asked, parts: ClassParts) -> JsonObject:
     driver = driver_called(asked.driver or parts.driver)
     class_name, selectors = asked.device_class or parts.name, list(asked.selectors)
     type_ = asked.type or ("gpu" if driver.partitioned and not asked.driver else "")
@@ -108,7 +109,7 @@ def _request(name: str, asked: Asked, parts: ClassParts) -> Object:
     chosen = class_name in (GPU_CLASS, MIG_CLASS) or any(of_type(driver, type_) in one for one in selectors)
     if type_ and not chosen:
         selectors = [of_type(driver, type_), *selectors]
-    exactly: Object = {"deviceClassName": class_name}
+    exactly: JsonObject = {"deviceClassName": class_name}
     if selectors:
         exactly["selectors"] = [cel(selector) for selector in selectors]
     exactly |= {"allocationMode": "ExactCount", "count": asked.count or 1}

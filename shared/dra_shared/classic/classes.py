@@ -3,11 +3,12 @@
 from dra_shared.classic.asked import Asked, ClassParts, Parameters
 from dra_shared.classic.drivers import GPU_CLASS, NVIDIA, Driver, driver_called, driver_of_group, known_name
 from dra_shared.classic.expressions import of_class, of_driver
-from dra_shared.classic.fields import Fields, Object, take_metadata
+from dra_shared.classic.fields import Fields, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.parameters import IN_TREE_GROUP
 from dra_shared.classic.selectors import conditions
 from dra_shared.classic.world import World, group_of
+from dra_shared.jsontypes import JsonObject
 
 V1 = "resource.k8s.io/v1"
 
@@ -17,7 +18,7 @@ def _content(fields: Fields) -> Fields:
     return fields.inner("spec") if isinstance(fields.content.get("spec"), dict) else fields
 
 
-def class_parts(obj: Object, world: World, notes: Notes) -> ClassParts:
+def class_parts(obj: JsonObject, world: World, notes: Notes) -> ClassParts:
     """Return the content of a ResourceClass, and note the result for each of its fields."""
     fields = Fields(obj, notes)
     meta = take_metadata(fields)
@@ -63,12 +64,12 @@ def class_called(name: str, world: World) -> ClassParts:
     return known
 
 
-def resource_class(obj: Object, world: World, notes: Notes) -> list[Object]:
+def resource_class(obj: JsonObject, world: World, notes: Notes) -> list[JsonObject]:
     """Convert a ResourceClass to a DeviceClass."""
     parts = class_parts(obj, world, notes)
     driver = driver_called(parts.driver)
     selectors = [own_selector(parts.name, driver), *parts.selectors]
-    spec: Object = {"selectors": [cel(expression) for expression in selectors]}
+    spec: JsonObject = {"selectors": [cel(expression) for expression in selectors]}
     configs = [*parts.defaults.configs]
     for asked in parts.defaults.requests:
         selectors_of = [cel(expression) for expression in asked.selectors if asked.type != "mig"]
@@ -92,7 +93,7 @@ def own_selector(name: str, driver: Driver) -> str:
     return of_class(driver, "gpu" if name == GPU_CLASS and driver is NVIDIA else "")
 
 
-def vendor_class(obj: Object, world: World, notes: Notes) -> list[Object]:
+def vendor_class(obj: JsonObject, world: World, notes: Notes) -> list[JsonObject]:
     """Convert a DeviceClass of a driver's own group, with matchExpressions, to v1."""
     fields = Fields(obj, notes)
     meta = take_metadata(fields)
@@ -122,7 +123,7 @@ def vendor_class(obj: Object, world: World, notes: Notes) -> list[Object]:
     ]
 
 
-def cel(expression: str) -> Object:
+def cel(expression: str) -> JsonObject:
     """Return a selector with the expression."""
     return {"cel": {"expression": expression}}
 

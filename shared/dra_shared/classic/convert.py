@@ -7,7 +7,7 @@ from dra_shared.classic.claims import resource_claim, resource_claim_template
 from dra_shared.classic.classes import resource_class, vendor_class
 from dra_shared.classic.drivers import is_vendor_group
 from dra_shared.classic.extended import ExtendedResources
-from dra_shared.classic.fields import Object, subject_of
+from dra_shared.classic.fields import subject_of
 from dra_shared.classic.kinds import (
     explain_removal,
     is_custom,
@@ -23,17 +23,18 @@ from dra_shared.classic.podgroups import has_workload, is_older, pod_group, with
 from dra_shared.classic.pods import has_source, without_source
 from dra_shared.classic.structured import convert_structured
 from dra_shared.classic.world import World, find_among, find_generated_among, group_of
+from dra_shared.jsontypes import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """The converted objects, and the result for each field of the old ones."""
 
-    objects: Sequence[Object]
+    objects: Sequence[JsonObject]
     notes: Sequence[Note]
 
 
-def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None) -> Conversion:
+def convert(objects: Sequence[JsonObject], extended: Mapping[str, str] | None = None) -> Conversion:
     """Convert the objects of some manifests. Current objects are returned unchanged.
 
     ``extended`` also converts extended resources of device plugins to claims. The mapping gives the class of
@@ -41,7 +42,7 @@ def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None
     """
     world = World(find_among(objects), find_generated_among(objects))
     resources = None if extended is None else ExtendedResources(extended)
-    made: list[Object] = []
+    made: list[JsonObject] = []
     notes: list[Note] = []
     for obj in objects:
         own = Notes(subject_of(obj))
@@ -59,7 +60,7 @@ def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None
     return Conversion(made, notes)
 
 
-def convert_object(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+def convert_object(obj: JsonObject, world: World, notes: Notes) -> Sequence[JsonObject]:
     """Convert one object. The objects that it refers to are looked up in ``world``."""
     group, kind = group_of(obj), str(obj.get("kind"))
     if is_gone(group, kind):
@@ -82,7 +83,7 @@ def convert_object(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
     return with_group(obj, world, notes) if has_workload(obj) else [obj]
 
 
-def _resource(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+def _resource(obj: JsonObject, world: World, notes: Notes) -> Sequence[JsonObject]:
     kind = obj["kind"]
     if obj["apiVersion"] == "resource.k8s.io/v1" and is_structured(obj):
         return [obj]

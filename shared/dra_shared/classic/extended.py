@@ -13,9 +13,10 @@ from typing import Any
 
 from dra_shared.classic.drivers import GPU_CLASS, MIG_CLASS, NVIDIA
 from dra_shared.classic.expressions import of_profile
-from dra_shared.classic.fields import Object, entries, mapping
+from dra_shared.classic.fields import entries, mapping
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.pods import pod_spec
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity, QuantityError
 
 CLASSES = {
@@ -61,7 +62,7 @@ class ExtendedResources:
     def __init__(self, classes: Mapping[str, str]) -> None:
         self._classes = {**CLASSES, **classes}
 
-    def convert(self, obj: Object, notes: Notes) -> list[Object]:
+    def convert(self, obj: JsonObject, notes: Notes) -> list[JsonObject]:
         """Return the object, after the template of its pods' claims if it needs one."""
         if obj.get("apiVersion") == "v1" and obj.get("kind") == "ResourceQuota":
             return [self._quota(obj, notes)]
@@ -78,7 +79,7 @@ class ExtendedResources:
         spec.setdefault("resourceClaims", []).append({"name": _CLAIM, "resourceClaimTemplateName": name})
         return [_template(name, meta.get("namespace"), requests), changed]
 
-    def _requests(self, spec: Object, path: str, notes: Notes) -> list[_Request]:
+    def _requests(self, spec: JsonObject, path: str, notes: Notes) -> list[_Request]:
         requests: list[_Request] = []
         # An init container uses devices that a later container of the pod gets.
         containers = sorted(_containers(spec), key=lambda one: not _keeps_devices(one[0], one[2]))
@@ -103,7 +104,7 @@ class ExtendedResources:
         self,
         resource: str,
         amount: Any,
-        container: Object,
+        container: JsonObject,
         stays: bool,
         requests: list[_Request],
         where: str,
@@ -135,7 +136,7 @@ class ExtendedResources:
             return _Target(MIG_CLASS, (selector,))
         return None
 
-    def _quota(self, obj: Object, notes: Notes) -> Object:
+    def _quota(self, obj: JsonObject, notes: Notes) -> JsonObject:
         """Convert a quota of an extended resource to one that counts the devices of its class."""
         changed = copy.deepcopy(obj)
         hard = mapping(mapping(changed.get("spec")).get("hard"))
@@ -148,19 +149,19 @@ class ExtendedResources:
         return changed
 
 
-def _containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
+def _containers(spec: JsonObject) -> Iterator[tuple[str, int, JsonObject]]:
     for field in ("initContainers", "containers"):
         for index, container in enumerate(entries(spec.get(field))):
             if isinstance(container, dict):
                 yield field, index, container
 
 
-def _keeps_devices(field: str, container: Object) -> bool:
+def _keeps_devices(field: str, container: JsonObject) -> bool:
     """True if a container keeps its devices as long as the pod runs."""
     return field == "containers" or container.get("restartPolicy") == "Always"
 
 
-def _extended_amounts(resources: Object) -> dict[str, Any]:
+def _extended_amounts(resources: JsonObject) -> dict[str, Any]:
     """Return the extended resources of a container by name. Their limits and requests are equal."""
     amounts = {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
     return {
@@ -170,7 +171,7 @@ def _extended_amounts(resources: Object) -> dict[str, Any]:
     }
 
 
-def _remove(resources: Object, kind: str, resource: str) -> None:
+def _remove(resources: JsonObject, kind: str, resource: str) -> None:
     amounts = resources.get(kind)
     if isinstance(amounts, dict):
         amounts.pop(resource, None)
@@ -195,10 +196,10 @@ def _name(first: str, second: str) -> str:
     return f"{first[: _LONGEST - len(second) - 1]}-{second}"[:_LONGEST].strip("-")
 
 
-def _template(name: str, namespace: str | None, requests: list[_Request]) -> Object:
+def _template(name: str, namespace: str | None, requests: list[_Request]) -> JsonObject:
     asked = []
     for request in requests:
-        exactly: Object = {"deviceClassName": request.target.class_name}
+        exactly: JsonObject = {"deviceClassName": request.target.class_name}
         if request.target.selectors:
             exactly["selectors"] = [{"cel": {"expression": one}} for one in request.target.selectors]
         exactly |= {"allocationMode": "ExactCount", "count": request.count}

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dra_shared.classic.notes import Notes
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 # Fields that the cluster writes, and kubectl's copy of the whole object.
 _WRITTEN = frozenset(
@@ -25,7 +24,7 @@ _WRITTEN = frozenset(
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def mapping(value: Any) -> Object:
+def mapping(value: Any) -> JsonObject:
     """Return the value if it is a mapping, else an empty one.
 
     Manifests may have mistakes that a server would reject.
@@ -101,7 +100,7 @@ def _leaves(value: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def take_metadata(fields: Fields) -> Object:
+def take_metadata(fields: Fields) -> JsonObject:
     """Return an object's metadata without the fields that the cluster writes."""
     fields.take("apiVersion")
     fields.take("kind")
@@ -114,7 +113,7 @@ def take_metadata(fields: Fields) -> Object:
     return {**meta, "annotations": annotations} if annotations else meta
 
 
-def subject_of(obj: Object) -> str:
+def subject_of(obj: JsonObject) -> str:
     """Return the name of an object in reports."""
     meta = mapping(obj.get("metadata"))
     name = meta.get("name") or meta.get("generateName") or "(no name)"

@@ -1,9 +1,9 @@
 """Classic kinds and their replacements."""
 
 from dra_shared.classic.drivers import is_vendor_group
-from dra_shared.classic.fields import Object
 from dra_shared.classic.parameters import CLAIM_KINDS, CLASS_KINDS, IN_TREE_GROUP
 from dra_shared.classic.pods import has_source
+from dra_shared.jsontypes import JsonObject
 
 _PARAMETERS = ("ClaimParameters", "ClassParameters")
 _STATE = "the scheduler keeps this itself: the claim's status says what was allocated"
@@ -14,7 +14,7 @@ _SUCCESSORS = {
 }
 
 
-def is_structured(obj: Object) -> bool:
+def is_structured(obj: JsonObject) -> bool:
     """True if the object has the model of v1, in any version."""
     spec = obj.get("spec")
     inner = (
@@ -37,7 +37,7 @@ def is_custom(group: str) -> bool:
     return "." in group and not group.endswith(".k8s.io")
 
 
-def is_unknown_parameters(obj: Object) -> bool:
+def is_unknown_parameters(obj: JsonObject) -> bool:
     """True if the object has the name of a parameters kind and its driver is unknown."""
     group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
     return is_custom(group) and not is_vendor_group(group) and kind.endswith(_PARAMETERS)
@@ -50,7 +50,7 @@ def is_gone(group: str, kind: str) -> bool:
     return is_custom(group) and kind.endswith("AllocationState")
 
 
-def successor(obj: Object) -> str:
+def successor(obj: JsonObject) -> str:
     """Return a sentence about the replacement of a classic object; empty if the object is not classic."""
     api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
     group, version = api_version.rpartition("/")[0], api_version.rpartition("/")[2]

@@ -5,8 +5,9 @@ from typing import Any
 
 from dra_shared.classic.drivers import Driver, driver_called
 from dra_shared.classic.expressions import Inexpressible, problem, spell_key, text
-from dra_shared.classic.fields import Fields, Object, take_metadata
+from dra_shared.classic.fields import Fields, take_metadata
 from dra_shared.classic.notes import Notes
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
 
 _READ = re.compile(r"attributes\.(\w+)\[\s*([\"'])(.*?)\2\s*\]")
@@ -36,14 +37,14 @@ def rewrite(expression: str, driver: Driver) -> str:
     return changed
 
 
-def resource_slice(obj: Object, notes: Notes) -> list[Object]:
+def resource_slice(obj: JsonObject, notes: Notes) -> list[JsonObject]:
     """Convert a ResourceSlice of v1alpha2 to v1."""
     fields = Fields(obj, notes)
     meta = take_metadata(fields)
     driver = driver_called(fields.text("driverName")).name
     node = fields.text("nodeName")
     fields.note_moved("driverName", "spec.driver")
-    spec: Object = {
+    spec: JsonObject = {
         "driver": driver,
         "pool": {"name": node or meta.get("name", ""), "generation": 1, "resourceSliceCount": 1},
     }
@@ -59,20 +60,20 @@ def resource_slice(obj: Object, notes: Notes) -> list[Object]:
     return [{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": meta, "spec": spec}]
 
 
-def _device(entry: Fields) -> list[Object]:
+def _device(entry: Fields) -> list[JsonObject]:
     name = entry.text("name")
     if dns_label(name):
         entry.note_lost("name", "a device's name is a DNS label in v1")
         return []
     entry.note_moved("name", f"spec.devices[{name}]")
-    device: Object = {"name": name}
+    device: JsonObject = {"name": name}
     for attribute in entry.each("attributes"):
         _attribute(attribute, device)
     entry.rest("an instance has no such field")
     return [device]
 
 
-def _attribute(fields: Fields, device: Object) -> None:
+def _attribute(fields: Fields, device: JsonObject) -> None:
     name = spell_key(fields.text("name"))
     for kind in [kind for kind in fields.content if kind != "name"]:
         value: Any = fields.take(kind)

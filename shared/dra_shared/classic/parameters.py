@@ -13,11 +13,12 @@ from typing import Any
 from dra_shared.classic.asked import Asked, Parameters
 from dra_shared.classic.drivers import EXAMPLE, NVIDIA, Driver, driver_called, driver_of_group
 from dra_shared.classic.expressions import Inexpressible, Key, compare, of_profile, one_of
-from dra_shared.classic.fields import Fields, Object, take_metadata
+from dra_shared.classic.fields import Fields, take_metadata
 from dra_shared.classic.namedresources import rewrite
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.selectors import conditions
 from dra_shared.classic.sharing import sharing_config
+from dra_shared.jsontypes import JsonObject
 
 _REQUEST = "the claim's request"
 _NO_DRIVER = "their driver is not known either, because no ResourceClass of the manifests names it"
@@ -36,7 +37,7 @@ CLAIM_KINDS = frozenset(
 CLASS_KINDS = frozenset({"DeviceClassParameters", "GpuClassParameters", "ResourceClassParameters"})
 
 
-def parameters(obj: Object, notes: Notes) -> Parameters:
+def parameters(obj: JsonObject, notes: Notes) -> Parameters:
     """Read a parameters object."""
     fields = Fields(obj, notes)
     take_metadata(fields)
@@ -191,7 +192,7 @@ def _in_tree(fields: Fields, kind: str) -> Parameters:
     if kind == "ResourceClassParameters":
         return _class_filters(fields)
     requests: list[Asked] = []
-    configs: list[tuple[str, Object]] = []
+    configs: list[tuple[str, JsonObject]] = []
     for entry in fields.each("driverRequests"):
         driver = driver_called(entry.text("driverName"))
         entry.note_moved("driverName", f"requests of a class of {driver.name}")
@@ -230,7 +231,7 @@ def _cel(model: Fields, driver: Driver) -> tuple[str, ...]:
 
 def _class_filters(fields: Fields) -> Parameters:
     selectors: list[str] = []
-    configs: list[tuple[str, Object]] = []
+    configs: list[tuple[str, JsonObject]] = []
     for entry in fields.each("filters"):
         driver = driver_called(entry.text("driverName"))
         entry.note_implied("driverName", "the class selects its driver's devices")
@@ -244,7 +245,7 @@ def _class_filters(fields: Fields) -> Parameters:
     return Parameters(selectors=tuple(selectors), configs=tuple(configs))
 
 
-def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple[str, Object]]:
+def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple[str, JsonObject]]:
     """Read opaque parameters. NVIDIA's old ones are converted to their current form."""
     value: Any = fields.take(name)
     if not isinstance(value, dict) or not value:
@@ -260,7 +261,7 @@ def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple
     return [(driver.name, value)]
 
 
-def read_unknown(obj: Object, driver: str, notes: Notes) -> Parameters:
+def read_unknown(obj: JsonObject, driver: str, notes: Notes) -> Parameters:
     """Read parameters of an unknown kind: their count, and the whole object as an opaque config of ``driver``.
 
     Without a driver there is no config, and every other field is lost.

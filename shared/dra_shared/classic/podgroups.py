@@ -7,10 +7,11 @@ has the mode as an object and refers to the Workload directly (``k8s.io/api/sche
 import copy
 from typing import Any
 
-from dra_shared.classic.fields import Fields, Object, entries, mapping, take_metadata
+from dra_shared.classic.fields import Fields, entries, mapping, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.pods import pod_spec
 from dra_shared.classic.world import World
+from dra_shared.jsontypes import JsonObject
 
 GROUP = "scheduling.k8s.io"
 BETA = f"{GROUP}/v1beta1"
@@ -18,12 +19,12 @@ _OLDER = (f"{GROUP}/v1alpha1", f"{GROUP}/v1alpha2")
 _DISRUPTION_MODES = {"Pod": "single", "PodGroup": "all"}
 
 
-def is_older(obj: Object) -> bool:
+def is_older(obj: JsonObject) -> bool:
     """True for a PodGroup or Workload of an API version before v1beta1."""
     return obj.get("apiVersion") in _OLDER and obj.get("kind") in ("PodGroup", "Workload")
 
 
-def pod_group(obj: Object, notes: Notes) -> Object:
+def pod_group(obj: JsonObject, notes: Notes) -> JsonObject:
     """Convert a PodGroup or Workload to v1beta1."""
     fields = Fields(obj, notes)
     meta, spec = take_metadata(fields), fields.inner("spec")
@@ -35,9 +36,9 @@ def pod_group(obj: Object, notes: Notes) -> Object:
     return {"apiVersion": BETA, "kind": obj["kind"], "metadata": meta, "spec": changed}
 
 
-def _group(spec: Fields) -> Object:
+def _group(spec: Fields) -> JsonObject:
     """Convert the spec of a PodGroup."""
-    changed: Object = {}
+    changed: JsonObject = {}
     reference = spec.inner("podGroupTemplateRef")
     if reference.content:
         workload = reference.inner("workload")
@@ -52,7 +53,7 @@ def _group(spec: Fields) -> Object:
     return changed | _common(spec)
 
 
-def _workload(spec: Fields) -> Object:
+def _workload(spec: Fields) -> JsonObject:
     """Convert the spec of a Workload, whose templates are called podGroups in v1alpha1."""
     changed = {"controllerRef": spec.take("controllerRef")} if "controllerRef" in spec.content else {}
     templates = [_common(each) for each in spec.each("podGroupTemplates")]
@@ -65,7 +66,7 @@ def _workload(spec: Fields) -> Object:
     return {**changed, "podGroupTemplates": templates}
 
 
-def _common(fields: Fields) -> Object:
+def _common(fields: Fields) -> JsonObject:
     """Return all fields that were not taken yet, with the disruption mode in its current form."""
     content = {name: value for name, value in fields.content.items() if name not in fields.taken}
     mode = content.get("disruptionMode")
@@ -80,13 +81,13 @@ def _common(fields: Fields) -> Object:
     return copy.deepcopy(content)
 
 
-def has_workload(obj: Object) -> bool:
+def has_workload(obj: JsonObject) -> bool:
     """True if a pod, or a template of one, names a group within a Workload, as in 1.35."""
     found = pod_spec(obj)
     return found is not None and isinstance(found[1].get("workloadRef"), dict)
 
 
-def with_group(obj: Object, world: World, notes: Notes) -> list[Object]:
+def with_group(obj: JsonObject, world: World, notes: Notes) -> list[JsonObject]:
     """Convert ``workloadRef`` to ``schedulingGroup``. Return the PodGroup that it names, and the object."""
     changed = copy.deepcopy(obj)
     path, spec = pod_spec(changed) or ("", {})
@@ -110,7 +111,7 @@ def with_group(obj: Object, world: World, notes: Notes) -> list[Object]:
     return [{"apiVersion": BETA, "kind": "PodGroup", "metadata": meta, "spec": made}, changed]
 
 
-def _policy(workload: Object | None, template: str) -> Any:
+def _policy(workload: JsonObject | None, template: str) -> Any:
     """Return the policy of a group of a Workload of v1alpha1; None if there is none."""
     for group in entries(mapping(mapping(workload).get("spec")).get("podGroups")):
         if isinstance(group, dict) and group.get("name") == template:

@@ -3,8 +3,9 @@
 import copy
 from typing import Any
 
-from dra_shared.classic.fields import Object, entries
+from dra_shared.classic.fields import entries
 from dra_shared.classic.notes import Notes
+from dra_shared.jsontypes import JsonObject
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 POD_MAKERS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -21,7 +22,7 @@ POD_MAKERS: dict[tuple[str, str], tuple[str, ...]] = {
 """The path to the pod spec, for each group and kind that is a pod or creates pods."""
 
 
-def pod_spec(obj: Object) -> tuple[str, Object] | None:
+def pod_spec(obj: JsonObject) -> tuple[str, JsonObject] | None:
     """Return the path and the pod spec of an object that is a pod or creates pods, else None."""
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
     path = POD_MAKERS.get((group, str(obj.get("kind"))))
@@ -31,14 +32,14 @@ def pod_spec(obj: Object) -> tuple[str, Object] | None:
     return (".".join(path), found) if path and isinstance(found, dict) else None
 
 
-def has_source(obj: Object) -> bool:
+def has_source(obj: JsonObject) -> bool:
     """True if a pod or a pod template names claims with `source`."""
     found = pod_spec(obj)
     claims = entries(found[1].get("resourceClaims")) if found else ()
     return any(isinstance(entry, dict) and "source" in entry for entry in claims)
 
 
-def without_source(obj: Object, notes: Notes) -> Object:
+def without_source(obj: JsonObject, notes: Notes) -> JsonObject:
     """Return the object with the fields of `source` moved to where v1 has them."""
     changed = copy.deepcopy(obj)
     found = pod_spec(changed)
@@ -51,7 +52,7 @@ def without_source(obj: Object, notes: Notes) -> Object:
     return changed
 
 
-def _lift(entry: Object, path: str, notes: Notes) -> None:
+def _lift(entry: JsonObject, path: str, notes: Notes) -> None:
     source = entry.pop("source")
     for name, value in (source if isinstance(source, dict) else {}).items():
         if name in SOURCES:

@@ -3,7 +3,8 @@
 from typing import Any
 
 from dra_shared.classic.drivers import NVIDIA, Driver
-from dra_shared.classic.fields import Fields, Object
+from dra_shared.classic.fields import Fields
+from dra_shared.jsontypes import JsonObject
 
 CONFIG_VERSION = "resource.nvidia.com/v1beta1"
 _OLD_VERSIONS = frozenset({"gpu.nvidia.com/v1alpha1", "gpu.resource.nvidia.com/v1alpha1"})
@@ -15,7 +16,7 @@ _MPS = (
 )
 
 
-def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
+def sharing_config(fields: Fields, driver: Driver, mig: bool) -> JsonObject | None:
     """Return the opaque parameters for a `sharing` field, or None if it is empty."""
     if not fields.content:
         return None
@@ -28,7 +29,7 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
         fields.note_implied("strategy", "without a config a device is not shared")
         return None
     fields.note_moved("strategy", f"an opaque {kind}: sharing.strategy")
-    sharing: Object = {"strategy": strategy}
+    sharing: JsonObject = {"strategy": strategy}
     slicing, mps = fields.inner("timeSlicingConfig"), fields.inner("mpsConfig")
     if mig and slicing.content:
         slicing.note_lost("", "MIG devices have no time slice")
@@ -40,7 +41,7 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
     return {"apiVersion": CONFIG_VERSION, "kind": kind, "sharing": sharing}
 
 
-def convert_config(parameters: Any) -> Object | None:
+def convert_config(parameters: Any) -> JsonObject | None:
     """Convert opaque parameters of the driver's config API before v1beta1 to the current version; None for others."""
     if not isinstance(parameters, dict) or parameters.get("apiVersion") not in _OLD_VERSIONS:
         return None
@@ -49,7 +50,7 @@ def convert_config(parameters: Any) -> Object | None:
     return {**parameters, "apiVersion": CONFIG_VERSION}
 
 
-def _time_slicing(fields: Fields) -> Object:
+def _time_slicing(fields: Fields) -> JsonObject:
     config: dict[str, Any] = {}
     for name in ("timeSlice", "interval"):
         if interval := fields.text(name):
@@ -59,7 +60,7 @@ def _time_slicing(fields: Fields) -> Object:
     return config
 
 
-def _mps(fields: Fields) -> Object:
+def _mps(fields: Fields) -> JsonObject:
     config: dict[str, Any] = {}
     for name in _MPS:
         if name in fields.content:

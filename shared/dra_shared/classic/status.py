@@ -3,18 +3,18 @@
 import json
 from typing import Any
 
-from dra_shared.classic.fields import Object
+from dra_shared.jsontypes import JsonObject
 
 _MOST_HANDLES = 32
 
 
-def old_status(status: Object, driver_name: str, structured: bool) -> Object:
+def old_status(status: JsonObject, driver_name: str, structured: bool) -> JsonObject:
     """Return the status of a classic claim, from that of the current claim behind it.
 
     ``driver_name`` is that of the class. With ``structured`` parameters, a handle names each device. Without,
     it has a text that only the driver's plugin understands.
     """
-    found: Object = {}
+    found: JsonObject = {}
     allocation = status.get("allocation")
     if allocation is not None:
         found["driverName"] = driver_name
@@ -24,7 +24,7 @@ def old_status(status: Object, driver_name: str, structured: bool) -> Object:
     return found
 
 
-def node_of(allocation: Object | None) -> str:
+def node_of(allocation: JsonObject | None) -> str:
     """Return the node that an allocation is on; empty if it is on none or on several."""
     for term in ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
         for requirement in term.get("matchFields") or ():
@@ -34,22 +34,22 @@ def node_of(allocation: Object | None) -> str:
     return ""
 
 
-def _allocation(allocation: Object, driver_name: str, structured: bool) -> Object:
+def _allocation(allocation: JsonObject, driver_name: str, structured: bool) -> JsonObject:
     devices = allocation.get("devices") or {}
-    by_driver: dict[str, list[Object]] = {}
+    by_driver: dict[str, list[JsonObject]] = {}
     for result in devices.get("results") or ():
         by_driver.setdefault(result["driver"], []).append(result)
     handles = [
         _handle(driver_name if len(by_driver) == 1 else driver, results, allocation, structured)
         for driver, results in by_driver.items()
     ]
-    found: Object = {"resourceHandles": handles[:_MOST_HANDLES], "shareable": True}
+    found: JsonObject = {"resourceHandles": handles[:_MOST_HANDLES], "shareable": True}
     if selector := allocation.get("nodeSelector"):
         found["availableOnNodes"] = selector
     return found
 
 
-def _handle(driver: str, results: list[Object], allocation: Object, structured: bool) -> Object:
+def _handle(driver: str, results: list[JsonObject], allocation: JsonObject, structured: bool) -> JsonObject:
     if not structured:
         chosen = [{name: result[name] for name in ("request", "pool", "device")} for result in results]
         return {"driverName": driver, "data": json.dumps({"devices": chosen}, separators=(",", ":"))}
@@ -69,7 +69,7 @@ def _handle(driver: str, results: list[Object], allocation: Object, structured: 
     return {"driverName": driver, "structuredData": data}
 
 
-def _result(result: Object, configs: list[Object]) -> Object:
+def _result(result: JsonObject, configs: list[JsonObject]) -> JsonObject:
     own = [
         one
         for one in configs
@@ -81,6 +81,6 @@ def _result(result: Object, configs: list[Object]) -> Object:
     }
 
 
-def _parameters(name: str, configs: list[Object]) -> Object:
+def _parameters(name: str, configs: list[JsonObject]) -> JsonObject:
     """Return the field `name` with the parameters of the first configuration, or nothing."""
     return {name: configs[0]["opaque"]["parameters"]} if configs else {}

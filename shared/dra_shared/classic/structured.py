@@ -8,9 +8,10 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from dra_shared.classic.fields import Fields, Object, entries, mapping, take_metadata
+from dra_shared.classic.fields import Fields, entries, mapping, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.sharing import convert_config
+from dra_shared.jsontypes import JsonObject
 
 V1 = "resource.k8s.io/v1"
 _FLAT = frozenset({"v1alpha3", "v1beta1"})
@@ -25,7 +26,7 @@ _EXACTLY = (
 )
 
 
-def convert_structured(obj: Object, notes: Notes) -> list[Object]:
+def convert_structured(obj: JsonObject, notes: Notes) -> list[JsonObject]:
     """Convert an object of a version with structured parameters to v1."""
     version = obj["apiVersion"].rpartition("/")[2]
     changed = copy.deepcopy(obj)
@@ -45,7 +46,7 @@ def convert_structured(obj: Object, notes: Notes) -> list[Object]:
     return [changed]
 
 
-def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None:
+def _claim(spec: JsonObject, version: str, notes: Notes, path: str = "spec") -> None:
     if spec.pop("controller", None):
         notes.note_lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
     devices = mapping(spec.get("devices"))
@@ -63,7 +64,7 @@ def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None
             request["exactly"] = exactly
 
 
-def _template(spec: Object, version: str, notes: Notes) -> None:
+def _template(spec: JsonObject, version: str, notes: Notes) -> None:
     if isinstance(spec.get("spec"), dict):
         _claim(spec["spec"], version, notes, "spec.spec")
 
@@ -78,7 +79,7 @@ def _configs(configs: Any, path: str, notes: Notes) -> None:
             notes.note_moved(f"{path}[{index}].opaque.parameters.apiVersion", today["apiVersion"])
 
 
-def _class(spec: Object, version: str, notes: Notes) -> None:
+def _class(spec: JsonObject, version: str, notes: Notes) -> None:
     _configs(spec.get("config"), "spec.config", notes)
     if spec.pop("suitableNodes", None):
         notes.note_lost(
@@ -87,7 +88,7 @@ def _class(spec: Object, version: str, notes: Notes) -> None:
         )
 
 
-def _slice(spec: Object, version: str, notes: Notes) -> None:
+def _slice(spec: JsonObject, version: str, notes: Notes) -> None:
     if version not in _FLAT:
         return
     for index, device in enumerate(entries(spec.get("devices"))):
@@ -106,14 +107,14 @@ def _slice(spec: Object, version: str, notes: Notes) -> None:
         device.update(basic)
 
 
-def _taint_rule(spec: Object, version: str, notes: Notes) -> None:
+def _taint_rule(spec: JsonObject, version: str, notes: Notes) -> None:
     selector = spec.get("deviceSelector")
     for name in ("deviceClassName", "selectors"):
         if isinstance(selector, dict) and selector.pop(name, None):
             notes.note_lost(f"spec.deviceSelector.{name}", "a rule chooses devices by driver, pool and name")
 
 
-_CHANGES: dict[str, Callable[[Object, str, Notes], None]] = {
+_CHANGES: dict[str, Callable[[JsonObject, str, Notes], None]] = {
     "DeviceClass": _class,
     "DeviceTaintRule": _taint_rule,
     "ResourceClaim": _claim,

@@ -5,36 +5,37 @@ from dataclasses import dataclass, field
 
 from dra_shared.classic.asked import ClassParts, Parameters
 from dra_shared.classic.drivers import is_vendor_group
-from dra_shared.classic.fields import Fields, Object, mapping, subject_of
+from dra_shared.classic.fields import Fields, mapping, subject_of
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.parameters import IN_TREE_GROUP, parameters, read_unknown
+from dra_shared.jsontypes import JsonObject
 
-Find = Callable[[str, str, str, str], Object | None]
+Find = Callable[[str, str, str, str], JsonObject | None]
 """Returns the object of a group, kind, namespace and name. The namespace is empty for a cluster-scoped object."""
 
 
-def group_of(obj: Object) -> str:
+def group_of(obj: JsonObject) -> str:
     """Return the API group of an object."""
     return str(obj.get("apiVersion", "")).rpartition("/")[0]
 
 
-def find_among(objects: Iterable[Object]) -> Find:
+def find_among(objects: Iterable[JsonObject]) -> Find:
     """Return a function that finds objects of manifests, where namespaces are often missing."""
-    found: dict[tuple[str, str, str], dict[str, Object]] = {}
+    found: dict[tuple[str, str, str], dict[str, JsonObject]] = {}
     for obj in objects:
         meta = mapping(obj.get("metadata"))
         same = found.setdefault((group_of(obj), str(obj.get("kind", "")), str(meta.get("name", ""))), {})
         same[str(meta.get("namespace") or "default")] = obj
 
-    def find(group: str, kind: str, namespace: str, name: str) -> Object | None:
+    def find(group: str, kind: str, namespace: str, name: str) -> JsonObject | None:
         return found.get((group, kind, name), {}).get(str(namespace or "default"))
 
     return find
 
 
-def find_generated_among(objects: Iterable[Object]) -> Find:
+def find_generated_among(objects: Iterable[JsonObject]) -> Find:
     """Return a function that finds the in-tree parameters that a driver generated from its own parameters."""
-    found: dict[tuple[str, str, str, str], Object] = {}
+    found: dict[tuple[str, str, str, str], JsonObject] = {}
     for obj in objects:
         origin = mapping(obj.get("generatedFrom"))
         if group_of(obj) == IN_TREE_GROUP and origin:
@@ -42,7 +43,7 @@ def find_generated_among(objects: Iterable[Object]) -> Find:
             group, kind, name = (str(origin.get(key, "")) for key in ("apiGroup", "kind", "name"))
             found[group, kind, namespace, name] = obj
 
-    def find(group: str, kind: str, namespace: str, name: str) -> Object | None:
+    def find(group: str, kind: str, namespace: str, name: str) -> JsonObject | None:
         return found.get((group, kind, str(namespace or "default"), name))
 
     return find
@@ -63,9 +64,9 @@ class World:
     missing: set[str] = field(default_factory=set)
     _read: dict[tuple[int, str], Parameters] = field(default_factory=dict)
     # Keeps the objects alive, because their ids would be reused otherwise.
-    _objects: dict[int, Object] = field(default_factory=dict)
+    _objects: dict[int, JsonObject] = field(default_factory=dict)
 
-    def read(self, obj: Object, driver: str = "") -> Parameters:
+    def read(self, obj: JsonObject, driver: str = "") -> Parameters:
         """Read a parameters object. ``driver`` gets those of an unknown kind."""
         known_kind = _is_known(obj)
         key = id(obj), "" if known_kind else driver
@@ -77,7 +78,7 @@ class World:
             self._read[key] = parameters(obj, notes) if known_kind else read_unknown(obj, driver, notes)
         return self._read[key]
 
-    def has_read(self, obj: Object) -> bool:
+    def has_read(self, obj: JsonObject) -> bool:
         """True if the object was read as the parameters of a claim or class."""
         return id(obj) in self._objects
 
@@ -105,6 +106,6 @@ class World:
         return self.read(obj, driver)
 
 
-def _is_known(obj: Object) -> bool:
+def _is_known(obj: JsonObject) -> bool:
     """True if the parameters are Kubernetes' own or those of a known driver."""
     return is_vendor_group(group_of(obj)) or group_of(obj) == IN_TREE_GROUP

@@ -7,8 +7,7 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.storage.catalog import IN_MEMORY
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _NODE = {"user": "system:node:n1", "groups": ["system:nodes"]}
@@ -26,7 +25,7 @@ async def _review_access(client: httpx.AsyncClient, **more: Any) -> httpx.Respon
     return await client.post(f"{_REVIEWS}/subjectaccessreviews", json={"spec": spec})
 
 
-def _one(key: str, operator: str, *values: str) -> Json:
+def _one(key: str, operator: str, *values: str) -> JsonObject:
     return {"requirements": [{"key": key, "operator": operator, "values": [*values]}]}
 
 
@@ -40,7 +39,7 @@ def _one(key: str, operator: str, *values: str) -> Json:
     ],
 )
 async def test_a_field_selector_counts_as_text_and_as_requirements(
-    selector: Json, allowed: bool, client: httpx.AsyncClient
+    selector: JsonObject, allowed: bool, client: httpx.AsyncClient
 ) -> None:
     status = (await _review_access(client, fieldSelector=selector)).json()["status"]
     assert (status["allowed"], "evaluationError" in status) == (allowed, False)
@@ -67,7 +66,7 @@ async def test_a_field_selector_counts_as_text_and_as_requirements(
     ],
 )
 async def test_unknown_attributes_are_reported_as_evaluation_errors(
-    attributes: Json, expected: str, client: httpx.AsyncClient
+    attributes: JsonObject, expected: str, client: httpx.AsyncClient
 ) -> None:
     assert (await _review_access(client, **attributes)).json()["status"]["evaluationError"] == expected
 
@@ -105,7 +104,9 @@ async def test_unknown_attributes_are_reported_as_evaluation_errors(
         ),
     ],
 )
-async def test_selectors_that_are_none(attributes: Json, expected: str, client: httpx.AsyncClient) -> None:
+async def test_selectors_that_are_none(
+    attributes: JsonObject, expected: str, client: httpx.AsyncClient
+) -> None:
     refused = await _review_access(client, **attributes)
     assert (refused.status_code, refused.json()["message"]) == (
         422,

@@ -10,8 +10,8 @@ from dra_apiserver.common.declarative import structs
 from dra_apiserver.common.declarative.rules import DeclaredRules
 from dra_apiserver.common.declarative.structs import Rule, Stage
 from dra_shared.api.schema import schema_document
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 V1 = "io.k8s.api.resource.v1"
 POOLS = DeclaredRules("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest")
 CLAIM = f"{V1}.ResourceClaim"
@@ -25,12 +25,12 @@ CONDITION = {
 }
 
 
-def request(**status: Any) -> Json:
+def request(**status: Any) -> JsonObject:
     spec = {"driver": "gpu.example.com", "limit": 100}
     return {"spec": spec, "status": {"poolCount": 1, "pools": [POOL], **status}}
 
 
-def texts(rules: DeclaredRules, obj: Json, old: Json | None = None) -> list[str]:
+def texts(rules: DeclaredRules, obj: JsonObject, old: JsonObject | None = None) -> list[str]:
     return [str(error) for error in rules.validate(obj, old)]
 
 

@@ -1,17 +1,14 @@
 """Test the warnings about stored objects against those of kube-apiserver 1.36."""
 
-from typing import Any
-
 import pytest
 from dra_apiserver.common.addresswarnings import address_warnings, range_warnings
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.somekinds import built_in
 
-Json = dict[str, Any]
 
-
-def warnings(obj: Json, old: Json | None, resource: tuple[str, str, str]) -> list[str]:
+def warnings(obj: JsonObject, old: JsonObject | None, resource: tuple[str, str, str]) -> list[str]:
     group, plural, subresource = resource
     return list(built_in(group, plural).warnings[subresource](obj, old))
 
@@ -183,7 +180,7 @@ def test_only_new_pods_are_looked_at() -> None:
 
 def test_templates_are_looked_at_again_when_the_generation_changes() -> None:
     template = {"spec": {"nodeSelector": OLD_OS}}
-    old: Json = {"metadata": {"name": "d", "generation": 1}, "spec": {"template": template}}
+    old: JsonObject = {"metadata": {"name": "d", "generation": 1}, "spec": {"template": template}}
     new = {**old, "metadata": {"name": "d", "generation": 2}}
     text = f"spec.template.spec.nodeSelector[beta.kubernetes.io/os]: {OS_TEXT}"
     assert warnings(new, old, ("apps", "deployments", "")) == [text]
@@ -263,5 +260,5 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
         ),
     ],
 )
-def test_other_kinds(resource: tuple[str, str, str], obj: Json, texts: list[str]) -> None:
+def test_other_kinds(resource: tuple[str, str, str], obj: JsonObject, texts: list[str]) -> None:
     assert warnings({"metadata": {"name": "x"}, **obj}, None, resource) == texts

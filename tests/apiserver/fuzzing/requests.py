@@ -11,6 +11,7 @@ import yaml
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.types import definition, object_type
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.fuzzing.options import (
     ACCEPTS,
@@ -27,8 +28,6 @@ from tests.apiserver.fuzzing.options import (
     WRITES,
 )
 from tests.apiserver.fuzzing.values import EXAMPLES, NAMES, Values, as_json, deep, junk, places
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Requests:
         self._registry = registry
         self._dice = dice
         self._values = Values(dice)
-        self._examples: dict[tuple[str, str], list[Json]] = {}
+        self._examples: dict[tuple[str, str], list[JsonObject]] = {}
         for example in EXAMPLES:
             self._examples.setdefault((example["apiVersion"], example["kind"]), []).append(example)
 
@@ -135,7 +134,7 @@ class Requests:
             headers.append(("content-type", content_type))
         return Sent(method, path, self._query(given), tuple(headers), body)
 
-    def _object(self, info: Kind, version: str) -> Json:
+    def _object(self, info: Kind, version: str) -> JsonObject:
         """Return an object of the kind: an example with something odd in it, or a random one."""
         dice = self._dice
         name = info.api_version(version)
@@ -264,7 +263,7 @@ class Requests:
 
         if dice.random() < 0.03:
             return junk(dice)
-        made: Json = {
+        made: JsonObject = {
             "op": dice.choice(["add", "remove", "replace", "move", "copy", "test", "x"]),
             "path": path(),
         }

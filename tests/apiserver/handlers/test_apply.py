@@ -5,8 +5,7 @@ from typing import Any
 
 import httpx
 import pytest
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -15,8 +14,8 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def config_map(data: Any = None, **metadata: Any) -> Json:
-    obj: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", **metadata}}
+def config_map(data: Any = None, **metadata: Any) -> JsonObject:
+    obj: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", **metadata}}
     return obj if data is None else {**obj, "data": data}
 
 
@@ -100,7 +99,11 @@ async def test_bad_configurations(client: httpx.AsyncClient, obj: Any, message: 
 
 
 async def test_an_item_without_its_key_is_the_kinds_to_refuse(client: httpx.AsyncClient) -> None:
-    claim: Json = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "c"}}
+    claim: JsonObject = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+    }
     spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}
     await apply(client, "m", {**claim, "spec": spec}, f"{CLAIMS}/c")
     status = {"reservedFor": [{"resource": "pods", "name": "p"}]}
@@ -131,7 +134,7 @@ async def test_empty_managed_fields_clear_them_but_not_through_a_subresource(
     client: httpx.AsyncClient,
 ) -> None:
     await client.post("/api/v1/nodes", json={"metadata": {"name": "n", "labels": {"a": "b"}}})
-    body: Json = {"metadata": {"managedFields": []}}
+    body: JsonObject = {"metadata": {"managedFields": []}}
     answer = await client.patch("/api/v1/nodes/n/status", json=body, headers=MERGE)
     assert answer.json()["metadata"]["managedFields"]
     answer = await client.patch("/api/v1/nodes/n", json=body, headers=MERGE)

@@ -9,21 +9,20 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 RESOURCE = "/apis/resource.k8s.io"
 CLAIMS = f"{RESOURCE}/v1/namespaces/default/resourceclaims"
 SLICES = f"{RESOURCE}/v1/resourceslices"
 RULES = f"{RESOURCE}/v1beta2/devicetaintrules"
 
-CLAIM: Json = {
+CLAIM: JsonObject = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "ResourceClaim",
     "metadata": {"name": "c"},
     "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
 }
-SLICE: Json = {
+SLICE: JsonObject = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "ResourceSlice",
     "metadata": {"name": "s"},
@@ -34,7 +33,7 @@ SLICE: Json = {
         "devices": [{"name": "d", "attributes": {"model": {"string": "a"}}}],
     },
 }
-RULE: Json = {
+RULE: JsonObject = {
     "apiVersion": "resource.k8s.io/v1beta2",
     "kind": "DeviceTaintRule",
     "metadata": {"name": "r"},
@@ -42,7 +41,7 @@ RULE: Json = {
 }
 
 
-def change(obj: Json, path: str, value: Any) -> Json:
+def change(obj: JsonObject, path: str, value: Any) -> JsonObject:
     """Return the object with another value at a dotted path, in which numbers are indexes."""
     made = copy.deepcopy(obj)
     *parents, last = path.split(".")
@@ -99,7 +98,7 @@ def config(tmp_path: Path) -> Config:
     ],
 )
 async def test_wrong_types_are_reported_by_the_path_of_gos_decoder(
-    client: httpx.AsyncClient, path: str, obj: Json, problem: str
+    client: httpx.AsyncClient, path: str, obj: JsonObject, problem: str
 ) -> None:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 400
@@ -153,7 +152,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
     ],
 )
 async def test_wrong_types_in_strategic_merge_patches(
-    client: httpx.AsyncClient, patch: Json, problem: str
+    client: httpx.AsyncClient, patch: JsonObject, problem: str
 ) -> None:
     await client.post(SLICES, json=SLICE)
     answer = await client.patch(f"{SLICES}/s", json=patch, headers=STRATEGIC)

@@ -6,16 +6,16 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 NAMESPACE = "/api/v1/namespaces/default"
-Json = dict[str, Any]
 
 
-def _create_object(kind: str, name: str, version: str = "v1", **more: Any) -> Json:
+def _create_object(kind: str, name: str, version: str = "v1", **more: Any) -> JsonObject:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **more}
 
 
-async def _post(client: httpx.AsyncClient, path: str, obj: Json) -> httpx.Response:
+async def _post(client: httpx.AsyncClient, path: str, obj: JsonObject) -> httpx.Response:
     return await client.post(path, content=orjson.dumps(obj), headers={"content-type": "application/json"})
 
 
@@ -51,7 +51,7 @@ _ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType
         {"f:data": {"f:a": {".": {"f:x": []}}}},
     ],
 )
-async def test_odd_managed_fields(client: httpx.AsyncClient, fields: Json) -> None:
+async def test_odd_managed_fields(client: httpx.AsyncClient, fields: JsonObject) -> None:
     path = f"{NAMESPACE}/configmaps"
     obj = _create_object("ConfigMap", "a", data={"a": "b"})
     obj["metadata"]["managedFields"] = [{**_ENTRY, "fieldsV1": fields}]
@@ -90,7 +90,7 @@ _READ = "json: cannot unmarshal {} into Go struct field {} of type {}"
     ],
 )  # fmt: skip
 async def test_wrong_types_in_bodies_of_subresources(
-    client: httpx.AsyncClient, path: str, obj: Json, problem: str
+    client: httpx.AsyncClient, path: str, obj: JsonObject, problem: str
 ) -> None:
     answer = await _post(client, f"{NAMESPACE}/{path}", obj)
     assert answer.status_code == 400, answer.text
@@ -132,7 +132,7 @@ async def test_the_duration_of_tokens_is_limited(
 
 @pytest.mark.parametrize("levels", [150, 230])
 async def test_a_deep_schema_is_taken(client: httpx.AsyncClient, levels: int) -> None:
-    schema: Json = {"type": "string"}
+    schema: JsonObject = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "object", "properties": {"a": schema}}
     names = {"plural": "deeps", "singular": "deep", "kind": "Deep", "listKind": "DeepList"}

@@ -3,15 +3,13 @@
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 DEFAULT = "namespaces/default"
 TABLE = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
@@ -114,7 +112,9 @@ async def test_dependents_of_replication_controllers_stay_too(client: httpx.Asyn
         ),
     ],
 )
-async def test_ranges_are_written_strictly(client: httpx.AsyncClient, block: Json, problem: str) -> None:
+async def test_ranges_are_written_strictly(
+    client: httpx.AsyncClient, block: JsonObject, problem: str
+) -> None:
     path = f"/apis/networking.k8s.io/v1/{DEFAULT}/networkpolicies"
     spec = {"podSelector": {}, "ingress": [{"from": [{"ipBlock": block}]}]}
     answer = await client.post(path, json={"metadata": {"name": "n"}, "spec": spec})

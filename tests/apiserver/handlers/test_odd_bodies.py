@@ -10,11 +10,11 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 
 from tests.support import apiobjects as objects
 from tests.support.sampling import either
 
-Json = dict[str, Any]
 JUNK: list[Any] = [
     None,
     [],
@@ -48,7 +48,7 @@ def config(tmp_path: Path) -> Config:
     return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
 
 
-def collection(obj: Json) -> str:
+def collection(obj: JsonObject) -> str:
     version, kind = obj["apiVersion"], obj["kind"]
     root = "/api/v1" if version == "v1" else f"/apis/{version}"
     plural = f"{kind.lower()}es" if kind.endswith("Class") else f"{kind.lower()}s"
@@ -64,13 +64,13 @@ def places(value: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def spoil(obj: Json, dice: random.Random) -> None:
+def spoil(obj: JsonObject, dice: random.Random) -> None:
     for _ in range(dice.choice([1, 1, 2, 3])):
         container, key = dice.choice(places(obj))
         container[key] = copy.deepcopy(dice.choice(JUNK))
 
 
-async def send(client: httpx.AsyncClient, obj: Json, way: str, path: str) -> httpx.Response:
+async def send(client: httpx.AsyncClient, obj: JsonObject, way: str, path: str) -> httpx.Response:
     body = json.dumps(obj).encode()
     if way == "post":
         return await client.post(path, content=body, headers={"content-type": "application/json"})

@@ -8,10 +8,9 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.handlers.test_as_upstream import CLAIM, RULE, change
-
-Json = dict[str, Any]
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
@@ -67,7 +66,7 @@ def problem(answer: httpx.Response) -> str:
     ],
 )
 async def test_a_patch_may_not_make_it_another_kind(
-    client: httpx.AsyncClient, body: Json, expected: str
+    client: httpx.AsyncClient, body: JsonObject, expected: str
 ) -> None:
     await client.post(CLAIMS, json=CLAIM)
     answer = await patch(client, "merge", body)
@@ -153,7 +152,7 @@ async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncCli
     ],
 )
 async def test_all_that_is_wrong_with_what_is_applied(
-    client: httpx.AsyncClient, body: Json, expected: str
+    client: httpx.AsyncClient, body: JsonObject, expected: str
 ) -> None:
     answer = await patch(client, "apply", body, fieldManager="m")
     assert answer.json()["message"].partition("Kind=ResourceClaim): ")[2] == expected
@@ -187,7 +186,7 @@ async def test_an_empty_list_is_no_change(client: httpx.AsyncClient) -> None:
     assert answer.json()["metadata"]["generation"] == 1
 
 
-DEFINITION: Json = {
+DEFINITION: JsonObject = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "widgets.example.com"},
@@ -216,7 +215,7 @@ DEFINITION: Json = {
 }
 
 
-async def define(client: httpx.AsyncClient, definition: Json) -> None:
+async def define(client: httpx.AsyncClient, definition: JsonObject) -> None:
     """Create a definition, and wait until the server serves it."""
     await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
     while (await client.get("/apis/example.com/v1")).status_code != 200:
@@ -239,7 +238,7 @@ async def test_a_custom_resource_is_scaled_at_its_own_paths(client: httpx.AsyncC
     assert (await client.get(f"{path}/w")).json()["spec"] == {"size": {"wanted": 2}}
 
 
-DEPLOYMENT: Json = {
+DEPLOYMENT: JsonObject = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "d"},

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -10,8 +9,6 @@ import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
-
-Json = dict[str, Any]
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 RESOURCE = "/apis/resource.k8s.io/v1"

@@ -2,17 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.waiting import until
 
-Json = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -20,7 +19,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 NODE = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8"}}}
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}}
 MERGE = {"Content-Type": "application/merge-patch+json"}
-RUNS: Json = {
+RUNS: JsonObject = {
     "phase": "Running",
     "podIP": "10.0.0.1",
     "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
@@ -38,17 +37,17 @@ RUNS: Json = {
 }
 
 
-async def _post(client: httpx.AsyncClient, path: str, obj: Json) -> Json:
+async def _post(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObject:
     made = await client.post(path, json=obj)
     assert made.status_code == 201, made.text
-    found: Json = made.json()
+    found: JsonObject = made.json()
     return found
 
 
-async def _patch(client: httpx.AsyncClient, path: str, change: Json) -> Json:
+async def _patch(client: httpx.AsyncClient, path: str, change: JsonObject) -> JsonObject:
     changed = await client.patch(path, content=json.dumps(change), headers=MERGE)
     assert changed.status_code == 200, changed.text
-    found: Json = changed.json()
+    found: JsonObject = changed.json()
     return found
 
 
@@ -59,10 +58,10 @@ async def _until_served(client: httpx.AsyncClient, path: str, wanted: bool) -> N
     await until(is_so)
 
 
-async def _restore(client: httpx.AsyncClient, snapshot: bytes) -> Json:
+async def _restore(client: httpx.AsyncClient, snapshot: bytes) -> JsonObject:
     answer = await client.put("/snapshot", content=snapshot)
     assert answer.status_code == 200, answer.text
-    found: Json = answer.json()
+    found: JsonObject = answer.json()
     return found
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from dra_recordings.validate import answer
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT, RECORDED
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from tests.support import apiobjects as objects
 from tests.support.sampling import either
 
-Json = dict[str, Any]
 RESOURCE = [
     objects.CLAIM,
     objects.TEMPLATE,
@@ -45,7 +45,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(item)
 
 
-def _mutate(obj: Json, changes: list[Change]) -> Json:
+def _mutate(obj: JsonObject, changes: list[Change]) -> JsonObject:
     made = copy.deepcopy(obj)
     for number, remove, junk in changes:
         places = list(_places(made))
@@ -62,7 +62,7 @@ def _mutate(obj: Json, changes: list[Change]) -> Json:
 _CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.booleans(), JUNK), min_size=1, max_size=4)
 
 
-def _case(obj: Json, old: Json, operation: str) -> Json:
+def _case(obj: JsonObject, old: JsonObject, operation: str) -> JsonObject:
     namespaces = [{"metadata": {"name": "default"}}]
     return {
         "object": obj,
@@ -77,7 +77,7 @@ def _case(obj: Json, old: Json, operation: str) -> Json:
 @pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
 @settings(max_examples=either(300, few=100), deadline=None, derandomize=True)
 @given(base=st.sampled_from(RESOURCE), changes=_CHANGES)
-def test_any_body_gets_an_answer(operation: str, base: Json, changes: list[Change]) -> None:
+def test_any_body_gets_an_answer(operation: str, base: JsonObject, changes: list[Change]) -> None:
     case = _case(_mutate(base, changes), base, operation)
     for version in (RECORDED, DEFAULT):
         ours = answer({**copy.deepcopy(case), "kubernetesVersion": str(version)})
@@ -85,7 +85,7 @@ def test_any_body_gets_an_answer(operation: str, base: Json, changes: list[Chang
 
 
 @pytest.mark.parametrize("obj", objects.CORE, ids=[obj["kind"] for obj in objects.CORE])
-def test_a_good_object_of_each_kind_is_taken(obj: Json) -> None:
+def test_a_good_object_of_each_kind_is_taken(obj: JsonObject) -> None:
     new = copy.deepcopy(obj)
     del new["metadata"]["resourceVersion"]
     ours = answer(_case(new, new, "create"))
@@ -104,7 +104,9 @@ def test_a_good_object_of_each_kind_is_taken(obj: Json) -> None:
 @pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
 @settings(max_examples=either(400, few=130), deadline=None, derandomize=True)
 @given(base=st.sampled_from(objects.CORE), changes=_CHANGES)
-def test_any_body_of_a_core_kind_gets_an_answer(operation: str, base: Json, changes: list[Change]) -> None:
+def test_any_body_of_a_core_kind_gets_an_answer(
+    operation: str, base: JsonObject, changes: list[Change]
+) -> None:
     ours = answer(_case(_mutate(base, changes), base, operation))
     assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
 

@@ -4,19 +4,19 @@ import copy
 from typing import Any
 
 import httpx
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 CORE = "/api/v1/namespaces/default"
 APPS = "/apis/apps/v1/namespaces/default"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 
 
-def job(**spec: Any) -> Json:
+def job(**spec: Any) -> JsonObject:
     pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
     return {"metadata": {"name": "x"}, "spec": {"template": {"spec": pod}, **spec}}
 
 
-def workload() -> Json:
+def workload() -> JsonObject:
     pod = {"containers": [{"name": "c", "image": "i"}]}
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod}
     return {
@@ -32,21 +32,21 @@ class Kind:
         self._client = client
         self._url = url
 
-    async def make(self, obj: Json) -> None:
+    async def make(self, obj: JsonObject) -> None:
         answer = await self._client.post(self._url, json=obj)
         assert answer.status_code == 201, answer.text
 
-    async def put(self, status: Json) -> httpx.Response:
+    async def put(self, status: JsonObject) -> httpx.Response:
         obj = (await self._client.get(f"{self._url}/x")).json()
         obj["status"] = copy.deepcopy(status)
         return await self._client.put(f"{self._url}/x/status", json=obj)
 
-    async def put_invalid(self, status: Json) -> list[str]:
+    async def put_invalid(self, status: JsonObject) -> list[str]:
         answer = await self.put(status)
         assert answer.status_code == 422, answer.text
         return [f"{one.get('field')}: {one['message']}" for one in answer.json()["details"]["causes"]]
 
-    async def put_valid(self, status: Json) -> None:
+    async def put_valid(self, status: JsonObject) -> None:
         answer = await self.put(status)
         assert answer.status_code == 200, answer.text
 

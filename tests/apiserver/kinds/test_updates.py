@@ -14,9 +14,8 @@ from dra_apiserver.schema.types import ListNode, MapNode, Node, Struct
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, VERSIONS, Version, release
-
-Json = dict[str, Any]
 
 _ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}}
 _ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -44,21 +43,21 @@ async def test_some_kinds_are_made_by_an_update_and_some_need_a_version(
 
 
 _GATES = ("GenericWorkload", "GangScheduling", "DRADeviceTaintRules", "DRADeviceTaints")
-_POD_SPEC: Json = {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"cpu": "1"}}}]}
-_LABELED: Json = {"metadata": {"labels": {"a": "b"}}, "spec": _POD_SPEC}
-_WORKLOAD: Json = {"selector": {"matchLabels": {"a": "b"}}, "template": _LABELED}
-_JOB: Json = {"template": {"spec": {**_POD_SPEC, "restartPolicy": "Never"}}}
-_DEVICES: Json = {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu"}}]}}
-_ALTERNATIVES: Json = {
+_POD_SPEC: JsonObject = {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"cpu": "1"}}}]}
+_LABELED: JsonObject = {"metadata": {"labels": {"a": "b"}}, "spec": _POD_SPEC}
+_WORKLOAD: JsonObject = {"selector": {"matchLabels": {"a": "b"}}, "template": _LABELED}
+_JOB: JsonObject = {"template": {"spec": {**_POD_SPEC, "restartPolicy": "Never"}}}
+_DEVICES: JsonObject = {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu"}}]}}
+_ALTERNATIVES: JsonObject = {
     "devices": {
         "requests": [{"name": "a", "firstAvailable": [{"name": "x", "deviceClassName": "gpu"}]}],
         "constraints": [{"matchAttribute": "example.com/parent"}],
         "config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"kind": "x"}}}],
     }
 }
-_VOLUME_CLAIM: Json = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+_VOLUME_CLAIM: JsonObject = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 _RULES = [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]
-_SAMPLES: list[tuple[str, str, Json]] = [
+_SAMPLES: list[tuple[str, str, JsonObject]] = [
     ("resource.k8s.io", "resourceclaims", {"spec": _DEVICES}),
     ("resource.k8s.io", "resourceclaims", {"spec": _ALTERNATIVES}),
     ("resource.k8s.io", "resourceclaimtemplates", {"spec": {"spec": _ALTERNATIVES}}),
@@ -194,7 +193,9 @@ def _add_empty(node: Node, value: Any, skipped: Sequence[str] = ()) -> int:
     return added
 
 
-async def _create(client: httpx.AsyncClient, kind: Kind, name: str, body: Json) -> tuple[str, Json]:
+async def _create(
+    client: httpx.AsyncClient, kind: Kind, name: str, body: JsonObject
+) -> tuple[str, JsonObject]:
     version = kind.storage_version
     prefix = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
     path = f"{prefix}/namespaces/default/{kind.plural}" if kind.namespaced else f"{prefix}/{kind.plural}"
@@ -209,7 +210,7 @@ async def _create(client: httpx.AsyncClient, kind: Kind, name: str, body: Json) 
     return f"{path}/{name}", answer.json()
 
 
-def _empties(kind: Kind, version: str, obj: Json) -> int:
+def _empties(kind: Kind, version: str, obj: JsonObject) -> int:
     """Add empty values wherever a request may have them, and return their number."""
     added = _add_empty(object_type(kind, version), obj, ("metadata", "status"))
     if kind.plural == "resourceslices":
@@ -256,13 +257,13 @@ _PATCHES = [
     ("batch", "jobs", {"spec": {"template": {"spec": {"tolerations": [], "nodeSelector": {}}}}}),
     ("apps", "deployments", {"spec": {"selector": {"matchLabels": {"a": "b"}, "matchExpressions": []}}}),
 ]
-_BODIES: dict[str, Json] = {"resourceclaims": _DEVICES, "jobs": _JOB, "deployments": _WORKLOAD}
+_BODIES: dict[str, JsonObject] = {"resourceclaims": _DEVICES, "jobs": _JOB, "deployments": _WORKLOAD}
 
 
 @pytest.mark.parametrize(("group", "plural", "change"), _PATCHES, ids=lambda one: str(one)[:20])
 @pytest.mark.parametrize("form", ["merge-patch+json", "strategic-merge-patch+json"])
 async def test_patches_with_empty_lists_and_maps_change_nothing(
-    client: httpx.AsyncClient, group: str, plural: str, change: Json, form: str
+    client: httpx.AsyncClient, group: str, plural: str, change: JsonObject, form: str
 ) -> None:
     kind = next(one for one in catalog.registry() if (one.group, one.plural) == (group, plural))
     path, stored = await _create(client, kind, "x", {"spec": _BODIES[plural]})
@@ -274,7 +275,7 @@ async def test_patches_with_empty_lists_and_maps_change_nothing(
 
 @pytest.mark.parametrize(("group", "plural", "change"), _PATCHES, ids=lambda one: str(one)[:20])
 async def test_applying_empty_lists_and_maps_twice_changes_nothing(
-    client: httpx.AsyncClient, group: str, plural: str, change: Json
+    client: httpx.AsyncClient, group: str, plural: str, change: JsonObject
 ) -> None:
     kind = next(one for one in catalog.registry() if (one.group, one.plural) == (group, plural))
     path, stored = await _create(client, kind, "x", {"spec": _BODIES[plural]})
@@ -289,7 +290,7 @@ async def test_applying_empty_lists_and_maps_twice_changes_nothing(
     assert first.get("generation") == stored["metadata"].get("generation")
 
 
-def _merge(left: Json, right: Json) -> Json:
+def _merge(left: JsonObject, right: JsonObject) -> JsonObject:
     """Return `left` with the members of `right`, also in the maps that both have."""
     both = {key: _merge(left[key], value) for key, value in right.items() if isinstance(left.get(key), dict)}
     return {**left, **right, **both}

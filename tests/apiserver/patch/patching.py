@@ -1,7 +1,5 @@
 """Apply one patch, from the body of a request to the resulting object."""
 
-from typing import Any
-
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch import (
     JSON_PATCH,
@@ -16,15 +14,14 @@ from dra_apiserver.patch import (
     strategic_merge_patch,
 )
 from dra_apiserver.schema import object_type
+from dra_shared.jsontypes import JsonObject
 
-Object = dict[str, Any]
 
-
-def patch_object(kind: Kind, version: str, obj: Object, body: bytes, media_type: str) -> Object:
+def patch_object(kind: Kind, version: str, obj: JsonObject, body: bytes, media_type: str) -> JsonObject:
     if media_type not in patch_types(kind):
         raise PatchError("415: Unsupported Media Type", 415, "UnsupportedMediaType")
     if media_type == JSON_PATCH:
-        made: Object = json_patch(obj, load_operations(body, strict=True)[0])
+        made: JsonObject = json_patch(obj, load_operations(body, strict=True)[0])
         return made
     if media_type == MERGE_PATCH:
         return merge_patch(obj, load_merge(body, strict=True)[0])

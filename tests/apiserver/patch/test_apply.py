@@ -15,9 +15,9 @@ from dra_apiserver.patch import (
     server_side_apply,
     track_update,
 )
+from dra_shared.jsontypes import JsonObject
 
 REGISTRY = catalog.registry("api/all=true")
-Object = dict[str, Any]
 
 
 def kind_of(group: str, plural: str) -> Kind:
@@ -30,7 +30,9 @@ MAPS, PODS = kind_of("", "configmaps"), kind_of("", "pods")
 CLAIMS = kind_of("resource.k8s.io", "resourceclaims")
 
 
-def apply(kind: Kind, live: Object | None, config: Object, manager: str = "a", **options: Any) -> Object:
+def apply(
+    kind: Kind, live: JsonObject | None, config: JsonObject, manager: str = "a", **options: Any
+) -> JsonObject:
     config = {"apiVersion": kind.api_version(kind.versions[0]), "kind": kind.kind, **config}
     made = server_side_apply(
         kind,
@@ -48,18 +50,18 @@ def apply(kind: Kind, live: Object | None, config: Object, manager: str = "a", *
 
 def write(
     kind: Kind,
-    live: Object,
+    live: JsonObject,
     manager: str,
     subresource: str = "",
     now: str = "2026-11-20T15:00:02Z",
     **changes: Any,
-) -> Object:
+) -> JsonObject:
     made = copy.deepcopy(live) | changes
     track_update(kind, kind.versions[0], live, made, manager=manager, subresource=subresource, now=now)
     return made
 
 
-def get_owned(obj: Object, manager: str) -> Any:
+def get_owned(obj: JsonObject, manager: str) -> Any:
     entries = [one for one in obj["metadata"].get("managedFields", ()) if one["manager"] == manager]
     return entries[0]["fieldsV1"] if entries else None
 
@@ -152,7 +154,7 @@ def test_applying_again_changes_nothing() -> None:
     assert same_but_times(first, again)
 
 
-def containers(*names: str, **fields: Any) -> Object:
+def containers(*names: str, **fields: Any) -> JsonObject:
     return {"metadata": {"name": "p"}, "spec": {"containers": [{"name": name, **fields} for name in names]}}
 
 
@@ -189,7 +191,7 @@ def test_finalizers_are_a_set() -> None:
 
 
 def test_atomic_lists_have_one_owner() -> None:
-    def claim(name: str) -> Object:
+    def claim(name: str) -> JsonObject:
         request = {"name": name, "exactly": {"deviceClassName": "c"}}
         return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
 
@@ -200,7 +202,7 @@ def test_atomic_lists_have_one_owner() -> None:
     assert caught.value.causes[0]["field"] == ".spec.devices.requests"
 
 
-def device(name: str, **fields: Any) -> Object:
+def device(name: str, **fields: Any) -> JsonObject:
     return {"driver": "d.example.com", "pool": "p", "device": name, **fields}
 
 
@@ -244,7 +246,7 @@ def test_the_status_endpoint_owns_no_spec() -> None:
         ({"metadata": {"name": "p", "managedFields": []}}, "metadata.managedFields must be nil"),
     ],
 )
-def test_malformed_configurations_are_refused(config: Object, message: str) -> None:
+def test_malformed_configurations_are_refused(config: JsonObject, message: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply(PODS, None, {"metadata": {"name": "p"}, **config})
     assert message in str(caught.value)
@@ -263,7 +265,12 @@ def test_managed_fields_can_be_cleared() -> None:
 
 
 def test_many_updaters_are_folded_into_one() -> None:
-    live: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"k": "v"}}
+    live: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "m"},
+        "data": {"k": "v"},
+    }
     track_update(MAPS, "v1", None, live, manager="first", now="2026-11-20T15:00:00Z")
     for number in range(14):
         data = {**live["data"], f"k{number}": "v"}

@@ -12,6 +12,7 @@ from dra_apiserver import schema
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, PatchError, track_update
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.patch.patching import patch_object
 from tests.support.reference import reference_path
@@ -28,13 +29,12 @@ CONVERSATIONS = (
     "versions",
 )
 REGISTRY = catalog.registry("api/all=true")
-Object = dict[str, Any]
 
 
 def steps() -> Iterator[Any]:
     """Yield each successful write with the object before it."""
     for name in CONVERSATIONS:
-        known: dict[str, Object] = {}
+        known: dict[str, JsonObject] = {}
         recorded = reference_path("golden", "http", f"{name}.json").read_text()
         for index, step in enumerate(json.loads(recorded.replace('"TIME"', '"2026-11-20T15:00:00Z"'))):
             request, response = step["request"], step["response"]
@@ -74,7 +74,7 @@ def timeless(entries: Any) -> Any:
 
 @pytest.mark.parametrize(("path", "request_", "before", "after"), STEPS)
 def test_managed_fields_follow_every_write(
-    path: str, request_: Object, before: Object | None, after: Object
+    path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
     kind, version, subresource = kind_at(path)
     if before is not None and before["apiVersion"] != after["apiVersion"]:
@@ -99,7 +99,7 @@ def test_managed_fields_follow_every_write(
 
 @pytest.mark.parametrize(("path", "request_", "before", "after"), STEPS)
 def test_decoding_and_defaults_agree(
-    path: str, request_: Object, before: Object | None, after: Object
+    path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
     kind, version, subresource = kind_at(path)
     if request_["method"] != "POST" or subresource or kind.kind == "Pod":
@@ -121,7 +121,7 @@ def test_decoding_and_defaults_agree(
 
 @pytest.mark.parametrize(("path", "request_", "before", "after"), STEPS)
 def test_patches_make_the_recorded_object(
-    path: str, request_: Object, before: Object | None, after: Object
+    path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
     kind, version, subresource = kind_at(path)
     if request_["method"] != "PATCH" or before is None or before["apiVersion"] != after["apiVersion"]:
@@ -159,7 +159,7 @@ def find_failing() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("media_type", "body", "status"), list(find_failing()))
-def test_bad_patches_fail_as_recorded(media_type: str, body: Any, status: Object) -> None:
+def test_bad_patches_fail_as_recorded(media_type: str, body: Any, status: JsonObject) -> None:
     kind = REGISTRY.get("resource.k8s.io", "resourceclaims")
     assert kind is not None
     obj = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"labels": {"z": "3"}}}

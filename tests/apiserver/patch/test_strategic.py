@@ -1,26 +1,25 @@
 """Test strategic merge patches: merge keys and directives."""
 
 import copy
-from typing import Any
 
 import orjson
 import pytest
 from dra_apiserver.kinds import catalog
 from dra_apiserver.patch import STRATEGIC_MERGE_PATCH, PatchError
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.patch.patching import patch_object
 
 REGISTRY = catalog.registry("api/all=true")
-Object = dict[str, Any]
 
 
-def apply_patch(obj: Object, patch: Object, group: str = "", plural: str = "pods") -> Object:
+def apply_patch(obj: JsonObject, patch: JsonObject, group: str = "", plural: str = "pods") -> JsonObject:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
     return patch_object(kind, "v1", copy.deepcopy(obj), orjson.dumps(patch), STRATEGIC_MERGE_PATCH)
 
 
-POD: Object = {
+POD: JsonObject = {
     "metadata": {"name": "p", "labels": {"a": "1"}, "finalizers": ["x", "y"]},
     "spec": {
         "containers": [
@@ -173,7 +172,7 @@ def test_the_object_itself_stays_as_it_is() -> None:
         ),
     ],
 )
-def test_bad_patches_are_refused(patch: Object, code: int, message: str) -> None:
+def test_bad_patches_are_refused(patch: JsonObject, code: int, message: str) -> None:
     with pytest.raises(PatchError) as caught:
         apply_patch(POD, patch)
     assert message in str(caught.value)

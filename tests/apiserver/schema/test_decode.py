@@ -10,12 +10,12 @@ from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.jsontext import syntax_error
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
 
 REGISTRY = catalog.registry("api/all=true")
-Object = dict[str, Any]
 
 
 def kind_of(group: str, plural: str) -> Kind:
@@ -43,7 +43,7 @@ def recorded_refusals() -> list[Any]:
 
 
 @pytest.mark.parametrize(("request_", "status"), recorded_refusals())
-def test_bad_bodies_are_refused_as_recorded(request_: Object, status: Object) -> None:
+def test_bad_bodies_are_refused_as_recorded(request_: JsonObject, status: JsonObject) -> None:
     body = request_["body"]
     data = body.encode() if isinstance(body, str) else orjson.dumps(body)
     content_type = request_["headers"].get("Content-Type", "application/json")
@@ -132,7 +132,7 @@ def test_colons_in_text_are_no_duplicates() -> None:
         ),
     ],
 )
-def test_wrong_types_are_named_as_go_names_them(pod: Object, problem: str) -> None:
+def test_wrong_types_are_named_as_go_names_them(pod: JsonObject, problem: str) -> None:
     with pytest.raises(schema.DecodeError) as caught:
         decode_pod(orjson.dumps(pod))
     assert str(caught.value) == f'Pod in version "v1" cannot be handled as a Pod: {problem}'
@@ -214,7 +214,7 @@ def test_deep_schemas_are_refused() -> None:
         schema.decode(REGISTRY, kind, "v1", body)
 
 
-def complete(group: str, plural: str, obj: Object) -> Object:
+def complete(group: str, plural: str, obj: JsonObject) -> JsonObject:
     kind = kind_of(group, plural)
     version = kind.versions[0]
     made = schema.decode(REGISTRY, kind, version, orjson.dumps(obj), field_validation="Strict").obj
@@ -268,7 +268,7 @@ def test_pull_policy_follows_the_tag(image: str, policy: str) -> None:
 
 def test_claim_defaults_in_each_version() -> None:
     kind = kind_of("resource.k8s.io", "resourceclaims")
-    flat: Object = {"spec": {"devices": {"requests": [{"name": "a", "deviceClassName": "c"}]}}}
+    flat: JsonObject = {"spec": {"devices": {"requests": [{"name": "a", "deviceClassName": "c"}]}}}
     schema.default(kind, "v1beta1", flat)
     assert flat["spec"]["devices"]["requests"][0]["count"] == 1
     nested = complete(
@@ -339,7 +339,7 @@ def test_custom_resources_are_pruned_and_defaulted_but_keep_wrong_types() -> Non
 
 
 def test_results_of_patches_are_checked() -> None:
-    broken: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}
+    broken: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}
     with pytest.raises(schema.DecodeError) as caught:
         schema.sanitize(schema.object_type(PODS, "v1"), broken)
     assert caught.value.code == 422

@@ -11,22 +11,22 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.custom.columns import json_path
 from dra_apiserver.tables import partial_metadata_list, table
 from dra_shared.durations import human_duration
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
 
 REGISTRY = catalog.registry("api/all=true")
 NOW = datetime(2026, 11, 20, 15, 25, 42, tzinfo=UTC)
-Object = dict[str, Any]
 
 
-def show(group: str, plural: str, *items: Object, **options: Any) -> Object:
+def show(group: str, plural: str, *items: JsonObject, **options: Any) -> JsonObject:
     kind = REGISTRY.get(group, plural)
     assert kind is not None
     return table(kind, kind.versions[0], items, metadata={"resourceVersion": "1"}, now=NOW, **options)
 
 
-def cells(group: str, plural: str, item: Object) -> list[Any]:
+def cells(group: str, plural: str, item: JsonObject) -> list[Any]:
     row: list[Any] = show(group, plural, item)["rows"][0]["cells"]
     return row
 
@@ -50,7 +50,7 @@ def test_every_row_has_a_cell_a_column(kind: Kind) -> None:
 
 
 def test_pod_groups_show_why_they_are_not_scheduled() -> None:
-    group: Object = {
+    group: JsonObject = {
         "metadata": {"name": "g", "creationTimestamp": "2026-11-20T15:24:42Z"},
         "spec": {
             "podGroupTemplateRef": {"workload": {"workloadName": "train"}},
@@ -64,7 +64,7 @@ def test_pod_groups_show_why_they_are_not_scheduled() -> None:
 
 
 def test_pool_status_requests_show_sums_over_their_pools() -> None:
-    request: Object = {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com"}}
+    request: JsonObject = {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com"}}
     key = ("resource.k8s.io", "resourcepoolstatusrequests")
     none = ["-", "-", "-", "-", "-"]
     assert cells(*key, request) == ["q", "gpu.example.com", *none, 0, "Pending", "<none>"]
@@ -86,7 +86,7 @@ def test_kinds_without_columns_show_when_they_were_created() -> None:
     assert made["rows"][0]["cells"] == ["r", "T"]
 
 
-def pod(**status: Any) -> Object:
+def pod(**status: Any) -> JsonObject:
     return {
         "metadata": {"name": "p", "creationTimestamp": "2026-11-20T15:24:42Z"},
         "spec": {"nodeName": "n1", "containers": [{"name": "a"}, {"name": "b"}]},
@@ -139,7 +139,7 @@ def pod(**status: Any) -> Object:
         ),
     ],
 )
-def test_pod_rows(status: Object, ready: str, reason: str, restarts: str) -> None:
+def test_pod_rows(status: JsonObject, ready: str, reason: str, restarts: str) -> None:
     assert cells("", "pods", pod(**status)) == [
         "p",
         ready,
@@ -165,7 +165,7 @@ def test_terminating_wins_over_running() -> None:
 
 
 def test_claim_states() -> None:
-    def state(claim: Object) -> Any:
+    def state(claim: JsonObject) -> Any:
         return cells("resource.k8s.io", "resourceclaims", claim)[1]
 
     assert state({"metadata": {}, "status": {}}) == "pending"

@@ -20,16 +20,16 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.reference import load_vectors
 
-Case = dict[str, Any]
-Check = Callable[[Case, Path], Coroutine[Any, Any, None]]
+Check = Callable[[JsonObject, Path], Coroutine[Any, Any, None]]
 
-CASES: list[Case] = load_vectors("kubelet_dra.json.gz")
+CASES: list[JsonObject] = load_vectors("kubelet_dra.json.gz")
 
 
 def cases(checks: Mapping[str, Check]) -> list[Any]:
@@ -39,7 +39,7 @@ def cases(checks: Mapping[str, Check]) -> list[Any]:
     ]
 
 
-def read_device(data: Case) -> CheckpointDevice:
+def read_device(data: JsonObject) -> CheckpointDevice:
     return CheckpointDevice(
         pool_name=data["PoolName"],
         device_name=data["DeviceName"],
@@ -49,7 +49,7 @@ def read_device(data: Case) -> CheckpointDevice:
     )
 
 
-def read_state(data: Case) -> ClaimState:
+def read_state(data: JsonObject) -> ClaimState:
     drivers = data.get("DriverState")
     return ClaimState(
         claim_uid=data["ClaimUID"],
@@ -63,13 +63,13 @@ def read_state(data: Case) -> ClaimState:
     )
 
 
-def read_info(data: Case) -> ClaimInfo:
+def read_info(data: JsonObject) -> ClaimInfo:
     info = ClaimInfo.from_state(read_state(data["ClaimInfoState"]))
     info.prepared = data["prepared"]
     return info
 
 
-def read_pod(data: Case) -> Pod:
+def read_pod(data: JsonObject) -> Pod:
     return convert(PODS, data)
 
 
@@ -83,7 +83,7 @@ class Bench:
 @asynccontextmanager
 async def open_bench(
     tmp_path: Path,
-    table: Case,
+    table: JsonObject,
     *,
     on_health: Callable[[set[str]], None] | None = None,
     clock: SystemClock | None = None,
@@ -118,7 +118,7 @@ async def open_bench(
             await manager.close()
 
 
-def claims_pod(*claims: str, name: str = "pod") -> Case:
+def claims_pod(*claims: str, name: str = "pod") -> JsonObject:
     return {
         "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid"},
         "spec": {

@@ -11,9 +11,9 @@ from dra_node_agent.kubelet.dra.checkpoint import (
 )
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache
 from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.jsontypes import JsonObject
 
 from tests.conformance.kubelet_dra.tables import (
-    Case,
     Check,
     cases,
     read_device,
@@ -23,41 +23,41 @@ from tests.conformance.kubelet_dra.tables import (
 )
 
 
-async def _add_device(case: Case, tmp_path: Path) -> None:
+async def _add_device(case: JsonObject, tmp_path: Path) -> None:
     info = read_info(case["table"]["claimInfo"])
     device = read_device(case["table"]["device"])
     info.add_device("test-driver", device)
     assert info.devices["test-driver"][-1] == device
 
 
-async def _add_pod(case: Case, tmp_path: Path) -> None:
+async def _add_pod(case: JsonObject, tmp_path: Path) -> None:
     info = read_info(case["table"]["claimInfo"])
     info.pod_uids.add("test-pod-uid")
     assert len(info.pod_uids) == case["table"]["expectedLen"]
 
 
-async def _delete_pod(case: Case, tmp_path: Path) -> None:
+async def _delete_pod(case: JsonObject, tmp_path: Path) -> None:
     info = read_info(case["table"]["claimInfo"])
     info.pod_uids.discard("test-pod-uid")
     assert "test-pod-uid" not in info.pod_uids
 
 
-async def _has_pod(case: Case, tmp_path: Path) -> None:
+async def _has_pod(case: JsonObject, tmp_path: Path) -> None:
     info = read_info(case["table"]["claimInfo"])
     assert ("test-pod-uid" in info.pod_uids) == case["table"]["expectedResult"]
 
 
-async def _is_prepared(case: Case, tmp_path: Path) -> None:
+async def _is_prepared(case: JsonObject, tmp_path: Path) -> None:
     assert read_info(case["table"]["claimInfo"]).prepared == case["table"]["expectedResult"]
 
 
-async def _set_prepared(case: Case, tmp_path: Path) -> None:
+async def _set_prepared(case: JsonObject, tmp_path: Path) -> None:
     info = read_info(case["table"]["claimInfo"])
     info.prepared = True
     assert info.prepared
 
 
-async def _from_claim(case: Case, tmp_path: Path) -> None:
+async def _from_claim(case: JsonObject, tmp_path: Path) -> None:
     claim = msgspec.convert(without_nulls(case["table"]["claim"]), RESOURCE_CLAIMS.type)
     expected = case["table"]["expectedResult"]
     info = ClaimInfo.from_claim(claim)
@@ -65,14 +65,14 @@ async def _from_claim(case: Case, tmp_path: Path) -> None:
     assert info.prepared == expected["prepared"]
 
 
-async def _from_state(case: Case, tmp_path: Path) -> None:
+async def _from_state(case: JsonObject, tmp_path: Path) -> None:
     info = ClaimInfo.from_state(read_state(case["table"]["state"]))
     expected = case["table"]["expectedResult"]
     assert info.to_state() == read_state(expected["ClaimInfoState"])
     assert info.prepared == expected["prepared"]
 
 
-def _cache(tmp_path: Path, data: Case) -> ClaimInfoCache:
+def _cache(tmp_path: Path, data: JsonObject) -> ClaimInfoCache:
     cache = ClaimInfoCache(tmp_path, "state", durable=False)
     for key, info in data.get("claimInfo", {}).items():
         known = read_info(info)
@@ -82,7 +82,7 @@ def _cache(tmp_path: Path, data: Case) -> ClaimInfoCache:
     return cache
 
 
-async def _new_cache(case: Case, tmp_path: Path) -> None:
+async def _new_cache(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     directory = tmp_path if table["stateDir"] else Path()
     if table["wantErr"]:
@@ -97,7 +97,7 @@ def _metrics(text: str) -> dict[str, int]:
     return {line.split('"')[1]: int(line.rsplit(" ", 1)[1]) for line in lines}
 
 
-async def _cache_add(case: Case, tmp_path: Path) -> None:
+async def _cache_add(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     cache = _cache(tmp_path, {})
     for data in table.get("initialClaimInfo") or ():
@@ -107,30 +107,30 @@ async def _cache_add(case: Case, tmp_path: Path) -> None:
     assert cache.count_in_use() == _metrics(table["expectMetrics"])
 
 
-async def _cache_delete(case: Case, tmp_path: Path) -> None:
+async def _cache_delete(case: JsonObject, tmp_path: Path) -> None:
     cache = _cache(tmp_path, case["table"]["claimInfoCache"])
     cache.delete("test-namespace", "test-claim")
     assert "test-namespace/test-claim" not in cache
     assert cache.count_in_use() == _metrics(case["table"]["expectMetrics"])
 
 
-async def _cache_contains(case: Case, tmp_path: Path) -> None:
+async def _cache_contains(case: JsonObject, tmp_path: Path) -> None:
     cache = _cache(tmp_path, case["table"]["claimInfoCache"])
     assert (read_info(case["table"]["claimInfo"]).key in cache) == case["table"]["expectedResult"]
 
 
-async def _cache_get(case: Case, tmp_path: Path) -> None:
+async def _cache_get(case: JsonObject, tmp_path: Path) -> None:
     cache = _cache(tmp_path, case["table"]["claimInfoCache"])
     found = cache.get("test-namespace", "test-claim")
     assert (found is not None) == case["table"]["expectedExists"]
 
 
-async def _cache_has_pod(case: Case, tmp_path: Path) -> None:
+async def _cache_has_pod(case: JsonObject, tmp_path: Path) -> None:
     cache = _cache(tmp_path, case["table"]["claimInfoCache"])
     assert cache.has_pod_reference("test-pod-uid") == case["table"]["expectedResult"]
 
 
-async def _cache_save(case: Case, tmp_path: Path) -> None:
+async def _cache_save(case: JsonObject, tmp_path: Path) -> None:
     cache = ClaimInfoCache(tmp_path, case["table"]["checkpointName"], durable=False)
     cache.add(ClaimInfo("ns", "claim", "uid", ("driver",)))
     await cache.save()
@@ -138,7 +138,7 @@ async def _cache_save(case: Case, tmp_path: Path) -> None:
     assert [info.key for info in again] == ["ns/claim"]
 
 
-async def _checkpoint_load(case: Case, tmp_path: Path) -> None:
+async def _checkpoint_load(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     if table["checkpointContent"]:
         (tmp_path / "checkpoint").write_text(table["checkpointContent"])
@@ -153,7 +153,7 @@ async def _checkpoint_load(case: Case, tmp_path: Path) -> None:
     assert list(loaded) == [read_state(data) for data in table.get("expectedClaimInfoStateList") or ()]
 
 
-async def _checkpoint_store(case: Case, tmp_path: Path) -> None:
+async def _checkpoint_store(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     states = [read_state(data) for data in table["claimInfoStateList"]]
     assert encode(states).decode() == table["expectedCheckpointContent"]
@@ -184,5 +184,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: Case, tmp_path: Path) -> None:
+async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

@@ -22,9 +22,9 @@ from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.dra.podhealth import resource_health
 from dra_shared.api.pod import PodStatus
 from dra_shared.clock import FakeClock, SystemClock
+from dra_shared.jsontypes import JsonObject
 
 from tests.conformance.kubelet_dra.tables import (
-    Case,
     Check,
     cases,
     claims_pod,
@@ -39,7 +39,7 @@ from tests.support.waiting import until
 _NOW = datetime(2026, 11, 20, 15, 38, 56, tzinfo=UTC)
 
 
-async def _allocated_status(case: Case, tmp_path: Path) -> None:
+async def _allocated_status(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     async with open_bench(tmp_path, {}) as bench:
         for data in table["claimInfos"]:
@@ -52,14 +52,14 @@ async def _allocated_status(case: Case, tmp_path: Path) -> None:
         assert shown == table["expectedAllocatedResourcesStatus"]
 
 
-async def _allocated_status_of_request(case: Case, tmp_path: Path) -> None:
+async def _allocated_status_of_request(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     async with open_bench(tmp_path, {}) as bench:
         info = bench.manager.cache.add(ClaimInfo("ns", "claim", "claim-uid"))
         names = tuple(table["deviceRequestNames"])
         info.add_device("driver", CheckpointDevice(pool_name="pool", device_name="dev", request_names=names))
         _report_healthy(bench.manager, info, "Device healthy")
-        used: Case = {"name": "claim", "request": table["claimRequest"]}
+        used: JsonObject = {"name": "claim", "request": table["claimRequest"]}
         pod = claims_pod("claim")
         pod["spec"]["containers"][0]["resources"]["claims"] = [used]
         status = msgspec.convert({"containerStatuses": [{"name": "c"}]}, PodStatus)
@@ -87,7 +87,7 @@ class _Ahead(SystemClock):
         return super().now() + self.ahead
 
 
-async def _health_stream(case: Case, tmp_path: Path) -> None:
+async def _health_stream(case: JsonObject, tmp_path: Path) -> None:
     notified: list[set[str]] = []
     clock = _Ahead()
     async with open_bench(tmp_path, {}, on_health=notified.append, clock=clock) as bench:
@@ -122,14 +122,14 @@ async def _health_stream(case: Case, tmp_path: Path) -> None:
                 await until(lambda: manager.health.get("test-driver", "pool", "dev").health == "Unknown")
 
 
-async def _build_device_health(case: Case, tmp_path: Path) -> None:
+async def _build_device_health(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     result = device_health("pool", "dev", table["health"], table["timeoutSeconds"], table["message"])
     assert (result.health, result.message) == (table["wantHealth"], table["wantMessage"])
     assert f"{result.health_check_timeout:g}s" == table["wantTimeout"]
 
 
-async def _build_resource_health(case: Case, tmp_path: Path) -> None:
+async def _build_resource_health(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     info = table["healthInfo"]
     health = DeviceHealth(health=Health(info["Health"]), message=info["Message"])
@@ -138,22 +138,22 @@ async def _build_resource_health(case: Case, tmp_path: Path) -> None:
     assert (result.resource_id, result.health, result.message) == expected
 
 
-async def _truncate(case: Case, tmp_path: Path) -> None:
+async def _truncate(case: JsonObject, tmp_path: Path) -> None:
     assert truncate_message(case["table"]["input"]) == case["table"]["expected"]
 
 
-async def _wire_health(case: Case, tmp_path: Path) -> None:
+async def _wire_health(case: JsonObject, tmp_path: Path) -> None:
     assert health_from_wire(case["table"]["input"]) == case["table"]["expected"]
 
 
-async def _shown_health(case: Case, tmp_path: Path) -> None:
+async def _shown_health(case: JsonObject, tmp_path: Path) -> None:
     known = set(Health)
     value = case["table"]["input"]
     health = DeviceHealth(health=Health(value) if value in known else Health.UNKNOWN)
     assert resource_health("d", CheckpointDevice(), health, messages=True).health == case["table"]["expected"]
 
 
-def _health_cache(path: Path | None, state: Case, clock: FakeClock) -> HealthInfoCache:
+def _health_cache(path: Path | None, state: JsonObject, clock: FakeClock) -> HealthInfoCache:
     cache = HealthInfoCache(path, clock)
     for driver, known in state.items():
         cache.update(
@@ -171,7 +171,7 @@ def _health_cache(path: Path | None, state: Case, clock: FakeClock) -> HealthInf
     return cache
 
 
-async def _get_health(case: Case, tmp_path: Path) -> None:
+async def _get_health(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     times = [
         datetime.fromisoformat(device["LastUpdated"][:26] + "+00:00")
@@ -185,7 +185,7 @@ async def _get_health(case: Case, tmp_path: Path) -> None:
     assert found.health == table["expectedHealth"]
 
 
-async def _health_lifecycle(case: Case, tmp_path: Path) -> None:
+async def _health_lifecycle(case: JsonObject, tmp_path: Path) -> None:
     clock = FakeClock()
     cache = HealthInfoCache(tmp_path / "health", clock)
     healthy = device_health("pool", "dev", 1, 0, "fine")
@@ -203,7 +203,7 @@ async def _health_lifecycle(case: Case, tmp_path: Path) -> None:
     assert cache.get("d", "pool", "dev").health is Health.UNKNOWN
 
 
-async def _new_health_cache(case: Case, tmp_path: Path) -> None:
+async def _new_health_cache(case: JsonObject, tmp_path: Path) -> None:
     path = tmp_path / "health" if case["table"]["stateFile"] else None
     cache = HealthInfoCache(path, FakeClock())
     assert cache.get("d", "p", "x").health is Health.UNKNOWN
@@ -229,5 +229,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: Case, tmp_path: Path) -> None:
+async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

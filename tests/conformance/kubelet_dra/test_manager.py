@@ -16,25 +16,19 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
-from tests.conformance.kubelet_dra.tables import (
-    Case,
-    Check,
-    cases,
-    claims_pod,
-    open_bench,
-    read_pod,
-)
+from tests.conformance.kubelet_dra.tables import Check, cases, claims_pod, open_bench, read_pod
 from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 
 
-def _requests(driver: FakeDriver) -> list[Case]:
+def _requests(driver: FakeDriver) -> list[JsonObject]:
     return [{"method": method, "request": {"claims": claims}} for method, claims in driver.calls]
 
 
-async def _prepare(case: Case, tmp_path: Path) -> None:
+async def _prepare(case: JsonObject, tmp_path: Path) -> None:
     table, actual = case["table"], case["actual"]
     async with open_bench(tmp_path, table) as bench:
         error = None
@@ -48,7 +42,7 @@ async def _prepare(case: Case, tmp_path: Path) -> None:
         assert (tmp_path / "dra_manager_state").read_text() == actual["checkpointFile"]
 
 
-async def _unprepare(case: Case, tmp_path: Path) -> None:
+async def _unprepare(case: JsonObject, tmp_path: Path) -> None:
     table, actual = case["table"], case["actual"]
     async with open_bench(tmp_path, table) as bench:
         error = None
@@ -62,7 +56,7 @@ async def _unprepare(case: Case, tmp_path: Path) -> None:
         assert (tmp_path / "dra_manager_state").read_text() == actual["checkpointFile"]
 
 
-async def _prepared_and_new_claim(case: Case, tmp_path: Path) -> None:
+async def _prepared_and_new_claim(case: JsonObject, tmp_path: Path) -> None:
     async with open_bench(tmp_path, {"driverName": "test-driver"}) as bench:
         for name in ("first", "second"):
             bench.api.put(RESOURCE_CLAIMS, _claim(name, "pod-uid"))
@@ -79,7 +73,7 @@ async def _prepared_and_new_claim(case: Case, tmp_path: Path) -> None:
         assert prepared.pod_uids == {"other", "pod-uid"}
 
 
-async def _parallel(case: Case, tmp_path: Path) -> None:
+async def _parallel(case: JsonObject, tmp_path: Path) -> None:
     async with open_bench(tmp_path, {"driverName": "test-driver"}) as bench:
         pods = [claims_pod(f"claim-{number}", name=f"pod-{number}") for number in range(20)]
         for number, pod in enumerate(pods):
@@ -96,7 +90,7 @@ async def _parallel(case: Case, tmp_path: Path) -> None:
         assert decode((tmp_path / "dra_manager_state").read_bytes()) == ()
 
 
-def _claim(name: str, pod_uid: str, driver: str = "test-driver") -> Case:
+def _claim(name: str, pod_uid: str, driver: str = "test-driver") -> JsonObject:
     result = {"request": "request", "driver": driver, "pool": "pool", "device": name}
     return {
         "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid"},
@@ -108,7 +102,7 @@ def _claim(name: str, pod_uid: str, driver: str = "test-driver") -> Case:
     }
 
 
-async def _new_manager(case: Case, tmp_path: Path) -> None:
+async def _new_manager(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     directory = tmp_path if table["stateFileDirectory"] else Path()
     if table["wantErr"]:
@@ -120,7 +114,7 @@ async def _new_manager(case: Case, tmp_path: Path) -> None:
     await manager.close()
 
 
-async def _get_resources(case: Case, tmp_path: Path) -> None:
+async def _get_resources(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     async with open_bench(tmp_path, {**table, "driverName": ""}) as bench:
         container = msgspec.convert(table["container"], Container)
@@ -134,7 +128,7 @@ async def _get_resources(case: Case, tmp_path: Path) -> None:
         ]
 
 
-async def _container_claims(case: Case, tmp_path: Path) -> None:
+async def _container_claims(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     async with open_bench(tmp_path, {**table, "driverName": ""}) as bench:
         pod = read_pod(table["pod"])
@@ -147,7 +141,7 @@ async def _container_claims(case: Case, tmp_path: Path) -> None:
         assert [info.name for info in infos] == [table["expectedClaimName"]]
 
 
-async def _might_need_to_unprepare(case: Case, tmp_path: Path) -> None:
+async def _might_need_to_unprepare(case: JsonObject, tmp_path: Path) -> None:
     async with open_bench(tmp_path, {}) as bench:
         info = bench.manager.cache.add(ClaimInfo("ns", "claim", "uid"))
         info.pod_uids.add("pod-uid")
@@ -168,5 +162,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: Case, tmp_path: Path) -> None:
+async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

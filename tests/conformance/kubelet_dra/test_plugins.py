@@ -12,12 +12,9 @@ from dra_node_agent.kubelet.dra.health import (
     Health,
 )
 from dra_shared.clock import FakeClock, settle
+from dra_shared.jsontypes import JsonObject
 
-from tests.conformance.kubelet_dra.tables import (
-    Case,
-    Check,
-    cases,
-)
+from tests.conformance.kubelet_dra.tables import Check, cases
 from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
@@ -27,7 +24,7 @@ def _plugins(api: FakeApi | None = None, clock: FakeClock | None = None, **optio
     return DriverConnections("node", (api or FakeApi()).client(), clock or FakeClock(), **options)
 
 
-async def _same_name(case: Case, tmp_path: Path) -> None:
+async def _same_name(case: JsonObject, tmp_path: Path) -> None:
     plugins = _plugins()
     plugins.register("driver", "/tmp/first.sock", ["v1.DRAPlugin"])
     plugins.register("driver", "/tmp/second.sock", ["v1.DRAPlugin"])
@@ -39,7 +36,7 @@ async def _same_name(case: Case, tmp_path: Path) -> None:
     await plugins.close()
 
 
-async def _delete(case: Case, tmp_path: Path) -> None:
+async def _delete(case: JsonObject, tmp_path: Path) -> None:
     plugins = _plugins()
     plugins.register("driver", "/tmp/first.sock", ["v1.DRAPlugin"])
     plugins.deregister("driver", "/tmp/first.sock")
@@ -48,7 +45,7 @@ async def _delete(case: Case, tmp_path: Path) -> None:
     await plugins.close()
 
 
-async def _get_plugin(case: Case, tmp_path: Path) -> None:
+async def _get_plugin(case: JsonObject, tmp_path: Path) -> None:
     plugins = _plugins()
     name = case["table"]["driverName"]
     if case["table"]["shouldError"]:
@@ -60,7 +57,7 @@ async def _get_plugin(case: Case, tmp_path: Path) -> None:
     await plugins.close()
 
 
-async def _registration(case: Case, tmp_path: Path) -> None:
+async def _registration(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     plugins = _plugins()
     if case["name"] == "replace":
@@ -77,7 +74,7 @@ async def _registration(case: Case, tmp_path: Path) -> None:
     await plugins.close()
 
 
-async def _connection(case: Case, tmp_path: Path) -> None:
+async def _connection(case: JsonObject, tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     plugins = _plugins(api, clock, wiping_delay=30.0)
     driver = FakeDriver()
@@ -102,7 +99,7 @@ async def _connection(case: Case, tmp_path: Path) -> None:
     await plugins.close()
 
 
-async def _grpc_methods(case: Case, tmp_path: Path) -> None:
+async def _grpc_methods(case: JsonObject, tmp_path: Path) -> None:
     table = case["table"]
     version = table["service"].partition(".")[0]
     if case["name"] == "internal-error":
@@ -121,7 +118,7 @@ async def _grpc_methods(case: Case, tmp_path: Path) -> None:
         await plugin.close()
 
 
-async def _grpc_timeout(case: Case, tmp_path: Path) -> None:
+async def _grpc_timeout(case: JsonObject, tmp_path: Path) -> None:
     async with FakeDriver(hang=True) as driver:
         plugin = DriverConnection("driver", driver.endpoint, driver.services, timeout=0.05)
         with pytest.raises(DriverError, match="code = DeadlineExceeded desc = context deadline exceeded"):
@@ -129,7 +126,7 @@ async def _grpc_timeout(case: Case, tmp_path: Path) -> None:
         await plugin.close()
 
 
-async def _grpc_reused(case: Case, tmp_path: Path) -> None:
+async def _grpc_reused(case: JsonObject, tmp_path: Path) -> None:
     async with FakeDriver() as driver:
         plugin = DriverConnection("driver", driver.endpoint, driver.services)
         await asyncio.gather(*(plugin.prepare([]) for _ in range(5)))
@@ -137,7 +134,7 @@ async def _grpc_reused(case: Case, tmp_path: Path) -> None:
         await plugin.close()
 
 
-async def _watch_resources(case: Case, tmp_path: Path) -> None:
+async def _watch_resources(case: JsonObject, tmp_path: Path) -> None:
     async with FakeDriver(services=["v1.DRAPlugin", "v1.DRAResourceHealth"]) as driver:
         plugin = DriverConnection("driver", driver.endpoint, driver.services)
         driver.reports.put_nowait([("pool", "dev", 1, "fine")])
@@ -164,5 +161,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: Case, tmp_path: Path) -> None:
+async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 
@@ -15,7 +16,7 @@ class OncePrepared(Mutant):
     check = "prepare.idempotent"
     source = f"{KUBERNETES}/issues/140471; {KUBERNETES}/pull/120550 (kubelets call again after a restart)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         if claim.uid in self.prepared:
             raise Refused("already prepared")
         return await super().prepare_one(claim)
@@ -27,7 +28,7 @@ class LeavesOut(Mutant):
     check = "prepare.several-claims"
     source = f"{KUBERNETES}/pull/124091 (answers that are left out)"
 
-    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
+    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[JsonObject] | str]:
         return await super().prepare(claims[:1])
 
 
@@ -37,7 +38,7 @@ class AllOrNothing(Mutant):
     check = "prepare.half-failed-call"
     source = f"{KUBERNETES}/pull/137945 (errors of one claim stop all)"
 
-    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
+    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[JsonObject] | str]:
         answers = await super().prepare(claims)
         if problem := next((one for one in answers.values() if isinstance(one, str)), ""):
             raise Refused(problem)
@@ -50,7 +51,7 @@ class TakesEveryDriver(Mutant):
     check = "prepare.other-drivers"
     source = f"{NVIDIA}/pull/435"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         for result in claim["status"]["allocation"]["devices"]["results"]:
             if result["driver"] != self.name and result["pool"] != self.node:
                 raise Refused(f"requested device is not allocatable: {result['device']}")
@@ -63,7 +64,7 @@ class ByNameAlone(Mutant):
     check = "prepare.namesakes"
     source = f"{KUBERNETES}/pull/140443 (pools of the same name in two drivers)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         known = {one["name"] for one in self.devices()}
         for result in claim["status"]["allocation"]["devices"]["results"]:
             if result["device"] in known:
@@ -77,7 +78,7 @@ class WholeNames(Mutant):
     check = "prepare.subrequests"
     source = f"{KUBERNETES}/pull/128586"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         return {**super().answer(uid, result, color), "request_names": [result["request"]]}
 
 
@@ -87,7 +88,7 @@ class FirstRequest(Mutant):
     check = "prepare.several-devices"
     source = f"{KUBERNETES}/pull/128586 (devices and their requests)"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         return {**super().answer(uid, result, color), "request_names": ["r0"]}
 
 
@@ -97,7 +98,7 @@ class AnyDevice(Mutant):
     check = "prepare.unknown-device"
     source = "https://github.com/google/dranet/pull/253 (a requested device is not found)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         known = {one["name"] for one in self.devices()}
         devices = claim["status"]["allocation"]["devices"]
         devices["results"] = [one for one in devices["results"] if one["device"] in known]
@@ -110,7 +111,7 @@ class FilesBeforeChecks(Mutant):
     check = "prepare.half-failed"
     source = f"{CPU}/issues/169"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         uid = claim["metadata"]["uid"]
         results = claim["status"]["allocation"]["devices"]["results"]
         known = {one["name"] for one in self.devices()}
@@ -126,7 +127,7 @@ class NotExclusive(Mutant):
     check = "prepare.exclusive"
     source = f"{EXAMPLE}/issues/263; {NVIDIA}/pull/817"
 
-    def check_free(self, claim: Json) -> None:
+    def check_free(self, claim: JsonObject) -> None:
         pass
 
 
@@ -136,7 +137,7 @@ class TooExclusive(Mutant):
     check = "admin.prepared"
     source = f"{NVIDIA}/pull/817 (excluding admin access)"
 
-    def check_free(self, claim: Json) -> None:
+    def check_free(self, claim: JsonObject) -> None:
         for result in claim["status"]["allocation"]["devices"]["results"]:
             result.pop("adminAccess", None)
         super().check_free(claim)
@@ -166,9 +167,9 @@ class OldAllocation(Mutant):
     check = "prepare.changed-allocation"
     source = f"{NVIDIA}/pull/1205 (stale state of a claim that was unprepared)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         uid = claim["metadata"]["uid"]
-        known: dict[str, list[Json]] = self.__dict__.setdefault("known", {})
+        known: dict[str, list[JsonObject]] = self.__dict__.setdefault("known", {})
         if uid not in known:
             known[uid] = super().ready(claim)
         return known[uid]
@@ -180,7 +181,7 @@ class TrustsName(Mutant):
     check = "prepare.other-uid"
     source = f"{KUBERNETES}/issues/131513 (a claim of the same name that was made again)"
 
-    async def read(self, claim: Any) -> Json:
+    async def read(self, claim: Any) -> JsonObject:
         found = await self.get(
             f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
         )
@@ -189,7 +190,7 @@ class TrustsName(Mutant):
         found["metadata"]["uid"] = claim.uid
         return found
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         try:
             return await super().prepare_one(claim)
         except RuntimeError as error:
@@ -203,7 +204,7 @@ class Unlocked(Mutant):
     source = f"{CPU}/issues/172"
     busy = False
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         busy, other = self.busy, getattr(self, "last", "")
         self.busy, self.last = True, claim.uid
         try:
@@ -258,7 +259,7 @@ class LenientFields(Mutant):
     check = "config.unknown-field"
     source = f"{NVIDIA}/pull/598"
 
-    def color(self, configs: Sequence[Json]) -> str:
+    def color(self, configs: Sequence[JsonObject]) -> str:
         for config in configs:
             parameters = config["opaque"]["parameters"]
             if parameters.get("kind") == "Paint":
@@ -273,7 +274,7 @@ class ExactRequests(Mutant):
     check = "config.subrequests"
     source = f"{NVIDIA}/pull/1356; {CPU}/pull/278"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         devices = claim["status"]["allocation"]["devices"]
         names = {result["request"] for result in devices["results"]}
         devices["config"] = [
@@ -290,7 +291,7 @@ class DiesOfConfig(Mutant):
     check = "config.odd-values"
     source = f"{NVIDIA}/issues/1185 (nil pointer dereference); {EXAMPLE}/issues/240"
 
-    def color(self, configs: Sequence[Json]) -> str:
+    def color(self, configs: Sequence[JsonObject]) -> str:
         if any(one["opaque"]["parameters"] == {} for one in configs):
             self.alive = False
         return super().color(configs)
@@ -302,7 +303,7 @@ class NoShareId(Mutant):
     check = "shares.share-id"
     source = f"{KUBERNETES}/issues/134519"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         found = super().answer(uid, result, color)
         return {**found, "share_id": None, "admin": found["admin"] or bool(found["share_id"])}
 

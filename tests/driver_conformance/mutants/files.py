@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 
 _CDI = "https://github.com/cncf-tags/container-device-interface"
 
@@ -17,7 +18,7 @@ class OldCdiVersion(Mutant):
     check = "cdi.version-enough"
     source = f"{KUBERNETES}/pull/116279"
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         return {**super().spec(uid, devices), "cdiVersion": "0.2.0"}
 
 
@@ -27,7 +28,7 @@ class NewestCdiVersion(Mutant):
     check = "cdi.version-lowest"
     source = f"{_CDI}/issues/91; https://github.com/NVIDIA/cloud-native-docs/pull/419"
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         return {**super().spec(uid, devices), "cdiVersion": "1.1.0"}
 
 
@@ -37,7 +38,7 @@ class EmptyEdits(Mutant):
     check = "cdi.schema"
     source = f"{NVIDIA}/issues/1144"
 
-    def cdi_device(self, device: Json) -> Json:
+    def cdi_device(self, device: JsonObject) -> JsonObject:
         return {**super().cdi_device(device), "containerEdits": {}}
 
 
@@ -57,7 +58,7 @@ class InPlace(Mutant):
     check = "cdi.atomic"
     source = f"{CPU}/pull/31"
 
-    def write_cdi(self, uid: str, document: Json) -> None:
+    def write_cdi(self, uid: str, document: JsonObject) -> None:
         self.cdi_path(uid).write_text(json.dumps(document))
 
 
@@ -77,7 +78,7 @@ class TrustsCheckpoint(Mutant):
     check = "cdi.restored"
     source = f"{EXAMPLE}/pull/259; https://github.com/ROCm/k8s-gpu-dra-driver/issues/75"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         known = self.prepared.get(claim.uid)
         return known if known is not None else await super().prepare_one(claim)
 
@@ -98,7 +99,7 @@ class NamedByDevice(Mutant):
     check = "shares.own-names"
     source = f"{KUBERNETES}/issues/134519 (duplicate ID)"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         found = super().answer(uid, result, color)
         if result.get("shareID") and result["request"] == "r0":
             found["cdi_device_ids"] = [f"{self.kind}={result['device']}"]
@@ -111,7 +112,7 @@ class OneVariable(Mutant):
     check = "cdi.environment"
     source = f"{EXAMPLE}/issues/249 (what a container sees of its devices)"
 
-    def cdi_device(self, device: Json) -> Json:
+    def cdi_device(self, device: JsonObject) -> JsonObject:
         found = super().cdi_device(device)
         found["containerEdits"]["env"] = [f"VISIBLE_DEVICES={device['device_name']}"]
         return found
@@ -123,7 +124,7 @@ class NoSuchHook(Mutant):
     check = "cdi.hooks"
     source = f"{NVIDIA}/issues/1144 (the toolkit on the host was replaced)"
 
-    def cdi_device(self, device: Json) -> Json:
+    def cdi_device(self, device: JsonObject) -> JsonObject:
         found = super().cdi_device(device)
         found["containerEdits"]["hooks"][0]["path"] = "/driver-root/usr/bin/nvidia-cdi-hook"
         return found
@@ -135,11 +136,11 @@ class Unqualified(Mutant):
     check = "cdi.qualified"
     source = f"{_CDI}/pull/2 (names of kinds)"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         found = super().answer(uid, result, color)
         return {**found, "cdi_device_ids": [one.replace("=", "#") for one in found["cdi_device_ids"]]}
 
-    def cdi_device(self, device: Json) -> Json:
+    def cdi_device(self, device: JsonObject) -> JsonObject:
         return super().cdi_device(
             {**device, "cdi_device_ids": [one.replace("#", "=") for one in device["cdi_device_ids"]]}
         )

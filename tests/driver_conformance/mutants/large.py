@@ -1,7 +1,8 @@
 """Bugs that show on nodes with thousands of devices alone."""
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import CPU, KUBERNETES, ROCM, Mutant
-from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 _LARGE = 100
@@ -11,11 +12,11 @@ _NRI = "https://github.com/containers/nri-plugins"
 class _OnLargeNodes(Mutant):
     """The devices of a large node are not all published, or not in order."""
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         return found if len(found) < _LARGE else self.published(found)
 
-    def published(self, devices: list[Json]) -> list[Json]:
+    def published(self, devices: list[JsonObject]) -> list[JsonObject]:
         """What it publishes in place of these devices."""
         raise NotImplementedError
 
@@ -34,7 +35,7 @@ class GivesUp(_OnLargeNodes):
     check = "thousands.published"
     source = f"{CPU}/pull/55 (exceeds the slice limit)"
 
-    def published(self, devices: list[Json]) -> list[Json]:
+    def published(self, devices: list[JsonObject]) -> list[JsonObject]:
         return [*devices[:50], *devices[-5:]]
 
 
@@ -52,7 +53,7 @@ class Shuffled(_OnLargeNodes):
     check = "thousands.quiet"
     source = f"{ROCM}/pull/74"
 
-    def published(self, devices: list[Json]) -> list[Json]:
+    def published(self, devices: list[JsonObject]) -> list[JsonObject]:
         self.turn = getattr(self, "turn", 0) + 1
         return [*devices[self.turn % 3 :], *devices[: self.turn % 3]]
 
@@ -63,7 +64,7 @@ class KnowsFirstSlice(Mutant):
     check = "thousands.prepared"
     source = f"{KUBERNETES}/issues/126837 (drivers with more devices than fit into a slice)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         known = {one["name"] for one in self.contents()[0]["devices"]}
         for result in claim["status"]["allocation"]["devices"]["results"]:
             if result["driver"] == self.name and result["device"] not in known:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 _ROCM = "https://github.com/ROCm/k8s-gpu-dra-driver"
@@ -17,7 +18,7 @@ class NamedByClaim(Mutant):
     check = "metadata.template"
     source = f"{_KUBEVIRT}/pull/17028; {KUBERNETES}/pull/137086"
 
-    def container_path(self, claim: Json, request: str) -> str:
+    def container_path(self, claim: JsonObject, request: str) -> str:
         meta = {**claim["metadata"], "annotations": {}}
         return super().container_path({**claim, "metadata": meta}, request)
 
@@ -28,7 +29,7 @@ class OldMetadataPath(Mutant):
     check = "metadata.mounted"
     source = f"{_KUBEVIRT}/pull/17028 (paths of two versions)"
 
-    def container_path(self, claim: Json, request: str) -> str:
+    def container_path(self, claim: JsonObject, request: str) -> str:
         path = super().container_path(claim, request)
         return path.replace(f"/{self.name}-metadata.json", "/metadata.json")
 
@@ -49,7 +50,7 @@ class BareMetadata(Mutant):
     check = "metadata.attributes"
     source = f"{_ROCM}/issues/47; {CPU}/pull/265"
 
-    def metadata(self, claim: Json, request: str, devices: Sequence[Json]) -> Json:
+    def metadata(self, claim: JsonObject, request: str, devices: Sequence[JsonObject]) -> JsonObject:
         found = super().metadata(claim, request, devices)
         for device in found["requests"][0]["devices"]:
             del device["attributes"]
@@ -62,7 +63,7 @@ class OneMetadata(Mutant):
     check = "metadata.devices"
     source = f"{NVIDIA}/issues/916 (a file for each request)"
 
-    def describe(self, claim: Json, devices: Sequence[Json]) -> None:
+    def describe(self, claim: JsonObject, devices: Sequence[JsonObject]) -> None:
         names = {one["request_names"][0] for one in devices}
         super().describe(
             claim, [{**one, "request_names": [name]} for name in sorted(names) for one in devices]
@@ -83,7 +84,7 @@ class PlainJson(Mutant):
     check = "metadata.stream"
     source = "https://github.com/kubernetes/website/pull/54716 (apiVersion and kind)"
 
-    def metadata(self, claim: Json, request: str, devices: Sequence[Json]) -> Json:
+    def metadata(self, claim: JsonObject, request: str, devices: Sequence[JsonObject]) -> JsonObject:
         found = super().metadata(claim, request, devices)
         del found["apiVersion"], found["kind"]
         return found
@@ -115,7 +116,7 @@ class StaysBroken(Mutant):
             self.log.append(f"checkpoint: {error}")
             self.broken = True
 
-    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
+    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[JsonObject] | str]:
         if getattr(self, "broken", False):
             return {claim.uid: "unable to get checkpoint" for claim in claims}
         return await super().prepare(claims)
@@ -127,8 +128,8 @@ class KeyedByName(Mutant):
     check = "prepare.namespaces"
     source = f"{KUBERNETES}/pull/124323 (a cache of claims keyed by namespace and name)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
-        names: dict[str, list[Json]] = self.__dict__.setdefault("by_name", {})
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
+        names: dict[str, list[JsonObject]] = self.__dict__.setdefault("by_name", {})
         if claim.name in names and claim.namespace.endswith("-2"):
             return names[claim.name]
         names[claim.name] = await super().prepare_one(claim)
@@ -145,7 +146,7 @@ class KeyedByRequest(Mutant):
     check = "prepare.count"
     source = f"{CPU}/issues/80; {CPU}/pull/229 (requests for several devices)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         found = super().ready(claim)
         by_request = {(one["request_names"][0], one["share_id"]): one for one in found}
         return list(by_request.values())
@@ -157,7 +158,7 @@ class NamedAfterClaim(Mutant):
     check = "prepare.long-names"
     source = f"{KUBERNETES}/issues/91410; {KUBERNETES}/issues/123889"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         meta = claim["metadata"]
         path = self.plugins / f"{meta['namespace']}_{meta['name']}"
         try:
@@ -174,7 +175,7 @@ class BetaLosesIds(Mutant):
     check = "prepare.same-answer"
     source = f"{KUBERNETES}/pull/129442 (conversions between versions of the service)"
 
-    def message(self, messages: Any, device: Json) -> Json:
+    def message(self, messages: Any, device: JsonObject) -> JsonObject:
         return {**device, "cdi_device_ids": []} if "v1beta1" in messages.__name__ else device
 
 

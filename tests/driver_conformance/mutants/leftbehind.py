@@ -5,8 +5,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 _API = "/apis/resource.k8s.io/v1"
@@ -23,7 +24,7 @@ class ReservesBeforeItReads(Mutant):
     check = "prepare.half-failed"
     source = f"{NVIDIA}/issues/840 (a preparation that fails midway stays in the checkpoint)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         uid = claim["metadata"]["uid"]
         configs, claim["status"]["allocation"]["devices"]["config"] = (
             claim["status"]["allocation"]["devices"].get("config") or (),
@@ -43,7 +44,7 @@ class StartsAgain(Mutant):
     check = "unprepare.prepared-twice"
     source = f"{NVIDIA}/pull/754"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         self.again: set[str] = getattr(self, "again", set())
         if claim.uid in self.prepared:
             self.again.add(claim.uid)
@@ -73,8 +74,8 @@ class FinishesLate(Mutant):
     check = "unprepare.given-up"
     source = f"{NVIDIA}/issues/1162"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
-        self.late: list[asyncio.Task[list[Json]]] = getattr(self, "late", [])
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
+        self.late: list[asyncio.Task[list[JsonObject]]] = getattr(self, "late", [])
         task = asyncio.create_task(super().prepare_one(claim))
         self.late.append(task)
         return await asyncio.shield(task)
@@ -86,7 +87,7 @@ class HidesWhatIsInUse(Mutant):
     check = "slices.in-use"
     source = f"{_DRANET}/issues/97"
 
-    def contents(self) -> list[Json]:
+    def contents(self) -> list[JsonObject]:
         # Not as soon as a claim is prepared: then it might be killed between deleting a slice and making the next.
         used = {device["device_name"] for devices in self.prepared.values() for device in devices}
         self.found: set[str] = getattr(self, "found", used)
@@ -110,7 +111,7 @@ class PublishesItsTemperature(Mutant):
         await super().publish(owner)
         heat = {"heat": {"int": int(time.monotonic() * 10)}}
         for one in await self.own_slices():
-            device: Json = next(iter(one["spec"].get("devices") or ()), {})
+            device: JsonObject = next(iter(one["spec"].get("devices") or ()), {})
             if device.get("name") == "dev-0" and not heat.items() <= device["attributes"].items():
                 device["attributes"] |= heat
                 await self.send("PUT", f"{_API}/resourceslices/{one['metadata']['name']}", one)
@@ -122,7 +123,7 @@ class SameGeneration(Mutant):
     check = "thousands.generation"
     source = f"{_UPSTREAM}/pull/127645"
 
-    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+    def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
         return super().slice(place, content, 1, count, owner)
 
 
@@ -132,7 +133,7 @@ class KeepsWhatIsMore(Mutant):
     check = "thousands.shrunk"
     source = f"{_UPSTREAM}/pull/131581 (obsolete slices)"
 
-    async def own_slices(self) -> list[Json]:
+    async def own_slices(self) -> list[JsonObject]:
         count = len(self.contents())
         return [one for one in await super().own_slices() if self.place(one) < count]
 
@@ -206,7 +207,7 @@ class OneBadClaim(Mutant):
     source = f"{NVIDIA}/issues/1278 (a device stays with a claim that is gone)"
     broken = False
 
-    def color(self, configs: Sequence[Json]) -> str:
+    def color(self, configs: Sequence[JsonObject]) -> str:
         if self.broken:
             raise Refused("the decoder is broken")
         for config in configs:

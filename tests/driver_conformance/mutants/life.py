@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from dra_driverkit.proto import health_v1_pb2
+from dra_shared.jsontypes import JsonObject
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 
@@ -149,7 +149,7 @@ class DiesWithoutApi(Mutant):
     check = "process.outage"
     source = f"{KUBERNETES}/issues/127194 (errors of publishing are not handled)"
 
-    async def own_slices(self) -> list[Json]:
+    async def own_slices(self) -> list[JsonObject]:
         try:
             return await super().own_slices()
         except RuntimeError:
@@ -163,7 +163,7 @@ class RemembersRefusals(Mutant):
     check = "prepare.api-error"
     source = f"{KUBERNETES}/pull/124323 (what failed stays in a cache)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         self.refused: dict[str, str] = getattr(self, "refused", {})
         if claim.uid in self.refused:
             raise Refused(self.refused[claim.uid])
@@ -180,7 +180,7 @@ class SwallowsErrors(Mutant):
     check = "prepare.api-error"
     source = f"{KUBERNETES}/pull/140527 (pods that run with devices that are not prepared)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         try:
             return await super().prepare_one(claim)
         except Refused as error:
@@ -195,7 +195,7 @@ class LeaksFiles(Mutant):
     check = "resources.files"
     source = f"{KUBERNETES}/issues/64614 (too many open files)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         self.files.append(os.open(os.devnull, os.O_RDONLY))
         return await super().prepare_one(claim)
 
@@ -206,7 +206,7 @@ class LeaksMemory(Mutant):
     check = "resources.memory"
     source = f"{KUBERNETES}/issues/140471 (a list that grows with each preparation)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         self.memory += 1 << 20
         return await super().prepare_one(claim)
 

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 _API = "/apis/resource.k8s.io/v1"
@@ -22,7 +23,7 @@ class AdministratorHolds(Mutant):
     check = "admin.no-holder"
     source = f"{NVIDIA}/pull/817 (admin access has to be left out of the check for overlaps)"
 
-    def check_free(self, claim: Json) -> None:
+    def check_free(self, claim: JsonObject) -> None:
         super().check_free(claim)
         looked_at = {
             device["device_name"]
@@ -41,7 +42,7 @@ class NamesAfterDevices(Mutant):
     check = "admin.own-names"
     source = f"{_CPU}/issues/319 (claims with admin access are prepared as any other)"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         found = super().answer(uid, result, color)
         if not found["share_id"]:
             found["cdi_device_ids"] = [f"{self.kind}={result['device']}"]
@@ -54,7 +55,7 @@ class SharesOfOneName(Mutant):
     check = "shares.same-claim"
     source = f"{KUBERNETES}/issues/133705 (CDI names without the share's ID)"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         found = super().answer(uid, result, color)
         found["cdi_device_ids"] = [f"{self.kind}={uid}-{result['device']}"]
         return found
@@ -66,7 +67,7 @@ class NodesByPlace(Mutant):
     check = "cdi.right-device"
     source = f"{_GVISOR}/issues/9389 (an index is no minor number)"
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         found = super().spec(uid, devices)
         for place, device in enumerate(found["devices"] if len(devices) > 1 else ()):
             device["containerEdits"]["deviceNodes"][0]["path"] = f"/dev/dev-{place + 1}"
@@ -79,7 +80,7 @@ class AllForEachRequest(Mutant):
     check = "cdi.by-request"
     source = f"{KUBERNETES}/pull/125488 (CDI ids by request, not by claim)"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         found = super().ready(claim)
         for device in found:
             device["own_id"] = device["cdi_device_ids"][0]
@@ -87,7 +88,7 @@ class AllForEachRequest(Mutant):
             device["cdi_device_ids"] = sorted({one["own_id"] for one in found})
         return found
 
-    def cdi_device(self, device: Json) -> Json:
+    def cdi_device(self, device: JsonObject) -> JsonObject:
         return super().cdi_device({**device, "cdi_device_ids": [device["own_id"]]})
 
 
@@ -97,7 +98,7 @@ class ConfiguresAll(Mutant):
     check = "config.requests"
     source = f"{KUBERNETES}/pull/135098 (configurations that say no request)"
 
-    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+    def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
         return super().configs_of([{**one, "requests": []} for one in configs], request)
 
 
@@ -107,10 +108,10 @@ class ClassCountsMore(Mutant):
     check = "config.precedence"
     source = f"{EXAMPLE}/pull/54 (the order of precedence)"
 
-    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+    def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
         return list(reversed(super().configs_of(configs, request)))
 
-    def color(self, configs: Sequence[Json]) -> str:
+    def color(self, configs: Sequence[JsonObject]) -> str:
         filled = [
             {
                 **one,
@@ -129,7 +130,7 @@ class StatusOfItsOwn(Mutant):
     check = "status.others-kept"
     source = f"{EXAMPLE}/issues/101 (server-side apply, so that entries of others stay)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         devices = await super().prepare_one(claim)
         path = f"{_API}/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
         found = await self.get(path)
@@ -154,10 +155,10 @@ class PathOfTheAlternative(Mutant):
     check = "metadata.subrequests"
     source = "https://github.com/kubernetes/website/pull/54716 (the top-level request's name alone)"
 
-    def answer(self, uid: str, result: Json, color: str) -> Json:
+    def answer(self, uid: str, result: JsonObject, color: str) -> JsonObject:
         return {**super().answer(uid, result, color), "whole": result["request"].replace("/", "-")}
 
-    def metadata_mounts(self, device: Json) -> list[Json]:
+    def metadata_mounts(self, device: JsonObject) -> list[JsonObject]:
         request = device["request_names"][0]
         shown = device.get("shown", "").replace(f"/{request}/", f"/{device['whole']}/")
         return super().metadata_mounts({**device, "shown": shown} if "shown" in device else device)
@@ -169,7 +170,7 @@ class MetadataForRoot(Mutant):
     check = "metadata.readable"
     source = "https://github.com/kubernetes/enhancements/pull/5606 (workloads read the files)"
 
-    def describe(self, claim: Json, devices: Sequence[Json]) -> None:
+    def describe(self, claim: JsonObject, devices: Sequence[JsonObject]) -> None:
         super().describe(claim, devices)
         for device in devices:
             Path(device["described"]).chmod(0o600)
@@ -181,7 +182,7 @@ class OpensAndForgets(Mutant):
     check = "resources.refused"
     source = f"{NVIDIA}/issues/840"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         self.files.append(os.open("/dev/null", os.O_RDONLY))
         found = super().ready(claim)
         os.close(self.files.pop())
@@ -194,7 +195,7 @@ class RemembersFailures(Mutant):
     check = "resources.forgotten"
     source = f"{NVIDIA}/issues/840"
 
-    def ready(self, claim: Json) -> list[Json]:
+    def ready(self, claim: JsonObject) -> list[JsonObject]:
         started = self.plugins / "started.txt"
         before = started.read_text() if started.exists() else ""
         started.write_text(f"{before}{claim['metadata']['uid']}\n")
@@ -209,7 +210,7 @@ class LockForEachClaim(Mutant):
     check = "resources.directories"
     source = f"{NVIDIA}/issues/839 (locks around the checkpoint)"
 
-    async def prepare_one(self, claim: Any) -> list[Json]:
+    async def prepare_one(self, claim: Any) -> list[JsonObject]:
         (self.plugins / f"{claim.uid}.lock").touch()
         return await super().prepare_one(claim)
 
@@ -221,7 +222,7 @@ class BindsHalf(Mutant):
     source = f"{KUBERNETES}/pull/130160 (all binding conditions have to be true)"
     conditions: ClassVar[Sequence[str]] = ("Attached",)
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         fabric = {
             "name": "fabric-0",
             "bindsToNode": True,
@@ -237,7 +238,7 @@ class BindsHalf(Mutant):
         ]:
             await self.bind(claim)
 
-    async def bind(self, claim: Json) -> None:
+    async def bind(self, claim: JsonObject) -> None:
         status = claim.get("status", {})
         results = status.get("allocation", {}).get("devices", {}).get("results", ())
         if status.get("devices") or not any(one["device"] == "fabric-0" for one in results):
@@ -265,7 +266,7 @@ class KeepsItsSettings(Mutant):
     check = "config.undone"
     source = f"{NVIDIA}/pull/1183 (time slices stay what a claim has set)"
 
-    def color(self, configs: Sequence[Json]) -> str:
+    def color(self, configs: Sequence[JsonObject]) -> str:
         setting = self.plugins / "setting"
         given = super().color(configs)
         if configs:

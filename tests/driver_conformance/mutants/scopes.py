@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json
 
 _GRPC = "https://github.com/grpc/grpc"
 _CDI = "https://github.com/cncf-tags/container-device-interface"
@@ -18,7 +19,7 @@ class PrefixOfRequests(Mutant):
     check = "config.requests"
     source = f"{KUBERNETES}/pull/135098 (configuration of the wrong request)"
 
-    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+    def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
         wide = [
             {**one, "requests": [request] if any(map(request.startswith, one["requests"])) else ["none"]}
             if one.get("requests")
@@ -34,7 +35,7 @@ class AnyAlternative(Mutant):
     check = "config.alternatives"
     source = f"{EXAMPLE}/pull/257 (not for a sibling request)"
 
-    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+    def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
         wide = [
             {**one, "requests": [name.partition("/")[0] for name in one.get("requests") or ()]}
             for one in configs
@@ -48,7 +49,7 @@ class WholeRequestsAlone(Mutant):
     check = "config.alternatives"
     source = f"{CPU}/pull/278 (configs for selected subrequests)"
 
-    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+    def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
         return super().configs_of(configs, request.partition("/")[0])
 
 
@@ -58,7 +59,7 @@ class NodesOfTheFile(Mutant):
     check = "cdi.by-request"
     source = f"{_CDI}/blob/main/SPEC.md (edits of the file)"
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         found = super().spec(uid, devices)
         nodes = [one for device in found["devices"] for one in device["containerEdits"].pop("deviceNodes")]
         return {**found, "containerEdits": {"deviceNodes": nodes}}
@@ -70,7 +71,7 @@ class EnvironmentOfTheFile(Mutant):
     check = "cdi.by-request"
     source = f"{_CDI}/pull/21 (what is made where any device of the file is asked for)"
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         found = super().spec(uid, devices)
         env = [text for device in found["devices"] for text in device["containerEdits"].pop("env")]
         return {**found, "containerEdits": {"env": env}}
@@ -82,7 +83,7 @@ class EnvironmentOfTheFirst(Mutant):
     check = "cdi.by-request"
     source = f"{_CDI}/issues/41 (variables of several devices)"
 
-    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+    def spec(self, uid: str, devices: Sequence[JsonObject]) -> JsonObject:
         found = super().spec(uid, devices)
         return {**found, "containerEdits": {"env": found["devices"][0]["containerEdits"].pop("env")}}
 
@@ -155,7 +156,7 @@ class OneWorker(Mutant):
             if not self.streams:
                 self.idle.set()
 
-    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
+    async def prepare(self, claims: Sequence[Any]) -> dict[str, list[JsonObject] | str]:
         await self.idle.wait()
         return await super().prepare(claims)
 

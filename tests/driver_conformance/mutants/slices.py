@@ -3,8 +3,9 @@
 import contextlib
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.driver_conformance.mutants.mutant import EXAMPLE, KUBERNETES, NVIDIA, ROCM, Mutant
-from tests.driver_conformance.reference import Json
 
 _API = "/apis/resource.k8s.io/v1"
 
@@ -64,7 +65,7 @@ class OnePool(Mutant):
     check = "slices.pool-names"
     source = "https://github.com/cilium/cilium/issues/48923"
 
-    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+    def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
         found = super().slice(place, content, generation, count, owner)
         found["spec"]["pool"]["name"] = "pool"
         return found
@@ -83,7 +84,7 @@ class NoOwner(Mutant):
         "https://github.com/rh-ecosystem-edge/kernel-module-management/pull/1840 (nodes are read for the UID)"
     )
 
-    def slice(self, place: int, content: Json, generation: int, count: int, owner: str) -> Json:
+    def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
         found = super().slice(place, content, generation, count, owner)
         del found["metadata"]["ownerReferences"]
         return found
@@ -95,7 +96,7 @@ class OwnPcieRoot(Mutant):
     check = "slices.standard-names"
     source = "https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         found[0]["attributes"] = {"pciRoot": {"string": "pci0000:64"}}
         return found
@@ -107,7 +108,7 @@ class OddBusId(Mutant):
     check = "slices.standard-attributes"
     source = f"{KUBERNETES}/issues/134569"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         found[0]["attributes"] = {"resource.kubernetes.io/pciBusID": {"string": "65:00.0"}}
         return found
@@ -119,7 +120,7 @@ class KubernetesDomain(Mutant):
     check = "slices.reserved-attributes"
     source = f"{KUBERNETES}/issues/134569 (a name that drivers used before it was a standard)"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         found[0]["attributes"] = {"resource.kubernetes.io/pciAddress": {"string": "0000:65:00.0"}}
         return found
@@ -133,7 +134,7 @@ class MisspeltCounter(Mutant):
         "https://github.com/kubernetes/enhancements/pull/5515 (references are not validated at admission)"
     )
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         part = next(one for one in found if one["name"] == "part-1")
         part["consumesCounters"] = [{"counterSet": "board", "counters": {"unit": {"value": "2"}}}]
@@ -146,7 +147,7 @@ class TooLarge(Mutant):
     check = "counters.fit"
     source = "https://github.com/kubernetes/enhancements/pull/5515"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         part = next(one for one in found if one["name"] == "whole")
         part["consumesCounters"][0]["counters"]["units"]["value"] = "8"
@@ -159,7 +160,7 @@ class BareTaint(Mutant):
     check = "taints.keys"
     source = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         found[-1]["taints"][0]["key"] = "worn"
         return found
@@ -183,7 +184,7 @@ class SeesAllSlices(Mutant):
     check = "permissions.slices-of-its-node"
     source = f"{KUBERNETES}/pull/125488 (drivers see the slices of their node)"
 
-    async def own_slices(self) -> list[Json]:
+    async def own_slices(self) -> list[JsonObject]:
         listed = await self.get(f"{_API}/resourceslices")
         return [
             one
@@ -198,7 +199,7 @@ class TakesOthers(Mutant):
     check = "slices.others-kept"
     source = f"{KUBERNETES}/pull/125163 (write access to the slices of all nodes)"
 
-    async def own_slices(self) -> list[Json]:
+    async def own_slices(self) -> list[JsonObject]:
         found = await self.get(f"{_API}/resourceslices?fieldSelector=spec.driver%3D{self.name}")
         return list(found["items"])
 
@@ -209,7 +210,7 @@ class NamesByPlace(Mutant):
     check = "slices.same-devices"
     source = f"{ROCM}/issues/83; {NVIDIA}/issues/427"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         self.start_number: int = getattr(self, "start_number", None) or self.count_start()
         return [
             {
@@ -229,7 +230,7 @@ class NamesByPlace(Mutant):
         file.write_text(str(known + (self.socket.name == "dra-0.sock")))
         return int(file.read_text())
 
-    def same(self, spec: Json, content: Json) -> bool:
+    def same(self, spec: JsonObject, content: JsonObject) -> bool:
         found = [one["attributes"]["serial"] for one in spec.get("devices") or ()]
         return found == [one["attributes"]["serial"] for one in content.get("devices") or ()]
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dra_conformance.world import default_rules
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, Mutant
-from tests.driver_conformance.reference import Json
 
 
 class NewHealthAlone(Mutant):
@@ -39,7 +39,7 @@ class AlphaMetadata(Mutant):
     source = f"{KUBERNETES}/issues/138994"
     version = V1_37
 
-    def versions(self, document: Json) -> list[Json]:
+    def versions(self, document: JsonObject) -> list[JsonObject]:
         return super().versions(document)[1:]
 
 
@@ -50,7 +50,7 @@ class BetaMetadata(Mutant):
     source = f"{KUBERNETES}/issues/138994 (both versions for a smooth upgrade)"
     version = V1_36
 
-    def versions(self, document: Json) -> list[Json]:
+    def versions(self, document: JsonObject) -> list[JsonObject]:
         return super().versions(document)[:1]
 
 
@@ -60,7 +60,7 @@ class OlderObjectStays(Mutant):
     check = "metadata.equivalent"
     source = "https://github.com/kubernetes/website/pull/54716 (all objects are semantically equivalent)"
 
-    def versions(self, document: Json) -> list[Json]:
+    def versions(self, document: JsonObject) -> list[JsonObject]:
         newer, older = super().versions(document)
         return [{**newer, "metadata": {**newer["metadata"], "generation": 2}}, older]
 
@@ -72,7 +72,7 @@ class UnequalParts(Mutant):
     source = "https://github.com/kubernetes/enhancements/issues/5677 (PartitionCostMismatch)"
     version = V1_37
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         part = next(one for one in found if one["name"] == "part-1")
         part["consumesCounters"][0]["counters"]["units"]["value"] = "3"
@@ -85,7 +85,7 @@ class CountsWhole(Mutant):
     check = "allocatable.divisible"
     source = "https://github.com/kubernetes/enhancements/issues/5517 (ConsumedCapacity is nil)"
 
-    def devices(self) -> list[Json]:
+    def devices(self) -> list[JsonObject]:
         found = super().devices()
         found[0] = {**found[0], "capacity": {"memory": {"value": "8Gi"}}, **self.taken()}
         return found
@@ -98,7 +98,7 @@ class FieldOfYesterday(Mutant):
     source = f"{EXAMPLE}/pull/262"
     version = V1_37
 
-    def taken(self) -> Json:
+    def taken(self) -> JsonObject:
         return {"nodeAllocatableResourceMappings": {"memory": {"capacityKey": "memory"}}}
 
 

@@ -1,13 +1,13 @@
 """Objects that the clients make."""
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
+GPU: JsonObject = {
+    "devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}
+}
 
-GPU: Json = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}
 
-
-def template(name: str) -> Json:
+def template(name: str) -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -16,7 +16,7 @@ def template(name: str) -> Json:
     }
 
 
-def claim(name: str) -> Json:
+def claim(name: str) -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -25,7 +25,7 @@ def claim(name: str) -> Json:
     }
 
 
-def gpu_pod(name: str, template_name: str, command: str = "sleep 1000") -> Json:
+def gpu_pod(name: str, template_name: str, command: str = "sleep 1000") -> JsonObject:
     container = {
         "name": "main",
         "image": "busybox",
@@ -46,7 +46,7 @@ def gpu_pod(name: str, template_name: str, command: str = "sleep 1000") -> Json:
     }
 
 
-def deployment(name: str, replicas: int) -> Json:
+def deployment(name: str, replicas: int) -> JsonObject:
     labels = {"app": name}
     container = {"name": "c", "image": "nginx:1.25"}
     pod = {"terminationGracePeriodSeconds": 0, "containers": [container]}

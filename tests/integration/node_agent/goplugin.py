@@ -20,9 +20,8 @@ from dra_driverkit.proto import (
     registration_v1_pb2,
     rpc,
 )
+from dra_shared.jsontypes import JsonObject
 from grpc import aio
-
-Json = dict[str, Any]
 
 _LONGEST_PATH = 107
 _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
@@ -94,7 +93,7 @@ class GoPlugin:
             await server.stop(None)
             await asyncio.to_thread(socket.unlink, missing_ok=True)
 
-    async def publish(self, devices: Sequence[Json]) -> None:
+    async def publish(self, devices: Sequence[JsonObject]) -> None:
         """Make the node's slice as the helper's slice controller does, or bring the one there is up to date."""
         node = (await self._request("GET", f"/api/v1/nodes/{self._node}")).json()
         selector = {"fieldSelector": f"spec.driver={self.name},spec.nodeName={self._node}"}
@@ -126,14 +125,14 @@ class GoPlugin:
         # As the helper does with what it just wrote: the server may have dropped fields.
         assert made["spec"] == slice_["spec"]
 
-    async def slices(self) -> list[Json]:
+    async def slices(self) -> list[JsonObject]:
         """The driver's slices of this node."""
         selector = {"fieldSelector": f"spec.driver={self.name},spec.nodeName={self._node}"}
-        items: list[Json] = (await self._request("GET", _SLICES, params=selector)).json()["items"]
+        items: list[JsonObject] = (await self._request("GET", _SLICES, params=selector)).json()["items"]
         return items
 
     async def _request(
-        self, method: str, path: str, body: Json | None = None, params: dict[str, str] | None = None
+        self, method: str, path: str, body: JsonObject | None = None, params: dict[str, str] | None = None
     ) -> httpx.Response:
         content = None if body is None else json.dumps(body)
         headers = {"Content-Type": "application/json"} if body is not None else {}
@@ -159,7 +158,7 @@ class GoPlugin:
             type="DRAPlugin", name=self.name, endpoint=str(self._endpoint), supported_versions=self._services
         )
 
-    async def prepare(self, claim: Any) -> Json:
+    async def prepare(self, claim: Any) -> JsonObject:
         """The answer for one claim: each of its devices with a CDI id of its own."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
         found = (await self._request("GET", path)).json()

@@ -1,17 +1,14 @@
 """A lesson is evaluated once its pods are at rest."""
 
-from typing import Any
-
 import pytest
 from dra_lab.learn.world import World
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _WAITS = {"conditions": [{"type": "PodScheduled", "status": "False"}]}
 
 
-def _world(pod: Json, claims: tuple[str, ...] = (), templates: tuple[str, ...] = ("t",)) -> World:
-    objects: dict[str, dict[str, Json]] = {
+def _world(pod: JsonObject, claims: tuple[str, ...] = (), templates: tuple[str, ...] = ("t",)) -> World:
+    objects: dict[str, dict[str, JsonObject]] = {
         "pods": {"p": {"metadata": {"name": "p"}, **pod}},
         "claims": {name: {} for name in claims},
         "templates": {name: {} for name in templates},
@@ -38,7 +35,7 @@ _SPEC = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
     ids=["no claim yet", "claim not listed yet", "unschedulable", "no claim needed", "not tried yet"],
 )
 def test_pod_is_at_rest_if_it_was_tried_with_its_claims(
-    status: Json, claims: tuple[str, ...], rests: bool
+    status: JsonObject, claims: tuple[str, ...], rests: bool
 ) -> None:
     assert _world({"spec": _SPEC, "status": status}, claims).at_rest is rests
 

@@ -17,15 +17,16 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.bench import claim, pod
 
 _POD = convert(PODS, pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
 
 
-def _claim(*skips: list[str] | None, driver: str = "remote") -> Json:
+def _claim(*skips: list[str] | None, driver: str = "remote") -> JsonObject:
     """Return a claim of the pod with a device of the driver for each of ``skips``."""
     obj = claim("c", "pod", driver=driver)
     result = obj["status"]["allocation"]["devices"]["results"][0]
@@ -38,7 +39,7 @@ def _claim(*skips: list[str] | None, driver: str = "remote") -> Json:
 
 
 @asynccontextmanager
-async def _manager(folder: Path, obj: Json, *, gate: bool = True) -> AsyncIterator[DraManager]:
+async def _manager(folder: Path, obj: JsonObject, *, gate: bool = True) -> AsyncIterator[DraManager]:
     api = FakeApi()
     api.put(RESOURCE_CLAIMS, obj)
     gates = FeatureGates(V1_37, DRAOptionalNodeOperations=gate)

@@ -6,13 +6,13 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from tests.scheduler.objects import DRIVER, allocated_claim, piece
-from tests.support.fakeapi import Json
 
 
-def _state(**claims: tuple[str, Json]) -> AllocatedState:
+def _state(**claims: tuple[str, JsonObject]) -> AllocatedState:
     """Return for each claim its device and the other fields of its result."""
     state = AllocatedState()
     for name, (device, result) in claims.items():
@@ -20,7 +20,7 @@ def _state(**claims: tuple[str, Json]) -> AllocatedState:
     return state
 
 
-def _share(number: int, bandwidth: str) -> Json:
+def _share(number: int, bandwidth: str) -> JsonObject:
     return {"shareID": f"share-{number}", "consumedCapacity": {"bandwidth": bandwidth}}
 
 
@@ -66,7 +66,7 @@ def test_a_device_is_not_allocated_both_shared_and_whole() -> None:
 
 
 def test_partitions_are_allocated_while_counters_are_left() -> None:
-    def mig(name: str, memory: str, counter_set: str = "gpu") -> Json:
+    def mig(name: str, memory: str, counter_set: str = "gpu") -> JsonObject:
         counters = {"memory": {"value": memory}}
         return {"name": name, "consumesCounters": [{"counterSet": counter_set, "counters": counters}]}
 
@@ -91,7 +91,7 @@ def test_an_allocated_device_stays_in_use_after_its_slice_was_deleted() -> None:
 
 
 def test_devices_on_one_counter_set_share_a_compatibility_group() -> None:
-    def device(name: str, *groups: str) -> Json:
+    def device(name: str, *groups: str) -> JsonObject:
         consumed = {"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}
         return {"name": name, "consumesCounters": [{**consumed, "compatibilityGroups": list(groups)}]}
 

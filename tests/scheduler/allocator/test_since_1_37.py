@@ -8,11 +8,11 @@ from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.resource import AllocationResult, ResourceClaim, ResourceSlice
 from dra_shared.api.resources import NODES
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.allocator.worlds import DRIVERS, claim_of, device_class, exactly, node, slice_of
 
-Json = dict[str, Any]
 FIRST, SECOND = DRIVERS
 
 
@@ -46,7 +46,7 @@ def hold_devices(*devices: str, share: str | None = None) -> AllocatedState:
     return state
 
 
-def numa(name: str, **attributes: Any) -> Json:
+def numa(name: str, **attributes: Any) -> JsonObject:
     return {"name": name, "attributes": attributes}
 
 
@@ -57,7 +57,7 @@ def two_drivers() -> list[ResourceSlice]:
     return [slice_of("s1", first), slice_of("s2", second, driver=SECOND, pool={"name": "q"})]
 
 
-def derived_attributes(expression: str, name: str = "derived/node") -> list[Json]:
+def derived_attributes(expression: str, name: str = "derived/node") -> list[JsonObject]:
     return [{"name": name, "expression": expression}]
 
 
@@ -66,12 +66,12 @@ OF_SECOND = f"device.attributes['{SECOND}'].numaNode"
 MATCH = [{"matchAttribute": "derived/node"}]
 
 
-def of_driver(driver: str) -> list[Json]:
+def of_driver(driver: str) -> list[JsonObject]:
     return [{"cel": {"expression": f"device.driver == '{driver}'"}}]
 
 
 def both(
-    first: str = OF_FIRST, second: str = OF_SECOND, constraints: list[Json] | None = None
+    first: str = OF_FIRST, second: str = OF_SECOND, constraints: list[JsonObject] | None = None
 ) -> ResourceClaim:
     requests = [
         exactly("a", selectors=of_driver(FIRST), derivedAttributes=derived_attributes(first)),
@@ -161,14 +161,14 @@ def test_lists_match_only_with_their_gate(lists: bool, found: list[list[str]] | 
     assert names(allocate(two_drivers(), both("['x', 'y']", "['y']"), on=on)) == found
 
 
-def partition(name: str, *groups: str, counter_set: str = "set", value: str = "1") -> Json:
+def partition(name: str, *groups: str, counter_set: str = "set", value: str = "1") -> JsonObject:
     consumed = {"counterSet": counter_set, "counters": {"slices": {"value": value}}}
     return {"name": name, "consumesCounters": [{**consumed, "compatibilityGroups": list(groups)}]}
 
 
-def gpu(*partitions: Json, total: str = "8", driver: str = FIRST) -> list[ResourceSlice]:
+def gpu(*partitions: JsonObject, total: str = "8", driver: str = FIRST) -> list[ResourceSlice]:
     sets = [{"name": name, "counters": {"slices": {"value": total}}} for name in ("other", "set")]
-    spec: Json = {"pool": {"resourceSliceCount": 2}, "driver": driver}
+    spec: JsonObject = {"pool": {"resourceSliceCount": 2}, "driver": driver}
     counters = slice_of(f"counters-{driver}", [], sharedCounters=sets, **spec)
     return [counters, slice_of(f"devices-{driver}", list(partitions), **spec)]
 
@@ -409,7 +409,7 @@ def test_the_error_of_a_selector_names_the_device() -> None:
 def test_first_device_matches_with_an_attribute_of_unknown_type_if_lists_are_disabled() -> None:
     devices = [{"name": name, "attributes": {"kind": {"strings": ["x"]}}} for name in ("d0", "d1")]
     slices = [slice_of("s", devices)]
-    constraints: list[Json] = [{"matchAttribute": f"{FIRST}/kind"}]
+    constraints: list[JsonObject] = [{"matchAttribute": f"{FIRST}/kind"}]
 
     assert names(allocate(slices, claim_of([exactly()], constraints=constraints), on=features())) == [["d0"]]
     assert allocate(slices, claim_of([exactly(count=2)], constraints=constraints), on=features()) is None

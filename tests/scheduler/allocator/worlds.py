@@ -10,9 +10,9 @@ from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 
 DRIVERS = ("a.example.com", "b.example.com")
-Json = dict[str, Any]
 
 
 class Comparison:
@@ -47,7 +47,7 @@ def device_class(name: str = "any", selector: str = "true") -> DeviceClass:
     return convert(DEVICE_CLASSES, {"metadata": {"name": name}, "spec": spec})
 
 
-def slice_of(name: str, devices: list[Json], **spec: Any) -> ResourceSlice:
+def slice_of(name: str, devices: list[JsonObject], **spec: Any) -> ResourceSlice:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1, **spec.pop("pool", {})}
     if not {"nodeName", "allNodes", "nodeSelector", "perDeviceNodeSelection"} & set(spec):
         spec["nodeName"] = "n0"
@@ -56,20 +56,20 @@ def slice_of(name: str, devices: list[Json], **spec: Any) -> ResourceSlice:
 
 
 def claim_of(
-    requests: list[Json], name: str = "c0", constraints: list[Json] | None = None, **devices: Any
+    requests: list[JsonObject], name: str = "c0", constraints: list[JsonObject] | None = None, **devices: Any
 ) -> ResourceClaim:
     spec = {"devices": {"requests": requests, "constraints": constraints or [], **devices}}
     return convert(RESOURCE_CLAIMS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
 
-def exactly(name: str = "r0", count: int = 1, **fields: Any) -> Json:
+def exactly(name: str = "r0", count: int = 1, **fields: Any) -> JsonObject:
     body = {"deviceClassName": "any", "allocationMode": "ExactCount", "count": count, **fields}
     if body["allocationMode"] == "All":
         del body["count"]
     return {"name": name, "exactly": body}
 
 
-def selector(text: str) -> list[Json]:
+def selector(text: str) -> list[JsonObject]:
     return [{"cel": {"expression": text}}]
 
 
@@ -151,7 +151,7 @@ class _Maker:
     def pool(self, number: int) -> list[ResourceSlice]:
         counted = self.counters and self.chance(0.7)
         devices = [self.device(number, i, counted) for i in range(self._random.randint(2, 7))]
-        spec: Json = {"driver": DRIVERS[number], "pool": {"name": self._random.choice("pq")}}
+        spec: JsonObject = {"driver": DRIVERS[number], "pool": {"name": self._random.choice("pq")}}
         if not counted:
             return [slice_of(f"s{number}", devices, **spec)]
         spec["pool"]["resourceSliceCount"] = 2
@@ -164,16 +164,16 @@ class _Maker:
             slice_of(f"s{number}b", devices, **spec),
         ]
 
-    def device(self, pool: int, number: int, counted: bool) -> Json:
+    def device(self, pool: int, number: int, counted: bool) -> JsonObject:
         value = self._random.choice("xyz"[: self.values])
-        attributes: Json = {"kind": {"string": value}, "id": {"string": f"{pool}-{number}"}}
+        attributes: JsonObject = {"kind": {"string": value}, "id": {"string": f"{pool}-{number}"}}
         if self.errors and self.chance(0.2):
             del attributes["kind"]
         shared = self._random.choice("xyz")
         attributes["shared.example.com/tag"] = (
             {"strings": sorted({shared, self._random.choice("xyz")})} if self.lists else {"string": shared}
         )
-        found: Json = {"name": f"d{pool}{number}", "attributes": attributes}
+        found: JsonObject = {"name": f"d{pool}{number}", "attributes": attributes}
         if self.chance(0.2):
             found["taints"] = [{"key": "sick", "effect": "NoSchedule"}]
         if self.chance(0.1):
@@ -194,19 +194,19 @@ class _Maker:
 
     def claim(self, number: int) -> ResourceClaim:
         requests = [self.request(f"r{i}") for i in range(self._random.choice((1, 1, 2, 2, 3, 4)))]
-        constraints: list[Json] = []
+        constraints: list[JsonObject] = []
         for _ in range(self._random.choice((0, 0, 1, 1, 2))):
             kind = self._random.choice(("matchAttribute", "distinctAttribute"))
             name = self._random.choice(
                 ("a.example.com/kind", "shared.example.com/tag", "shared.example.com/tag")
             )
-            constraint: Json = {kind: name}
+            constraint: JsonObject = {kind: name}
             if self.chance(0.3):
                 constraint["requests"] = [item["name"] for item in requests[:2]]
             constraints.append(constraint)
         return claim_of(requests, f"c{number}", constraints)
 
-    def request(self, name: str) -> Json:
+    def request(self, name: str) -> JsonObject:
         if self.chance(0.25):
             options = [self.body() for _ in range(self._random.randint(1, 3))]
             for index, option in enumerate(options):
@@ -215,8 +215,8 @@ class _Maker:
             return {"name": name, "firstAvailable": options}
         return {"name": name, "exactly": self.body()}
 
-    def body(self) -> Json:
-        found: Json = {"deviceClassName": "any", "allocationMode": "ExactCount"}
+    def body(self) -> JsonObject:
+        found: JsonObject = {"deviceClassName": "any", "allocationMode": "ExactCount"}
         if self.chance(0.12):
             found["allocationMode"] = "All"
         else:

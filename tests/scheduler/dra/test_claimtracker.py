@@ -11,9 +11,9 @@ from dra_scheduler.dra.claimtracker import (
     ClaimTracker,
     Pool,
 )
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import DRIVER, allocated_claim, claim
-from tests.support.fakeapi import Json
 
 
 def _used_devices(tracker: ClaimTracker) -> set[str]:
@@ -88,7 +88,7 @@ def test_in_flight_claim_holds_devices_until_the_last_pod_unreserves_it() -> Non
 def test_stored_allocation_counts_once() -> None:
     tracker = ClaimTracker()
     tracker.set_claim(claim("c"))
-    share: Json = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
+    share: JsonObject = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
     planned = allocated_claim("c", "gpu-0", version="2", **share)
     device = DeviceID(DRIVER, "node-1", "gpu-0")
     tracker.signal_pending(planned)

@@ -1,20 +1,20 @@
 """The number of devices that suit a request, whether or not the search reached it."""
 
 from dra_scheduler.explain.report import RequestReport
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.explain.worlds import alternatives_claim, devices, driver_class, explain, text_of
 from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
-from tests.support.fakeapi import Json
 
 _KIND = f"device.attributes['{DRIVER}'].kind"
 
 
-def _device(name: str, kind: str, **more: object) -> Json:
+def _device(name: str, kind: str, **more: object) -> JsonObject:
     return {"name": name, "attributes": {"kind": {"string": kind}}, **more}
 
 
 _TAINT = {"key": "sick", "effect": "NoSchedule"}
-_WORLD: list[Json] = [
+_WORLD: list[JsonObject] = [
     node_json("n"),
     devices(
         "n",
@@ -31,14 +31,14 @@ _WORLD: list[Json] = [
 _NO_CPU = {"cpu": "500"}
 
 
-def _holder(name: str, device: str) -> Json:
+def _holder(name: str, device: str) -> JsonObject:
     claim = claim_json(name, request={"deviceClassName": "whole"})
     result = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": device}
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}
     return claim
 
 
-def _requests(*objects: Json) -> dict[str, RequestReport]:
+def _requests(*objects: JsonObject) -> dict[str, RequestReport]:
     report = explain("p", *_WORLD, pod_json("p", claims={"r": "c"}, requests=_NO_CPU), *objects)
     return {request.request: request for request in report.nodes[0].requests}
 

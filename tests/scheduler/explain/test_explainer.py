@@ -23,6 +23,7 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.explain.worlds import explain, simulation, text_of
 from tests.scheduler.objects import (
@@ -37,14 +38,16 @@ from tests.scheduler.objects import (
     pod,
     pod_json,
 )
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 
 
 def _scheduler() -> Scheduler:
     return new_scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
 
 
-def _world(scheduler: Scheduler, *, request: Json | None = None, devices: int = 2, **device: Any) -> None:
+def _world(
+    scheduler: Scheduler, *, request: JsonObject | None = None, devices: int = 2, **device: Any
+) -> None:
     scheduler.cache.set_node(node("node-1"))
     scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json()))
     scheduler.manager.slices.set_slice(piece("node-1", devices, **device))
@@ -191,7 +194,7 @@ async def test_changing_the_class_is_proposed_only_if_no_device_matches_it() -> 
     for expression, change in ((f"{index} == 0", "free"), ("false", "classSelector")):
         selectors = [{"cel": {"expression": expression}}]
         scheduler.manager.set_class(convert(DEVICE_CLASSES, class_json(selectors=selectors)))
-        request: Json = {"selectors": [{"cel": {"expression": f"{index} < 2"}}], "count": 1}
+        request: JsonObject = {"selectors": [{"cel": {"expression": f"{index} < 2"}}], "count": 1}
         scheduler.manager.claims.set_claim(claim("mine", request=request))
         scheduler.manager.claims.set_claim(allocated_claim("theirs", "gpu-0"))
         report = _explain(scheduler)
@@ -257,7 +260,7 @@ async def test_a_capacity_shortage_names_the_claims_that_hold_the_rest() -> None
     request = {"capacity": {"requests": {"memory": "6Gi"}}}
     capacity = {"memory": {"value": "8Gi"}}
     _world(scheduler, devices=1, request=request, allowMultipleAllocations=True, capacity=capacity)
-    share: Json = {"shareID": "s", "consumedCapacity": {"memory": "4Gi"}}
+    share: JsonObject = {"shareID": "s", "consumedCapacity": {"memory": "4Gi"}}
     scheduler.manager.claims.set_claim(allocated_claim("shared", "gpu-0", **share))
     report = _explain(scheduler)
     [detail] = report.nodes[0].requests[0].devices[0].details
@@ -427,7 +430,7 @@ def test_extenders_that_might_reject_nodes_are_named() -> None:
     assert "not asked: extender http://all.example, which might reject nodes" in text_of(report)
 
 
-def _is_true(manager: DRAManager, device: Any, reason: Any, devices: list[Json]) -> None:
+def _is_true(manager: DRAManager, device: Any, reason: Any, devices: list[JsonObject]) -> None:
     spec = next(entry for entry in devices if entry["name"] == device.device)
     if isinstance(reason, InUse):
         assert manager.claims.state.owner(device) == reason.claims

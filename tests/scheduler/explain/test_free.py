@@ -12,18 +12,18 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import DRIVER, allocated_claim, claim_json, class_json, node, piece
-from tests.support.fakeapi import Json
 
 _TYPE = f'device.attributes["{DRIVER}"].type'
 
 
-def _class(name: str, expression: str = "true") -> Json:
+def _class(name: str, expression: str = "true") -> JsonObject:
     return class_json(name, selectors=[{"cel": {"expression": expression}}])
 
 
-def _manager(*classes: Json) -> DRAManager:
+def _manager(*classes: JsonObject) -> DRAManager:
     manager = DRAManager(Features.from_gates(FeatureGates()))
     for each in classes:
         manager.set_class(convert(DEVICE_CLASSES, each))
@@ -38,7 +38,7 @@ def _publish(manager: DRAManager, name: str, node_name: str, slices: int = 1, **
     )
 
 
-def _partition(name: str, kind: str, profile: str, counters: Json, gpu: str) -> Json:
+def _partition(name: str, kind: str, profile: str, counters: JsonObject, gpu: str) -> JsonObject:
     values = {key: {"value": value} for key, value in counters.items()}
     attributes = {"type": {"string": kind}, "profile": {"string": profile}}
     consumed = [{"counterSet": gpu, "counters": values}]
@@ -110,7 +110,7 @@ async def test_free_used_and_blocked_add_up_for_shared_devices() -> None:
     capacity = {"memory": {"value": "8Gi", "requestPolicy": policy}}
     manager.slices.set_slice(piece("node-1", 4, allowMultipleAllocations=True, capacity=capacity))
     for number, (device, amount) in enumerate((("gpu-0", "3Gi"), ("gpu-0", "1Gi"), ("gpu-1", "7Gi"))):
-        share: Json = {"shareID": f"s{number}", "consumedCapacity": {"memory": amount}}
+        share: JsonObject = {"shareID": f"s{number}", "consumedCapacity": {"memory": amount}}
         manager.claims.set_claim(allocated_claim(f"c{number}", device, **share))
     manager.claims.set_claim(allocated_claim("whole", "gpu-2"))
     report = await _free(manager)

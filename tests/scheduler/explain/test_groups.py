@@ -9,16 +9,17 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.explain.worlds import devices, driver_class, explain, simulation, text_of
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 GATES = FeatureGates(V1_36, GangScheduling=True, GenericWorkload=True)
-GANG: Json = {
+GANG: JsonObject = {
     "kind": "PodGroup",
     "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
     "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
@@ -72,7 +73,7 @@ async def test_a_pod_of_an_incomplete_gang_waits_for_the_other_members() -> None
 _CLAIM = claim_json("one")
 
 
-def _member(name: str, node: str = "", **fields: Any) -> Json:
+def _member(name: str, node: str = "", **fields: Any) -> JsonObject:
     selector = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
     return pod_json(name, claims={"gpu": "one"}, schedulingGroup={"podGroupName": "g"}, **selector, **fields)
 
@@ -82,7 +83,7 @@ def _places(report: PodReport) -> list[tuple[str, str]]:
     return [(place.pod, place.node) for place in report.group.together]
 
 
-_WORLD: list[Json] = [
+_WORLD: list[JsonObject] = [
     node_json("a"),
     node_json("b"),
     devices("a", {"name": "g0"}),
@@ -164,7 +165,7 @@ def test_a_member_that_was_not_tried_in_time_is_not_called_unschedulable() -> No
 _TREES = SchedulerConfig(gates=FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True))
 
 
-def _tree_world(*cpus: str, groups: int = 2) -> list[Json]:
+def _tree_world(*cpus: str, groups: int = 2) -> list[JsonObject]:
     """Return groups of one pod each, of which ``groups`` are needed, on one node of 4 CPUs."""
     whole = {
         "kind": "CompositePodGroup",

@@ -7,14 +7,15 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import node, pod
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 
-_EVERYONE: Json = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
+_EVERYONE: JsonObject = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 
 
-def _report(pod_fields: Json, node_fields: Json | None = None, *others: Json) -> PodReport:
+def _report(pod_fields: JsonObject, node_fields: JsonObject | None = None, *others: JsonObject) -> PodReport:
     """Explain a pod on a node with other pods."""
     scheduler = new_scheduler(SchedulerConfig(health_port=None), client=FakeApi().client(), clock=FakeClock())
     scheduler.cache.set_node(node("node-1", **(node_fields or {})))
@@ -29,13 +30,13 @@ def _report(pod_fields: Json, node_fields: Json | None = None, *others: Json) ->
     return report
 
 
-def _affinity(**requirement: Any) -> Json:
+def _affinity(**requirement: Any) -> JsonObject:
     term = {"matchExpressions": [requirement]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     return {"affinity": {"nodeAffinity": required}}
 
 
-def _port(number: int) -> Json:
+def _port(number: int) -> JsonObject:
     return {"container": {"ports": [{"containerPort": 1, "hostPort": number, "protocol": "TCP"}]}}
 
 
@@ -125,7 +126,7 @@ _TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
     ],
 )
 def test_each_rejection_is_explained_with_the_change_that_helps(
-    pod_fields: Json, node_fields: Json, others: list[Json], saw: str, remedy: str
+    pod_fields: JsonObject, node_fields: JsonObject, others: list[JsonObject], saw: str, remedy: str
 ) -> None:
     report = _report(pod_fields, node_fields, *others)
     assert [text for each in report.nodes[0].saw.values() for text in each] == [saw]

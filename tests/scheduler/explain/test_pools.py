@@ -2,16 +2,16 @@
 
 from dra_scheduler.config import SchedulerConfig
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from tests.scheduler.explain.worlds import devices, driver_class, explain, simulation, text_of
 from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
-from tests.support.fakeapi import Json
 
 _POD = pod_json("p", claims={"gpu": "c"})
 
 
-def _holder(name: str, pool: str, device: str, driver: str = DRIVER) -> Json:
+def _holder(name: str, pool: str, device: str, driver: str = DRIVER) -> JsonObject:
     claim = claim_json(name)
     result = {"request": "gpu", "driver": driver, "pool": pool, "device": device}
     claim["status"] = {
@@ -21,7 +21,7 @@ def _holder(name: str, pool: str, device: str, driver: str = DRIVER) -> Json:
     return claim
 
 
-def _nics(node: str, *names: str) -> Json:
+def _nics(node: str, *names: str) -> JsonObject:
     return devices(node, *({"name": name} for name in names), pool="nics")
 
 

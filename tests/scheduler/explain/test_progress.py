@@ -5,9 +5,9 @@ from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
-from tests.support.fakeapi import Json
 
 
 def _pod(**status: object) -> Pod:
@@ -21,7 +21,7 @@ def _node(ready: str = "True") -> Node:
     return convert(NODES, obj)
 
 
-def _container(**waiting: str) -> Json:
+def _container(**waiting: str) -> JsonObject:
     return {"name": "main", "state": {"waiting": waiting}}
 
 

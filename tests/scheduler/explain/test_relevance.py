@@ -1,18 +1,19 @@
 """Pools that no class of the pod's requests can select are left out."""
 
+from dra_shared.jsontypes import JsonObject
+
 from tests.scheduler.explain.worlds import devices, driver_class, explain, text_of
 from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
-from tests.support.fakeapi import Json
 
 _NIC = "nic.example.com"
 _POD = pod_json("p", claims={"gpu": "c"})
 
 
-def _gpus(node: str, **more: object) -> Json:
+def _gpus(node: str, **more: object) -> JsonObject:
     return devices(node, {"name": "g0", **more}, {"name": "g1", **more})
 
 
-def _nics(node: str) -> Json:
+def _nics(node: str) -> JsonObject:
     return devices(node, {"name": "nic0"}, driver=_NIC)
 
 

@@ -6,18 +6,19 @@ import pytest
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.text import render_class
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.explain.worlds import alternatives_claim, devices, driver_class, explain
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 _ATTRIBUTES = {"productName": {"string": "NVIDIA A100-SXM4-40GB"}, "typeName": {"string": "gpu"}}
 
 
-def _class(expression: str, **spec: Any) -> Json:
+def _class(expression: str, **spec: Any) -> JsonObject:
     return class_json(selectors=[{"cel": {"expression": expression}}], **spec)
 
 
@@ -25,7 +26,7 @@ def _of(name: str) -> str:
     return f"device.attributes['{DRIVER}'].{name}"
 
 
-async def _event(*objects: Json, pod: Json | None = None) -> str:
+async def _event(*objects: JsonObject, pod: JsonObject | None = None) -> str:
     api = FakeApi(node_json("a"), slice_json("a", 2, attributes=_ATTRIBUTES), *objects)
     async with run_scheduler(api):
         api.add(pod or pod_json("p", claims={"gpu": "c"}))
@@ -94,7 +95,9 @@ async def test_shortfalls_of_a_class_are_found_without_a_pod() -> None:
         assert report.selectors[0].shortfalls == ()
 
 
-def _shortfalls(claim: Json, *objects: Json, config: SchedulerConfig | None = None) -> tuple[str, ...]:
+def _shortfalls(
+    claim: JsonObject, *objects: JsonObject, config: SchedulerConfig | None = None
+) -> tuple[str, ...]:
     """Return the shortfalls of a pod with the claim in a world with typical devices."""
     gpu = {
         "attributes": {**_ATTRIBUTES, "dra.net/numa": {"int": 0}},
@@ -112,7 +115,7 @@ def _shortfalls(claim: Json, *objects: Json, config: SchedulerConfig | None = No
     return explain("p", *world, claim, pod, *objects, config=config).shortfalls
 
 
-def _claim_with_selector(expression: str, device_class: str = "gpu") -> Json:
+def _claim_with_selector(expression: str, device_class: str = "gpu") -> JsonObject:
     request = {"deviceClassName": device_class, "selectors": [{"cel": {"expression": expression}}]}
     return claim_json("c", request=request)
 
@@ -167,7 +170,7 @@ def test_names_that_no_device_has_are_explained_by_the_nearest(expression: str, 
         ({"matchAttribute": "dra.net/numa"}, None),
     ],
 )
-def test_a_constraint_on_a_missing_attribute_gets_a_hint(constraint: Json, text: str | None) -> None:
+def test_a_constraint_on_a_missing_attribute_gets_a_hint(constraint: JsonObject, text: str | None) -> None:
     found = _shortfalls(claim_json("c", constraints=[constraint]))
     assert found == ((f"constraint #0 of claim default/c: {text}",) if text else ())
 
@@ -201,7 +204,9 @@ def test_a_capacity_name_that_no_device_has_is_a_shortfall(version: Version) -> 
             assert 'nearest seen "memory"' in found[0]
 
 
-def _extended_shortfalls(resource: str, *objects: Json, gates: FeatureGates | None = None) -> tuple[str, ...]:
+def _extended_shortfalls(
+    resource: str, *objects: JsonObject, gates: FeatureGates | None = None
+) -> tuple[str, ...]:
     pod = pod_json("p", requests={resource: "1"})
     config = SchedulerConfig(gates=gates or FeatureGates(V1_37))
     return explain("p", node_json("n"), *objects, pod, config=config).shortfalls

@@ -1,21 +1,21 @@
 """Single changes after which a pod would fit."""
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.explain.worlds import devices, driver_class, explain
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
-from tests.support.fakeapi import Json
 
 _KIND = f"device.attributes['{DRIVER}'].kind"
 _POD = pod_json("p", claims={"gpu": "c"})
 
 
-def _change(pod: Json, *objects: Json) -> str:
+def _change(pod: JsonObject, *objects: JsonObject) -> str:
     change = explain("p", *objects, pod).change
     return f"{change.kind}: {change.text}" if change is not None else ""
 
 
-def _device(name: str, kind: str, needs: str = "", **more: object) -> Json:
+def _device(name: str, kind: str, needs: str = "", **more: object) -> JsonObject:
     consumed = [{"counterSet": "set", "counters": {"memory": {"value": needs}}}]
     return {
         "name": name,
@@ -25,7 +25,7 @@ def _device(name: str, kind: str, needs: str = "", **more: object) -> Json:
     }
 
 
-def _holder(device: str) -> Json:
+def _holder(device: str) -> JsonObject:
     claim = claim_json("held")
     result = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": device}
     claim["status"] = {"allocation": {"devices": {"results": [result]}}}

@@ -9,9 +9,9 @@ from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_scheduler.plan.simulation import Simulation
 from dra_shared.api.codec import convert
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import DRIVER
-from tests.support.fakeapi import Json
 
 _GROUPS = {
     "Node": "",
@@ -24,7 +24,9 @@ _GROUPS = {
 }
 
 
-def simulation(*objects: Json, config: SchedulerConfig | None = None, settle: bool = False) -> Simulation:
+def simulation(
+    *objects: JsonObject, config: SchedulerConfig | None = None, settle: bool = False
+) -> Simulation:
     """Return a scheduler that knows the objects, and with ``settle`` has scheduled their pods."""
     typed = [
         (resource, convert(resource, value))
@@ -39,7 +41,7 @@ def simulation(*objects: Json, config: SchedulerConfig | None = None, settle: bo
 
 
 def explain(
-    pod: str, *objects: Json, config: SchedulerConfig | None = None, settle: bool = False
+    pod: str, *objects: JsonObject, config: SchedulerConfig | None = None, settle: bool = False
 ) -> PodReport:
     """Return the explanation of the pod in a world of these objects."""
     world = simulation(*objects, config=config, settle=settle)
@@ -54,14 +56,14 @@ def text_of(report: PodReport) -> list[str]:
     return [line.strip() for line in render(report).splitlines()]
 
 
-def driver_class(name: str, driver: str = DRIVER, also: str = "", **spec: Any) -> Json:
+def driver_class(name: str, driver: str = DRIVER, also: str = "", **spec: Any) -> JsonObject:
     """Return a class that selects a driver's devices."""
     expression = f"device.driver == '{driver}'" + (f" && {also}" if also else "")
     spec = {"selectors": [{"cel": {"expression": expression}}], **spec}
     return {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
 
 
-def devices(node: str, *devices: Json, driver: str = DRIVER, pool: str = "") -> Json:
+def devices(node: str, *devices: JsonObject, driver: str = DRIVER, pool: str = "") -> JsonObject:
     """Return the slice of a node's pool with these devices."""
     return {
         "kind": "ResourceSlice",
@@ -75,7 +77,7 @@ def devices(node: str, *devices: Json, driver: str = DRIVER, pool: str = "") -> 
     }
 
 
-def alternatives_claim(name: str, **alternatives: str) -> Json:
+def alternatives_claim(name: str, **alternatives: str) -> JsonObject:
     """Return a claim with a request ``r`` for the first that is available, each a class of devices by name."""
     first = [
         {"name": each, "deviceClassName": device_class, "allocationMode": "ExactCount", "count": 1}

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tests.support.fakeapi import Json
+from dra_shared.jsontypes import JsonObject
 
 # What a verb answers: given the arguments, a body, or a status code.
-Answer = Callable[[Json], object]
+Answer = Callable[[JsonObject], object]
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Server:
 
     answers: dict[str, Answer]
     port: int = 0
-    calls: list[tuple[str, Json]] = field(default_factory=list)
+    calls: list[tuple[str, JsonObject]] = field(default_factory=list)
     serving: set[asyncio.Task[None] | None] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -38,7 +38,7 @@ class Server:
         writer.close()
         await writer.wait_closed()
 
-    def of(self, verb: str) -> list[Json]:
+    def of(self, verb: str) -> list[JsonObject]:
         """Return the arguments that the verb was called with."""
         return [body for called, body in self.calls if called == verb]
 

@@ -10,12 +10,13 @@ import yaml
 from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.plugins.profiles import load
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.extenders.server import Server, extender
 from tests.scheduler.objects import node_json, pod_json
 from tests.scheduler.running import condition, node_of, nominated_node, run_scheduler
 from tests.support.certificates import Party
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 _CODE_500 = "failed filter with extender at URL http://127.0.0.1:{}/scheduler/filter, code 500"
@@ -40,7 +41,7 @@ def _config_with_extenders(*servers: Server, **fields: Any) -> Loaded:
     return _config(entries)
 
 
-def _config(entries: list[Json]) -> Loaded:
+def _config(entries: list[JsonObject]) -> Loaded:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -50,12 +51,12 @@ def _config(entries: list[Json]) -> Loaded:
     return load(yaml.safe_dump(config), FeatureGates())
 
 
-def _names(arguments: Json) -> list[str]:
+def _names(arguments: JsonObject) -> list[str]:
     return [node["metadata"]["name"] for node in arguments["Nodes"]["items"]]
 
 
 async def test_filter_gets_whole_objects_and_its_failures_are_in_the_message() -> None:
-    def answer(arguments: Json) -> Json:
+    def answer(arguments: JsonObject) -> JsonObject:
         return {
             "nodes": {"items": []},
             "failedNodes": {"a": "too hot", "c": "too hot"},
@@ -191,7 +192,7 @@ async def test_an_unreachable_extender_fails_the_attempt_unless_ignorable() -> N
 
 
 @pytest.mark.parametrize("answer", [{"nodeNames": ["elsewhere"]}, {"error": "out of order"}])
-async def test_an_answer_with_an_error_or_an_unknown_node_is_an_error(answer: Json) -> None:
+async def test_an_answer_with_an_error_or_an_unknown_node_is_an_error(answer: JsonObject) -> None:
     api = FakeApi(node_json("a"))
     async with (
         extender(filter=lambda args: answer) as server,
@@ -208,7 +209,7 @@ async def test_an_answer_with_an_error_or_an_unknown_node_is_an_error(answer: Js
 
 @pytest.mark.parametrize("cached", [False, True])
 async def test_preemption_evicts_from_the_node_that_the_extender_kept(cached: bool) -> None:
-    def answer(arguments: Json) -> Json:
+    def answer(arguments: JsonObject) -> JsonObject:
         if cached:
             assert arguments["NodeNameToVictims"] is None
             return {"NodeNameToMetaVictims": {"b": arguments["NodeNameToMetaVictims"]["b"]}}

@@ -5,12 +5,11 @@ from dra_scheduler.framework.resources import amount, is_extended, pod_requests
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
+from dra_shared.jsontypes import JsonObject
 
-from tests.support.fakeapi import Json
 
-
-def _pod(containers: list[Json], init: list[Json] | None = None, **rest: object) -> Pod:
-    def full(index: int, container: Json) -> Json:
+def _pod(containers: list[JsonObject], init: list[JsonObject] | None = None, **rest: object) -> Pod:
+    def full(index: int, container: JsonObject) -> JsonObject:
         return {
             "name": f"c{index}",
             "resources": {"requests": container.get("requests", {})},

@@ -8,8 +8,7 @@ from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import RESOURCE_CLAIMS, STORAGE_CLASSES
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _GROUPS = {
     "Pod": "v1",
@@ -19,13 +18,13 @@ _GROUPS = {
 }
 
 
-def _obj(kind: str, name: str, **more: Any) -> Json:
+def _obj(kind: str, name: str, **more: Any) -> JsonObject:
     space = {} if kind in ("Node", "ResourceSlice", "DeviceClass") else {"namespace": "default"}
     api_version = _GROUPS.get(kind, "resource.k8s.io/v1")
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **space}, **more}
 
 
-def _world(*objects: Json) -> Objects:
+def _world(*objects: JsonObject) -> Objects:
     found = []
     for obj in objects:
         resource = BY_KIND[obj["apiVersion"].rpartition("/")[0], obj["kind"]]
@@ -38,22 +37,24 @@ _NODE = _obj("Node", "n", status={"allocatable": _AMOUNTS})
 _CLASS = _obj("DeviceClass", "gpu", spec={})
 
 
-def _slice(*devices: Json, **more: Any) -> Json:
+def _slice(*devices: JsonObject, **more: Any) -> JsonObject:
     pool = {"name": "n", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": "d", "nodeName": "n", "pool": pool, "devices": list(devices), **more}
     return _obj("ResourceSlice", "s", spec=spec)
 
 
-def _claim(name: str, *results: Json, reserved_for: str = "") -> Json:
+def _claim(name: str, *results: JsonObject, reserved_for: str = "") -> JsonObject:
     found = [{"request": "r", "driver": "d", "pool": "n", **result} for result in results]
-    status: Json = {"allocation": {"devices": {"results": found}}}
+    status: JsonObject = {"allocation": {"devices": {"results": found}}}
     if reserved_for:
         status["reservedFor"] = [{"resource": "pods", "name": reserved_for, "uid": "u"}]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
     return _obj("ResourceClaim", name, spec={"devices": {"requests": [request]}}, status=status)
 
 
-def _pod(name: str, spec: Json | None = None, status: Json | None = None, **meta: Any) -> Json:
+def _pod(
+    name: str, spec: JsonObject | None = None, status: JsonObject | None = None, **meta: Any
+) -> JsonObject:
     made = _obj("Pod", name, spec={"nodeName": "n", **(spec or {})}, status=status or {"phase": "Running"})
     made["metadata"] |= meta
     return made
@@ -63,7 +64,7 @@ _TEMPLATED = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t
 _MADE = {"phase": "Running", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "p-gpu-x"}]}
 _EXTENDED = {"phase": "Running", "extendedResourceClaimStatus": {"resourceClaimName": "p-extended"}}
 _OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}]
-_GPU: Json = {"name": "g"}
+_GPU: JsonObject = {"name": "g"}
 
 
 @pytest.mark.parametrize(
@@ -166,7 +167,7 @@ _GPU: Json = {"name": "g"}
         ((_obj("Node", "empty"),), "nodes without status.allocatable: empty"),
     ],
 )
-def test_gaps_and_contradictions_are_named(objects: tuple[Json, ...], text: str) -> None:
+def test_gaps_and_contradictions_are_named(objects: tuple[JsonObject, ...], text: str) -> None:
     found = [line for line in gaps(_world(_NODE, *objects)) if text in line]
     assert len(found) == 1
 
@@ -183,7 +184,7 @@ def test_a_slice_of_a_missing_node_is_named() -> None:
         ({"device": "g", "shareID": "x"}, {"device": "g", "shareID": "y"}),
     ],
 )
-def test_devices_that_claims_may_share_are_not_named(results: tuple[Json, ...]) -> None:
+def test_devices_that_claims_may_share_are_not_named(results: tuple[JsonObject, ...]) -> None:
     claims = [_claim(f"c{number}", result) for number, result in enumerate(results)]
     assert gaps(_world(_NODE, _slice(_GPU), _CLASS, *claims)) == []
 

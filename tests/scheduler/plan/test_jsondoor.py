@@ -1,7 +1,5 @@
 """Changes of objects and of the scheduler's options, applied one after the other."""
 
-from typing import Any
-
 import pytest
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.engine import Engine
@@ -15,11 +13,10 @@ from dra_scheduler.plan.questions.replay import ArrivalRequest, ReplayRequest
 from dra_scheduler.plan.setup import Setup
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-
-Json = dict[str, Any]
 
 
 def _objects() -> Objects:
@@ -34,11 +31,11 @@ def _objects() -> Objects:
     )
 
 
-def _pod(name: str) -> Json:
+def _pod(name: str) -> JsonObject:
     return {"apiVersion": "v1", **pod_json(name, claims={"gpu": name})}
 
 
-def _claim(name: str) -> Json:
+def _claim(name: str) -> JsonObject:
     return {"apiVersion": "resource.k8s.io/v1", **claim_json(name)}
 
 

@@ -8,14 +8,13 @@ from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.wanted import of
 from dra_shared.api.resources import RESOURCE_CLAIM_TEMPLATES
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
-
-_CONTAINERS: Json = {"containers": [{"name": "c", "image": "x"}]}
-_POD: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": _CONTAINERS}
+_CONTAINERS: JsonObject = {"containers": [{"name": "c", "image": "x"}]}
+_POD: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": _CONTAINERS}
 
 
-def _object(api_version: str, kind: str, **spec: Any) -> Json:
+def _object(api_version: str, kind: str, **spec: Any) -> JsonObject:
     return {
         "apiVersion": api_version,
         "kind": kind,
@@ -54,7 +53,7 @@ _MAKE_NONE = [
 
 
 @pytest.mark.parametrize("obj", _MAKE_PODS, ids=lambda obj: str(obj["kind"]))
-def test_a_workload_of_an_unknown_kind_is_named(obj: Json) -> None:
+def test_a_workload_of_an_unknown_kind_is_named(obj: JsonObject) -> None:
     for given in (obj, {"apiVersion": "v1", "kind": "List", "items": [obj]}):
         found = Manifests.of([given, _POD])
         assert (found.left_out, len(found.objects)) == ([f"{obj['kind']} n/x"], 1)
@@ -62,7 +61,7 @@ def test_a_workload_of_an_unknown_kind_is_named(obj: Json) -> None:
 
 
 @pytest.mark.parametrize("obj", _MAKE_NONE, ids=lambda obj: str(obj["kind"]))
-def test_an_object_that_creates_no_pods_is_not_named(obj: Json) -> None:
+def test_an_object_that_creates_no_pods_is_not_named(obj: JsonObject) -> None:
     assert Manifests.of([obj, _POD]).left_out == []
 
 
@@ -94,6 +93,6 @@ def test_a_compute_domain_gives_the_claim_template_of_its_channels() -> None:
         ),
     ],
 )
-def test_an_invalid_manifest_is_rejected(obj: Json, message: str) -> None:
+def test_an_invalid_manifest_is_rejected(obj: JsonObject, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Manifests.of([obj])

@@ -22,9 +22,8 @@ from dra_shared.api.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
-
-Json = dict[str, Any]
 
 _SERVERS: list[tuple[Resource[Any], tuple[GatedFields, ...]]] = [
     (RESOURCE_SLICES, resource_gates.SLICE),
@@ -72,7 +71,7 @@ def test_every_field_that_the_server_drops_shows_its_gate(
     assert path in FIELDS[resource]
 
 
-def _obj(resource: Resource[Any], value: Json) -> tuple[Resource[Any], Any]:
+def _obj(resource: Resource[Any], value: JsonObject) -> tuple[Resource[Any], Any]:
     return resource, convert(resource, {"metadata": {"name": "x"}, **value})
 
 

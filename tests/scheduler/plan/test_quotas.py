@@ -12,20 +12,20 @@ from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 _API = {"ResourceQuota": "v1", "Node": "v1", "Pod": "v1"}
 
 
-def _obj(kind: str, name: str, **more: Any) -> Json:
+def _obj(kind: str, name: str, **more: Any) -> JsonObject:
     space = {} if kind in ("Node", "ResourceSlice", "DeviceClass") else {"namespace": "default"}
     api_version = _API.get(kind, "resource.k8s.io/v1")
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name, **space}, **more}
 
 
-def _pod(name: str, *, node: str = "", claims: bool = False) -> Json:
-    container: Json = {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}
-    spec: Json = {"schedulerName": "default-scheduler", "containers": [container]}
+def _pod(name: str, *, node: str = "", claims: bool = False) -> JsonObject:
+    container: JsonObject = {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}
+    spec: JsonObject = {"schedulerName": "default-scheduler", "containers": [container]}
     if node:
         spec["nodeName"] = node
     if claims:
@@ -41,8 +41,8 @@ _TEMPLATE = _obj("ResourceClaimTemplate", "gpu", spec={"spec": _CLAIM})
 _AMOUNTS = {"cpu": "64", "pods": "100"}
 
 
-def _world(hard: dict[str, str], *objects: Json) -> Objects:
-    found: list[Json] = [
+def _world(hard: dict[str, str], *objects: JsonObject) -> Objects:
+    found: list[JsonObject] = [
         _obj("Node", "n", status={"allocatable": _AMOUNTS, "capacity": _AMOUNTS}),
         _obj(
             "ResourceSlice",
@@ -65,7 +65,7 @@ def _wanted_objects(**options: Any) -> Wanted:
     return Wanted([_as_pod(_pod("p", **options))], (), others)
 
 
-def _as_pod(pod: Json) -> Pod:
+def _as_pod(pod: JsonObject) -> Pod:
     made: Pod = convert(PODS, pod)
     return made
 

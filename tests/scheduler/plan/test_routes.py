@@ -10,16 +10,17 @@ from dra_scheduler.metrics import ATTEMPTS
 from dra_scheduler.plan.routes import plan_routes
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import template_json
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.system
 
 
-def _body(**more: Any) -> Json:
+def _body(**more: Any) -> JsonObject:
     pod = {"apiVersion": "v1", **pod_json("p")}
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     return {"objects": [{"apiVersion": "resource.k8s.io/v1", **template_json("gpu")}, pod], **more}
@@ -55,14 +56,14 @@ async def test_plan_requests_are_answered_for_the_current_cluster() -> None:
         assert (api.calls, _attempts()) == ([], before)
 
 
-async def _others(client: httpx.AsyncClient) -> Json:
+async def _others(client: httpx.AsyncClient) -> JsonObject:
     """Return the other questions, each with some fields of its answer."""
     node = [
         {"apiVersion": "v1", **node_json("x")},
         {"apiVersion": "resource.k8s.io/v1", **slice_json("x", 2)},
     ]
     template, pod = _body()["objects"]
-    bodies: dict[str, tuple[Json, list[str]]] = {
+    bodies: dict[str, tuple[JsonObject, list[str]]] = {
         "drain": ({"nodes": ["n0"]}, ["moved"]),
         "remove": ({"nodes": ["n0"]}, ["moved"]),
         "upgrade": ({}, ["order"]),

@@ -9,14 +9,15 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import put, random_world, template_json
 from tests.scheduler.running import condition, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 
 
-async def _schedule_with_api(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
+async def _schedule_with_api(standing: list[JsonObject], coming: list[JsonObject]) -> dict[str, Any]:
     """Schedule the pods one after the other with an API server. Return the placements."""
     api = FakeApi(*standing)
     async with run_scheduler(api):
@@ -33,17 +34,17 @@ async def _schedule_with_api(standing: list[Json], coming: list[Json]) -> dict[s
     }
 
 
-def _claim(api: FakeApi, name: str) -> Json | None:
+def _claim(api: FakeApi, name: str) -> JsonObject | None:
     has = api.has("resourceclaims", "default", name)
     return api.get("resourceclaims", "default", name) if has else None
 
 
-def _devices(claim: Json | None) -> list[tuple[str, str]]:
+def _devices(claim: JsonObject | None) -> list[tuple[str, str]]:
     results = (claim or {}).get("status", {}).get("allocation", {}).get("devices", {}).get("results", [])
     return [(result["pool"], result["device"]) for result in results]
 
 
-def _schedule_in_memory(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
+def _schedule_in_memory(standing: list[JsonObject], coming: list[JsonObject]) -> dict[str, Any]:
     world = Simulation(seed=1)
     put(world, *standing)
     for obj in coming:
@@ -68,7 +69,7 @@ async def test_scheduling_in_memory_gives_the_same_placements_as_with_an_api_ser
     assert planned == await _schedule_with_api(standing, coming)
 
 
-def _gpu_pod(name: str, **fields: Any) -> Json:
+def _gpu_pod(name: str, **fields: Any) -> JsonObject:
     pod = pod_json(name, **fields)
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     return pod

@@ -16,9 +16,9 @@ from dra_shared.api.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.support.fakeapi import Json
 
 _RESOURCES: dict[str, Resource[Any]] = {
     resource.kind: resource
@@ -35,7 +35,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
 }
 
 
-def put(world: Simulation, *objects: Json) -> None:
+def put(world: Simulation, *objects: JsonObject) -> None:
     """Add objects, with the UIDs that the fake API server gives them."""
     for obj in objects:
         resource = _RESOURCES[obj["kind"]]
@@ -44,16 +44,16 @@ def put(world: Simulation, *objects: Json) -> None:
         world.add(resource, convert(resource, {**obj, "metadata": {"uid": uid, **meta}}))
 
 
-def template_json(name: str, **request: Any) -> Json:
+def template_json(name: str, **request: Any) -> JsonObject:
     spec = claim_json(name, request=request)["spec"]
     meta = {"name": name, "namespace": "default"}
     return {"kind": "ResourceClaimTemplate", "metadata": meta, "spec": {"spec": spec}}
 
 
-def random_world(rng: random.Random) -> tuple[list[Json], list[Json]]:
+def random_world(rng: random.Random) -> tuple[list[JsonObject], list[JsonObject]]:
     """Return nodes with devices, and pods to add later, each after its claims."""
     attributes = [{"index": {"int": i}, "half": {"bool": True}} for i in range(2)]
-    standing: list[Json] = [class_json("gpu"), class_json("half", selectors=[_half()])]
+    standing: list[JsonObject] = [class_json("gpu"), class_json("half", selectors=[_half()])]
     for index in range(rng.randint(1, 4)):
         name = f"node-{index}"
         taints = [{"key": "k", "value": "v", "effect": "NoSchedule"}] if rng.random() < 0.2 else []
@@ -61,7 +61,7 @@ def random_world(rng: random.Random) -> tuple[list[Json], list[Json]]:
         more = {"attributes": attributes[0]} if rng.random() < 0.5 else {}
         if rng.random() < 0.8:
             standing.append(slice_json(name, rng.randint(1, 4), **more))
-    coming: list[Json] = []
+    coming: list[JsonObject] = []
     for index in range(rng.randint(1, 12)):
         name, wanted = f"pod-{index:02}", {}
         if rng.random() < 0.8:
@@ -75,5 +75,5 @@ def random_world(rng: random.Random) -> tuple[list[Json], list[Json]]:
     return standing, coming
 
 
-def _half() -> Json:
+def _half() -> JsonObject:
     return {"cel": {"expression": 'device.attributes["gpu.example.com"].?half.orValue(false)'}}

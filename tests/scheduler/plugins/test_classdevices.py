@@ -7,10 +7,11 @@ import yaml
 from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.plugins.profiles import load
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import node_of, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 _NAME = "example.com/gpu"
@@ -39,15 +40,15 @@ def _fit(kind: str) -> Loaded:
     return _config_with_plugin("NodeResourcesFit", scoringStrategy=strategy)
 
 
-def _pod_with_gpu(name: str, **spec: Any) -> Json:
+def _pod_with_gpu(name: str, **spec: Any) -> JsonObject:
     return pod_json(name, requests={_NAME: "1"}, container={"resources": _limits()}, **spec)
 
 
-def _limits() -> Json:
+def _limits() -> JsonObject:
     return {"requests": {_NAME: "1"}, "limits": {_NAME: "1"}}
 
 
-async def _choose_node(loaded: Loaded, *objects: Json) -> str | None:
+async def _choose_node(loaded: Loaded, *objects: JsonObject) -> str | None:
     """Return the node of the second pod. The first pod is on node a."""
     api = FakeApi(_CLASS, node_json("a"), node_json("b"), *objects)
     async with run_scheduler(api, loaded=loaded):

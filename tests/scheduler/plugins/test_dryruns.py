@@ -8,10 +8,10 @@ from dra_scheduler.plan.simulation import Simulation
 from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
 from dra_scheduler.plugins.dryruns import DryRuns
 from dra_shared.api.resources import PODS
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import put
-from tests.support.fakeapi import Json
 
 _Fates = dict[str, str]
 
@@ -26,7 +26,7 @@ def _full(nodes: int) -> Simulation:
     return world
 
 
-def _pod(name: str, cpu: str, priority: int = 0, **more: Any) -> Json:
+def _pod(name: str, cpu: str, priority: int = 0, **more: Any) -> JsonObject:
     return pod_json(name, requests={"cpu": cpu}, container={"image": "x"}, priority=priority, **more)
 
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, run_scheduler
-from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.fakeapi import Call, FakeApi
 from tests.support.waiting import until
 
 _GANGS = {"GangScheduling": True}
@@ -19,7 +20,7 @@ def _gates(version: Version) -> FeatureGates:
     return FeatureGates(version, GenericWorkload=True, DRAWorkloadResourceClaims=True, **gang)
 
 
-def _group(**spec: Any) -> Json:
+def _group(**spec: Any) -> JsonObject:
     return {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
@@ -27,11 +28,11 @@ def _group(**spec: Any) -> Json:
     }
 
 
-def _member(name: str, **more: Any) -> Json:
+def _member(name: str, **more: Any) -> JsonObject:
     return pod_json(name, claims={"gpu": "c"}, schedulingGroup={"podGroupName": "g"}, **more)
 
 
-def _cluster(*more: Json) -> FakeApi:
+def _cluster(*more: JsonObject) -> FakeApi:
     nodes = (node_json(name, labels={"node": name}) for name in ("a", "b"))
     return FakeApi(*nodes, class_json(), slice_json("a", 1), claim_json("c"), _group(), *more)
 

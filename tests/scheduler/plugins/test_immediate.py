@@ -3,21 +3,22 @@
 from typing import Any
 
 from dra_shared.claims import IMMEDIATE_ANNOTATION
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import node_of, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
-def _claim(name: str, mode: str = "Immediate", **more: Any) -> Json:
+def _claim(name: str, mode: str = "Immediate", **more: Any) -> JsonObject:
     claim = claim_json(name, **more)
     claim["metadata"]["annotations"] = {IMMEDIATE_ANNOTATION: mode}
     return claim
 
 
-def _status(api: FakeApi, name: str) -> Json:
-    found: Json = api.get("resourceclaims", "default", name)["status"]
+def _status(api: FakeApi, name: str) -> JsonObject:
+    found: JsonObject = api.get("resourceclaims", "default", name)["status"]
     return found
 
 

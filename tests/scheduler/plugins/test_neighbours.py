@@ -11,10 +11,9 @@ from dra_scheduler.framework.status import Code
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
 from dra_scheduler.plugins.podtopologyspread import PodTopologySpread
 from dra_shared.api.pod import Pod
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import node, pod
-
-Json = dict[str, Any]
 
 
 def _cache(**pods_by_node: list[Pod]) -> Cache:
@@ -27,11 +26,11 @@ def _cache(**pods_by_node: list[Pod]) -> Cache:
     return cache
 
 
-def _term(app: str, key: str = "zone", **fields: Any) -> Json:
+def _term(app: str, key: str = "zone", **fields: Any) -> JsonObject:
     return {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": key, **fields}
 
 
-def _required_terms(kind: str, *terms: Json) -> Json:
+def _required_terms(kind: str, *terms: JsonObject) -> JsonObject:
     return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}
 
 
@@ -45,7 +44,7 @@ def _fits(plugin: Any, cache: Cache, candidate: Pod) -> dict[str, str]:
     return {name: status.message if status is not None else "" for name, status in found.items()}
 
 
-def _affinity(cache: Cache, labels: dict[str, Json] | None = None) -> InterPodAffinity:
+def _affinity(cache: Cache, labels: dict[str, JsonObject] | None = None) -> InterPodAffinity:
     return InterPodAffinity(cache, lambda name: (labels or {}).get(name, {}))
 
 
@@ -118,7 +117,7 @@ def test_affinity_hint_requeues_a_pod_for_matching_pods() -> None:
     assert not interest.hint(waiting, Event(Kind.POD, Action.ADD, None, pod("web", labels={"app": "web"})))
 
 
-def _spread(skew: int = 1, when: str = "DoNotSchedule", **fields: Any) -> Json:
+def _spread(skew: int = 1, when: str = "DoNotSchedule", **fields: Any) -> JsonObject:
     selector = {"matchLabels": {"app": "web"}}
     return {
         "maxSkew": skew,
@@ -129,7 +128,7 @@ def _spread(skew: int = 1, when: str = "DoNotSchedule", **fields: Any) -> Json:
     }
 
 
-def _web(name: str, *constraints: Json, **fields: Any) -> Pod:
+def _web(name: str, *constraints: JsonObject, **fields: Any) -> Pod:
     return pod(name, labels={"app": "web"}, topologySpreadConstraints=list(constraints), **fields)
 
 

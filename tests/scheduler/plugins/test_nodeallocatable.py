@@ -8,11 +8,12 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import claim_statuse
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import AllocationResult, ResourceClaim, ResourceSlice
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
@@ -35,13 +36,13 @@ SINCE_1_37 = FeatureGates(V1_37, DRANodeAllocatableResources=True)
 MAPPED = {"mapping": {"deviceMultiplier": "1500m"}, "overhead": {"perPod": "100m", "perContainer": "200m"}}
 
 
-def devices(**resources: Any) -> Json:
+def devices(**resources: Any) -> JsonObject:
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0]["nodeAllocatableResources"] = resources
     return slice_
 
 
-def pod_with_claim(name: str, cpu: str = "0", **spec: Any) -> Json:
+def pod_with_claim(name: str, cpu: str = "0", **spec: Any) -> JsonObject:
     """Return a pod with one container that uses the claim c."""
     resources = {"requests": {"cpu": cpu}, "claims": [{"name": "gpu"}]}
     return pod_json(name, claims={"gpu": "c"}, container={"resources": resources}, **spec)
@@ -76,7 +77,7 @@ async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
     ("resources", "shared"),
     [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
 )
-async def test_only_overhead_can_be_shared(resources: Json, shared: bool) -> None:
+async def test_only_overhead_can_be_shared(resources: JsonObject, shared: bool) -> None:
     """The claim of the second pod is already allocated, and uses as much of the node as for the first pod."""
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"))
     async with run_scheduler(api, gates=SINCE_1_37):
@@ -99,14 +100,14 @@ async def test_only_overhead_can_be_shared(resources: Json, shared: bool) -> Non
     ("resources", "shared"),
     [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
 )
-async def test_pods_of_a_group_share_overhead_alone(resources: Json, shared: bool) -> None:
+async def test_pods_of_a_group_share_overhead_alone(resources: JsonObject, shared: bool) -> None:
     """The claim is being allocated for the first pod while the second one is tried."""
     group = {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
         "spec": {"schedulingPolicy": {"basic": {}}},
     }
-    member: Json = {"schedulingGroup": {"podGroupName": "g"}}
+    member: JsonObject = {"schedulingGroup": {"podGroupName": "g"}}
     pods = pod_with_claim("first", **member), pod_with_claim("second", **member)
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"), group, *pods)
     gates = FeatureGates(
@@ -224,7 +225,12 @@ def test_capacity_keys_are_compared_literally(since_1_37: bool) -> None:
     spec = slice_.spec
     claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(pod_with_claim("p"), Pod)
     for name, counted in (("m", True), (f"{spec.driver}/m", False)):
-        result: Json = {"driver": spec.driver, "pool": spec.pool.name, "device": "gpu-0", "request": "r"}
+        result: JsonObject = {
+            "driver": spec.driver,
+            "pool": spec.pool.name,
+            "device": "gpu-0",
+            "request": "r",
+        }
         result["consumedCapacity"] = {name: "1Gi"}
         allocation = msgspec.convert({"devices": {"results": [result]}}, AllocationResult)
         statuses = claim_statuses(pod, [(claim, allocation, "gpu")], [slice_], since_1_37=since_1_37)

@@ -5,19 +5,20 @@ from collections.abc import Callable
 
 import httpx
 from dra_shared.clock import settle
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, run_scheduler
-from tests.support.fakeapi import Call, FakeApi, Json
+from tests.support.fakeapi import Call, FakeApi
 from tests.support.waiting import until
 
-_SHARED: Json = {"allowMultipleAllocations": True}
+_SHARED: JsonObject = {"allowMultipleAllocations": True}
 
 
 class _RespellingApi(FakeApi):
     """Stores quantities in canonical form, as kube-apiserver does. Watches report a write before its response."""
 
-    def __init__(self, *objects: Json) -> None:
+    def __init__(self, *objects: JsonObject) -> None:
         super().__init__(*objects)
         self.admit = _respell
 
@@ -27,7 +28,7 @@ class _RespellingApi(FakeApi):
         return response
 
 
-def _respell(body: Json) -> Json:
+def _respell(body: JsonObject) -> JsonObject:
     """Return the body of a write with the quantities of a claim in canonical form."""
     results = _results(body) if body.get("kind") == "ResourceClaim" else []
     for result in results:
@@ -36,8 +37,8 @@ def _respell(body: Json) -> Json:
     return body
 
 
-def _results(claim: Json) -> list[Json]:
-    found: list[Json] = claim["status"].get("allocation", {}).get("devices", {}).get("results", [])
+def _results(claim: JsonObject) -> list[JsonObject]:
+    found: list[JsonObject] = claim["status"].get("allocation", {}).get("devices", {}).get("results", [])
     return found
 
 
@@ -45,7 +46,7 @@ def _devices(api: FakeApi, name: str) -> list[str]:
     return [result["device"] for result in _results(api.get("resourceclaims", "default", name))]
 
 
-def _foreign_claim(name: str, device: str, *, pod: str = "", **result: object) -> Json:
+def _foreign_claim(name: str, device: str, *, pod: str = "", **result: object) -> JsonObject:
     """Return a claim to which another scheduler has allocated the device of node a, for the pod."""
     claim = claim_json(name)
     claim["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
@@ -203,7 +204,7 @@ async def test_a_claim_that_is_deallocated_while_its_pod_is_bound_is_allocated_a
     assert [consumer["name"] for consumer in claim["status"]["reservedFor"]] == ["p"]
 
 
-def _add(api: FakeApi, obj: Json) -> None:
+def _add(api: FakeApi, obj: JsonObject) -> None:
     api.add(obj)
 
 

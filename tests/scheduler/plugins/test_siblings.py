@@ -3,17 +3,18 @@
 from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import node_json, pod_json
 from tests.scheduler.running import node_of, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 WEB = {"app": "web"}
 
 
-def _controller(kind: str) -> Json:
-    selector: Json = WEB if kind == "ReplicationController" else {"matchLabels": WEB}
+def _controller(kind: str) -> JsonObject:
+    selector: JsonObject = WEB if kind == "ReplicationController" else {"matchLabels": WEB}
     return {
         "kind": kind,
         "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
@@ -21,11 +22,11 @@ def _controller(kind: str) -> Json:
     }
 
 
-def _service() -> Json:
+def _service() -> JsonObject:
     return {"kind": "Service", "metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": WEB}}
 
 
-def _pod(name: str, owner: str = "", **more: Any) -> Json:
+def _pod(name: str, owner: str = "", **more: Any) -> JsonObject:
     pod = pod_json(name, requests={"cpu": "100m"}, labels=WEB, **more)
     if owner:
         version = "v1" if owner == "ReplicationController" else "apps/v1"
@@ -40,7 +41,7 @@ def _pod(name: str, owner: str = "", **more: Any) -> Json:
     return pod
 
 
-def _nodes(*names: str, **zones: str) -> list[Json]:
+def _nodes(*names: str, **zones: str) -> list[JsonObject]:
     """Return two nodes. The first is so large that pods without siblings are all scheduled to it."""
     nodes = []
     for name in names:
@@ -52,7 +53,7 @@ def _nodes(*names: str, **zones: str) -> list[Json]:
     return nodes
 
 
-async def _schedule(api: FakeApi, *pods: Json) -> list[str | None]:
+async def _schedule(api: FakeApi, *pods: JsonObject) -> list[str | None]:
     names = [pod["metadata"]["name"] for pod in pods]
     async with run_scheduler(api):
         for pod in pods:

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, run_scheduler
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 FEATURE = "DRAOptionalNodeOperations"
@@ -17,13 +18,13 @@ GATES = FeatureGates(
 )
 
 
-def _node(name: str, *features: str) -> Json:
+def _node(name: str, *features: str) -> JsonObject:
     node = node_json(name, labels={"node": name})
     node["status"]["declaredFeatures"] = list(features)
     return node
 
 
-def _slice() -> Json:
+def _slice() -> JsonObject:
     return {
         "kind": "ResourceSlice",
         "metadata": {"name": "everywhere"},
@@ -37,11 +38,11 @@ def _slice() -> Json:
     }
 
 
-def _pod(name: str, node: str, **more: Any) -> Json:
+def _pod(name: str, node: str, **more: Any) -> JsonObject:
     return pod_json(name, claims={"gpu": "c"}, nodeSelector={"node": node}, **more)
 
 
-def _cluster(*more: Json) -> FakeApi:
+def _cluster(*more: JsonObject) -> FakeApi:
     return FakeApi(_node("new", FEATURE), _node("old"), class_json(), _slice(), claim_json("c"), *more)
 
 

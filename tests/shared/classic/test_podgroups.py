@@ -7,9 +7,8 @@ from dra_apiserver.verdict import Judge
 from dra_shared.classic import convert
 from dra_shared.classic.notes import find_lost
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
-
-Json = dict[str, Any]
 
 _BETA = "scheduling.k8s.io/v1beta1"
 _POLICY = {"gang": {"minCount": 2}}
@@ -20,13 +19,15 @@ def _judge() -> Judge:
     return Judge(gates, "scheduling.k8s.io/v1beta1=true")
 
 
-def _object(version: str, kind: str, **spec: Any) -> Json:
+def _object(version: str, kind: str, **spec: Any) -> JsonObject:
     meta = {"name": "jobs", "namespace": "work", "uid": "u"}
     return {"apiVersion": f"scheduling.k8s.io/{version}", "kind": kind, "metadata": meta, "spec": spec}
 
 
 @pytest.mark.parametrize(("mode", "today"), [("Pod", {"single": {}}), ("PodGroup", {"all": {}})])
-def test_a_pod_group_refers_to_its_workload_and_has_its_mode_as_an_object(mode: str, today: Json) -> None:
+def test_a_pod_group_refers_to_its_workload_and_has_its_mode_as_an_object(
+    mode: str, today: JsonObject
+) -> None:
     reference = {"workload": {"workloadName": "train", "podGroupTemplateName": "workers"}}
     old = _object(
         "v1alpha2",
@@ -74,7 +75,7 @@ def test_an_unknown_disruption_mode_has_no_successor() -> None:
     assert note.path == "spec.disruptionMode"
 
 
-_POD: Json = {
+_POD: JsonObject = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "a", "namespace": "work"},

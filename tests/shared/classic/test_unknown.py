@@ -8,18 +8,17 @@ import pytest
 import yaml
 from dra_shared.classic import Conversion, convert
 from dra_shared.classic.notes import find_lost
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.reference import REPOSITORY
 
-Json = dict[str, Any]
-
-_PARAMETERS: Json = {
+_PARAMETERS: JsonObject = {
     "apiVersion": "acc.resource.acme.dev/v1alpha2",
     "kind": "AccClaimParameters",
     "metadata": {"name": "two"},
     "spec": {"count": 2, "type": "half"},
 }
-_CLAIM: Json = {
+_CLAIM: JsonObject = {
     "apiVersion": "resource.k8s.io/v1alpha2",
     "kind": "ResourceClaim",
     "metadata": {"name": "two"},
@@ -32,7 +31,7 @@ _CLAIM: Json = {
         },
     },
 }
-_CLASS: Json = {
+_CLASS: JsonObject = {
     "apiVersion": "resource.k8s.io/v1alpha2",
     "kind": "ResourceClass",
     "metadata": {"name": "acc"},
@@ -40,14 +39,14 @@ _CLASS: Json = {
 }
 
 
-def _devices(conversion: Conversion) -> Json:
+def _devices(conversion: Conversion) -> JsonObject:
     [claim] = [one for one in conversion.objects if one["kind"] == "ResourceClaim"]
-    devices: Json = claim["spec"]["devices"]
+    devices: JsonObject = claim["spec"]["devices"]
     return devices
 
 
 @pytest.mark.parametrize("objects", [[_PARAMETERS, _CLAIM], [_CLAIM, _PARAMETERS]])
-def test_count_and_class_of_unknown_parameters_are_kept(objects: list[Json]) -> None:
+def test_count_and_class_of_unknown_parameters_are_kept(objects: list[JsonObject]) -> None:
     conversion = convert(objects)
     exactly = {"deviceClassName": "acc", "allocationMode": "ExactCount", "count": 2}
     assert _devices(conversion) == {"requests": [{"name": "device", "exactly": exactly}]}
@@ -121,7 +120,7 @@ def test_the_driver_of_known_parameters_is_not_called_as_the_class() -> None:
     assert devices["requests"][0]["exactly"]["deviceClassName"] == "acc"
 
 
-def _driver_requests(*drivers: str) -> list[Json]:
+def _driver_requests(*drivers: str) -> list[JsonObject]:
     requests = [{"driverName": driver, "requests": [{"namedResources": {}}]} for driver in drivers]
     parameters = {
         "apiVersion": "resource.k8s.io/v1alpha2",

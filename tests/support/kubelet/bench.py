@@ -20,15 +20,16 @@ from dra_shared.api.resources import EVENTS, PODS, RESOURCE_CLAIMS
 from dra_shared.client.store import Store
 from dra_shared.clock import FakeClock, settle
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 #: A program that ends when it is asked to. Its line says that it would.
 SLEEPER = ["sh", "-c", "trap 'exit 0' TERM; echo hello; sleep 9999 & wait"]
 
 
-def pod(name: str = "pod", *containers: Json, **spec: Any) -> Json:
+def pod(name: str = "pod", *containers: JsonObject, **spec: Any) -> JsonObject:
     """A pod on the test's node; by default with one container that runs until it is asked to stop."""
     main = list(containers) or [{"name": "main", "image": "busybox", "command": SLEEPER}]
     return {
@@ -38,7 +39,7 @@ def pod(name: str = "pod", *containers: Json, **spec: Any) -> Json:
     }
 
 
-def claim(name: str, *pods: str, driver: str = "test-driver") -> Json:
+def claim(name: str, *pods: str, driver: str = "test-driver") -> JsonObject:
     """An allocated claim that is reserved for these pods."""
     result = {"request": "request", "driver": driver, "pool": "pool", "device": name}
     return {
@@ -120,7 +121,7 @@ class Bench:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _changed(self, event: str, resource: str, obj: Json) -> None:
+    def _changed(self, event: str, resource: str, obj: JsonObject) -> None:
         if resource != "pods":
             return
         pod = convert(PODS, obj)
@@ -129,11 +130,11 @@ class Bench:
         else:
             self.kubelet.handle_pod(pod)
 
-    def create(self, obj: Json) -> None:
+    def create(self, obj: JsonObject) -> None:
         """Make a pod, bound to this node already."""
         self.api.put(PODS, obj)
 
-    def add_claim(self, obj: Json) -> None:
+    def add_claim(self, obj: JsonObject) -> None:
         """Make a claim."""
         self.api.put(RESOURCE_CLAIMS, obj)
 

@@ -1,11 +1,12 @@
 """Shrinking a case that fails."""
 
-from tools.compare.draw import Json
+from dra_shared.jsontypes import JsonObject
+
 from tools.compare.shrink import shrink
 
 
 def test_shrinking_keeps_only_what_a_failure_needs() -> None:
-    def fails(case: Json) -> bool:
+    def fails(case: JsonObject) -> bool:
         devices = case.get("devices") or []
         return any(device.get("shared") for device in devices)
 

@@ -8,14 +8,15 @@ import pytest
 from dra_cli import commandline
 from dra_scheduler.plan.setup import keep_accepted
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from dra_shared.serviceversions import lab_gates
 from dra_shared.version import V1_34, V1_36, V1_37, release
 from dra_worlds.check import gates
 from dralab.testing import Cluster
 
-from tests.worlds.objects import Json, claim, cluster, pod
+from tests.worlds.objects import claim, cluster, pod
 
-Checked = tuple[int, Json]
+Checked = tuple[int, JsonObject]
 Check = Callable[..., Checked]
 
 _CLAIM = """
@@ -35,7 +36,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     """Return a function that runs the command on a manifest or a dump and returns its exit code and report."""
     monkeypatch.chdir(tmp_path)
 
-    def run_check(given: str | list[Json], against: str, *options: str) -> Checked:
+    def run_check(given: str | list[JsonObject], against: str, *options: str) -> Checked:
         if isinstance(given, str):
             (tmp_path / "it.yaml").write_text(given)
             words = ["it.yaml"]
@@ -50,7 +51,7 @@ def check(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytes
     return run_check
 
 
-def _select(report: Json, level: str, *, before: bool = False) -> list[Json]:
+def _select(report: JsonObject, level: str, *, before: bool = False) -> list[JsonObject]:
     return [one for one in report["findings"] if (one["level"], one.get("before", False)) == (level, before)]
 
 
@@ -212,7 +213,7 @@ def test_custom_resources_are_named_and_not_validated(check: Check) -> None:
     assert (code, report["unknown"]) == (0, ["Foo (example.com/v1)"])
 
 
-def _published_by(api_version: str, kubelet: str, manager: str = "driver") -> list[Json]:
+def _published_by(api_version: str, kubelet: str, manager: str = "driver") -> list[JsonObject]:
     objects = cluster()
     for obj in objects:
         if obj["kind"] == "Node":
@@ -258,7 +259,7 @@ def test_kubelets_outside_the_version_skew_policy_are_rejected(
     assert found == ([f"kubelet {kubelet} {text}"] if text else [])
 
 
-def _pending_pod() -> list[Json]:
+def _pending_pod() -> list[JsonObject]:
     """Return a pod that requests a device, with all devices tainted."""
     node, piece, device_class, *_ = cluster()
     for device in piece["spec"]["devices"]:

@@ -1,14 +1,13 @@
 """Who else meets the other version: drivers and other clients by what they write, kubelets by their own version."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version
 
 from dra_worlds.check.finding import REFUSED, Finding
-
-JsonObject = Mapping[str, Any]
 
 _OLDEST_KUBELET = 3
 _MINOR = re.compile(r"v1\.(\d+)")

@@ -9,7 +9,6 @@ from dra_shared.cel.authorization import Decision
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
-from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.user import UserInfo
 
 PRIVILEGED = "system:masters"
@@ -22,7 +21,7 @@ class Authorizer(Protocol):
     def authorize(self, wanted: Attributes) -> Decision:
         """Decide whether the user may do it, with the reason."""
 
-    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return every rule that the user has in the namespace or in all, and the missing roles that are
         bound to it.
         """
@@ -30,7 +29,7 @@ class Authorizer(Protocol):
     def explain_unlisted(self, user: UserInfo) -> str:
         """Return why the user may do more than its rules say; "" if they are complete."""
 
-    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
+    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[JsonObject] | None:
         """Return the rules of the role that a binding in the namespace ("" for the cluster) refers to; None if
         it is missing.
         """

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.errors import quote
-
-Rule = dict[str, Any]
 
 _SHOWN = {
     "apiGroups": "APIGroups",
@@ -20,7 +19,7 @@ _SHOWN = {
 }
 
 
-def allows(rule: Rule, wanted: Attributes) -> bool:
+def allows(rule: JsonObject, wanted: Attributes) -> bool:
     """True if the rule allows the action."""
     if not _has(rule, "verbs", wanted.verb):
         return False
@@ -34,11 +33,11 @@ def allows(rule: Rule, wanted: Attributes) -> bool:
     )
 
 
-def _values(rule: Rule, field: str) -> Sequence[str]:
+def _values(rule: JsonObject, field: str) -> Sequence[str]:
     return rule.get(field) or ()
 
 
-def _has(rule: Rule, field: str, value: str) -> bool:
+def _has(rule: JsonObject, field: str, value: str) -> bool:
     values = _values(rule, field)
     return "*" in values or value in values
 
@@ -52,13 +51,13 @@ def _leads_to(url: str, path: str) -> bool:
     return url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))
 
 
-def find_uncovered(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
+def find_uncovered(owned: Sequence[JsonObject], given: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the parts of the rules ``given`` that no rule ``owned`` covers. Parts of one resource are joined."""
     uncovered = [
         part for rule in given for part in _parts(rule) if not any(_covers(owner, part) for owner in owned)
     ]
-    compact: list[Rule] = []
-    by_resource: dict[tuple[str, ...], Rule] = {}
+    compact: list[JsonObject] = []
+    by_resource: dict[tuple[str, ...], JsonObject] = {}
     for part in uncovered:
         if "nonResourceURLs" in part:
             compact.append(part)
@@ -69,7 +68,7 @@ def find_uncovered(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
     return [*compact, *by_resource.values()]
 
 
-def _parts(rule: Rule) -> Iterator[Rule]:
+def _parts(rule: JsonObject) -> Iterator[JsonObject]:
     """Split the rule into rules of one verb on one resource or path."""
     names = _values(rule, "resourceNames")
     for group, resource, verb in product(
@@ -81,7 +80,7 @@ def _parts(rule: Rule) -> Iterator[Rule]:
         yield {"nonResourceURLs": [url], "verbs": [verb]}
 
 
-def _covers(owner: Rule, part: Rule) -> bool:
+def _covers(owner: JsonObject, part: JsonObject) -> bool:
     if not _has(owner, "verbs", part["verbs"][0]):
         return False
     if "nonResourceURLs" in part:
@@ -101,7 +100,7 @@ def _covers(owner: Rule, part: Rule) -> bool:
     )
 
 
-def format_rule(rule: Rule) -> str:
+def format_rule(rule: JsonObject) -> str:
     """Format the rule for a message, as upstream does."""
     parts = (
         f"{name}:[{' '.join(map(quote, rule[field]))}]" for field, name in _SHOWN.items() if rule.get(field)

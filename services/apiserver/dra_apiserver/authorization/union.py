@@ -9,7 +9,6 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
-from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.user import UserInfo
 
 
@@ -32,9 +31,9 @@ class Union:
                 reasons.append(decision.reason)
         return Decision(False, "\n".join(reasons))
 
-    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return the rules of all authorizers, and the missing roles."""
-        rules: list[Rule] = []
+        rules: list[JsonObject] = []
         missing: list[JsonObject] = []
         for authorizer in self._authorizers:
             found, absent = authorizer.rules_of(user, namespace)
@@ -46,7 +45,7 @@ class Union:
         """Return why the user may do more than its rules say, from the first authorizer with a reason."""
         return next(filter(None, (one.explain_unlisted(user) for one in self._authorizers)), "")
 
-    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
+    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[JsonObject] | None:
         """Return the rules of a role, from the authorizer that has roles."""
         found = (authorizer.role_rules(reference, namespace) for authorizer in self._authorizers)
         return next((rules for rules in found if rules is not None), None)

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dra_shared.durations import since
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity, QuantityError
 
-Object = Mapping[str, Any]
 
-
-def part(obj: Object, name: str) -> Object:
+def part(obj: JsonObject, name: str) -> JsonObject:
     """Return a member that is an object, or an empty one."""
-    found: Object = obj.get(name) or {}
+    found: JsonObject = obj.get(name) or {}
     return found
 
 
-def name(obj: Object) -> str:
+def name(obj: JsonObject) -> str:
     """Return the object's name."""
     return str(part(obj, "metadata").get("name", ""))
 
 
-def age(obj: Object, now: datetime) -> str:
+def age(obj: JsonObject, now: datetime) -> str:
     """Return the object's age."""
     return since(part(obj, "metadata").get("creationTimestamp"), now)
 
@@ -36,6 +34,6 @@ def quantity_text(value: Any) -> str:
         return str(value)
 
 
-def name_and_age(obj: Object, now: datetime) -> list[Any]:
+def name_and_age(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells for name and age only."""
     return [name(obj), age(obj, now)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dra_apiserver.kindkit.serving import Cells, Column, Object, Printer
+from dra_shared.jsontypes import JsonObject
+
+from dra_apiserver.kindkit.serving import Cells, Column, Printer
 
 _DESCRIPTIONS: Mapping[str, str] = {
     "Name": "The object's name, unique among its kind within its namespace.",
@@ -24,8 +26,8 @@ def printer(
     columns: str,
     cells: Cells,
     *,
-    sort_key: Callable[[Object], Any] | None = None,
-    row_conditions: Callable[[Object], list[Object] | None] | None = None,
+    sort_key: Callable[[JsonObject], Any] | None = None,
+    row_conditions: Callable[[JsonObject], list[JsonObject] | None] | None = None,
 ) -> Printer:
     """Return a printer with columns like ``Name|Replicas#|Age``.
 

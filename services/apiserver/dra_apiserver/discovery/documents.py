@@ -1,16 +1,14 @@
 """Build discovery documents: the served groups, versions and resources."""
 
 import hashlib
-from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version, release
 
 from dra_apiserver.kindkit.kind import Kind, api_version
 from dra_apiserver.kindkit.serving import Subresource
 from dra_apiserver.registry import Registry
-
-Document = dict[str, Any]
 
 AGGREGATED_API_VERSION = "apidiscovery.k8s.io/v2"
 
@@ -20,20 +18,20 @@ class Discovery:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._made: dict[tuple[str, ...], tuple[int, Document | None]] = {}
+        self._made: dict[tuple[str, ...], tuple[int, JsonObject | None]] = {}
 
-    def _get_cached(self, *key: str) -> tuple[bool, Document | None]:
+    def _get_cached(self, *key: str) -> tuple[bool, JsonObject | None]:
         found = self._made.get(key)
         if found is None or found[0] != self._registry.generation:
             return False, None
         return True, found[1]
 
-    def _keep(self, document: Document | None, *key: str) -> Document | None:
+    def _keep(self, document: JsonObject | None, *key: str) -> JsonObject | None:
         if document is not None:
             self._made[key] = (self._registry.generation, document)
         return document
 
-    def api_versions(self, server_address: str) -> Document:
+    def api_versions(self, server_address: str) -> JsonObject:
         """Return ``/api``: the core group's versions."""
         return {
             "kind": "APIVersions",
@@ -41,7 +39,7 @@ class Discovery:
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
         }
 
-    def groups(self) -> Document:
+    def groups(self) -> JsonObject:
         """Return ``/apis``: every named group."""
         hit, document = self._get_cached("groups")
         if not hit or document is None:
@@ -50,27 +48,27 @@ class Discovery:
             self._keep(document, "groups")
         return document
 
-    def group(self, name: str) -> Document | None:
+    def group(self, name: str) -> JsonObject | None:
         """Return ``/apis/<name>``, or None if there is no such group."""
         if not name or not self._registry.versions(name):
             return None
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
 
-    def _group(self, name: str) -> Document:
+    def _group(self, name: str) -> JsonObject:
         versions = [
             {"groupVersion": api_version(name, version), "version": version}
             for version in self._registry.versions(name)
         ]
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
-    def resources(self, group: str, version: str) -> Document | None:
+    def resources(self, group: str, version: str) -> JsonObject | None:
         """Return ``/api/<version>`` or ``/apis/<group>/<version>``, or None if it is not served."""
         hit, document = self._get_cached("resources", group, version)
         if hit:
             return document
         if version not in self._registry.versions(group):
             return None
-        listed: list[Document] = []
+        listed: list[JsonObject] = []
         for info in self._registry.kinds_in(group, version):
             listed.append(_resource(info))
             listed += [_subresource(info, sub, version) for sub in _subresources(info, version)]
@@ -83,7 +81,7 @@ class Discovery:
             document["apiVersion"] = "v1"
         return self._keep(document, "resources", group, version)
 
-    def build_aggregated(self, *, core: bool) -> Document:
+    def build_aggregated(self, *, core: bool) -> JsonObject:
         """Return all of discovery in one document: the core group at ``/api``, all others at ``/apis``."""
         key = "core" if core else "all"
         hit, document = self._get_cached("aggregated", key)
@@ -109,7 +107,7 @@ class Discovery:
         tag: str = kept["tag"]
         return tag
 
-    def _aggregated_group(self, name: str) -> Document:
+    def _aggregated_group(self, name: str) -> JsonObject:
         versions = []
         for version in self._registry.versions(name):
             resources = [
@@ -124,8 +122,8 @@ def _subresources(info: Kind, version: str) -> list[Subresource]:
     return [found[name] for name in sorted(found)]
 
 
-def _resource(info: Kind) -> Document:
-    made: Document = {
+def _resource(info: Kind) -> JsonObject:
+    made: JsonObject = {
         "name": info.plural,
         "singularName": info.singular,
         "namespaced": info.namespaced,
@@ -146,8 +144,8 @@ def _foreign(info: Kind, sub: Subresource) -> bool:
     return sub.group != info.group
 
 
-def _subresource(info: Kind, sub: Subresource, version: str) -> Document:
-    made: Document = {
+def _subresource(info: Kind, sub: Subresource, version: str) -> JsonObject:
+    made: JsonObject = {
         "name": f"{info.plural}/{sub.name}",
         "singularName": "",
         "namespaced": info.namespaced,
@@ -159,8 +157,8 @@ def _subresource(info: Kind, sub: Subresource, version: str) -> Document:
     return made
 
 
-def _aggregated_resource(info: Kind, version: str) -> Document:
-    made: Document = {
+def _aggregated_resource(info: Kind, version: str) -> JsonObject:
+    made: JsonObject = {
         "resource": info.plural,
         "responseKind": {"group": "", "version": "", "kind": info.kind},
         "scope": "Namespaced" if info.namespaced else "Cluster",
@@ -193,7 +191,7 @@ def git_version(kubernetes: Version) -> str:
     return f"{release(kubernetes).git_version}+dralab"
 
 
-def version_info(kubernetes: Version) -> Document:
+def version_info(kubernetes: Version) -> JsonObject:
     """Return ``/version``: the Kubernetes version whose API is served."""
     major, minor = str(kubernetes.major), kubernetes.minor
     return {

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import NameRule, dns_subdomain_name
 
 from dra_apiserver.authorization import Authorizer
-from dra_apiserver.kindkit.serving import Object
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.user import UserInfo
 
 FieldPath = tuple[str, ...]
 """A path to a field in the form of managed fields, such as ``("f:metadata", "f:labels")``."""
-Default = Callable[[Object, str, str], None]
+Default = Callable[[JsonObject, str, str], None]
 """Sets a kind's defaults in an object in place, given its version and the time of the request ("": none)."""
-Convert = Callable[[Object], None]
+Convert = Callable[[JsonObject], None]
 """Changes an object in place from one version's form to another's."""
-Warn = Callable[[Object, Object | None], Iterable[str]]
+Warn = Callable[[JsonObject, JsonObject | None], Iterable[str]]
 """Returns the warnings of a valid object, given the object that it replaces (None for a new one)."""
-Admit = Callable[[Object | None, Object | None, Context, str], None]
+Admit = Callable[[JsonObject | None, JsonObject | None, Context, str], None]
 """An admission plugin: the object, the old one, the request and the operation. Raises StatusError to refuse."""
 Plugin = tuple[str, Admit]
 """An admission plugin with its name, by which it can be turned off."""
-CheckEscalation = Callable[[Authorizer, UserInfo, str, str, str, Object, Object | None], None]
+CheckEscalation = Callable[[Authorizer, UserInfo, str, str, str, JsonObject, JsonObject | None], None]
 """Given the authorizer, the user, the resource, the namespace, the path's name, the new object and the old one."""
 
 
@@ -78,17 +78,17 @@ class Deletion:
     """True if dependents are orphaned by default (DefaultGarbageCollectionPolicy)."""
     orphans_warning: str = ""
     """The warning for a delete without a propagation policy."""
-    check_graceful_delete: Callable[[Object, int | None], int] | None = None
+    check_graceful_delete: Callable[[JsonObject, int | None], int] | None = None
     """Returns the grace period in seconds, given the requested one; None if objects are deleted at once."""
-    terminate: Callable[[Object], None] | None = None
+    terminate: Callable[[JsonObject], None] | None = None
     """Marks an object whose deletion begins; None if nothing is to be marked."""
-    is_finalized: Callable[[Object], bool] | None = None
+    is_finalized: Callable[[JsonObject], bool] | None = None
     """True if the kind's own finalizers are gone; None if it has none."""
     undeletable: Mapping[str, str] = field(default_factory=dict)
     """By name, why an object may not be deleted."""
 
 
-def _nothing(_: Object) -> None:
+def _nothing(_: JsonObject) -> None:
     """Leave the object unchanged."""
 
 
@@ -98,9 +98,9 @@ class Rewind:
 
     stays: Callable[[str], bool] = lambda _: False
     """Given its key, true if the object keeps its present state."""
-    passing: Callable[[Object], None] = _nothing
+    passing: Callable[[JsonObject], None] = _nothing
     """Removes from an object the fields that change with time alone: they do not count as a difference."""
-    ended: Callable[[Object, Object], bool] = lambda _now, _then: False
+    ended: Callable[[JsonObject, JsonObject], bool] = lambda _now, _then: False
     """Given the present and the earlier object, true if its work is over and has to begin again."""
-    begin: Callable[[Object], bool] = lambda _: False
+    begin: Callable[[JsonObject], bool] = lambda _: False
     """Makes an object one that has not begun. Returns true if there was something to reset."""

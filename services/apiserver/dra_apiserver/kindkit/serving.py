@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT
 from dra_shared.version import Version as KubernetesVersion
 
-Object = dict[str, Any]
-Cells = Callable[[Mapping[str, Any], datetime], list[Any]]
+Cells = Callable[[JsonObject, datetime], list[Any]]
 """Returns the cells of an object's row; ages count from the given time."""
 FieldLabelError = Callable[[str, str, str], str]
 """Returns why a field selector cannot name a label, given the apiVersion, the kind and the label."""
@@ -45,7 +45,7 @@ class SelectableField:
     paths: tuple[tuple[str, ...], ...]
     absent: str = ""
 
-    def value(self, obj: Object) -> str:
+    def value(self, obj: JsonObject) -> str:
         """Return the field's value in ``obj`` in the text form that selectors compare."""
         for path in self.paths:
             current: Any = obj
@@ -123,5 +123,5 @@ class Printer:
 
     columns: Sequence[Column]
     cells: Cells
-    sort_key: Callable[[Object], Any] | None = None
-    row_conditions: Callable[[Object], list[Object] | None] | None = None
+    sort_key: Callable[[JsonObject], Any] | None = None
+    row_conditions: Callable[[JsonObject], list[JsonObject] | None] | None = None

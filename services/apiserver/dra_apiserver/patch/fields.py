@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch.comparison import compare
@@ -16,8 +17,6 @@ from dra_apiserver.schema.types import object_type
 _HIDDEN = frozenset({"managedFields", "resourceVersion"})
 _ABSENT: Any = None
 
-Object = dict[str, Any]
-
 
 class FieldChange(NamedTuple):
     """A path in upstream's notation (`.status.conditions[type="Ready"].status`), and both values; None if absent."""
@@ -27,7 +26,7 @@ class FieldChange(NamedTuple):
     new: Any
 
 
-def changed_fields(kind: Kind, version: str, old: Object, new: Object) -> list[FieldChange]:
+def changed_fields(kind: Kind, version: str, old: JsonObject, new: JsonObject) -> list[FieldChange]:
     """Return the differences between two versions of an object, both in `version`, sorted by path."""
     old, new = _without_hidden(old), _without_hidden(new)
     found = compare(object_type(kind, version), old, new)
@@ -38,7 +37,7 @@ def changed_fields(kind: Kind, version: str, old: Object, new: Object) -> list[F
     return sorted((one for one in changes if one.old != one.new), key=lambda one: one.path)
 
 
-def _without_hidden(obj: Object) -> Object:
+def _without_hidden(obj: JsonObject) -> JsonObject:
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _HIDDEN}
     return {**obj, "metadata": metadata}
 
@@ -68,6 +67,6 @@ def _value(value: Any, path: tuple[str, ...]) -> Any:
     return value
 
 
-def _has(item: Any, keys: Object) -> bool:
+def _has(item: Any, keys: JsonObject) -> bool:
     # A key that an item omits has its default.
     return isinstance(item, dict) and all(item.get(key, value) == value for key, value in keys.items())

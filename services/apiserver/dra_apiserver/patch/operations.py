@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
 
 _INDEX = re.compile(r"[+-]?[0-9]+").fullmatch
 _MISSING = "missing value"
 # kube-apiserver's JSONPatchMaxCopyBytes: otherwise, copies of copies grow exponentially.
 _MOST_COPIED: Final = 3 << 20
-
-Operation = dict[str, Any]
 
 
 class OperationFailed(Exception):
@@ -36,7 +35,7 @@ def apply_operations(document: Any, operations: list[Any]) -> Any:
         OperationFailed: an operation fails.
         TypeError: an operation lacks a value without which the library panics.
     """
-    known: dict[str, Callable[[Any, Operation], Any]] = {**_OPERATIONS, "copy": _Copying()}
+    known: dict[str, Callable[[Any, JsonObject], Any]] = {**_OPERATIONS, "copy": _Copying()}
     for operation in operations:
         members = operation if isinstance(operation, dict) else {}
         kind = members.get("op")
@@ -48,22 +47,22 @@ def apply_operations(document: Any, operations: list[Any]) -> Any:
     return document
 
 
-def _pointer(operation: Operation, member: str, missing: str) -> str:
+def _pointer(operation: JsonObject, member: str, missing: str) -> str:
     pointer = operation.get(member)
     if not isinstance(pointer, str):
         raise OperationFailed(f"{operation['op']} operation failed to decode {member}: {missing}")
     return pointer
 
 
-def _path(operation: Operation) -> str:
+def _path(operation: JsonObject) -> str:
     return _pointer(operation, "path", f"operation missing path field: {_MISSING}")
 
 
-def _plain_path(operation: Operation) -> str:
+def _plain_path(operation: JsonObject) -> str:
     return _pointer(operation, "path", _MISSING)
 
 
-def _from(operation: Operation) -> str:
+def _from(operation: JsonObject) -> str:
     return _pointer(operation, "from", f"operation, missing from field: {_MISSING}")
 
 
@@ -125,7 +124,7 @@ def _delete(container: Any, step: str) -> None:
         raise OperationFailed(f"Unable to remove nonexistent key: {step}: {_MISSING}")
 
 
-def _add(document: Any, operation: Operation) -> Any:
+def _add(document: Any, operation: JsonObject) -> Any:
     path = _plain_path(operation)
     container, step = _container(document, path)
     if container is None:
@@ -137,7 +136,7 @@ def _add(document: Any, operation: Operation) -> Any:
     return document
 
 
-def _remove(document: Any, operation: Operation) -> Any:
+def _remove(document: Any, operation: JsonObject) -> Any:
     path = _plain_path(operation)
     container, step = _container(document, path)
     if container is None:
@@ -149,7 +148,7 @@ def _remove(document: Any, operation: Operation) -> Any:
     return document
 
 
-def _replace(document: Any, operation: Operation) -> Any:
+def _replace(document: Any, operation: JsonObject) -> Any:
     path = _path(operation)
     if not path:
         value = _value(operation)
@@ -172,14 +171,14 @@ def _replace(document: Any, operation: Operation) -> Any:
     return document
 
 
-def _value(operation: Operation) -> Any:
+def _value(operation: JsonObject) -> Any:
     if "value" not in operation:
         # Upstream's library panics here.
         raise OperationFailed(f"{operation['op']} operation value must be object or array: %!w(<nil>)")
     return operation["value"]
 
 
-def _move(document: Any, operation: Operation) -> Any:
+def _move(document: Any, operation: JsonObject) -> Any:
     origin = _from(operation)
     container, step = _container(document, origin)
     if container is None:
@@ -210,7 +209,7 @@ class _Copying:
     def __init__(self) -> None:
         self._added = 0
 
-    def __call__(self, document: Any, operation: Operation) -> Any:
+    def __call__(self, document: Any, operation: JsonObject) -> Any:
         origin = _from(operation)
         container, step = _container(document, origin)
         if container is None:
@@ -240,7 +239,7 @@ class _Copying:
         return document
 
 
-def _test(document: Any, operation: Operation) -> Any:
+def _test(document: Any, operation: JsonObject) -> Any:
     path = _path(operation)
     if not path:
         found, wanted = document, _value(operation)

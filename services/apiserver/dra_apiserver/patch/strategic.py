@@ -5,6 +5,8 @@ from collections import deque
 from operator import itemgetter
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.patch.errors import PatchError
 from dra_apiserver.patch.simple import UNPROCESSABLE, large_as_floats, load
 from dra_apiserver.schema.gotext import go_text, go_type, go_value
@@ -17,10 +19,8 @@ _ORDER = "$setElementOrder/"
 # The smallest whole number beyond 64 bits has this many digits.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}").search
 
-Object = dict[str, Any]
 
-
-def strategic_merge_patch(node: Struct, obj: Object, patch: Object) -> Object:
+def strategic_merge_patch(node: Struct, obj: JsonObject, patch: JsonObject) -> JsonObject:
     """Apply a strategic merge patch to ``obj`` of type ``node``, in place.
 
     ``patch`` is modified. Upstream's error messages show the rest of it if the result is rejected.
@@ -31,7 +31,7 @@ def strategic_merge_patch(node: Struct, obj: Object, patch: Object) -> Object:
     return _merge_map(obj, patch, node)
 
 
-def load_strategic(body: bytes) -> Object:
+def load_strategic(body: bytes) -> JsonObject:
     """Parse the patch in a request's body.
 
     Raises:
@@ -74,7 +74,7 @@ def _member(node: Node | None, key: str) -> tuple[Node, frozenset[str]]:
     return field.node, field.strategies
 
 
-def _merge_map(original: Object, patch: Object, node: Node | None) -> Object:
+def _merge_map(original: JsonObject, patch: JsonObject, node: Node | None) -> JsonObject:
     if _PATCH in patch:
         directive = patch[_PATCH]
         if directive == "replace":
@@ -111,7 +111,7 @@ def _merge_map(original: Object, patch: Object, node: Node | None) -> Object:
     return original
 
 
-def _set(original: Object, key: str, value: Any) -> None:
+def _set(original: JsonObject, key: str, value: Any) -> None:
     kept, keep = _without_directives(value)
     if keep:
         original[key] = kept
@@ -119,7 +119,7 @@ def _set(original: Object, key: str, value: Any) -> None:
         original.pop(key, None)
 
 
-def _unknown_directive(directive: Any, found: Object) -> PatchError:
+def _unknown_directive(directive: Any, found: JsonObject) -> PatchError:
     return _internal_error(f"unknown patch type: {go_text(directive)} in map: {go_value(found)}")
 
 
@@ -135,7 +135,7 @@ def _go_kind(node: Node) -> str:
     return {Struct: "struct", MapNode: "map"}.get(type(node), "string")
 
 
-def _retain_keys(original: Object, patch: Object) -> None:
+def _retain_keys(original: JsonObject, patch: JsonObject) -> None:
     if _RETAIN not in patch:
         return
     keep = patch.pop(_RETAIN)
@@ -149,7 +149,7 @@ def _retain_keys(original: Object, patch: Object) -> None:
         del original[key]
 
 
-def _merge_ordered(original: Object, patch: Object, node: Node | None) -> None:
+def _merge_ordered(original: JsonObject, patch: JsonObject, node: Node | None) -> None:
     """Merge lists that the patch also orders with ``$setElementOrder``."""
     for marker in [key for key in patch if key.startswith(_ORDER)]:
         order = _list(patch.pop(marker))
@@ -222,7 +222,7 @@ def _equal_keys(left: Any, right: Any, merge_key: str) -> bool:
     return _is(left[merge_key], right[merge_key])
 
 
-def _keyless(item: Object, merge_key: str) -> PatchError:
+def _keyless(item: JsonObject, merge_key: str) -> PatchError:
     return _internal_error(f"map: {go_value(item)} does not contain declared merge key: {merge_key}")
 
 

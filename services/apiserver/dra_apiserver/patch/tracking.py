@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.equality import differs
 from dra_apiserver.kindkit.behaviour import FieldPath
@@ -31,7 +32,6 @@ from dra_apiserver.schema.unstructured import convert_applied
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _BEFORE_FIRST_APPLY = "before-first-apply"
-Object = dict[str, Any]
 
 
 def reset_fields(kind: Kind, subresource: str) -> Sequence[FieldPath]:
@@ -39,12 +39,12 @@ def reset_fields(kind: Kind, subresource: str) -> Sequence[FieldPath]:
     return kind.writes.reset_fields.get(subresource, ())
 
 
-def _empty(node: Struct) -> Object:
+def _empty(node: Struct) -> JsonObject:
     return _blank(node) if node.native else {}
 
 
 @functools.cache
-def _blank(node: Struct) -> Object:
+def _blank(node: Struct) -> JsonObject:
     return node.zero()
 
 
@@ -64,7 +64,7 @@ def _unowned_members(kind: Kind, subresource: str) -> tuple[_Names, _Names]:
 
 
 def _changes(
-    node: Struct, kind: Kind, subresource: str, before: Object, after: Object, literal: bool = False
+    node: Struct, kind: Kind, subresource: str, before: JsonObject, after: JsonObject, literal: bool = False
 ) -> Comparison:
     """Return the changes of ownable fields by a write through ``subresource``."""
     whole, own = _unowned_members(kind, subresource)
@@ -78,23 +78,23 @@ def _changes(
     return compare(node, seen[0], seen[1], literal)
 
 
-def _metadata(obj: Object) -> Object:
+def _metadata(obj: JsonObject) -> JsonObject:
     found = obj.get("metadata")
     return found if isinstance(found, dict) else {}
 
 
-def _describe(kind: Kind, version: str, obj: Object) -> str:
+def _describe(kind: Kind, version: str, obj: JsonObject) -> str:
     """Format an object for upstream's errors of an apply."""
     name, namespace = (_metadata(obj).get(field) for field in ("name", "namespace"))
     where = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
     return f"{where}; {kind.group}/{version}, Kind={kind.kind}"
 
 
-def _managed_fields(obj: Object | None) -> Any:
+def _managed_fields(obj: JsonObject | None) -> Any:
     return ((obj or {}).get("metadata") or {}).get("managedFields")
 
 
-def _plain(obj: Object) -> Object:
+def _plain(obj: JsonObject) -> JsonObject:
     """Return ``obj`` without its managedFields, for comparison."""
     metadata = obj.get("metadata")
     if not metadata or "managedFields" not in metadata:
@@ -102,7 +102,7 @@ def _plain(obj: Object) -> Object:
     return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
 
 
-def _store(obj: Object, managers: Managers) -> None:
+def _store(obj: JsonObject, managers: Managers) -> None:
     metadata = obj.setdefault("metadata", {})
     entries = write_managers(managers)
     if entries:
@@ -114,8 +114,8 @@ def _store(obj: Object, managers: Managers) -> None:
 def track_update(
     kind: Kind,
     version: str,
-    old: Object | None,
-    new: Object,
+    old: JsonObject | None,
+    new: JsonObject,
     *,
     manager: str,
     subresource: str = "",
@@ -151,8 +151,8 @@ def track_update(
 def _update(
     node: Struct,
     kind: Kind,
-    old: Object | None,
-    new: Object,
+    old: JsonObject | None,
+    new: JsonObject,
     managers: Managers,
     key: ManagerKey,
     now: str | None,
@@ -173,14 +173,14 @@ def _update(
 def server_side_apply(
     kind: Kind,
     version: str,
-    live: Object | None,
-    applied: Object,
+    live: JsonObject | None,
+    applied: JsonObject,
     *,
     manager: str,
     force: bool = False,
     subresource: str = "",
     now: str,
-) -> Object:
+) -> JsonObject:
     """Return ``live`` (None: a new object) after ``manager`` applied a configuration, with updated managedFields.
 
     The result has parts of both arguments, which are modified. It still has to be defaulted. It equals
@@ -228,7 +228,7 @@ def server_side_apply(
     return merged
 
 
-def _check_applied(applied: Object, api_version: str) -> None:
+def _check_applied(applied: JsonObject, api_version: str) -> None:
     """Reject a configuration that contains managers, or is of another version.
 
     Raises:
@@ -244,7 +244,7 @@ def _check_applied(applied: Object, api_version: str) -> None:
         )
 
 
-def _applied_fields(node: Struct, kind: Kind, version: str, applied: Object) -> FieldSet:
+def _applied_fields(node: Struct, kind: Kind, version: str, applied: JsonObject) -> FieldSet:
     """Return the fields in a configuration.
 
     Raises:
@@ -274,7 +274,7 @@ def _settle(managers: Managers, key: ManagerKey, wanted: FieldSet, now: str | No
         managers.entries[key].time = now
 
 
-def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None) -> Object:
+def _prune(node: Struct, merged: JsonObject, managers: Managers, last: Entry | None) -> JsonObject:
     """Remove fields that the manager applied before and that no manager owns any more."""
     if last is None:
         return merged
@@ -286,7 +286,7 @@ def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None)
     return remove(node, merged, gone) or {}
 
 
-def _claimed_by_kubectl(node: Struct, live: Object, api_version: str) -> FieldSet:
+def _claimed_by_kubectl(node: Struct, live: JsonObject, api_version: str) -> FieldSet:
     """Return the fields of kubectl's client-side apply that are unchanged since. kubectl may take these over
     without a conflict.
     """
@@ -348,7 +348,7 @@ def _conflict(conflicts: list[tuple[ManagerKey, tuple[str, ...]]]) -> ApplyConfl
     return ApplyConflict(f"Apply failed with {len(conflicts)} conflicts: {lines}", causes)
 
 
-def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
+def _sync_last_applied(obj: JsonObject, applied: JsonObject, manager: str) -> None:
     """Update kubectl's own annotation when kubectl applies on the server."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if manager != "kubectl" or not annotations.get(LAST_APPLIED):
@@ -358,7 +358,7 @@ def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
     annotations[LAST_APPLIED] = dumps(shown, option=orjson.OPT_SORT_KEYS).decode() + "\n"
 
 
-def same_but_times(old: Object, new: Object) -> bool:
+def same_but_times(old: JsonObject, new: JsonObject) -> bool:
     """True if two objects differ at most in the times of their managedFields.
 
     Such a write does not change the stored object.
@@ -371,6 +371,6 @@ def same_but_times(old: Object, new: Object) -> bool:
     return sorted(map(_timeless, left)) == sorted(map(_timeless, right))
 
 
-def _timeless(entry: Object) -> bytes:
+def _timeless(entry: JsonObject) -> bytes:
     kept = {key: value for key, value in entry.items() if key != "time"}
     return dumps(kept, option=orjson.OPT_SORT_KEYS)

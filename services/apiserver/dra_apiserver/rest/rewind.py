@@ -12,16 +12,15 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.kindkit.behaviour import Rewind
 from dra_apiserver.rest.meta import new_uid
 from dra_apiserver.storage import Put, Record, Remove, Resource
 
-Object = dict[str, Any]
 Objects = Mapping[Resource, Mapping[str, bytes]]
 """Objects as they are stored, by resource and key."""
 Place = tuple[Resource, str]
@@ -147,7 +146,7 @@ def _uid(data: bytes) -> bytes:
 
 def _object_to_store(
     rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rewound
-) -> Object | None:
+) -> JsonObject | None:
     """Return the object to store; None if it is stored already."""
     if entry.left:
         return None
@@ -158,7 +157,7 @@ def _object_to_store(
         done.added += 1
     else:
         done.changed += 1
-    obj: Object = orjson.loads(data)
+    obj: JsonObject = orjson.loads(data)
     if entry.again and rules.begin(obj):
         done.begun.append(entry.place)
     return obj
@@ -180,8 +179,8 @@ def _differ(rules: Rewind, *versions: bytes) -> bool:
     return one != other
 
 
-def _without_passing(rules: Rewind, data: bytes) -> Object:
-    obj: Object = orjson.loads(data)
+def _without_passing(rules: Rewind, data: bytes) -> JsonObject:
+    obj: JsonObject = orjson.loads(data)
     for name in _PASSING:
         obj["metadata"].pop(name, None)
     rules.passing(obj)
@@ -198,5 +197,5 @@ def _remove(current: Record | None) -> Remove | None:
     return Remove(last)
 
 
-def _put(obj: Object) -> Callable[[Record | None], Put]:
+def _put(obj: JsonObject) -> Callable[[Record | None], Put]:
     return lambda _: Put(obj)

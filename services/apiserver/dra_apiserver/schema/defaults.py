@@ -7,16 +7,16 @@ schema for single fields.
 from collections.abc import Mapping
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.types import ListNode, Struct, object_type
-
-Object = dict[str, Any]
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 def apply_defaults(
-    kind: Kind, version: str, obj: Object, now: str = "", stored: Mapping[str, Any] = _NOTHING
+    kind: Kind, version: str, obj: JsonObject, now: str = "", stored: Mapping[str, Any] = _NOTHING
 ) -> None:
     """Set the defaults of ``obj``, an object of ``kind`` in ``version``.
 
@@ -28,7 +28,7 @@ def apply_defaults(
         apply_stated(object_type(kind, version), obj, stored)
 
 
-def apply_stated(node: Struct, obj: Object, stored: Mapping[str, Any] = _NOTHING) -> None:
+def apply_stated(node: Struct, obj: JsonObject, stored: Mapping[str, Any] = _NOTHING) -> None:
     """Set the defaults that schemas state for members.
 
     Members that are identical to ``stored``'s have them already.

@@ -7,14 +7,14 @@ integers, and names unknown fields without the keys of maps.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.gotext import go_value
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Scalar, Struct, object_type
 from dra_apiserver.schema.values import READERS, WrongType, json_type
-
-Object = dict[str, Any]
 
 _KINDS = {dict: "map", list: "slice", str: "string", bool: "bool", int: "int64", float: "float64"}
 _GO_KINDS = {
@@ -53,7 +53,7 @@ class _Converter(Reader):
 def sanitize_patched(
     kind: Kind,
     version: str,
-    obj: Object,
+    obj: JsonObject,
     touched: Collection[str],
     patch: Callable[[], Any],
     field_validation: str = "Ignore",
@@ -80,7 +80,7 @@ def sanitize_patched(
     return found if field_validation == "Warn" else []
 
 
-def convert_applied(kind: Kind, version: str, obj: Object) -> str:
+def convert_applied(kind: Kind, version: str, obj: JsonObject) -> str:
     """Prune and check the result of a server-side apply, in place. Return the error, or ""."""
     node = object_type(kind, version)
     try:
@@ -100,7 +100,7 @@ def _invalid(patch: Any, problem: str) -> DecodeError:
     return DecodeError(f' "" is invalid: patch: {message}', 422, "Invalid", [cause])
 
 
-def _problem(root: Node, obj: Object, error: TypeMismatch) -> str:
+def _problem(root: Node, obj: JsonObject, error: TypeMismatch) -> str:
     if not error.parts:
         text = str(error)
         return f"error decoding from json: {text}" if text.startswith("illegal base64") else text

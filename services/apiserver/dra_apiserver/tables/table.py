@@ -6,10 +6,10 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.serving import Column, Printer
-
-Object = dict[str, Any]
 
 META_V1 = "meta.k8s.io/v1"
 
@@ -17,13 +17,13 @@ META_V1 = "meta.k8s.io/v1"
 def table(
     kind: Kind,
     version: str,
-    items: Sequence[Object],
+    items: Sequence[JsonObject],
     *,
     metadata: Mapping[str, Any],
     include_object: str = "Metadata",
     now: datetime,
     headers: bool = True,
-) -> Object:
+) -> JsonObject:
     """Return the Table of ``items``.
 
     ``metadata`` is that of the list. ``include_object`` selects what each row has besides its cells:
@@ -34,7 +34,7 @@ def table(
         items = sorted(items, key=printer.sort_key)
     rows = []
     for item in items:
-        row: Object = {"cells": printer.cells(item, now)}
+        row: JsonObject = {"cells": printer.cells(item, now)}
         if printer.row_conditions is not None and (conditions := printer.row_conditions(item)):
             row["conditions"] = conditions
         row["object"] = _row_object(item, include_object)
@@ -49,23 +49,23 @@ def table(
 
 
 @functools.lru_cache(maxsize=1024)
-def _definition(column: Column) -> Object:
+def _definition(column: Column) -> JsonObject:
     """Return a column's definition in a Table. All responses share it."""
     return asdict(column)
 
 
-def _row_object(item: Object, include: str) -> Object | None:
+def _row_object(item: JsonObject, include: str) -> JsonObject | None:
     if include == "Object":
         return item
     return partial_metadata(item) if include != "None" else None
 
 
-def partial_metadata(obj: Mapping[str, Any]) -> Object:
+def partial_metadata(obj: Mapping[str, Any]) -> JsonObject:
     """Return the PartialObjectMetadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": obj.get("metadata") or {}}
 
 
-def partial_metadata_list(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Object:
+def partial_metadata_list(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> JsonObject:
     """Return the PartialObjectMetadataList of several objects."""
     return {
         "kind": "PartialObjectMetadataList",

@@ -3,9 +3,9 @@
 from typing import Any
 
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
-POD: Json = {
+POD: JsonObject = {
     "restartPolicy": "Never",
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
@@ -13,19 +13,19 @@ POD: Json = {
         {"name": "c", "image": "i", "imagePullPolicy": "Always", "terminationMessagePolicy": "File"}
     ],
 }
-INDEXED: Json = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
+INDEXED: JsonObject = {"completionMode": "Indexed", "completions": 3, "parallelism": 3}
 
 
 def find_errors(**spec: Any) -> list[str]:
     return [str(error) for error in check_job_spec({"template": {"spec": POD}, **spec}, "spec")]
 
 
-def failure(*rules: Json) -> list[str]:
+def failure(*rules: JsonObject) -> list[str]:
     path = "spec.podFailurePolicy."
     return [text.removeprefix(path) for text in find_errors(podFailurePolicy={"rules": list(rules)})]
 
 
-def success(*rules: Json) -> list[str]:
+def success(*rules: JsonObject) -> list[str]:
     path = "spec.successPolicy."
     return [text.removeprefix(path) for text in find_errors(**INDEXED, successPolicy={"rules": list(rules)})]
 

@@ -4,16 +4,15 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_shared.clock import FakeClock, rfc3339_micro
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.waiting import until
 
-Object = dict[str, Any]
 MERGE = {"Content-Type": "application/merge-patch+json"}
 ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
@@ -137,7 +136,7 @@ async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Pa
     clock, config = FakeClock(), Config(port=0, data=tmp_path, relaxed=True)
     selected = {"labelSelector": "apiserver.kubernetes.io/identity=kube-apiserver"}
 
-    async def lease(client: httpx.AsyncClient) -> Object:
+    async def lease(client: httpx.AsyncClient) -> JsonObject:
         (found,) = (await client.get(LEASES, params=selected)).json()["items"]
         return dict(found)
 
@@ -168,7 +167,7 @@ async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Call
     """Check that leases are deleted an hour after the last renewal, and only servers' leases (`apiserverleasegc`)."""
     clock, config = FakeClock(), _configs(tmp_path, postgres())
 
-    def lease(name: str, age: int, label: str = "kube-apiserver") -> Object:
+    def lease(name: str, age: int, label: str = "kube-apiserver") -> JsonObject:
         renewed = rfc3339_micro(clock.now() - timedelta(seconds=age))
         labels = {"apiserver.kubernetes.io/identity": label}
         spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "renewTime": renewed}

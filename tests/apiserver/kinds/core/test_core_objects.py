@@ -1,20 +1,19 @@
 """Test the validation of workloads and simple kinds at creation and update."""
 
 import copy
-from typing import Any
 
 import pytest
 from dra_recordings.validate import answer
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.apiobjects import CORE
 
-Json = dict[str, Any]
 KINDS = {obj["kind"]: obj for obj in CORE}
 FROZEN = "Forbidden: field is immutable when `immutable` is set"
 NEGATIVE = "must be greater than or equal to 0"
 
 
-def get_answer(kind: str, operation: str, changes: Json) -> Json:
+def get_answer(kind: str, operation: str, changes: JsonObject) -> JsonObject:
     old = copy.deepcopy(KINDS[kind])
     if operation == "create":
         del old["metadata"]["resourceVersion"]
@@ -29,13 +28,13 @@ def get_answer(kind: str, operation: str, changes: Json) -> Json:
         else:
             target[name] = value
     namespaces = [{"metadata": {"name": "default"}}]
-    server: Json = answer(
+    server: JsonObject = answer(
         {"object": obj, "oldObject": old, "operation": operation, "namespaces": namespaces}
     )["server"]
     return server
 
 
-CASES: list[tuple[str, str, Json, list[tuple[str, str]]]] = [
+CASES: list[tuple[str, str, JsonObject, list[tuple[str, str]]]] = [
     ("Deployment", "create", {"spec.replicas": -1}, [("spec.replicas", f"Invalid value: -1: {NEGATIVE}")]),
     (
         "Deployment",
@@ -192,7 +191,7 @@ CASES: list[tuple[str, str, Json, list[tuple[str, str]]]] = [
     [pytest.param(*case, id=f"{case[0]}-{case[1]}-{next(iter(case[2]))}") for case in CASES],
 )
 def test_invalid_objects_are_rejected(
-    kind: str, operation: str, changes: Json, expected: list[tuple[str, str]]
+    kind: str, operation: str, changes: JsonObject, expected: list[tuple[str, str]]
 ) -> None:
     found = [(error["field"], error["body"]) for error in get_answer(kind, operation, changes)["errors"]]
     assert found == expected

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from dra_apiserver.kinds.core.limitrange import check_limit_range
 from dra_apiserver.kinds.core.resourcequota import check_quota
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 
-
-def limits(*items: Json) -> list[str]:
+def limits(*items: JsonObject) -> list[str]:
     return [str(error) for error in check_limit_range({"spec": {"limits": list(items)}}, None)]
 
 

@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 from dra_apiserver.kinds.custom.checks import check_definition, definition_name
+from dra_shared.jsontypes import JsonObject
 
-Object = dict[str, Any]
 PATH = "spec.validation.openAPIV3Schema"
 A = f"{PATH}.properties[spec].properties[a]"
 
 
-def definition(schema: Object | None = None, version: Object | None = None, **spec: Any) -> Object:
+def definition(
+    schema: JsonObject | None = None, version: JsonObject | None = None, **spec: Any
+) -> JsonObject:
     one = {
         "name": "v1",
         "served": True,
@@ -33,18 +35,18 @@ def definition(schema: Object | None = None, version: Object | None = None, **sp
     }
 
 
-def with_a(schema: Object) -> Object:
+def with_a(schema: JsonObject) -> JsonObject:
     return {
         "type": "object",
         "properties": {"spec": {"type": "object", "properties": {"a": schema}}},
     }
 
 
-def problems(obj: Object, old: Object | None = None) -> list[str]:
+def problems(obj: JsonObject, old: JsonObject | None = None) -> list[str]:
     return [str(error) for error in check_definition(obj, old)]
 
 
-def with_rule(**rule: Any) -> Object:
+def with_rule(**rule: Any) -> JsonObject:
     return with_a({"type": "string", "maxLength": 10, "x-kubernetes-validations": [rule]})
 
 
@@ -152,7 +154,7 @@ def with_rule(**rule: Any) -> Object:
         ),
     ],
 )
-def test_invalid_schemas_are_rejected(schema: Object, expected: list[str]) -> None:
+def test_invalid_schemas_are_rejected(schema: JsonObject, expected: list[str]) -> None:
     assert problems(definition(schema)) == expected
 
 
@@ -219,7 +221,7 @@ def test_invalid_schemas_are_rejected(schema: Object, expected: list[str]) -> No
         ),
     ],
 )
-def test_invalid_definitions_are_rejected(obj: Object, expected: list[str]) -> None:
+def test_invalid_definitions_are_rejected(obj: JsonObject, expected: list[str]) -> None:
     assert problems(obj) == expected
 
 

@@ -12,12 +12,11 @@ from dra_apiserver.kinds.custom.definitions import (
     kind_of_definition,
 )
 from dra_apiserver.kinds.custom.validation import validate_custom
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.work import Step, counted_strings, is_quadratic
 
-Object = dict[str, Any]
-
-DEFINITION: Object = {
+DEFINITION: JsonObject = {
     "metadata": {"name": "widgets.example.com"},
     "spec": {
         "group": "example.com",
@@ -88,7 +87,7 @@ def test_names_are_accepted_once() -> None:
     ("changes", "reason"),
     [({"shortNames": ["widget"]}, "ShortNamesConflict"), ({"kind": "Widget"}, "KindConflict")],
 )
-def test_names_of_another_kind_are_not_accepted(changes: Object, reason: str) -> None:
+def test_names_of_another_kind_are_not_accepted(changes: JsonObject, reason: str) -> None:
     taken = kind_of_definition(DEFINITION)
     assert taken is not None
     other = copy.deepcopy(DEFINITION)
@@ -99,7 +98,7 @@ def test_names_of_another_kind_are_not_accepted(changes: Object, reason: str) ->
     assert not is_established({"status": status})
 
 
-SCHEMA: Object = {
+SCHEMA: JsonObject = {
     "type": "object",
     "required": ["spec"],
     "properties": {
@@ -149,7 +148,7 @@ SCHEMA: Object = {
         ({"size": 1, "tags": {"a": "", "b": ""}}, [(ErrorType.TOO_MANY, "spec.tags")]),
     ],
 )
-def test_objects_must_fit_their_schema(spec: Object, errors: list[Any]) -> None:
+def test_objects_must_fit_their_schema(spec: JsonObject, errors: list[Any]) -> None:
     found = validate_custom(SCHEMA, {"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec})
     assert [(error.type, error.field) for error in found] == errors
 
@@ -166,7 +165,7 @@ def test_errors_read_as_upstreams() -> None:
     assert str(error) == 'spec.color: Unsupported value: "blue": supported values: "red", "green"'
 
 
-def _list_schema(kind: str, *keys: str) -> Object:
+def _list_schema(kind: str, *keys: str) -> JsonObject:
     listed = {
         "type": "array",
         "x-kubernetes-list-type": kind,
@@ -199,7 +198,9 @@ def _list_schema(kind: str, *keys: str) -> Object:
     ],
     ids=str,
 )
-def test_duplicates_in_sets_and_maps_are_errors(schema: Object, items: list[Any], errors: list[Any]) -> None:
+def test_duplicates_in_sets_and_maps_are_errors(
+    schema: JsonObject, items: list[Any], errors: list[Any]
+) -> None:
     found = validate_custom(schema, {"spec": {"one": items}})
     assert [(error.field, error.value) for error in found] == [
         (f"spec.one{at}", value) for at, value in errors

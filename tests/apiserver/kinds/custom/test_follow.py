@@ -14,13 +14,13 @@ from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.custom.follow import RESOURCE, Definitions
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Put, Record, Remove
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.waiting import until
 
-Object = dict[str, Any]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
-DEFINITION: Object = {
+DEFINITION: JsonObject = {
     "apiVersion": "apiextensions.k8s.io/v1",
     "kind": "CustomResourceDefinition",
     "metadata": {"name": "widgets.example.com"},
@@ -71,9 +71,9 @@ async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-async def until_established(client: httpx.AsyncClient) -> Object:
-    async def check() -> Object | None:
-        found: Object = (await client.get(f"{CRDS}/widgets.example.com")).json()
+async def until_established(client: httpx.AsyncClient) -> JsonObject:
+    async def check() -> JsonObject | None:
+        found: JsonObject = (await client.get(f"{CRDS}/widgets.example.com")).json()
         conditions = found.get("status", {}).get("conditions") or ()
         established = any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
         return found if established else None
@@ -147,7 +147,7 @@ async def test_defined_kinds_are_served_after_a_restart(tmp_path: Path) -> None:
         assert (await client.get(f"{WIDGETS}/w")).json()["spec"]["size"] == 1
 
 
-def get_stored(server: ApiServer) -> Object:
+def get_stored(server: ApiServer) -> JsonObject:
     record = server.store.get(RESOURCE, "widgets.example.com")
     assert record is not None
     return record.object()
@@ -241,7 +241,7 @@ async def test_a_server_that_still_served_a_definition_leaves_its_successors_obj
     assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
     await until_gone(client, f"{CRDS}/widgets.example.com")
     # An object that was created while the definition went.
-    left: Object = {
+    left: JsonObject = {
         "apiVersion": "example.com/v1",
         "kind": "Widget",
         "metadata": {"name": "w", "namespace": "default", "uid": "of-before"},
@@ -270,15 +270,15 @@ async def made_with_finalizer(client: httpx.AsyncClient, name: str) -> None:
     assert (await client.post(WIDGETS, json=widget)).status_code == 201
 
 
-async def until_ending(client: httpx.AsyncClient) -> Object:
-    async def check() -> Object | None:
-        found: Object = (await client.get(f"{WIDGETS}/w")).json()
+async def until_ending(client: httpx.AsyncClient) -> JsonObject:
+    async def check() -> JsonObject | None:
+        found: JsonObject = (await client.get(f"{WIDGETS}/w")).json()
         return found if found["metadata"].get("deletionTimestamp") else None
 
     return await until(check, every=0.01)
 
 
-def condition(definition: Object) -> tuple[str, str, str]:
+def condition(definition: JsonObject) -> tuple[str, str, str]:
     (found,) = [one for one in definition["status"]["conditions"] if one["type"] == "Terminating"]
     return found["status"], found["reason"], found["message"]
 
@@ -360,8 +360,8 @@ async def test_a_definition_that_was_never_established_is_marked_at_deletion(
     await until(names_are_refused, every=0.01)
     assert (await client.delete(path)).status_code == 200
 
-    async def get_finalized() -> Object | None:
-        found: Object = (await client.get(path)).json()
+    async def get_finalized() -> JsonObject | None:
+        found: JsonObject = (await client.get(path)).json()
         return found if found["metadata"]["finalizers"] == ["example.com/mine"] else None
 
     found = await until(get_finalized, every=0.01)
@@ -379,7 +379,7 @@ async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, fiel
     unread = f'Widget in version "v1" cannot be handled as a Widget: {missing}'
     if field_validation != "Ignore":
         unread = f"the object provided is unrecognized (must be of type Widget): {missing} ({text})"
-    bodies: list[tuple[Object, int, str]] = [
+    bodies: list[tuple[JsonObject, int, str]] = [
         (named, 400, unread),
         ({"kind": "Widget"} | named, 400, _other_version("")),
         ({"kind": "Widget", "apiVersion": "example.com/v9"} | named, 400, _other_version("example.com/v9")),
@@ -404,7 +404,7 @@ async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, fiel
             assert (answer.status_code, answer.json()["message"]) == (code, message), (method, body)
 
 
-def _add_type(obj: Object) -> Object:
+def _add_type(obj: JsonObject) -> JsonObject:
     return {"kind": "Widget", "apiVersion": "example.com/v1"} | obj
 
 

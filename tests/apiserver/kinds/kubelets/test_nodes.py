@@ -15,11 +15,11 @@ from cryptography.x509.oid import NameOID
 from dra_apiserver.config import Config, authorization_mode
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 
 # One server for all: starting one takes longer than any test here.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-Json = dict[str, Any]
 
 _NODE = {"impersonate-user": "system:node:n1", "impersonate-group": "system:nodes"}
 _CORE, _DRA = "/api/v1", "/apis/resource.k8s.io/v1"
@@ -27,16 +27,16 @@ _PODS = f"{_CORE}/namespaces/default/pods"
 _MIRROR = {"kubernetes.io/config.mirror": "x"}
 
 
-def _pod(name: str, node: str, **spec: Any) -> Json:
+def _pod(name: str, node: str, **spec: Any) -> JsonObject:
     containers = [{"name": "c", "image": "i"}]
     return {"metadata": {"name": name}, "spec": {"containers": containers, "nodeName": node, **spec}}
 
 
-def _volume(name: str, **source: Any) -> Json:
+def _volume(name: str, **source: Any) -> JsonObject:
     return {"name": name, **source}
 
 
-_FURNITURE: tuple[tuple[str, Json], ...] = (
+_FURNITURE: tuple[tuple[str, JsonObject], ...] = (
     (f"{_CORE}/nodes", {"metadata": {"name": "n1"}}),
     (f"{_CORE}/nodes", {"metadata": {"name": "n2"}}),
     (f"{_CORE}/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}}),
@@ -178,14 +178,14 @@ async def test_a_mirror_pod_makes_no_way_to_secrets(client: httpx.AsyncClient) -
     assert (await client.get(f"{_SECRETS}/wanted", headers=_NODE)).status_code == 403
 
 
-def _mirror_metadata(uid: str, **changes: Any) -> Json:
+def _mirror_metadata(uid: str, **changes: Any) -> JsonObject:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": True, **changes}
     return {"annotations": _MIRROR, "ownerReferences": [owner]}
 
 
 async def test_a_node_makes_its_own_mirror_pods_alone(client: httpx.AsyncClient) -> None:
     uid = (await client.get(f"{_CORE}/nodes/n1")).json()["metadata"]["uid"]
-    cases: tuple[tuple[str, Json, Json, str | None], ...] = (
+    cases: tuple[tuple[str, JsonObject, JsonObject, str | None], ...] = (
         (
             "n1",
             {},
@@ -273,7 +273,7 @@ _MERGE = {**_NODE, "content-type": "application/merge-patch+json"}
     ],
 )
 async def test_nodes_may_change_only_these_fields(
-    client: httpx.AsyncClient, path: str, change: Json, reason: str | None
+    client: httpx.AsyncClient, path: str, change: JsonObject, reason: str | None
 ) -> None:
     answer = await client.patch(path, json=change, headers=_MERGE)
     assert answer.status_code == (200 if reason is None else 403), answer.text

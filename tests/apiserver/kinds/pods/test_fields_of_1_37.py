@@ -9,12 +9,11 @@ from dra_apiserver.kinds.pods.spec import check_pod
 from dra_apiserver.kinds.pods.volumehealth import check_volume_health
 from dra_apiserver.verdict import Judge
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_36, V1_37
 
-Json = dict[str, Any]
-
 _PROBE = {"httpGet": {"port": 80, "protocol": "HTTP2"}}
-_POD: Json = {
+_POD: JsonObject = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "a", "namespace": "default"},
@@ -142,7 +141,7 @@ def test_new_fields_of_volumes_are_validated() -> None:
         ),
     ],
 )
-def test_protocols_of_probes_are_validated(action: Json, wanted: str) -> None:
+def test_protocols_of_probes_are_validated(action: JsonObject, wanted: str) -> None:
     assert _with_container(readinessProbe=action) == [f"spec.containers[0].readinessProbe.{wanted}"]
 
 
@@ -170,7 +169,7 @@ def test_protocols_of_probes_are_validated(action: Json, wanted: str) -> None:
         ),
     ],
 )
-def test_eviction_responders_are_validated(responder: Json, wanted: list[str]) -> None:
+def test_eviction_responders_are_validated(responder: JsonObject, wanted: list[str]) -> None:
     found = _errors(evictionResponders=[responder])
     assert found == [f"spec.evictionResponders[0].{text}" for text in wanted]
 
@@ -190,7 +189,7 @@ def test_responders_are_few_and_not_for_pods_of_groups() -> None:
 
 def test_health_of_volumes_is_validated() -> None:
     condition = {"status": "DataLoss", "reason": "Lost"}
-    volumes: list[Json] = [
+    volumes: list[JsonObject] = [
         {"name": "e", "healthConditions": [condition, condition, {"reason": "1"}]},
         {"name": "z"},
     ]

@@ -12,9 +12,8 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_apiserver.verdict import Judge
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, V1_36, V1_37, Version
-
-Json = dict[str, Any]
 
 _PODS = "/api/v1/namespaces/default/pods"
 _EXTENDED = {
@@ -25,7 +24,7 @@ _EXTENDED = {
 }
 
 
-def _pod(**spec: Any) -> Json:
+def _pod(**spec: Any) -> JsonObject:
     amounts = {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}
     containers = [{"name": "c", "image": "busybox", "resources": amounts}]
     return {
@@ -44,7 +43,7 @@ def _pod(**spec: Any) -> Json:
         (V1_37, "schedulingGroup", {"podGroupName": "g"}),
     ],
 )
-def test_the_group_of_a_pod_goes_with_its_gate(version: Version, field: str, value: Json) -> None:
+def test_the_group_of_a_pod_goes_with_its_gate(version: Version, field: str, value: JsonObject) -> None:
     pod = _pod(**{field: value})
     assert Judge(FeatureGates(version)).create(pod).dropped == (f"spec.{field}",)
     on = Judge(FeatureGates(version, GenericWorkload=True))
@@ -54,7 +53,7 @@ def test_the_group_of_a_pod_goes_with_its_gate(version: Version, field: str, val
     assert Judge(FeatureGates(version)).keep(pod).dropped == ()
 
 
-_TEMPLATE: Json = {
+_TEMPLATE: JsonObject = {
     "metadata": {"labels": {"a": "b"}},
     "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": "g"}},
 }
@@ -87,7 +86,7 @@ _SELECTOR = {"matchLabels": {"a": "b"}}
     ids=lambda value: value if isinstance(value, str) and value.isalpha() else "",
 )
 def test_the_group_of_a_template_goes_with_its_gate(
-    version: str, kind: str, content: Json, path: str
+    version: str, kind: str, content: JsonObject, path: str
 ) -> None:
     obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "default"}, **content}
     assert Judge(FeatureGates(V1_37)).create(obj).dropped == (f"{path}.spec.schedulingGroup",)

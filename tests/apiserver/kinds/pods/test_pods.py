@@ -5,30 +5,30 @@ from typing import Any
 
 import pytest
 from dra_recordings.validate import answer
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.apiobjects import POD
 
-Json = dict[str, Any]
 Error = tuple[str, str]
 NAMESPACES = [{"metadata": {"name": "default"}}]
 
 
-def new_pod(**spec: Any) -> Json:
+def new_pod(**spec: Any) -> JsonObject:
     meta = {"name": "p", "namespace": "default"}
     base = {"containers": [{"name": "c", "image": "x"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**base, **spec}}
 
 
-def errors(obj: Json, old: Json | None = None, operation: str = "create") -> list[Error]:
+def errors(obj: JsonObject, old: JsonObject | None = None, operation: str = "create") -> list[Error]:
     case = {"object": obj, "oldObject": old, "operation": operation, "namespaces": NAMESPACES}
     return [(error["field"], error["body"]) for error in answer(case)["server"]["errors"]]
 
 
-def container(**more: Any) -> Json:
+def container(**more: Any) -> JsonObject:
     return {"name": "c", "image": "x", **more}
 
 
-CREATE: list[tuple[str, Json, list[Error]]] = [
+CREATE: list[tuple[str, JsonObject, list[Error]]] = [
     ("no containers", {"containers": []}, [("spec.containers", "Required value")]),
     (
         "same names",
@@ -151,12 +151,12 @@ CREATE: list[tuple[str, Json, list[Error]]] = [
 @pytest.mark.parametrize(
     ("spec", "expected"), [pytest.param(spec, expected, id=name) for name, spec, expected in CREATE]
 )
-def test_invalid_pods_are_rejected(spec: Json, expected: list[Error]) -> None:
+def test_invalid_pods_are_rejected(spec: JsonObject, expected: list[Error]) -> None:
     assert errors(new_pod(**spec)) == expected
 
 
-def change(**spec: Any) -> Json:
-    obj: Json = copy.deepcopy(POD)
+def change(**spec: Any) -> JsonObject:
+    obj: JsonObject = copy.deepcopy(POD)
     obj["spec"] |= spec
     return obj
 
@@ -194,8 +194,8 @@ def test_a_gated_pod_may_get_a_node_selector() -> None:
 
 
 def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
-    def affine(*terms: list[str]) -> Json:
-        def one(values: list[str]) -> Json:
+    def affine(*terms: list[str]) -> JsonObject:
+        def one(values: list[str]) -> JsonObject:
             return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in values]}
 
         selector = {"nodeSelectorTerms": [one(values) for values in terms]}

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -11,16 +10,16 @@ from dra_apiserver.config import Config
 from dra_apiserver.kinds.pods.status import check_status_update
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
-Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
-RESOURCES: Json = {
+RESOURCES: JsonObject = {
     "requests": {"cpu": "1", "example.com/gpu": "1"},
     "limits": {"example.com/gpu": "1"},
     "claims": [{"name": "gpu", "request": "r"}],
 }
-POD: Json = {
+POD: JsonObject = {
     "metadata": {"name": "p"},
     "spec": {
         "containers": [{"name": "c", "image": "x", "resources": RESOURCES}],
@@ -43,13 +42,13 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-async def put(client: httpx.AsyncClient, status: Json) -> httpx.Response:
-    obj: Json = (await client.get(f"{PODS}/p")).json()
+async def put(client: httpx.AsyncClient, status: JsonObject) -> httpx.Response:
+    obj: JsonObject = (await client.get(f"{PODS}/p")).json()
     obj["status"] = copy.deepcopy(status)
     return await client.put(f"{PODS}/p/status", json=obj)
 
 
-async def causes(client: httpx.AsyncClient, status: Json) -> list[tuple[str, str]]:
+async def causes(client: httpx.AsyncClient, status: JsonObject) -> list[tuple[str, str]]:
     answer = await put(client, status)
     assert answer.status_code == 422, answer.text
     return [(cause["field"], cause["message"]) for cause in answer.json()["details"]["causes"]]
@@ -118,7 +117,7 @@ async def test_the_health_of_devices_is_that_of_the_containers_claims(client: ht
 
 
 async def test_only_containers_that_may_restart_come_back(client: httpx.AsyncClient) -> None:
-    def status(name: str, **state: Json) -> Json:
+    def status(name: str, **state: JsonObject) -> JsonObject:
         return {"containerStatuses": [{"name": name, "state": state, "image": "", "imageID": ""}]}
 
     for name, code, allowed in (("c", 1, True), ("c", 0, False), ("stranger", 1, False)):

@@ -3,21 +3,20 @@
 import copy
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
-POD: Json = {
+POD: JsonObject = {
     "metadata": {"name": "p"},
     "spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]},
 }
-DEBUGGER: Json = {"name": "debug", "image": "busybox"}
+DEBUGGER: JsonObject = {"name": "debug", "image": "busybox"}
 
 
 @pytest.fixture
@@ -28,8 +27,8 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield made
 
 
-async def put(client: httpx.AsyncClient, sub: str, spec: Json) -> httpx.Response:
-    obj: Json = (await client.get(f"{PODS}/p")).json()
+async def put(client: httpx.AsyncClient, sub: str, spec: JsonObject) -> httpx.Response:
+    obj: JsonObject = (await client.get(f"{PODS}/p")).json()
     obj["spec"] |= copy.deepcopy(spec)
     return await client.put(f"{PODS}/p/{sub}", json=obj)
 
@@ -59,12 +58,12 @@ async def test_a_resize_keeps_the_quality_of_service(client: httpx.AsyncClient) 
 
 
 async def test_a_resize_keeps_containers_and_what_else_they_ask_for(client: httpx.AsyncClient) -> None:
-    async def messages(*containers: Json) -> list[tuple[str, str]]:
+    async def messages(*containers: JsonObject) -> list[tuple[str, str]]:
         answer = await put(client, "resize", {"containers": list(containers)})
         assert answer.status_code == 422, answer.text
         return [(cause["field"], cause["message"]) for cause in answer.json()["details"]["causes"]]
 
-    one: Json = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
+    one: JsonObject = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
     assert await messages({**one, "name": "d"}) == [
         ("spec.containers[0].name", "Forbidden: containers may not be renamed or reordered on resize")
     ]
@@ -81,7 +80,7 @@ async def test_a_resize_keeps_containers_and_what_else_they_ask_for(client: http
 
 async def test_a_pod_whose_container_has_a_claim_is_not_resized(client: httpx.AsyncClient) -> None:
     resources = {"requests": {"cpu": "1"}, "claims": [{"name": "gpu"}]}
-    pod: Json = {
+    pod: JsonObject = {
         "metadata": {"name": "q"},
         "spec": {
             "containers": [{"name": "c", "image": "x", "resources": resources}],
@@ -100,7 +99,7 @@ async def test_a_resize_stays_within_the_quota(client: httpx.AsyncClient) -> Non
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "3"}}}
     assert (await client.post("/api/v1/namespaces/default/resourcequotas", json=quota)).status_code == 201
 
-    def request_cpu(cpu: str) -> Json:
+    def request_cpu(cpu: str) -> JsonObject:
         return {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
 
     refused = await put(client, "resize", request_cpu("4"))
@@ -117,7 +116,7 @@ async def test_a_pod_pulls_with_its_accounts_secrets(client: httpx.AsyncClient) 
     account = {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "registry"}]}
     made = await client.post("/api/v1/namespaces/default/serviceaccounts", json=account)
     assert made.status_code == 201
-    spec: Json = {"serviceAccountName": "puller", "containers": [{"name": "c", "image": "x"}]}
+    spec: JsonObject = {"serviceAccountName": "puller", "containers": [{"name": "c", "image": "x"}]}
     pod = (await client.post(PODS, json={"metadata": {"name": "a"}, "spec": spec})).json()
     assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]
     spec["imagePullSecrets"] = [{"name": "own"}]

@@ -5,14 +5,14 @@ from typing import Any
 
 from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
 
-Json = dict[str, Any]
 # Type, field and text of each.
 Errors = list[tuple[str, str, str]]
 
 
-def slice_of(*devices: Json, **spec: Any) -> Json:
+def slice_of(*devices: JsonObject, **spec: Any) -> JsonObject:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -29,13 +29,13 @@ def slice_of(*devices: Json, **spec: Any) -> Json:
 
 
 def get_answer(
-    obj: Json,
+    obj: JsonObject,
     *gates: str,
     version: Version = V1_37,
-    old: Json | None = None,
+    old: JsonObject | None = None,
     operation: str = "create",
     off: tuple[str, ...] = (),
-) -> Json:
+) -> JsonObject:
     on = dict.fromkeys((*FeatureGates(version), *gates), True) | dict.fromkeys(off, False)
     case = {
         "object": copy.deepcopy(obj),
@@ -51,11 +51,11 @@ def get_answer(
     return answer(case)
 
 
-def errors(obj: Json, *gates: str, **how: Any) -> Errors:
+def errors(obj: JsonObject, *gates: str, **how: Any) -> Errors:
     server = get_answer(obj, *gates, **how)["server"]
     return [(error["type"], error["field"], error["body"]) for error in server["errors"]]
 
 
-def get_stored(obj: Json, *gates: str, **how: Any) -> Json:
-    found: Json = get_answer(obj, *gates, **how)["server"]["object"]
+def get_stored(obj: JsonObject, *gates: str, **how: Any) -> JsonObject:
+    found: JsonObject = get_answer(obj, *gates, **how)["server"]["object"]
     return found

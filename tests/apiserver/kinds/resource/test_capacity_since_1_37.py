@@ -3,12 +3,13 @@
 from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
-from tests.apiserver.kinds.resource.answers import Errors, Json, errors, slice_of
+from tests.apiserver.kinds.resource.answers import Errors, errors, slice_of
 
 
-def allocatable(entry: Json, name: str = "cpu") -> Errors:
+def allocatable(entry: JsonObject, name: str = "cpu") -> Errors:
     device = {
         "name": "d",
         "capacity": {"cores": {"value": "4"}},
@@ -96,7 +97,7 @@ def allocatable(entry: Json, name: str = "cpu") -> Errors:
         ),
     ],
 )
-def test_node_allocatable_resources_are_checked(entry: Json, wanted: Errors) -> None:
+def test_node_allocatable_resources_are_checked(entry: JsonObject, wanted: Errors) -> None:
     assert allocatable(entry) == wanted
 
 
@@ -107,7 +108,7 @@ def test_only_resources_of_the_node_are_taken() -> None:
     ]
 
 
-def ranges(valid_range: Json, default: str = "1", value: str = "10", **how: Any) -> Errors:
+def ranges(valid_range: JsonObject, default: str = "1", value: str = "10", **how: Any) -> Errors:
     policy = {"default": default, "validRange": valid_range}
     device = {
         "name": "d",
@@ -178,7 +179,7 @@ STEP = "must be greater than zero"
     ],
 )
 def test_invalid_ranges_of_capacity_are_rejected(
-    valid_range: Json, default: str, how: Json, wanted: Errors
+    valid_range: JsonObject, default: str, how: JsonObject, wanted: Errors
 ) -> None:
     assert ranges(valid_range, default, **dict(how)) == wanted
 

@@ -1,36 +1,34 @@
 """Test ResourceSlices with node-allocatable resources in the cases of upstream's NodeDeclaredFeatureValidator."""
 
-from typing import Any
-
 import orjson
 import pytest
 from dra_apiserver.errors import StatusError
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds import catalog
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
-Json = dict[str, Any]
 GATE = "DRANodeAllocatableResources"
 SLICES = catalog.registry("", kubernetes=V1_37).kind("resource.k8s.io", "v1", "ResourceSlice")
 (PLUGIN,) = SLICES.admission.validating if SLICES else ()
 
 
-def node(name: str, *features: str, pool: str = "with") -> Json:
+def node(name: str, *features: str, pool: str = "with") -> JsonObject:
     return {"metadata": {"name": name, "labels": {"pool": pool}}, "status": {"declaredFeatures": features}}
 
 
 NODES = {one["metadata"]["name"]: one for one in (node("able", GATE), node("unable", pool="without"))}
 
 
-def select_pool(pool: str) -> Json:
+def select_pool(pool: str) -> JsonObject:
     wanted = {"key": "pool", "operator": "In", "values": [pool]}
     return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
 
 
 def refusal(
-    spec: Json,
-    device: Json,
+    spec: JsonObject,
+    device: JsonObject,
     *,
     takes: bool = True,
     gate: bool = True,
@@ -84,7 +82,9 @@ NOWHERE = 'device "d" in ResourceSlice has NodeAllocatableResources but does not
         (EACH, {}, NOWHERE),
     ],
 )
-def test_devices_that_take_of_nodes_are_for_nodes_that_count_it(spec: Json, device: Json, why: str) -> None:
+def test_devices_that_take_of_nodes_are_for_nodes_that_count_it(
+    spec: JsonObject, device: JsonObject, why: str
+) -> None:
     assert refusal(spec, device) == why
     assert refusal(spec, device, operation="UPDATE") == why
 

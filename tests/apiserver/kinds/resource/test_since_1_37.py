@@ -4,9 +4,10 @@ import copy
 from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
-from tests.apiserver.kinds.resource.answers import Errors, Json, errors, get_answer, get_stored, slice_of
+from tests.apiserver.kinds.resource.answers import Errors, errors, get_answer, get_stored, slice_of
 
 DERIVED = {"name": "example.com/half", "expression": "device.attributes['gpu.example.com'].numa / 2"}
 GROUPS = {
@@ -16,9 +17,9 @@ GROUPS = {
 }
 
 
-def claim(*derived: Json, constraint: Json | None = None, **more: Any) -> Json:
+def claim(*derived: JsonObject, constraint: JsonObject | None = None, **more: Any) -> JsonObject:
     exactly = {"deviceClassName": "gpu", "derivedAttributes": list(derived)}
-    devices: Json = {"requests": [{"name": "gpu", "exactly": exactly}]}
+    devices: JsonObject = {"requests": [{"name": "gpu", "exactly": exactly}]}
     if constraint is not None:
         devices["constraints"] = [constraint]
     return {
@@ -117,7 +118,7 @@ SCALAR = "must evaluate to a primitive scalar (string, integer, boolean, semver)
     ],
 )
 def test_a_derived_attribute_is_compared_and_has_a_plain_value(
-    attribute: Json, constraint: Json | None, gates: tuple[str, ...], wanted: Errors
+    attribute: JsonObject, constraint: JsonObject | None, gates: tuple[str, ...], wanted: Errors
 ) -> None:
     found = errors(claim(attribute, constraint=constraint), "DRADerivedAttributes", *gates)
     assert [(type_, field, body.rpartition('": ')[2] or body) for type_, field, body in found] == [
@@ -159,7 +160,7 @@ def test_a_name_is_given_once_and_there_are_at_most_32() -> None:
     ]
 
 
-def costly(name: str) -> Json:
+def costly(name: str) -> JsonObject:
     """Return an entry whose expression costs some 600,000 of the million units that a claim has."""
     each = (
         "device.attributes.all(d, device.attributes[d].all(n, device.attributes[d].all(m, n != m || true)))"
@@ -253,7 +254,7 @@ def test_node_operations_that_can_be_skipped(operations: list[str], wanted: Erro
     ],
 )
 def test_partitions_have_the_attribute_that_says_their_type(
-    device: Json, name: str, wanted: list[tuple[str, str]]
+    device: JsonObject, name: str, wanted: list[tuple[str, str]]
 ) -> None:
     gates = ("DRAResourcePoolStatus", "DRAPartitionableDevicesType", "DRAPartitionableDevices")
     found = errors(slice_of(device, partitionTypeAttribute=name), *gates)
@@ -276,7 +277,7 @@ def test_a_partition_type_stays_when_its_gate_is_switched_off() -> None:
     )
 
 
-def pools_asked(**spec: Any) -> Json:
+def pools_asked(**spec: Any) -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1alpha3",
         "kind": "ResourcePoolStatusRequest",
@@ -294,7 +295,7 @@ def test_a_default_partition_type_is_dropped_while_its_gate_is_off() -> None:
     assert [field for _, field, _ in found] == ["spec.defaultPartitionTypeAttribute"]
 
 
-def pool_answer(**pool: Any) -> Json:
+def pool_answer(**pool: Any) -> JsonObject:
     pools = [{"driver": "gpu.example.com", "poolName": "p", "generation": 1, **pool}]
     return {**pools_asked(), "status": {"poolCount": 1, "pools": pools}}
 
@@ -344,7 +345,7 @@ def test_declared_rules_answer_last() -> None:
     assert fields() == [parameters, match]
 
 
-def fields_in_v1beta1(obj: Json, *gates: str, version: Version = V1_37) -> list[str]:
+def fields_in_v1beta1(obj: JsonObject, *gates: str, version: Version = V1_37) -> list[str]:
     return [
         field
         for _, field, _ in errors({**obj, "apiVersion": "resource.k8s.io/v1beta1"}, *gates, version=version)

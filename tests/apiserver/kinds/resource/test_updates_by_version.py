@@ -3,16 +3,17 @@
 from typing import Any
 
 import pytest
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Version
 
-from tests.apiserver.kinds.resource.answers import Json, errors, get_stored
+from tests.apiserver.kinds.resource.answers import errors, get_stored
 
 _LONG_AGO = "2026-01-01T00:00:00Z"
 _TOO_LONG = "a" * 64
 _NOT_A_NAME = "must be no more than 63"
 
 
-def _rule(version: str, **taint: Any) -> Json:
+def _rule(version: str, **taint: Any) -> JsonObject:
     return {
         "apiVersion": f"resource.k8s.io/{version}",
         "kind": "DeviceTaintRule",
@@ -21,8 +22,8 @@ def _rule(version: str, **taint: Any) -> Json:
     }
 
 
-def _claim(name: str, kind: str = "ResourceClaim") -> Json:
-    spec: Json = {"devices": {"requests": [{"name": name, "exactly": {"deviceClassName": "gpu"}}]}}
+def _claim(name: str, kind: str = "ResourceClaim") -> JsonObject:
+    spec: JsonObject = {"devices": {"requests": [{"name": name, "exactly": {"deviceClassName": "gpu"}}]}}
     meta = {"name": "c", "namespace": "default", "uid": "u", "resourceVersion": "1"}
     whole = spec if kind == "ResourceClaim" else {"spec": spec}
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": meta, "spec": whole}
@@ -32,7 +33,7 @@ def _claim(name: str, kind: str = "ResourceClaim") -> Json:
 @pytest.mark.parametrize(
     "taint", [{"effect": "NoExecute"}, {"key": "other"}, {"value": "v"}], ids=["effect", "key", "value"]
 )
-def test_a_rule_with_another_effect_is_added_now_since_1_36(version: Version, taint: Json) -> None:
+def test_a_rule_with_another_effect_is_added_now_since_1_36(version: Version, taint: JsonObject) -> None:
     on = "DRADeviceTaintRules" if version >= V1_35 else "DRADeviceTaints"
     rule = get_stored(_rule("v1alpha3", **taint), on, version=version, old=_rule("v1alpha3"))
     now = rule["spec"]["taint"]["timeAdded"] != _LONG_AGO
@@ -59,7 +60,7 @@ def test_1_34_checks_specs_twice_when_they_change(version: Version, kind: str, p
 
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
 def test_1_34_checks_classes_twice_when_they_change(version: Version) -> None:
-    def of(expression: str) -> Json:
+    def of(expression: str) -> JsonObject:
         selectors = [{"cel": {"expression": expression}}]
         meta = {"name": "c", "uid": "u", "resourceVersion": "1"}
         return {

@@ -4,16 +4,15 @@ from typing import Any
 
 import pytest
 from dra_recordings.validate import answer
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
 
-
-def errors(version: str, obj: Json) -> list[tuple[str, str]]:
-    found: Json = answer({"object": obj, "kubernetesVersion": version})["server"]
+def errors(version: str, obj: JsonObject) -> list[tuple[str, str]]:
+    found: JsonObject = answer({"object": obj, "kubernetesVersion": version})["server"]
     return [(error["field"], error["body"]) for error in found["errors"]]
 
 
-def slice_of(*devices: Json, **spec: Any) -> Json:
+def slice_of(*devices: JsonObject, **spec: Any) -> JsonObject:
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     return {
         "apiVersion": "resource.k8s.io/v1",
@@ -23,7 +22,7 @@ def slice_of(*devices: Json, **spec: Any) -> Json:
     }
 
 
-def claim(*requests: Json, **devices: Any) -> Json:
+def claim(*requests: JsonObject, **devices: Any) -> JsonObject:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -32,7 +31,7 @@ def claim(*requests: Json, **devices: Any) -> Json:
     }
 
 
-def request(name: str) -> Json:
+def request(name: str) -> JsonObject:
     exactly = {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
     return {"name": name, "exactly": exactly}
 
@@ -60,7 +59,7 @@ def test_counter_sets_moved_out_of_the_slices_of_devices(version: str) -> None:
 
 
 def test_counters_have_to_be_the_slices_own_and_few_in_1_34() -> None:
-    def consumer(**counters: str) -> Json:
+    def consumer(**counters: str) -> JsonObject:
         return {
             "name": "a",
             "consumesCounters": [

@@ -11,21 +11,20 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
-
-Json = dict[str, Any]
 
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/workloads"
-POLICY: Json = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+POLICY: JsonObject = {"schedulingPolicy": {"gang": {"minCount": 2}}}
 ALPHA = "GenericWorkload=true,DRAWorkloadResourceClaims=true"
 
 
-def group(**spec: Any) -> Json:
+def group(**spec: Any) -> JsonObject:
     return {"metadata": {"name": "g"}, "spec": {**POLICY, **spec}}
 
 
-def workload(**template: Any) -> Json:
+def workload(**template: Any) -> JsonObject:
     templates = [{"name": "a", **POLICY, **template}]
     return {"metadata": {"name": "w"}, "spec": {"podGroupTemplates": templates}}
 
@@ -112,7 +111,7 @@ async def test_a_group_needs_its_workload(
     ],
 )
 async def test_invalid_groups_and_workloads_are_rejected(
-    client: httpx.AsyncClient, path: str, obj: Json, causes: dict[str, str]
+    client: httpx.AsyncClient, path: str, obj: JsonObject, causes: dict[str, str]
 ) -> None:
     answer = await client.post(path, json=obj)
     assert answer.status_code == 422
@@ -182,7 +181,7 @@ async def test_statuses_of_claims_are_those_of_the_groups_claims(client: httpx.A
     ],
 )
 def test_workloads_of_1_35_are_validated_by_hand_written_rules(
-    spec: Json, errors: list[tuple[str, str]]
+    spec: JsonObject, errors: list[tuple[str, str]]
 ) -> None:
     kind = {"apiVersion": "scheduling.k8s.io/v1alpha1", "kind": "Workload"}
     obj = {**kind, "metadata": {"name": "w", "namespace": "default"}, "spec": spec}

@@ -7,14 +7,14 @@ import pytest
 from dra_apiserver.kinds import catalog
 from dra_recordings.validate import answer
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37
 
-Json = dict[str, Any]
 GANG = {"gang": {"minCount": 2}}
-BASIC: Json = {"basic": {}}
+BASIC: JsonObject = {"basic": {}}
 
 
-def create_object(kind: str, version: str = "v1beta1", **spec: Any) -> Json:
+def create_object(kind: str, version: str = "v1beta1", **spec: Any) -> JsonObject:
     return {
         "apiVersion": f"scheduling.k8s.io/{version}",
         "kind": kind,
@@ -23,17 +23,17 @@ def create_object(kind: str, version: str = "v1beta1", **spec: Any) -> Json:
     }
 
 
-def get_answer(obj: Json, *gates: str, old: Json | None = None) -> Json:
+def get_answer(obj: JsonObject, *gates: str, old: JsonObject | None = None) -> JsonObject:
     on = dict.fromkeys((*FeatureGates(V1_37), "GenericWorkload", *gates), True)
-    case: Json = {"object": copy.deepcopy(obj), "kubernetesVersion": "1.37", "featureGates": on}
+    case: JsonObject = {"object": copy.deepcopy(obj), "kubernetesVersion": "1.37", "featureGates": on}
     if old is not None:
         case["object"]["metadata"]["resourceVersion"] = "1"
         case |= {"oldObject": copy.deepcopy(old), "operation": "update"}
-    server: Json = answer(case)["server"]
+    server: JsonObject = answer(case)["server"]
     return server
 
 
-def errors(obj: Json, *gates: str, old: Json | None = None) -> list[tuple[str, str]]:
+def errors(obj: JsonObject, *gates: str, old: JsonObject | None = None) -> list[tuple[str, str]]:
     return [(error["field"], error["body"]) for error in get_answer(obj, *gates, old=old)["errors"]]
 
 
@@ -77,17 +77,19 @@ def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
           "parentCompositePodGroupName": "UPPER"}, (), []),
     ],
 )  # fmt: skip
-def test_groups_that_are_refused(spec: Json, gates: tuple[str, ...], wanted: list[tuple[str, str]]) -> None:
+def test_groups_that_are_refused(
+    spec: JsonObject, gates: tuple[str, ...], wanted: list[tuple[str, str]]
+) -> None:
     found = errors(create_object("PodGroup", **spec), *gates)
     assert [field for field, _ in found] == [field for field, _ in wanted]
     assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))
 
 
-def template(name: str, **more: Any) -> Json:
+def template(name: str, **more: Any) -> JsonObject:
     return {"name": name, "schedulingPolicy": BASIC, **more}
 
 
-def composite(name: str, *children: Json, groups: tuple[Json, ...] = ()) -> Json:
+def composite(name: str, *children: JsonObject, groups: tuple[JsonObject, ...] = ()) -> JsonObject:
     return template(name, compositePodGroupTemplates=list(children), podGroupTemplates=list(groups))
 
 
@@ -112,7 +114,7 @@ ONE = template("one")
             ("spec.compositePodGroupTemplates[0]", "maximum template hierarchy depth is 4")]),
     ],
 )  # fmt: skip
-def test_templates_of_workloads(spec: Json, wanted: list[tuple[str, str]]) -> None:
+def test_templates_of_workloads(spec: JsonObject, wanted: list[tuple[str, str]]) -> None:
     found = errors(create_object("Workload", **spec), "CompositePodGroup")
     assert [field for field, _ in found] == [field for field, _ in wanted]
     assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))

@@ -9,16 +9,16 @@ from dra_apiserver.kinds.storage.csi import (
     check_storage_capacity,
     check_volume_attributes_class,
 )
+from dra_shared.jsontypes import JsonObject
 
-Json = dict[str, Any]
-DRIVER: Json = {"name": "d.example.com", "nodeID": "a", "topologyKeys": ["zone"]}
+DRIVER: JsonObject = {"name": "d.example.com", "nodeID": "a", "topologyKeys": ["zone"]}
 
 
-def node(*drivers: Json) -> Json:
+def node(*drivers: JsonObject) -> JsonObject:
     return {"spec": {"drivers": list(drivers)}}
 
 
-def slice_of(kind: str = "IPv4", **endpoint: Any) -> Json:
+def slice_of(kind: str = "IPv4", **endpoint: Any) -> JsonObject:
     return {"addressType": kind, "endpoints": [{"addresses": ["10.0.0.1"], **endpoint}]}
 
 
@@ -43,8 +43,8 @@ def test_a_driver_on_a_node_only_changes_how_many_volumes_it_takes() -> None:
 
 
 def test_storage_health_of_a_node_is_validated() -> None:
-    good: Json = {"status": "StorageDegraded", "reason": "Slow", "accessMode": "ReadWriteOnce"}
-    bad: Json = {"status": "Lost", "reason": "", "message": "m" * 1025, "volumeMode": "Raw"}
+    good: JsonObject = {"status": "StorageDegraded", "reason": "Slow", "accessMode": "ReadWriteOnce"}
+    bad: JsonObject = {"status": "Lost", "reason": "", "message": "m" * 1025, "volumeMode": "Raw"}
     health = [{"name": "d.example.com", "healthConditions": [good, bad]}, {"name": "d.example.com"}]
     assert texts(check_csi_node_status({"status": {"storageHealth": health}}, {})) == [
         'status.storageHealth[0].healthConditions[1].status: Unsupported value: "Lost": supported values: '
@@ -62,8 +62,12 @@ def test_storage_health_of_a_node_is_validated() -> None:
 
 
 def test_capacity_is_of_one_class_in_one_place() -> None:
-    old: Json = {"storageClassName": "fast", "nodeTopology": {"matchLabels": {"b": "1"}}, "capacity": "1Gi"}
-    new: Json = {"storageClassName": "slow", "nodeTopology": {"matchLabels": {"b": "1", "a": "2"}}}
+    old: JsonObject = {
+        "storageClassName": "fast",
+        "nodeTopology": {"matchLabels": {"b": "1"}},
+        "capacity": "1Gi",
+    }
+    new: JsonObject = {"storageClassName": "slow", "nodeTopology": {"matchLabels": {"b": "1", "a": "2"}}}
     assert texts(check_storage_capacity({**new, "capacity": "-1"}, old)) == [
         'capacity: Invalid value: "-1": must be greater than or equal to 0',
         'nodeTopology: Invalid value: {"matchLabels":{"a":"2","b":"1"}}: field is immutable',
@@ -72,7 +76,7 @@ def test_capacity_is_of_one_class_in_one_place() -> None:
 
 
 def test_attributes_of_volumes_never_change() -> None:
-    old: Json = {"driverName": "d.example.com", "parameters": {"a": "b"}}
+    old: JsonObject = {"driverName": "d.example.com", "parameters": {"a": "b"}}
     assert texts(check_volume_attributes_class({"driverName": "d.example.com"}, old)) == [
         "parameters: Forbidden: updates to parameters are forbidden.",
         "parameters: Required value: must contain at least one key/value pair",

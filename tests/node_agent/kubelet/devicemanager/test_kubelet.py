@@ -14,9 +14,10 @@ from dra_node_agent.kubelet.podresources import SOCKET as POD_RESOURCES
 from dra_recordings.devicemanager.stub import StubPlugin
 from dra_shared.api.resources import NODES
 from dra_shared.clock import FakeClock
+from dra_shared.jsontypes import JsonObject
 from grpc import aio
 
-from tests.support.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.bench import SLEEPER, Bench, pod, reasons
 from tests.support.waiting import until
 
@@ -36,7 +37,9 @@ def _response(resource: str, ids: Sequence[str]) -> pb.ContainerAllocateResponse
     )
 
 
-def _gpu_pod(name: str = "pod", count: int = 1, command: Sequence[str] = SLEEPER, **container: Any) -> Json:
+def _gpu_pod(
+    name: str = "pod", count: int = 1, command: Sequence[str] = SLEEPER, **container: Any
+) -> JsonObject:
     resources = {"limits": {RESOURCE: str(count)}, "requests": {RESOURCE: str(count)}}
     main = {"name": "main", "image": "busybox", "command": command, "resources": resources, **container}
     return pod(name, main)

@@ -7,16 +7,16 @@ from dra_scheduler.plan.purchase.standing import groups
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, node_json, pod_json, slice_json
-from tests.support.fakeapi import Json
 
 _KINDS: dict[str, Resource[Any]] = {
     each.kind: each for each in (NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES)
 }
 
 
-def _objects(*objects: Json) -> Objects:
+def _objects(*objects: JsonObject) -> Objects:
     nodes = [each for i in range(4) for each in (node_json(f"n{i}"), slice_json(f"n{i}", 2))]
     every = [*nodes, *objects]
     return Objects().with_objects(

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     UNSET,
 )
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def webhooks(obj: Object, now: datetime) -> list[Any]:
+def webhooks(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), len(obj.get("webhooks") or ()), age(obj, now)]
 
 
-def admission_policy(obj: Object, now: datetime) -> list[Any]:
+def admission_policy(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     kind = part(spec, "paramKind")
     text = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else UNSET
     return [name(obj), len(spec.get("validations") or spec.get("mutations") or ()), text, age(obj, now)]
 
 
-def admission_binding(obj: Object, now: datetime) -> list[Any]:
+def admission_binding(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     reference = part(spec, "paramRef")
     text = UNSET

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
 def _match_rules(rules: Any) -> None:
@@ -12,7 +12,7 @@ def _match_rules(rules: Any) -> None:
         rule.setdefault("scope", "*")
 
 
-def _match_resources(match: Object | None) -> None:
+def _match_resources(match: JsonObject | None) -> None:
     if match is None:
         return
     match.setdefault("matchPolicy", "Equivalent")
@@ -22,7 +22,7 @@ def _match_resources(match: Object | None) -> None:
     _match_rules(match.get("excludeResourceRules"))
 
 
-def webhooks(obj: Object, _version: str, _now: str) -> None:
+def webhooks(obj: JsonObject, _version: str, _now: str) -> None:
     for webhook in obj.get("webhooks") or ():
         webhook.setdefault("failurePolicy", "Fail")
         webhook.setdefault("matchPolicy", "Equivalent")
@@ -37,11 +37,11 @@ def webhooks(obj: Object, _version: str, _now: str) -> None:
             service.setdefault("port", 443)
 
 
-def admission_policy(obj: Object, _version: str, _now: str) -> None:
+def admission_policy(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("failurePolicy", "Fail")
     _match_resources(spec.get("matchConstraints"))
 
 
-def admission_binding(obj: Object, _version: str, _now: str) -> None:
+def admission_binding(obj: JsonObject, _version: str, _now: str) -> None:
     _match_resources((obj.get("spec") or {}).get("matchResources"))

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     UNKNOWN,
 )
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def api_service(obj: Object, now: datetime) -> list[Any]:
+def api_service(obj: JsonObject, now: datetime) -> list[Any]:
     target = part(part(obj, "spec"), "service")
     place = f"{target.get('namespace', '')}/{target.get('name', '')}" if target else "Local"
-    found: Object | None = next(
+    found: JsonObject | None = next(
         (one for one in part(obj, "status").get("conditions") or () if one.get("type") == "Available"), None
     )
     available = UNKNOWN

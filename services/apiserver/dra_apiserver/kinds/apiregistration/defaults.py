@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def api_service(obj: Object, _version: str, _now: str) -> None:
+def api_service(obj: JsonObject, _version: str, _now: str) -> None:
     service = (obj.get("spec") or {}).get("service")
     if service is not None:
         service.setdefault("port", 443)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     UNSET,
 )
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def storage_version(obj: Object, now: datetime) -> list[Any]:
+def storage_version(obj: JsonObject, now: datetime) -> list[Any]:
     status = part(obj, "status")
     common = status.get("commonEncodingVersion") or UNSET
     every = ",".join(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     NONE,
@@ -14,10 +15,8 @@ from dra_apiserver.common.cells import (
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.kinds.pods.columns import containers
 
-Object = Mapping[str, Any]
 
-
-def replication_controller(obj: Object, now: datetime) -> list[Any]:
+def replication_controller(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     counts = [spec.get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
     return [
@@ -29,7 +28,7 @@ def replication_controller(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def replica_set(obj: Object, now: datetime) -> list[Any]:
+def replica_set(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     counts = [spec.get("replicas", 0), status.get("replicas", 0), status.get("readyReplicas", 0)]
     return [
@@ -41,7 +40,7 @@ def replica_set(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def deployment(obj: Object, now: datetime) -> list[Any]:
+def deployment(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     return [
         name(obj),
@@ -54,13 +53,13 @@ def deployment(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def stateful_set(obj: Object, now: datetime) -> list[Any]:
+def stateful_set(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
     return [name(obj), ready, age(obj, now), *containers(part(spec, "template"))]
 
 
-def daemon_set(obj: Object, now: datetime) -> list[Any]:
+def daemon_set(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     template = part(spec, "template")
     counters = (
@@ -80,8 +79,8 @@ def daemon_set(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def controller_revision(obj: Object, now: datetime) -> list[Any]:
-    owner: Object = next(
+def controller_revision(obj: JsonObject, now: datetime) -> list[Any]:
+    owner: JsonObject = next(
         (one for one in part(obj, "metadata").get("ownerReferences") or () if one.get("controller")), {}
     )
     controller = NONE

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kinds.pods.defaults import pod_template
 
-Object = dict[str, Any]
 
-
-def replication_controller(obj: Object, _version: str, _now: str) -> None:
+def replication_controller(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels:

@@ -1,14 +1,12 @@
 """Defaults of apps/v1, as ``pkg/apis/apps/v1/defaults.go`` sets them."""
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kinds.pods.defaults import pod_template
 from dra_apiserver.kinds.storage.defaults import claim_defaults
 
-Object = dict[str, Any]
 
-
-def deployment(obj: Object, _version: str, _now: str) -> None:
+def deployment(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     strategy = spec.setdefault("strategy", {})
@@ -22,13 +20,13 @@ def deployment(obj: Object, _version: str, _now: str) -> None:
     pod_template(spec.setdefault("template", {}))
 
 
-def replica_set(obj: Object, _version: str, _now: str) -> None:
+def replica_set(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     pod_template(spec.setdefault("template", {}))
 
 
-def daemon_set(obj: Object, _version: str, _now: str) -> None:
+def daemon_set(obj: JsonObject, _version: str, _now: str) -> None:
     # The strategy counts changes of the template here. The manager that created the set owns the field.
     annotations = obj.setdefault("metadata", {}).get("annotations") or {}
     obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "0", **annotations}
@@ -43,7 +41,7 @@ def daemon_set(obj: Object, _version: str, _now: str) -> None:
     pod_template(spec.setdefault("template", {}))
 
 
-def stateful_set(obj: Object, _version: str, _now: str) -> None:
+def stateful_set(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("podManagementPolicy", "OrderedReady")
     strategy = spec.setdefault("updateStrategy", {})

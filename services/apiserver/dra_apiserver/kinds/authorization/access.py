@@ -6,7 +6,6 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.authorization import Attributes
-from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.errors import FieldError, bad_request, invalid, invalid_object
 from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
@@ -15,7 +14,7 @@ from dra_apiserver.kinds.rbac.authorizer import absences, join_problems
 from dra_apiserver.target import Target
 from dra_apiserver.user import UserInfo
 
-_ALL: list[Rule] = [
+_ALL: list[JsonObject] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
 ]
@@ -101,7 +100,7 @@ def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
     namespace = (obj.get("spec") or {}).get("namespace") or ""
     if not namespace:
         raise bad_request("no namespace on request")
-    rules: list[Rule] = _ALL
+    rules: list[JsonObject] = _ALL
     absent: list[JsonObject] = []
     unlisted = ""
     if api.authorizer is not None:
@@ -122,7 +121,7 @@ def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
     return status | ({"evaluationError": problem} if problem else {})
 
 
-def _select_fields(rule: Rule, *fields: str) -> JsonObject:
+def _select_fields(rule: JsonObject, *fields: str) -> JsonObject:
     return {field: rule[field] for field in fields if rule.get(field)}
 
 

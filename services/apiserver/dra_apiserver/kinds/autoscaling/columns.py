@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     NONE,
@@ -12,9 +14,6 @@ from dra_apiserver.common.cells import (
     UNSET,
 )
 from dra_apiserver.common.objectcells import age, name, part, quantity_text
-
-Object = Mapping[str, Any]
-
 
 _SHOWN_METRICS = 2
 _METRICS = {
@@ -26,7 +25,7 @@ _METRICS = {
 }
 
 
-def _metric(metric: Object, found: Object) -> str:
+def _metric(metric: JsonObject, found: JsonObject) -> str:
     """Format the current and target value of one metric."""
     kind = metric.get("type", "")
     if kind not in _METRICS:
@@ -34,7 +33,7 @@ def _metric(metric: Object, found: Object) -> str:
     source, current = part(metric, _METRICS[kind]), part(part(found, _METRICS[kind]), "current")
     target = part(source, "target")
 
-    def amount(of: Object, field: str) -> str:
+    def amount(of: JsonObject, field: str) -> str:
         return UNKNOWN if of.get(field) is None else quantity_text(of[field])
 
     if kind in ("External", "Object"):
@@ -52,11 +51,11 @@ def _metric(metric: Object, found: Object) -> str:
     return f"{source.get('name', '')}: {now}/{wanted}"
 
 
-def _processor(target: Object) -> Object:
+def _processor(target: JsonObject) -> JsonObject:
     return {"type": "Resource", "resource": {"name": "cpu", **target}}
 
 
-def _metrics(metrics: Sequence[Object], found: Sequence[Object]) -> str:
+def _metrics(metrics: Sequence[JsonObject], found: Sequence[JsonObject]) -> str:
     if not metrics:
         return NONE
     texts = [
@@ -67,7 +66,7 @@ def _metrics(metrics: Sequence[Object], found: Sequence[Object]) -> str:
     return ", ".join(texts) + (f" + {more} more..." if more > 0 else "")
 
 
-def autoscaler(obj: Object, now: datetime) -> list[Any]:
+def autoscaler(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     target = part(spec, "scaleTargetRef")
     reference = f"{target.get('kind', '')}/{target.get('name', '')}"
@@ -83,7 +82,7 @@ def autoscaler(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), reference, targets, *counts, age(obj, now)]
 
 
-def scale(obj: Object, now: datetime) -> list[Any]:
+def scale(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a Scale."""
     counts = [part(obj, "spec").get("replicas", 0), part(obj, "status").get("replicas", 0)]
     return [name(obj), *counts, age(obj, now)]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
-
+from dra_shared.jsontypes import JsonObject
 
 # The defaults for scaling up if a behavior omits them.
-_SCALE_UP: Object = {
+_SCALE_UP: JsonObject = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",
     "policies": [
@@ -16,13 +13,13 @@ _SCALE_UP: Object = {
         {"type": "Percent", "value": 100, "periodSeconds": 15},
     ],
 }
-_SCALE_DOWN: Object = {
+_SCALE_DOWN: JsonObject = {
     "selectPolicy": "Max",
     "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}],
 }
 
 
-def autoscaler(obj: Object, version: str, _now: str) -> None:
+def autoscaler(obj: JsonObject, version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("minReplicas", 1)
     if version != "v2":

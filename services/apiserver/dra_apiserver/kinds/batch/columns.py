@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dra_shared.durations import human_duration, moment, since
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import NONE, boolean, selector_text
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.kinds.pods.columns import containers
 
-Object = Mapping[str, Any]
 
-
-def job(obj: Object, now: datetime) -> list[Any]:
+def job(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     done = status.get("succeeded", 0)
     if spec.get("completions") is not None:
@@ -37,7 +35,7 @@ def job(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def _job_status(obj: Object) -> str:
+def _job_status(obj: JsonObject) -> str:
     holds = {
         one.get("type") for one in part(obj, "status").get("conditions") or () if one.get("status") == "True"
     }
@@ -49,7 +47,7 @@ def _job_status(obj: Object) -> str:
     return next((kind for kind in ("Suspended", "FailureTarget") if kind in holds), "Running")
 
 
-def cron_job(obj: Object, now: datetime) -> list[Any]:
+def cron_job(obj: JsonObject, now: datetime) -> list[Any]:
     spec, status = part(obj, "spec"), part(obj, "status")
     last = status.get("lastScheduleTime")
     job_spec = part(part(spec, "jobTemplate"), "spec")

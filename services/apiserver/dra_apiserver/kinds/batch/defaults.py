@@ -1,15 +1,13 @@
 """Defaults of batch/v1, as ``pkg/apis/batch/v1/defaults.go`` sets them."""
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kinds.pods.defaults import pod_template
-
-Object = dict[str, Any]
 
 _MAX_INT32 = (1 << 31) - 1
 
 
-def job(obj: Object, _version: str, _now: str) -> None:
+def job(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
@@ -32,7 +30,7 @@ def job(obj: Object, _version: str, _now: str) -> None:
     pod_template(template)
 
 
-def cron_job(obj: Object, _version: str, _now: str) -> None:
+def cron_job(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("concurrencyPolicy", "Allow")
     spec.setdefault("suspend", False)

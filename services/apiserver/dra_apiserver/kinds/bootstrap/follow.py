@@ -6,15 +6,15 @@ import asyncio
 import ipaddress
 import uuid
 from collections.abc import Callable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.registry import version_priority
 from dra_apiserver.storage import Put, Record, Remove, Resource
 from dra_apiserver.storage.insist import insist
 
-Object = dict[str, Any]
-Wanted = Callable[[], dict[str, Object]]
+Wanted = Callable[[], dict[str, JsonObject]]
 
 _SERVICES: Resource = ("", "services")
 _ADDRESSES: Resource = ("networking.k8s.io", "ipaddresses")
@@ -124,7 +124,7 @@ class Followers:
         ]
         await asyncio.gather(*missing, *unneeded)
 
-    def _put(self, obj: Object) -> Callable[[Record | None], Put | None]:
+    def _put(self, obj: JsonObject) -> Callable[[Record | None], Put | None]:
         obj["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": self._api.now()}
         return lambda current: Put(obj) if current is None else None
 
@@ -133,8 +133,8 @@ class Followers:
         labels = record.object()["metadata"].get("labels") or {}
         return _AUTO in labels if target == _API_SERVICES else labels.get(_MANAGED_BY) == _ALLOCATOR
 
-    def _wanted_addresses(self) -> dict[str, Object]:
-        found: dict[str, Object] = {}
+    def _wanted_addresses(self) -> dict[str, JsonObject]:
+        found: dict[str, JsonObject] = {}
         for key, record in self._api.store.collection(_SERVICES).records.items():
             namespace, _, name = key.partition("/")
             for address in (record.object().get("spec") or {}).get("clusterIPs") or ():
@@ -142,7 +142,7 @@ class Followers:
                     found[address] = _address(address, namespace, name)
         return found
 
-    def _wanted_services(self) -> dict[str, Object]:
+    def _wanted_services(self) -> dict[str, JsonObject]:
         registry = self._api.registry
         found = {}
         for group in registry.groups():
@@ -157,8 +157,8 @@ class Followers:
                 found[f"{version}.{group}"] = _aggregated_service(made, service) if service else made
         return found
 
-    def _api_service(self, group: str, version: str, priority: int, custom: bool) -> Object:
-        spec: Object = {"group": group} if group else {}
+    def _api_service(self, group: str, version: str, priority: int, custom: bool) -> JsonObject:
+        spec: JsonObject = {"group": group} if group else {}
         spec |= {"version": version, "groupPriorityMinimum": _GROUPS.get(group, _CUSTOM_GROUP)}
         condition = {
             "type": "Available",
@@ -179,7 +179,7 @@ class Followers:
         }
 
 
-def _aggregated_service(local: Object, service: str) -> Object:
+def _aggregated_service(local: JsonObject, service: str) -> JsonObject:
     """Return the APIService of a group that is served by a service (metrics-server's manifests)."""
     namespace, _, name = service.partition("/")
     (condition,) = local["status"]["conditions"]
@@ -205,7 +205,7 @@ def _version_priority(group: str, version: str) -> int:
     return _VERSIONS.get((group, version), _STABLE if stable else _OTHER)
 
 
-def _address(address: str, namespace: str, name: str) -> Object:
+def _address(address: str, namespace: str, name: str) -> JsonObject:
     family = f"IPv{ipaddress.ip_address(address).version}"
     return {
         "kind": "IPAddress",

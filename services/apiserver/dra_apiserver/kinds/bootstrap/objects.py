@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
@@ -14,8 +15,6 @@ from dra_apiserver.kinds.networking.servicestrategy import SERVICE_RANGE
 from dra_apiserver.kinds.rbac.bootstrap import roles_and_bindings
 from dra_apiserver.kinds.rbac.reconciled import reconcile
 from dra_apiserver.storage import Put, Record, Resource, object_key
-
-Object = dict[str, Any]
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 _PRIORITIES = {
@@ -40,7 +39,7 @@ async def make_missing(api: Api, port: int) -> None:
     await asyncio.gather(*(make(api, obj) for obj in made), *given)
 
 
-def _policy(api: Api) -> Iterator[Object]:
+def _policy(api: Api) -> Iterator[JsonObject]:
     """Return the roles and bindings for the served resources."""
     yield from roles_and_bindings(api.features)
     if api.registry.resource("resource.k8s.io", "v1alpha3", "resourceclasses") is not None:
@@ -49,7 +48,7 @@ def _policy(api: Api) -> Iterator[Object]:
         yield from classic()
 
 
-def system_namespaces() -> Iterator[Object]:
+def system_namespaces() -> Iterator[JsonObject]:
     """Yield the namespaces that every cluster has."""
     for name in _NAMESPACES:
         yield {
@@ -61,7 +60,7 @@ def system_namespaces() -> Iterator[Object]:
         }
 
 
-def _classes() -> Iterator[Object]:
+def _classes() -> Iterator[JsonObject]:
     for name, (value, description) in _PRIORITIES.items():
         yield {
             "kind": "PriorityClass",
@@ -73,7 +72,7 @@ def _classes() -> Iterator[Object]:
         }
 
 
-def service_range(now: str) -> Object:
+def service_range(now: str) -> JsonObject:
     """Return the range of service addresses, ready since `now`."""
     condition = {
         "type": "Ready",
@@ -91,7 +90,7 @@ def service_range(now: str) -> Object:
     }
 
 
-def own_service(port: int) -> Object:
+def own_service(port: int) -> JsonObject:
     """Return the service through which pods reach the server, which listens on `port`."""
     ports = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
     return {
@@ -116,7 +115,7 @@ def own_service(port: int) -> Object:
     }
 
 
-async def _give_back(api: Api, obj: Object) -> None:
+async def _give_back(api: Api, obj: JsonObject) -> None:
     storage, key = place(api, obj)
     if api.store.newest(storage, key) is None:
         await make(api, obj)
@@ -130,7 +129,7 @@ async def _give_back(api: Api, obj: Object) -> None:
     await api.store.write(storage, key, change)
 
 
-def place(api: Api, obj: Object) -> tuple[Resource, str]:
+def place(api: Api, obj: JsonObject) -> tuple[Resource, str]:
     """Return the resource and key of the object in the store."""
     group, _, version = obj["apiVersion"].rpartition("/")
     info = api.registry.known_kind(group, version, obj["kind"])
@@ -138,7 +137,7 @@ def place(api: Api, obj: Object) -> tuple[Resource, str]:
     return info.storage, object_key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
-async def make(api: Api, obj: Object) -> None:
+async def make(api: Api, obj: JsonObject) -> None:
     """Create an object unless its name exists."""
     storage, key = place(api, obj)
     if api.store.newest(storage, key) is not None:

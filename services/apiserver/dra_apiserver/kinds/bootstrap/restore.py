@@ -12,8 +12,8 @@ import asyncio
 import re
 import socket
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
@@ -21,8 +21,6 @@ from dra_apiserver.kinds.bootstrap.objects import make, own_service, place, serv
 from dra_apiserver.kinds.bootstrap.servers import Place, Servers
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 from dra_apiserver.storage import Put, Record, Remove, Resource
-
-Object = dict[str, Any]
 
 _INTERVAL = 10.0
 # In intervals.
@@ -115,7 +113,7 @@ class Restorer:
             for obj in (*priority_levels(), *flow_schemas(self._api.now())):
                 await self._put(obj, _is_out_of_date)
 
-    async def _put(self, obj: Object, differs: Callable[[Object, Object], bool]) -> None:
+    async def _put(self, obj: JsonObject, differs: Callable[[JsonObject, JsonObject], bool]) -> None:
         """Create the object, or replace one that differs."""
         await make(self._api, obj)
         storage, key = place(self._api, obj)
@@ -133,7 +131,7 @@ class Restorer:
 
         await self._api.store.write(storage, key, change)
 
-    def _endpoints(self, places: Sequence[Place]) -> Iterator[Object]:
+    def _endpoints(self, places: Sequence[Place]) -> Iterator[JsonObject]:
         """Yield Endpoints, and an EndpointSlice for each port. Upstream's servers all use one port."""
         hosts: dict[int, list[str]] = {}
         for port, host in sorted(places):
@@ -178,7 +176,7 @@ def advertised_address(listen: str) -> str:
         return "127.0.0.1"
 
 
-def _differs(current: Object, wanted: Object, *, ports: bool) -> bool:
+def _differs(current: JsonObject, wanted: JsonObject, *, ports: bool) -> bool:
     """True if the endpoints' addresses differ. Like upstream, compare ports only when the server starts alone."""
     for field in ("subsets", "endpoints"):
         if field in wanted and [one.get("addresses") for one in current.get(field) or ()] != [
@@ -191,7 +189,7 @@ def _differs(current: Object, wanted: Object, *, ports: bool) -> bool:
     return any(current.get(name) != wanted[name] for name in fields)
 
 
-def _is_out_of_date(current: Object, wanted: Object) -> bool:
+def _is_out_of_date(current: JsonObject, wanted: JsonObject) -> bool:
     """True if a default's spec must be written again: if users have not taken it over, or it is mandatory."""
     meta = current["metadata"]
     mandatory = meta["name"] in _MANDATORY
@@ -200,7 +198,7 @@ def _is_out_of_date(current: Object, wanted: Object) -> bool:
     # The exempt part may be tuned by users.
     left_out = {"exempt"} if mandatory else set()
 
-    def select_fields(obj: Object) -> Object:
+    def select_fields(obj: JsonObject) -> JsonObject:
         return {name: value for name, value in (obj.get("spec") or {}).items() if name not in left_out}
 
     return select_fields(current) != select_fields(wanted)

@@ -12,15 +12,13 @@ import socket
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 from dra_shared.clock import parse_rfc3339, rfc3339_micro
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.kinds.bootstrap.objects import place
 from dra_apiserver.storage import Put, Record, Remove
-
-Object = dict[str, Any]
 
 LIFETIME = 30
 """Seconds for which a server counts as running after it renewed its lease: three rounds of the restorer."""
@@ -95,7 +93,7 @@ class Servers:
             if silent >= LIFETIME and self._is_over(lease):
                 await self._api.store.write(storage, record.key, _unless_changed(record.revision))
 
-    def _leases(self) -> list[tuple[Record, Object, float]]:
+    def _leases(self) -> list[tuple[Record, JsonObject, float]]:
         """Return the leases of servers, each with the seconds for which no renewal was observed."""
         storage, _ = place(self._api, self._lease())
         collection = self._api.store.collection(storage)
@@ -112,14 +110,14 @@ class Servers:
         self._seen = seen
         return found
 
-    def _is_over(self, lease: Object) -> bool:
+    def _is_over(self, lease: JsonObject) -> bool:
         spec = lease.get("spec") or {}
         renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
         if not renewed or not seconds:
             return True
         return parse_rfc3339(renewed) + timedelta(seconds=seconds) < self._api.clock.now()
 
-    def _lease(self) -> Object:
+    def _lease(self) -> JsonObject:
         labels = {_IDENTITY: _KIND, "kubernetes.io/hostname": socket.gethostname()}
         return {
             "kind": "Lease",

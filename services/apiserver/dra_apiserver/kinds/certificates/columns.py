@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dra_shared.durations import human_duration
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import NONE
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def signing_request(obj: Object, now: datetime) -> list[Any]:
+def signing_request(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     conditions = {one.get("type") for one in part(obj, "status").get("conditions") or ()}
     states = [kind for kind in ("Denied", "Approved", "Failed") if kind in conditions] or ["Pending"]
@@ -26,5 +24,5 @@ def signing_request(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), age(obj, now), signer, spec.get("username", ""), duration, ",".join(states)]
 
 
-def trust_bundle(obj: Object, now: datetime) -> list[Any]:
+def trust_bundle(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), part(obj, "spec").get("signerName") or NONE]

@@ -5,16 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.common.objectcells import Object, age, name, part
+from dra_shared.jsontypes import JsonObject
+
+from dra_apiserver.common.objectcells import age, name, part
 
 
-def resource_class(obj: Object, now: datetime) -> list[Any]:
+def resource_class(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a ResourceClass: its driver."""
     driver = obj.get("driverName") or part(obj, "spec").get("driverName", "")
     return [name(obj), driver, age(obj, now)]
 
 
-def resource_claim(obj: Object, now: datetime) -> list[Any]:
+def resource_claim(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a claim: its class and its state."""
     spec, status = part(obj, "spec"), part(obj, "status")
     if part(obj, "metadata").get("deletionTimestamp"):
@@ -32,12 +34,12 @@ def resource_claim(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def resource_claim_template(obj: Object, now: datetime) -> list[Any]:
+def resource_claim_template(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a claim template: its claims' class."""
     spec = part(part(obj, "spec"), "spec")
     return [name(obj), spec.get("resourceClassName", ""), spec.get("allocationMode", ""), age(obj, now)]
 
 
-def pod_scheduling_context(obj: Object, now: datetime) -> list[Any]:
+def pod_scheduling_context(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a pod's scheduling context: the selected node."""
     return [name(obj), part(obj, "spec").get("selectedNode", ""), age(obj, now)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kinds.rbac.bootstrap import controller_role
-
-Object = dict[str, Any]
 
 _READ = ["get", "list", "watch"]
 _KEEP = ["create", "delete", "get", "list", "patch", "update", "watch"]
 _GPU = ["gpu.nvidia.com", "gpu.resource.nvidia.com", "gpu.resource.example.com"]
-_RULES: list[Object] = [
+_RULES: list[JsonObject] = [
     {
         "apiGroups": ["resource.k8s.io"],
         "resources": ["deviceclasses", "podschedulingcontexts", "resourceclaims", "resourceclaimtemplates"],
@@ -39,6 +38,6 @@ _RULES: list[Object] = [
 ]
 
 
-def roles_and_bindings() -> Iterator[Object]:
+def roles_and_bindings() -> Iterator[JsonObject]:
     """Yield the controller's role, and the binding to its account."""
     yield from controller_role("classic-dra-controller", _RULES)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dra_shared.durations import since
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import NONE, UNKNOWN
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
-
 _ROLE = "node-role.kubernetes.io/"
 
 
-def node(obj: Object, now: datetime) -> list[Any]:
+def node(obj: JsonObject, now: datetime) -> list[Any]:
     metadata, spec, status = part(obj, "metadata"), part(obj, "spec"), part(obj, "status")
-    ready: Object | None = next(
+    ready: JsonObject | None = next(
         (one for one in status.get("conditions") or () if one.get("type") == "Ready"), None
     )
     state = "Unknown" if ready is None else "Ready" if ready.get("status") == "True" else "NotReady"
@@ -44,12 +42,12 @@ def node(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def _kernel(info: Object) -> str:
+def _kernel(info: JsonObject) -> str:
     version, architecture = info.get("kernelVersion") or UNKNOWN, info.get("architecture")
     return f"{version} ({architecture})" if architecture else version
 
 
-def event(obj: Object, now: datetime) -> list[Any]:
+def event(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of an Event of the core group."""
     series = part(obj, "series")
     first = obj.get("firstTimestamp") or obj.get("eventTime")
@@ -75,14 +73,14 @@ def event(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def _event_source(obj: Object) -> str:
+def _event_source(obj: JsonObject) -> str:
     source = part(obj, "source")
     component = source.get("component") or obj.get("reportingComponent") or ""
     host = source.get("host") or obj.get("reportingInstance") or ""
     return f"{component}, {host}" if host else str(component)
 
 
-def grouped_event(obj: Object, now: datetime) -> list[Any]:
+def grouped_event(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of an Event of events.k8s.io: the same object with other field names."""
     return event(
         {
@@ -99,25 +97,27 @@ def grouped_event(obj: Object, now: datetime) -> list[Any]:
     )
 
 
-def namespace(obj: Object, now: datetime) -> list[Any]:
+def namespace(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), part(obj, "status").get("phase", ""), age(obj, now)]
 
 
-def secret(obj: Object, now: datetime) -> list[Any]:
+def secret(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), obj.get("type", ""), len(obj.get("data") or ()), age(obj, now)]
 
 
-def config_map(obj: Object, now: datetime) -> list[Any]:
+def config_map(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), len(obj.get("data") or ()) + len(obj.get("binaryData") or ()), age(obj, now)]
 
 
-def component_status(obj: Object, now: datetime) -> list[Any]:
-    healthy: Object = next((one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), {})
+def component_status(obj: JsonObject, now: datetime) -> list[Any]:
+    healthy: JsonObject = next(
+        (one for one in obj.get("conditions") or () if one.get("type") == "Healthy"), {}
+    )
     state = {"True": "Healthy", "False": "Unhealthy"}.get(healthy.get("status", ""), "Unknown")
     return [name(obj), state, healthy.get("message", ""), healthy.get("error", "")]
 
 
-def resource_quota(obj: Object, now: datetime) -> list[Any]:
+def resource_quota(obj: JsonObject, now: datetime) -> list[Any]:
     status = part(obj, "status")
     hard, used = part(status, "hard"), part(status, "used")
     requests: list[str] = []

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
 
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def secret(obj: Object, _version: str, _now: str) -> None:
+def secret(obj: JsonObject, _version: str, _now: str) -> None:
     obj.setdefault("type", "Opaque")
     # Plain text is write-only: it is stored and returned as data.
     plain = obj.pop("stringData", None)
@@ -17,14 +16,14 @@ def secret(obj: Object, _version: str, _now: str) -> None:
         data.update((key, base64.b64encode(value.encode()).decode()) for key, value in plain.items())
 
 
-def namespace(obj: Object, _version: str, _now: str) -> None:
+def namespace(obj: JsonObject, _version: str, _now: str) -> None:
     obj.setdefault("status", {}).setdefault("phase", "Active")
     metadata = obj.setdefault("metadata", {})
     if metadata.get("name"):
         metadata.setdefault("labels", {})["kubernetes.io/metadata.name"] = metadata["name"]
 
 
-def node(obj: Object, _version: str, _now: str) -> None:
+def node(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.get("spec") or {}
     # The single range is the first of the list. Each is set from the other.
     if spec.get("podCIDR") and not spec.get("podCIDRs"):
@@ -36,7 +35,7 @@ def node(obj: Object, _version: str, _now: str) -> None:
         status["allocatable"] = dict(status["capacity"])
 
 
-def limit_range(obj: Object, _version: str, _now: str) -> None:
+def limit_range(obj: JsonObject, _version: str, _now: str) -> None:
     for item in (obj.get("spec") or {}).get("limits") or ():
         if item.get("type") != "Container":
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_1035_label, dns_subdomain
 
 from dra_apiserver.common.objectmeta import IMMUTABLE
@@ -13,7 +14,6 @@ from dra_apiserver.kinds.admissionregistration.webhooks import check_client, che
 from dra_apiserver.kinds.custom.fieldpaths import check_selectable
 from dra_apiserver.kinds.custom.schemas import check_schema
 
-Object = dict[str, Any]
 Schema = Mapping[str, Any]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -33,7 +33,7 @@ _GO = {
 _MIXED = "may have mixed case, but should otherwise match: "
 
 
-def definition_name(obj: Object) -> list[str]:
+def definition_name(obj: JsonObject) -> list[str]:
     """Return the errors of a definition's name, in addition to the general rules for names."""
     spec = obj.get("spec") or {}
     wanted = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
@@ -41,7 +41,7 @@ def definition_name(obj: Object) -> list[str]:
     return [] if given == wanted else ['must be spec.names.plural+"."+spec.group']
 
 
-def check_definition(obj: Object, old: Object | None) -> list[FieldError]:
+def check_definition(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """Validate a definition's spec and its stored versions."""
     spec = obj.get("spec") or {}
     errors = [*_check_spec(spec)]
@@ -54,7 +54,7 @@ def check_definition(obj: Object, old: Object | None) -> list[FieldError]:
     return errors
 
 
-def _check_change(spec: Object, old: Object) -> Iterator[FieldError]:
+def _check_change(spec: JsonObject, old: JsonObject) -> Iterator[FieldError]:
     before = old.get("spec") or {}
     names, old_names = spec.get("names") or {}, before.get("names") or {}
     conditions = (old.get("status") or {}).get("conditions") or ()
@@ -69,7 +69,7 @@ def _check_change(spec: Object, old: Object) -> Iterator[FieldError]:
         yield invalid("spec.names.plural", names.get("plural"), IMMUTABLE)
 
 
-def _check_stored(obj: Object) -> Iterator[FieldError]:
+def _check_stored(obj: JsonObject) -> Iterator[FieldError]:
     path, stored = "status.storedVersions", (obj.get("status") or {}).get("storedVersions") or []
     versions = (obj.get("spec") or {}).get("versions") or ()
     if not stored:
@@ -90,7 +90,7 @@ def _check_stored(obj: Object) -> Iterator[FieldError]:
             yield invalid(f"{path}[{index}]", name, text)
 
 
-def _check_spec(spec: Object) -> Iterator[FieldError]:
+def _check_spec(spec: JsonObject) -> Iterator[FieldError]:
     group, versions = spec.get("group") or "", spec.get("versions") or []
     if not group:
         yield missing_field("spec.group")
@@ -129,7 +129,7 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
     yield from _check_conversion(spec.get("conversion") or {})
 
 
-def _as_go(versions: Sequence[Schema], shared: Schema) -> list[Object]:
+def _as_go(versions: Sequence[Schema], shared: Schema) -> list[JsonObject]:
     """Return versions as Go prints them, without the parts that all versions share."""
     zero = {"served": False, "storage": False, "deprecated": False}
     names = ("name", "served", "storage", "deprecated", "deprecationWarning", *_PARTS)

@@ -10,8 +10,6 @@ from dra_shared.numerals import integer, is_digits
 
 from dra_apiserver.kindkit.serving import Column, Printer
 
-Object = dict[str, Any]
-
 _STEP = re.compile(r"\.?([A-Za-z0-9_\-/\\.]+?)(?=\.|\[|$)|\[(\d+|\*)\]|\['((?:[^'\\]|\\.)*)'\]")
 _NAME = Column("Name", "string", "name", "The object's name.")
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def custom_resource_definition(obj: Object, _version: str, _now: str) -> None:
+def custom_resource_definition(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind") or ""

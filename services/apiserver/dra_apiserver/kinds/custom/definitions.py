@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.quota import QUOTA
 from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.behaviour import Admission, Plugin, Validation, Writes
@@ -16,8 +18,6 @@ from dra_apiserver.kinds.custom.customdefaults import default_custom
 from dra_apiserver.kinds.custom.rules import takes_long
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
 from dra_apiserver.registry import version_priority
-
-Object = dict[str, Any]
 
 _STRATEGY = CustomStrategy()
 _RESET_FIELDS = {"": (("f:status",),), "status": (("f:metadata",), ("f:spec",))}
@@ -91,7 +91,7 @@ def _is_going(definition: Mapping[str, Any]) -> bool:
     return bool((definition.get("metadata") or {}).get("deletionTimestamp"))
 
 
-def _refuse_new(obj: Object | None, old: Object | None, ctx: Context, operation: str) -> None:
+def _refuse_new(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
     if operation == "CREATE":
         assert obj is not None
         text = "create not allowed while custom resource definition is terminating"
@@ -107,7 +107,7 @@ def _rules_take_long(schemas: Mapping[str, Mapping[str, Any]], version: str) -> 
     return takes_long(schemas[version])
 
 
-def _default(schemas: Mapping[str, Mapping[str, Any]], obj: Object, version: str, now: str) -> None:
+def _default(schemas: Mapping[str, Mapping[str, Any]], obj: JsonObject, version: str, now: str) -> None:
     default_custom(schemas[version], obj)
 
 
@@ -142,7 +142,7 @@ def _own_subresources(version: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(name for name in ("status", "scale") if asked.get(name) is not None)
 
 
-def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: str) -> Object:
+def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: str) -> JsonObject:
     """Return the status that upstream's naming and establishing controllers set.
 
     ``others`` are the served kinds of its group. A name that one of them has is not accepted.
@@ -173,7 +173,7 @@ def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: 
     return status
 
 
-def ending_status(definition: Mapping[str, Any], ending: bool, now: str) -> Object:
+def ending_status(definition: Mapping[str, Any], ending: bool, now: str) -> JsonObject:
     """Return the status that upstream's finalizer sets while the objects are being deleted (`ending`), or
     after that.
     """
@@ -193,7 +193,7 @@ def ending_status(definition: Mapping[str, Any], ending: bool, now: str) -> Obje
     return status
 
 
-def _no_names() -> Object:
+def _no_names() -> JsonObject:
     return {"plural": "", "kind": ""}
 
 
@@ -212,5 +212,5 @@ def _conflict(names: Mapping[str, Any], others: list[Kind]) -> tuple[str, str] |
     return None
 
 
-def _condition(kind: str, status: str, reason: str, message: str, now: str) -> Object:
+def _condition(kind: str, status: str, reason: str, message: str, now: str) -> JsonObject:
     return {"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message}

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
@@ -17,8 +17,6 @@ from dra_apiserver.rest.delete import delete_by_server
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.storage.insist import insist
 from dra_apiserver.target import Target
-
-Object = dict[str, Any]
 
 RESOURCE = ("apiextensions.k8s.io", "customresourcedefinitions")
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -35,7 +33,7 @@ class Definitions:
     def __init__(self, api: Api) -> None:
         self._api = api
         #: By a definition's name, the resource that it has served, the spec that says how, and whether it is going.
-        self._served: dict[str, tuple[tuple[str, str], Object, bool]] = {}
+        self._served: dict[str, tuple[tuple[str, str], JsonObject, bool]] = {}
         #: The resources with objects that have to go before their definitions can.
         self._ending: set[tuple[str, str]] = set()
         #: The revisions of the definitions that were looked at.
@@ -95,7 +93,7 @@ class Definitions:
             if ending:
                 await self._finish(definition)
 
-    async def _accept(self, definition: Object) -> None:
+    async def _accept(self, definition: JsonObject) -> None:
         """Write the status that says whether the definition's names are accepted."""
         registry, group = self._api.registry, definition["spec"]["group"]
         others = [info for info in registry if info.group == group]
@@ -115,7 +113,7 @@ class Definitions:
 
         await self._api.store.write(RESOURCE, definition["metadata"]["name"], change)
 
-    def _serve(self, definition: Object) -> None:
+    def _serve(self, definition: JsonObject) -> None:
         name, registry = definition["metadata"]["name"], self._api.registry
         info = kind_of_definition(definition) if is_established(definition) else None
         before = self._served.get(name)
@@ -136,7 +134,7 @@ class Definitions:
             self.changed.set()
             _log.info("custom kind is served", definition=name, versions=list(info.versions))
 
-    async def _finish(self, definition: Object) -> None:
+    async def _finish(self, definition: JsonObject) -> None:
         """Delete the objects of a definition that is being deleted, then the definition (apiextensions'
         `finalizer/crd_finalizer.go`).
 
@@ -171,7 +169,7 @@ class Definitions:
 
         await self._api.store.write(RESOURCE, name, change)
 
-    async def _write_status(self, definition: Object, *, ending: bool) -> bool:
+    async def _write_status(self, definition: JsonObject, *, ending: bool) -> bool:
         """Write the progress of a definition's deletion. Return whether the definition is still the same object."""
         now = self._api.now()
 

@@ -1,9 +1,8 @@
 """The default priority levels and flow schemas of API priority and fairness."""
 
 from collections.abc import Iterator
-from typing import Any
 
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _VERSION = "flowcontrol.apiserver.k8s.io/v1"
 _EVERYBODY = ("Group system:unauthenticated", "Group system:authenticated")
@@ -37,25 +36,25 @@ _SCHEMAS: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
     ("global-default", 9900, "global-default", "ByUser", _EVERYBODY),
     ("catch-all", 10000, "catch-all", "ByUser", _EVERYBODY),
 )
-_LEASES: Object = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "namespaces": ["*"]}
+_LEASES: JsonObject = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "namespaces": ["*"]}
 
 
-def _meta(name: str) -> Object:
+def _meta(name: str) -> JsonObject:
     return {"name": name, "generation": 1, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}}
 
 
-def _level(name: str, spec: Object) -> Object:
+def _level(name: str, spec: JsonObject) -> JsonObject:
     kind = "PriorityLevelConfiguration"
     return {"kind": kind, "apiVersion": _VERSION, "metadata": _meta(name), "spec": spec, "status": {}}
 
 
-def priority_levels() -> Iterator[Object]:
+def priority_levels() -> Iterator[JsonObject]:
     """Yield the default priority levels."""
     yield _level(
         "exempt", {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}
     )
     for name, (shares, lendable, queues) in _LEVELS.items():
-        response: Object = {"type": "Reject"}
+        response: JsonObject = {"type": "Reject"}
         if queues is not None:
             queuing = {"queues": queues[0], "handSize": queues[1], "queueLengthLimit": _QUEUE_LENGTH}
             response = {"type": "Queue", "queuing": queuing}
@@ -67,7 +66,7 @@ def priority_levels() -> Iterator[Object]:
         yield _level(name, {"type": "Limited", "limited": limited})
 
 
-def _subject(text: str) -> Object:
+def _subject(text: str) -> JsonObject:
     kind, name = text.split()
     if kind == "ServiceAccount":
         namespace, _, account = name.partition("/")
@@ -75,7 +74,7 @@ def _subject(text: str) -> Object:
     return {"kind": kind, kind.lower(): {"name": name}}
 
 
-def _rule(name: str) -> Object:
+def _rule(name: str) -> JsonObject:
     if name == "probes":
         return {
             "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": ["/healthz", "/readyz", "/livez"]}]
@@ -97,10 +96,10 @@ def _rule(name: str) -> Object:
     }
 
 
-def flow_schemas(now: str) -> Iterator[Object]:
+def flow_schemas(now: str) -> Iterator[JsonObject]:
     """Yield the default flow schemas, whose levels were found at ``now``."""
     for name, precedence, level, method, subjects in _SCHEMAS:
-        spec: Object = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
+        spec: JsonObject = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
         if method:
             spec["distinguisherMethod"] = {"type": method}
         spec["rules"] = [{"subjects": [_subject(one) for one in subjects], **_rule(name)}]

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     NONE,
 )
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def flow_schema(obj: Object, now: datetime) -> list[Any]:
+def flow_schema(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     conditions = {one.get("type"): one.get("status") for one in part(obj, "status").get("conditions") or ()}
     method = part(spec, "distinguisherMethod").get("type") or NONE
@@ -29,7 +28,7 @@ def flow_schema(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def priority_level(obj: Object, now: datetime) -> list[Any]:
+def priority_level(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     limited = part(spec, "limited")
     queuing = part(part(limited, "limitResponse"), "queuing")
@@ -38,7 +37,7 @@ def priority_level(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), spec.get("type", ""), *cells, age(obj, now)]
 
 
-def precedence(schema: Object) -> tuple[int, str]:
+def precedence(schema: JsonObject) -> tuple[int, str]:
     """Return the sort key for the order in which requests are matched."""
     spec = schema.get("spec") or {}
     return spec.get("matchingPrecedence", 0), schema["metadata"]["name"]

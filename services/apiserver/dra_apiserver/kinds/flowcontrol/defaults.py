@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def flow_schema(obj: Object, _version: str, _now: str) -> None:
+def flow_schema(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     if not spec.get("matchingPrecedence"):
         spec["matchingPrecedence"] = 1000
 
 
-def priority_level(obj: Object, _version: str, _now: str) -> None:
+def priority_level(obj: JsonObject, _version: str, _now: str) -> None:
     limited = (obj.get("spec") or {}).get("limited")
     if limited is not None:
         limited.setdefault("nominalConcurrencyShares", 30)

@@ -8,7 +8,7 @@ from dra_shared.cel.authorization import Decision
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
-from dra_apiserver.authorization.rules import Rule, allows
+from dra_apiserver.authorization.rules import allows
 from dra_apiserver.kinds.kubelets import graph
 from dra_apiserver.kinds.kubelets.graph import Graph
 from dra_apiserver.kinds.kubelets.identity import node_of
@@ -27,7 +27,7 @@ class NodeAuthorizer:
     `rules` are those of the role `system:node`, which apply to all nodes.
     """
 
-    def __init__(self, known: Graph, rules: Sequence[Rule]) -> None:
+    def __init__(self, known: Graph, rules: Sequence[JsonObject]) -> None:
         self._graph = known
         self._rules = rules
         self._by_resource: dict[tuple[str, str], Callable[[str, Attributes], Decision]] = {
@@ -58,7 +58,7 @@ class NodeAuthorizer:
                 return decide(node, wanted)
         return _ALLOWED if any(allows(rule, wanted) for rule in self._rules) else _NO_OPINION
 
-    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return nothing, because the permissions of a node cannot be listed as rules."""
         return [], []
 
@@ -66,7 +66,7 @@ class NodeAuthorizer:
         """Return why the rules of nodes are incomplete."""
         return "" if node_of(user) is None else "node authorizer does not support user rule resolution"
 
-    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
+    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[JsonObject] | None:
         """Return None, because this authorizer has no roles."""
         return None
 

@@ -5,17 +5,15 @@ They are not stored, but computed on request from metrics of kubelets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.names import selectable_field
 from dra_apiserver.kindkit.serving import Column, FieldSelection, Printer, TypeSource
-
-Object = Mapping[str, Any]
 
 GROUP, VERSION = "metrics.k8s.io", "v1beta1"
 _READ = frozenset({"get", "list"})
@@ -41,7 +39,7 @@ _COLUMNS = (
 def _kind(
     name: str,
     plural: str,
-    properties: Object,
+    properties: JsonObject,
     cells: Any,
     *,
     namespaced: bool,
@@ -68,19 +66,19 @@ def _kind(
     )
 
 
-def _node_cells(obj: Object, _now: datetime) -> list[Any]:
+def _node_cells(obj: JsonObject, _now: datetime) -> list[Any]:
     return _cells(obj, obj["usage"]["cpu"], obj["usage"]["memory"])
 
 
-def _pod_cells(obj: Object, _now: datetime) -> list[Any]:
+def _pod_cells(obj: JsonObject, _now: datetime) -> list[Any]:
     return _cells(obj, *(_total(obj, name) for name in ("cpu", "memory")))
 
 
-def _cells(obj: Object, cpu: str, memory: str) -> list[Any]:
+def _cells(obj: JsonObject, cpu: str, memory: str) -> list[Any]:
     return [obj["metadata"]["name"], cpu, memory, obj["window"]]
 
 
-def _total(obj: Object, resource: str) -> str:
+def _total(obj: JsonObject, resource: str) -> str:
     first, *rest = (Quantity.parse(one["usage"][resource]) for one in obj["containers"])
     for amount in rest:
         first = first.add(amount)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kinds.metrics.kinds import GROUP
-
-Object = dict[str, Any]
 
 _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
-def objects() -> Iterator[Object]:
+def objects() -> Iterator[JsonObject]:
     """Yield the role that is aggregated into view, edit and admin."""
     yield {
         "kind": "ClusterRole",

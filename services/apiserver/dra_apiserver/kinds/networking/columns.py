@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     NONE,
@@ -15,15 +16,13 @@ from dra_apiserver.common.cells import (
 )
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def _ingress(obj: Object) -> str:
+def _ingress(obj: JsonObject) -> str:
     points = part(part(obj, "status"), "loadBalancer").get("ingress") or ()
     return ",".join(sorted({one.get("ip") or one.get("hostname") or "" for one in points} - {""}))
 
 
-def _external(obj: Object) -> str:
+def _external(obj: JsonObject) -> str:
     spec = part(obj, "spec")
     given = list(spec.get("externalIPs") or ())
     match spec.get("type"):
@@ -37,7 +36,7 @@ def _external(obj: Object) -> str:
     return UNKNOWN
 
 
-def service(obj: Object, now: datetime) -> list[Any]:
+def service(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     ports = [
         f"{one.get('port', 0)}{':' + str(one['nodePort']) if one.get('nodePort') else ''}/{one.get('protocol', '')}"
@@ -48,7 +47,7 @@ def service(obj: Object, now: datetime) -> list[Any]:
     return [*cells, age(obj, now), labels_text(spec.get("selector"))]
 
 
-def endpoints(obj: Object, now: datetime) -> list[Any]:
+def endpoints(obj: JsonObject, now: datetime) -> list[Any]:
     listed = []
     for subset in obj.get("subsets") or ():
         addresses = [one.get("ip", "") for one in subset.get("addresses") or ()]
@@ -60,7 +59,7 @@ def endpoints(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), shorten_list(listed, NONE), age(obj, now)]
 
 
-def ingress(obj: Object, now: datetime) -> list[Any]:
+def ingress(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     hosts = [rule["host"] for rule in spec.get("rules") or () if rule.get("host")]
     points = part(part(obj, "status"), "loadBalancer").get("ingress") or ()
@@ -76,7 +75,7 @@ def ingress(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def ingress_class(obj: Object, now: datetime) -> list[Any]:
+def ingress_class(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     reference = part(spec, "parameters")
     parameters = NONE
@@ -86,11 +85,11 @@ def ingress_class(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), spec.get("controller", ""), parameters, age(obj, now)]
 
 
-def network_policy(obj: Object, now: datetime) -> list[Any]:
+def network_policy(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), selector_text(part(obj, "spec").get("podSelector")), age(obj, now)]
 
 
-def endpoint_slice(obj: Object, now: datetime) -> list[Any]:
+def endpoint_slice(obj: JsonObject, now: datetime) -> list[Any]:
     ports = [str(one.get("port") or one.get("name") or "*") for one in obj.get("ports") or ()]
     addresses = [text for one in obj.get("endpoints") or () for text in one.get("addresses") or ()]
     return [
@@ -102,11 +101,11 @@ def endpoint_slice(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def service_cidr(obj: Object, now: datetime) -> list[Any]:
+def service_cidr(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), ",".join(part(obj, "spec").get("cidrs") or ()), age(obj, now)]
 
 
-def ip_address(obj: Object, now: datetime) -> list[Any]:
+def ip_address(obj: JsonObject, now: datetime) -> list[Any]:
     parent = part(part(obj, "spec"), "parentRef")
     texts = [parent.get(key, "") for key in ("group", "resource", "namespace", "name")]
     return [name(obj), "/".join(text for text in texts if text).lower()]

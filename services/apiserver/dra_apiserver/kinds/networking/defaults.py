@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def service(obj: Object, _version: str, _now: str) -> None:
+def service(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("sessionAffinity", "None")
     if spec["sessionAffinity"] == "None":
@@ -35,19 +33,19 @@ def service(obj: Object, _version: str, _now: str) -> None:
                 ingress.setdefault("ipMode", "VIP")
 
 
-def endpoints(obj: Object, _version: str, _now: str) -> None:
+def endpoints(obj: JsonObject, _version: str, _now: str) -> None:
     for subset in obj.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")
 
 
-def endpoint_slice(obj: Object, _version: str, _now: str) -> None:
+def endpoint_slice(obj: JsonObject, _version: str, _now: str) -> None:
     for port in obj.get("ports") or ():
         port.setdefault("name", "")
         port.setdefault("protocol", "TCP")
 
 
-def network_policy(obj: Object, _version: str, _now: str) -> None:
+def network_policy(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
@@ -56,7 +54,7 @@ def network_policy(obj: Object, _version: str, _now: str) -> None:
             port.setdefault("protocol", "TCP")
 
 
-def ingress_class(obj: Object, _version: str, _now: str) -> None:
+def ingress_class(obj: JsonObject, _version: str, _now: str) -> None:
     parameters = (obj.get("spec") or {}).get("parameters")
     if parameters is not None:
         parameters.setdefault("scope", "Cluster")

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     labels_text,
 )
 from dra_apiserver.common.objectcells import name, part
 
-Object = Mapping[str, Any]
 
-
-def containers(template: Object) -> list[str]:
+def containers(template: JsonObject) -> list[str]:
     """Return the names and images of a pod template's containers."""
     every = part(template, "spec").get("containers") or ()
     return [",".join(one.get("name", "") for one in every), ",".join(one.get("image", "") for one in every)]
 
 
-def pod_template(obj: Object, now: datetime) -> list[Any]:
+def pod_template(obj: JsonObject, now: datetime) -> list[Any]:
     template = part(obj, "template")
     return [name(obj), *containers(template), labels_text(part(template, "metadata").get("labels"))]

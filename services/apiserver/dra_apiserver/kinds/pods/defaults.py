@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-Object = dict[str, Any]
-
+from dra_shared.jsontypes import JsonObject
 
 _FILE_MODE = 0o644
 
@@ -20,13 +18,13 @@ def image_pull_policy(image: str) -> str:
     return "Always" if tag == "latest" else "IfNotPresent"
 
 
-def containers(spec: Object) -> Iterator[Object]:
+def containers(spec: JsonObject) -> Iterator[JsonObject]:
     """Yield all containers of a pod spec: init, regular and ephemeral ones."""
     for name in ("initContainers", "containers", "ephemeralContainers"):
         yield from spec.get(name) or ()
 
 
-def pod(obj: Object, _version: str, _now: str) -> None:
+def pod(obj: JsonObject, _version: str, _now: str) -> None:
     """Set the defaults of a Pod: its spec, and the fields that templates lack."""
     spec = obj.setdefault("spec", {})
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
@@ -42,7 +40,7 @@ def pod(obj: Object, _version: str, _now: str) -> None:
     pod_spec(spec)
 
 
-def limits_to_requests(resources: Object | None) -> None:
+def limits_to_requests(resources: JsonObject | None) -> None:
     """Set missing requests to the limits."""
     if resources and resources.get("limits"):
         requests = resources.setdefault("requests", {})
@@ -50,13 +48,13 @@ def limits_to_requests(resources: Object | None) -> None:
             requests.setdefault(name, value)
 
 
-def pod_template(template: Object | None) -> None:
+def pod_template(template: JsonObject | None) -> None:
     """Set the defaults of a workload's pod template."""
     if template is not None:
         pod_spec(template.setdefault("spec", {}))
 
 
-def pod_spec(spec: Object) -> None:
+def pod_spec(spec: JsonObject) -> None:
     """Set the defaults that pods and pod templates share."""
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("restartPolicy", "Always")
@@ -73,7 +71,7 @@ def pod_spec(spec: Object) -> None:
         volume_defaults(volume)
 
 
-def _container(container: Object) -> None:
+def _container(container: JsonObject) -> None:
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = image_pull_policy(container.get("image") or "")
     container.setdefault("terminationMessagePath", "/dev/termination-log")
@@ -92,19 +90,19 @@ def _container(container: Object) -> None:
         _http_get(lifecycle.get(name))
 
 
-def _field_ref(source: Object) -> None:
+def _field_ref(source: JsonObject) -> None:
     if source.get("fieldRef") is not None:
         source["fieldRef"].setdefault("apiVersion", "v1")
 
 
-def _http_get(handler: Object | None) -> None:
+def _http_get(handler: JsonObject | None) -> None:
     request = (handler or {}).get("httpGet")
     if request is not None:
         request.setdefault("path", "/")
         request.setdefault("scheme", "HTTP")
 
 
-def _probe(probe: Object | None) -> None:
+def _probe(probe: JsonObject | None) -> None:
     if probe is None:
         return
     for name, value in (
@@ -119,7 +117,7 @@ def _probe(probe: Object | None) -> None:
         probe["grpc"].setdefault("service", "")
 
 
-def volume_defaults(volume: Object) -> None:
+def volume_defaults(volume: JsonObject) -> None:
     """Set the defaults of one volume of a pod. Without a source, it is an empty directory."""
     if not any(key != "name" and value is not None for key, value in volume.items()):
         volume["emptyDir"] = {}
@@ -145,5 +143,5 @@ def volume_defaults(volume: Object) -> None:
         ephemeral["volumeClaimTemplate"].setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-def standalone_template(obj: Object, _version: str, _now: str) -> None:
+def standalone_template(obj: JsonObject, _version: str, _now: str) -> None:
     pod_template(obj.setdefault("template", {}))

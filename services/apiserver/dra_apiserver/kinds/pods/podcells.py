@@ -5,10 +5,9 @@ from datetime import datetime
 from typing import Any
 
 from dra_shared.durations import moment, since
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import NONE
-
-Object = Mapping[str, Any]
 
 
 class _Tally:
@@ -19,14 +18,14 @@ class _Tally:
         self.restarts = 0
         self.last_restart: datetime | None = None
 
-    def count(self, status: Object) -> None:
+    def count(self, status: JsonObject) -> None:
         self.restarts += status.get("restartCount", 0)
         ended = moment(((status.get("lastState") or {}).get("terminated") or {}).get("finishedAt"))
         if ended is not None and (self.last_restart is None or ended > self.last_restart):
             self.last_restart = ended
 
 
-def pod_cells(pod: Object, now: datetime) -> list[Any]:
+def pod_cells(pod: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a pod."""
     spec, status, metadata = pod.get("spec") or {}, pod.get("status") or {}, pod.get("metadata") or {}
     conditions = {one.get("type"): one for one in status.get("conditions") or ()}
@@ -65,7 +64,7 @@ def pod_cells(pod: Object, now: datetime) -> list[Any]:
     ]
 
 
-def _end_reason(terminated: Object) -> str:
+def _end_reason(terminated: JsonObject) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     if terminated.get("signal"):
@@ -73,7 +72,9 @@ def _end_reason(terminated: Object) -> str:
     return f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _init_reason(spec: Object, status: Object, sidecars: set[str], tally: _Tally, kept: _Tally) -> str:
+def _init_reason(
+    spec: JsonObject, status: JsonObject, sidecars: set[str], tally: _Tally, kept: _Tally
+) -> str:
     """Return the reason why init containers are not done; empty if they are."""
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         state, sidecar = container.get("state") or {}, container.get("name") in sidecars
@@ -94,7 +95,9 @@ def _init_reason(spec: Object, status: Object, sidecars: set[str], tally: _Tally
     return ""
 
 
-def _container_reason(status: Object, conditions: Mapping[Any, Object], reason: str, tally: _Tally) -> str:
+def _container_reason(
+    status: JsonObject, conditions: Mapping[Any, JsonObject], reason: str, tally: _Tally
+) -> str:
     running = False
     for container in reversed(status.get("containerStatuses") or ()):
         state = container.get("state") or {}
@@ -113,7 +116,7 @@ def _container_reason(status: Object, conditions: Mapping[Any, Object], reason: 
     return reason
 
 
-def _gates(spec: Object, conditions: Mapping[Any, Object]) -> str:
+def _gates(spec: JsonObject, conditions: Mapping[Any, JsonObject]) -> str:
     gates = spec.get("readinessGates") or ()
     if not gates:
         return NONE
@@ -121,7 +124,7 @@ def _gates(spec: Object, conditions: Mapping[Any, Object]) -> str:
     return f"{passed}/{len(gates)}"
 
 
-def row_conditions(pod: Object) -> list[dict[str, str]] | None:
+def row_conditions(pod: JsonObject) -> list[dict[str, str]] | None:
     """Return the row's condition for a finished pod, so that clients can hide it."""
     phase = (pod.get("status") or {}).get("phase")
     messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}

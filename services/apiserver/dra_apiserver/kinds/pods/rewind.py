@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _CONTAINERS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
 # Status fields that a node reports once it runs the pod.
@@ -15,12 +15,12 @@ _SCHEDULED = frozenset({"PodScheduled"})
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
-def has_ended(now: Object, then: Object) -> bool:
+def has_ended(now: JsonObject, then: JsonObject) -> bool:
     """True if the earlier containers no longer run: the pod has another node, another end, or other containers."""
     return _run(now) != _run(then)
 
 
-def _run(pod: Object) -> tuple[Any, ...]:
+def _run(pod: JsonObject) -> tuple[Any, ...]:
     status = pod.get("status") or {}
     containers = [
         (one.get("name"), one.get("containerID"), *(one.get("state") or ()))
@@ -36,7 +36,7 @@ def _run(pod: Object) -> tuple[Any, ...]:
     )
 
 
-def begin(pod: Object) -> bool:
+def begin(pod: JsonObject) -> bool:
     """Reset the status so that the node starts the containers.
 
     A pod that had ended, or had no node, is unchanged. Return whether it changed.

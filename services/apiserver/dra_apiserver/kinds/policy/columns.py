@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def disruption_budget(obj: Object, now: datetime) -> list[Any]:
+def disruption_budget(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     bounds = [
         str(spec[key]) if spec.get(key) is not None else "N/A" for key in ("minAvailable", "maxUnavailable")

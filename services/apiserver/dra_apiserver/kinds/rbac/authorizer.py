@@ -10,7 +10,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED
-from dra_apiserver.authorization.rules import Rule, allows
+from dra_apiserver.authorization.rules import allows
 from dra_apiserver.errors import GroupResource, quote
 from dra_apiserver.storage import Store
 from dra_apiserver.user import UserInfo, service_account
@@ -34,7 +34,7 @@ class RBAC:
         ]
         self._read: tuple[int, ...] = ()
         self._by_namespace: dict[str, list[_Binding]] = {}
-        self._rules: dict[tuple[str, str], Sequence[Rule]] = {}
+        self._rules: dict[tuple[str, str], Sequence[JsonObject]] = {}
 
     def authorize(self, wanted: Attributes) -> Decision:
         """Decide whether a rule of the user allows it. The reason names the binding, or the missing roles."""
@@ -46,7 +46,7 @@ class RBAC:
                 return Decision(True, f"RBAC: allowed by {_describe(binding, subject)}")
         return Decision(False, f"RBAC: {problems(missing)}" if missing else "")
 
-    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
+    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
         """Return every rule that the user has in the namespace or in all, and the missing roles that are
         bound to it.
         """
@@ -58,7 +58,7 @@ class RBAC:
         """Return "", because the rules are complete."""
         return ""
 
-    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
+    def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[JsonObject] | None:
         """Return the rules of the role that a binding in the namespace ("" for the cluster) refers to; None if
         it is missing.
         """
@@ -76,7 +76,7 @@ class RBAC:
 
     def _grants(
         self, user: UserInfo, namespace: str, missing: list[JsonObject]
-    ) -> Iterator[tuple[_Binding, JsonObject, Sequence[Rule]]]:
+    ) -> Iterator[tuple[_Binding, JsonObject, Sequence[JsonObject]]]:
         self._refresh()
         for place in ("", namespace) if namespace else ("",):
             for binding in self._by_namespace.get(place, ()):

@@ -16,13 +16,11 @@ the server: ``when GATE``, ``since VERSION`` and ``before VERSION`` at its end.
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
 
 import orjson
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version
-
-Object = dict[str, Any]
 
 _GROUP = "rbac.authorization.k8s.io"
 _AGGREGATE = f"{_GROUP}/aggregate-to-"
@@ -33,9 +31,9 @@ _CONDITIONS: dict[str, Callable[[FeatureGates, str], bool]] = {
 }
 
 
-def roles_and_bindings(features: FeatureGates) -> list[Object]:
+def roles_and_bindings(features: FeatureGates) -> list[JsonObject]:
     """Return the default objects of a server with these gates, without the fields that the server sets."""
-    found: list[Object] = orjson.loads(_encode(features))
+    found: list[JsonObject] = orjson.loads(_encode(features))
     return found
 
 
@@ -45,9 +43,9 @@ def _encode(features: FeatureGates) -> bytes:
     return orjson.dumps(list(_parse(features)))
 
 
-def _parse(features: FeatureGates) -> Iterator[Object]:
+def _parse(features: FeatureGates) -> Iterator[JsonObject]:
     """Yield the objects of the policy whose conditions hold."""
-    made: Object | None = None
+    made: JsonObject | None = None
     for line in (files(__package__) / "policy.txt").read_text().splitlines():
         words, holds = _without_conditions(line.split(), features)
         if not line.startswith(" "):
@@ -60,13 +58,13 @@ def _parse(features: FeatureGates) -> Iterator[Object]:
         yield made
 
 
-def default_rules(role: str, features: FeatureGates) -> list[Object]:
+def default_rules(role: str, features: FeatureGates) -> list[JsonObject]:
     """Return the rules of a default cluster role."""
     found = (one for one in roles_and_bindings(features) if one["kind"] == "ClusterRole")
     return next(one["rules"] for one in found if one["metadata"]["name"] == role)
 
 
-def controller_role(name: str, rules: list[Object]) -> Iterator[Object]:
+def controller_role(name: str, rules: list[JsonObject]) -> Iterator[JsonObject]:
     """Yield the role of a controller with its own account, and the binding of both."""
     meta = {
         "name": f"system:controller:{name}",
@@ -92,7 +90,7 @@ def _without_conditions(words: list[str], features: FeatureGates) -> tuple[list[
     return words, holds
 
 
-def _begin(words: list[str]) -> Object:
+def _begin(words: list[str]) -> JsonObject:
     kind, place, *rest = words
     # Names contain colons, but no slashes.
     namespace, slash, name = place.rpartition("/")
@@ -100,11 +98,11 @@ def _begin(words: list[str]) -> Object:
     labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
     if "into" in clauses:
         labels[_AGGREGATE + clauses["into"]] = "true"
-    meta: Object = {"name": name}
+    meta: JsonObject = {"name": name}
     if slash:
         meta["namespace"] = namespace
     meta |= {"labels": labels, "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"}}
-    made: Object = {"kind": kind, "apiVersion": f"{_GROUP}/v1", "metadata": meta}
+    made: JsonObject = {"kind": kind, "apiVersion": f"{_GROUP}/v1", "metadata": meta}
     if kind.endswith("Binding"):
         made["roleRef"] = {"apiGroup": _GROUP, "kind": clauses["gives"], "name": rest[-1]}
         return made
@@ -115,17 +113,17 @@ def _begin(words: list[str]) -> Object:
     return made
 
 
-def _add(made: Object, words: list[str]) -> None:
+def _add(made: JsonObject, words: list[str]) -> None:
     if made["kind"].endswith("Binding"):
         kind, name = words
-        subject: Object = {"kind": kind, "apiGroup": _GROUP, "name": name}
+        subject: JsonObject = {"kind": kind, "apiGroup": _GROUP, "name": name}
         if kind == "ServiceAccount":
             namespace, _, name = name.partition("/")
             subject = {"kind": kind, "name": name, "namespace": namespace}
         made["subjects"] = [*made.get("subjects", ()), subject]
         return
     verbs, _, things, *rest = words
-    rule: Object = {"verbs": verbs.split(",")}
+    rule: JsonObject = {"verbs": verbs.split(",")}
     clauses = dict(zip(rest[::2], rest[1::2], strict=False))
     if "of" in clauses:
         rule["apiGroups"] = ["" if group == "core" else group for group in clauses["of"].split(",")]

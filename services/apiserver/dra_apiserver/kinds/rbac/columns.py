@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def role_binding(obj: Object, now: datetime) -> list[Any]:
+def role_binding(obj: JsonObject, now: datetime) -> list[Any]:
     role = part(obj, "roleRef")
     subjects = obj.get("subjects") or ()
     users = ", ".join(one.get("name", "") for one in subjects if one.get("kind") == "User")

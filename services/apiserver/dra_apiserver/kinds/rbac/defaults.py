@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
-
+from dra_shared.jsontypes import JsonObject
 
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def role_binding(obj: Object, _version: str, _now: str) -> None:
+def role_binding(obj: JsonObject, _version: str, _now: str) -> None:
     reference = obj.setdefault("roleRef", {})
     if not reference.get("apiGroup"):
         reference["apiGroup"] = _RBAC

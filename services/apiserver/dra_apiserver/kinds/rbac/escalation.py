@@ -8,7 +8,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
-from dra_apiserver.authorization.rules import Rule, find_uncovered, format_rule
+from dra_apiserver.authorization.rules import find_uncovered, format_rule
 from dra_apiserver.errors import GroupResource, StatusError, forbidden_error, not_found, quote
 from dra_apiserver.kinds.rbac.authorizer import GROUP, problems
 from dra_apiserver.schema import same
@@ -20,7 +20,7 @@ _KINDS = {
     "rolebindings": "RoleBinding",
     "roles": "Role",
 }
-_EVERYTHING: tuple[Rule, ...] = (
+_EVERYTHING: tuple[JsonObject, ...] = (
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},
 )
@@ -92,7 +92,7 @@ def _check_rules(
     resource: GroupResource,
     namespace: str,
     name: str,
-    rules: Iterable[Rule],
+    rules: Iterable[JsonObject],
 ) -> None:
     owned, absent = authorizer.rules_of(user, namespace)
     lacking = sorted({format_rule(rule) for rule in find_uncovered(owned, rules)})

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import path_segment_name
 
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Rewind, Validation, Writes
-from dra_apiserver.kindkit.serving import Object
 from dra_apiserver.kinds.rbac import columns, defaults, validation
 from dra_apiserver.kinds.rbac.escalation import check_escalation
 
 
-def _without_aggregated_rules(role: Object) -> None:
+def _without_aggregated_rules(role: JsonObject) -> None:
     """Remove rules that a controller aggregates from other roles."""
     if "aggregationRule" in role:
         role.pop("rules", None)

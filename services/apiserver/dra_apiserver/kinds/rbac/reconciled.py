@@ -6,16 +6,14 @@ removed, and objects annotated with `autoupdate: "false"` are unchanged.
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.rules import find_uncovered
-
-Object = dict[str, Any]
 
 _AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
-def reconcile(current: Object, wanted: Object) -> Object | None:
+def reconcile(current: JsonObject, wanted: JsonObject) -> JsonObject | None:
     """Return the stored object with the missing parts of the default; None if it is complete."""
     meta = current["metadata"]
     if (meta.get("annotations") or {}).get(_AUTO_UPDATE) == "false":
@@ -35,6 +33,6 @@ def reconcile(current: Object, wanted: Object) -> Object | None:
     return None if made == current else made
 
 
-def _together(current: list[Object] | None, wanted: list[Object] | None) -> list[Object] | None:
+def _together(current: list[JsonObject] | None, wanted: list[JsonObject] | None) -> list[JsonObject] | None:
     lacking = [subject for subject in wanted or () if subject not in (current or ())]
     return [*(current or ()), *lacking] if lacking else current

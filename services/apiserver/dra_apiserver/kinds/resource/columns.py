@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dra_shared.durations import since
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import NONE
 from dra_apiserver.common.objectcells import age, name, part
 
-Object = Mapping[str, Any]
 
-
-def device_claim(obj: Object, now: datetime) -> list[Any]:
+def device_claim(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a ResourceClaim: pending, allocated, reserved, deleted."""
     status = part(obj, "status")
     deleted = bool(part(obj, "metadata").get("deletionTimestamp"))
@@ -26,21 +24,21 @@ def device_claim(obj: Object, now: datetime) -> list[Any]:
     return [name(obj), ",".join(states), age(obj, now)]
 
 
-def device_slice(obj: Object, now: datetime) -> list[Any]:
+def device_slice(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a ResourceSlice."""
     spec = part(obj, "spec")
     pool = part(spec, "pool").get("name", "")
     return [name(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age(obj, now)]
 
 
-def taint_rule(obj: Object, now: datetime) -> list[Any]:
+def taint_rule(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a DeviceTaintRule."""
     taint = part(part(obj, "spec"), "taint")
     texts = [taint.get(key, "") for key in ("key", "value", "effect")]
     return [name(obj), *texts, since(taint.get("timeAdded"), now), age(obj, now)]
 
 
-def pool_status(obj: Object, now: datetime) -> list[Any]:
+def pool_status(obj: JsonObject, now: datetime) -> list[Any]:
     """Return the cells of a ResourcePoolStatusRequest: the totals of its pools' devices, and its state."""
     status = part(obj, "status")
     pools, count = status.get("pools") or [], status.get("poolCount") or 0

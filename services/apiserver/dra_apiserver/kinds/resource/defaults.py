@@ -1,17 +1,15 @@
 """Defaults of resource.k8s.io, as ``pkg/apis/resource/<version>/defaults.go`` sets them."""
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def _count(request: Object) -> None:
+def _count(request: JsonObject) -> None:
     request.setdefault("allocationMode", "ExactCount")
     if request["allocationMode"] == "ExactCount" and not request.get("count"):
         request["count"] = 1
 
 
-def _requests(spec: Object, version: str) -> None:
+def _requests(spec: JsonObject, version: str) -> None:
     for request in (spec.get("devices") or {}).get("requests") or ():
         if version == "v1beta1":
             # A request without a class has alternatives, which have mode and count themselves.
@@ -23,17 +21,17 @@ def _requests(spec: Object, version: str) -> None:
             _count(alternative)
 
 
-def resource_claim(obj: Object, version: str, _now: str) -> None:
+def resource_claim(obj: JsonObject, version: str, _now: str) -> None:
     """Set the mode and count of the claim's requests."""
     _requests(obj.setdefault("spec", {}), version)
 
 
-def resource_claim_template(obj: Object, version: str, _now: str) -> None:
+def resource_claim_template(obj: JsonObject, version: str, _now: str) -> None:
     """Set the mode and count of the requests in the template."""
     _requests(obj.setdefault("spec", {}).setdefault("spec", {}), version)
 
 
-def resource_slice(obj: Object, _version: str, now: str) -> None:
+def resource_slice(obj: JsonObject, _version: str, now: str) -> None:
     """Set multipliers of mapped capacity, and the time of taints."""
     for device in (obj.get("spec") or {}).get("devices") or ():
         for holder in (device, device.get("basic") or {}):
@@ -43,13 +41,13 @@ def resource_slice(obj: Object, _version: str, now: str) -> None:
                 _add_time(taint, now)
 
 
-def device_taint_rule(obj: Object, _version: str, now: str) -> None:
+def device_taint_rule(obj: JsonObject, _version: str, now: str) -> None:
     """Set the time of the taint."""
     if taint := (obj.get("spec") or {}).get("taint"):
         _add_time(taint, now)
 
 
-def _add_time(taint: Object, now: str) -> None:
+def _add_time(taint: JsonObject, now: str) -> None:
     """Set the time of a taint that has none to the current time."""
     if now:
         taint.setdefault("timeAdded", now)

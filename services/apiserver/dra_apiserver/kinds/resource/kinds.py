@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common import objectcells
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.fieldlabels import unsupported_version_label
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Validation, Writes
-from dra_apiserver.kindkit.serving import Object
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass, nodefeatures
 from dra_apiserver.kinds.resource.strategy import (
@@ -21,7 +22,7 @@ from dra_apiserver.kinds.resource.strategy import (
 )
 
 
-def _allocated_otherwise(now: Object, then: Object) -> bool:
+def _allocated_otherwise(now: JsonObject, then: JsonObject) -> bool:
     """True if the claim has other devices than before. Schedulers rely on allocations never changing."""
     one, other = ((obj.get("status") or {}).get("allocation") for obj in (now, then))
     return one is not None and other is not None and one != other

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def priority_class(obj: Object, _version: str, _now: str) -> None:
+def priority_class(obj: JsonObject, _version: str, _now: str) -> None:
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")

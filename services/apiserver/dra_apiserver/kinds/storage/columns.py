@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import (
     NONE,
     UNSET,
 )
 from dra_apiserver.common.objectcells import age, name, part
-
-Object = Mapping[str, Any]
 
 _MODES = {
     "ReadWriteOnce": "RWO",
@@ -26,7 +25,7 @@ def _access_modes(modes: Any) -> str:
     return ",".join(_MODES[mode] for mode in _MODES if mode in (modes or ()))
 
 
-def volume(obj: Object, now: datetime) -> list[Any]:
+def volume(obj: JsonObject, now: datetime) -> list[Any]:
     metadata, spec, status = part(obj, "metadata"), part(obj, "spec"), part(obj, "status")
     claim = part(spec, "claimRef")
     phase = status.get("phase", "")
@@ -45,7 +44,7 @@ def volume(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def claim(obj: Object, now: datetime) -> list[Any]:
+def claim(obj: JsonObject, now: datetime) -> list[Any]:
     metadata, spec, status = part(obj, "metadata"), part(obj, "spec"), part(obj, "status")
     bound = bool(spec.get("volumeName"))
     return [
@@ -61,7 +60,7 @@ def claim(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def storage_class(obj: Object, now: datetime) -> list[Any]:
+def storage_class(obj: JsonObject, now: datetime) -> list[Any]:
     marks = part(obj, "metadata").get("annotations") or {}
     default = marks.get("storageclass.kubernetes.io/is-default-class") == "true"
     return [
@@ -74,22 +73,22 @@ def storage_class(obj: Object, now: datetime) -> list[Any]:
     ]
 
 
-def attributes_class(obj: Object, now: datetime) -> list[Any]:
+def attributes_class(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), obj.get("driverName", ""), age(obj, now)]
 
 
-def attachment(obj: Object, now: datetime) -> list[Any]:
+def attachment(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     pv = part(spec, "source").get("persistentVolumeName", "")
     attached = bool(part(obj, "status").get("attached"))
     return [name(obj), spec.get("attacher", ""), pv, spec.get("nodeName", ""), attached, age(obj, now)]
 
 
-def csi_node(obj: Object, now: datetime) -> list[Any]:
+def csi_node(obj: JsonObject, now: datetime) -> list[Any]:
     return [name(obj), len(part(obj, "spec").get("drivers") or ()), age(obj, now)]
 
 
-def csi_driver(obj: Object, now: datetime) -> list[Any]:
+def csi_driver(obj: JsonObject, now: datetime) -> list[Any]:
     spec = part(obj, "spec")
     attach = spec["attachRequired"] if spec.get("attachRequired") is not None else True
     flags = [bool(spec.get(key)) for key in ("podInfoOnMount", "storageCapacity")]

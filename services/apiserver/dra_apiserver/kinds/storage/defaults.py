@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Object = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
-def claim_defaults(obj: Object) -> None:
+def claim_defaults(obj: JsonObject) -> None:
     """Set the defaults of a PersistentVolumeClaim, or of a StatefulSet's claim template."""
     obj.setdefault("status", {}).setdefault("phase", "Pending")
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
-def volume_claim(obj: Object, _version: str, _now: str) -> None:
+def volume_claim(obj: JsonObject, _version: str, _now: str) -> None:
     claim_defaults(obj)
 
 
-def persistent_volume(obj: Object, _version: str, _now: str) -> None:
+def persistent_volume(obj: JsonObject, _version: str, _now: str) -> None:
     obj.setdefault("status", {}).setdefault("phase", "Pending")
     spec = obj.setdefault("spec", {})
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
@@ -26,12 +24,12 @@ def persistent_volume(obj: Object, _version: str, _now: str) -> None:
         spec["hostPath"].setdefault("type", "")
 
 
-def storage_class(obj: Object, _version: str, _now: str) -> None:
+def storage_class(obj: JsonObject, _version: str, _now: str) -> None:
     obj.setdefault("reclaimPolicy", "Delete")
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
-def csi_driver(obj: Object, _version: str, _now: str) -> None:
+def csi_driver(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     spec.setdefault("attachRequired", True)
     for name in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):

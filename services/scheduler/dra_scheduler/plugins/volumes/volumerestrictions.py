@@ -7,7 +7,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.volume import Source, Volume
+from dra_shared.api.volume import Volume
+from dra_shared.jsontypes import JsonObject
 
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
@@ -135,7 +136,7 @@ def _same_disk(ours: Volume, theirs: Volume) -> bool:
     )
 
 
-def _is_written(one: Source, two: Source) -> bool:
+def _is_written(one: JsonObject, two: JsonObject) -> bool:
     return not (one.get("readOnly") and two.get("readOnly"))
 
 

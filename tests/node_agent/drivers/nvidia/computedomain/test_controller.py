@@ -26,7 +26,6 @@ pytestmark = pytest.mark.system
 
 SPACE = api.NAMESPACE
 CLIQUE = "0e9a8d24-0000-4000-8000-000000000001.32766"
-Json = dict[str, Any]
 
 
 class Lab(Cluster):

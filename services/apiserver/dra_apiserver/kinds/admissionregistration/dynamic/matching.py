@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import LabelSelector, SelectorError, label_selector
 
 from dra_apiserver.errors import GroupResource, StatusError, internal, not_found
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 
-Rule = Mapping[str, Any]
-
 _NAMESPACES = GroupResource("", "namespaces")
 
 
-def matched_place(match: Rule, attributes: Attributes) -> Place | None:
+def matched_place(match: JsonObject, attributes: Attributes) -> Place | None:
     """Return the resource under which the request matches, or None.
 
     Raises:
@@ -39,7 +38,7 @@ def matched_place(match: Rule, attributes: Attributes) -> Place | None:
     return place
 
 
-def rules_match(rules: Sequence[Rule], policy: str | None, attributes: Attributes) -> Place | None:
+def rules_match(rules: Sequence[JsonObject], policy: str | None, attributes: Attributes) -> Place | None:
     """Return the resource under which one of the rules matches the request, or None."""
     own, *others = attributes.places
     for rule in rules:
@@ -54,12 +53,12 @@ def rules_match(rules: Sequence[Rule], policy: str | None, attributes: Attribute
     return None
 
 
-def _name_matches(rule: Rule, attributes: Attributes) -> bool:
+def _name_matches(rule: JsonObject, attributes: Attributes) -> bool:
     names = rule.get("resourceNames")
     return not names or attributes.name in names
 
 
-def rule_matches(rule: Rule, place: Place, attributes: Attributes) -> bool:
+def rule_matches(rule: JsonObject, place: Place, attributes: Attributes) -> bool:
     """True if the rule matches scope, operation, group, version and resource."""
     return (
         _scope_matches(rule.get("scope"), attributes)
@@ -68,7 +67,7 @@ def rule_matches(rule: Rule, place: Place, attributes: Attributes) -> bool:
     )
 
 
-def covers(rule: Rule, place: Place, subresource: str) -> bool:
+def covers(rule: JsonObject, place: Place, subresource: str) -> bool:
     """True if the rule matches group, version and resource."""
     if not (_among(rule.get("apiGroups"), place.group) and _among(rule.get("apiVersions"), place.version)):
         return False
@@ -97,7 +96,7 @@ def _parse_selector(selector: Any) -> LabelSelector:
         raise internal(str(error)) from None
 
 
-def _namespace_matches(match: Rule, attributes: Attributes) -> bool:
+def _namespace_matches(match: JsonObject, attributes: Attributes) -> bool:
     if not attributes.namespace and not attributes.is_namespace:
         return True
     chosen = match.get("namespaceSelector")
@@ -114,7 +113,7 @@ def _namespace_matches(match: Rule, attributes: Attributes) -> bool:
     return selector.matches(namespace["metadata"].get("labels") or {})
 
 
-def _object_matches(match: Rule, attributes: Attributes) -> bool:
+def _object_matches(match: JsonObject, attributes: Attributes) -> bool:
     chosen = match.get("objectSelector")
     selector = _parse_selector(chosen)
     if chosen == {}:
