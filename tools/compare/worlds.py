@@ -5,7 +5,7 @@ a release reads occurs, mostly valid and sometimes not, because features meet ob
 """
 
 from dra_shared.jsontypes import JsonObject
-from dra_shared.version import V1_35, V1_36, V1_37, Version
+from dra_shared.version import V1_35, V1_36, V1_37, V1_38, Version
 
 from tools.compare.draw import Draw
 
@@ -21,6 +21,9 @@ _FEATURES = (
         "DRAFractionalCapacityRange",
     ),
 )
+_VERSIONS = ("1.0.0", "2.1.0", "3.0.0-rc.1")
+# Build metadata, and a number that does not fit in 64 bits: since 1.38 constraints compare parsed versions.
+_BUILDS = ("1.0.0+a", "2.1.0+b.1", "1.0.99999999999999999999")
 _SELECTORS = (
     "true",
     'device.driver == "gpu.example.com"',
@@ -86,6 +89,7 @@ class _World:
         # Devices that are all alike leave only the order to tell which is allocated.
         self._alike = draw.chance(0.3)
         self._domains = draw.weight()
+        self._versions = _VERSIONS if kubernetes < V1_38 else _VERSIONS + _BUILDS
         self._used: list[tuple[str, str, JsonObject]] = []
         self._slices: list[JsonObject] = []
 
@@ -113,6 +117,8 @@ class _World:
         # Unless a case names one, upstream picks the allocator by the features. 1.34 can't be made to use another.
         if self._kubernetes >= V1_35 and draw.chance(0.5):
             world["implementation"] = "incubating" if draw.chance(0.2) else "experimental"
+        elif self._kubernetes >= V1_38 and draw.chance(0.2):
+            world["implementation"] = "stable"
         return world
 
     def _features(self) -> list[str]:
@@ -237,7 +243,7 @@ class _World:
         draw = self._draw
         device: JsonObject = {"name": f"d{number}", "attributes": self._attributes(driver)}
         if self._alike or draw.chance(0.6):
-            device["capacity"] = self._capacity()
+            device["capacity"] = self._qualify(driver, self._capacity())
         if counted and draw.chance(0.85):
             device["consumesCounters"] = [self._consumption(name) for name in draw.sample(("cs0", "cs1"), 2)]
         if draw.chance(self._shares):
@@ -277,9 +283,9 @@ class _World:
                 root = {"strings": draw.sample(("w", "x", "y", "z"), 3)}
             attributes["shared.example.com/root"] = root
         if draw.chance(0.2):
-            attributes["fw"] = {"version": draw.pick(("1.0.0", "2.1.0", "3.0.0-rc.1"))}
+            attributes["fw"] = {"version": draw.pick(self._versions)}
         if draw.chance(self._lists / 2):
-            attributes["fws"] = {"versions": draw.sample(("1.0.0", "2.1.0"), 2)}
+            attributes["fws"] = {"versions": draw.sample(self._versions[:2] + self._versions[3:], 2)}
         if draw.chance(self._lists / 2):
             attributes["index"] = {"ints": draw.sample((0, 1, 2, 3), 3)}
         if draw.chance(0.1):
@@ -297,6 +303,15 @@ class _World:
                 if draw.chance(0.5):
                     capacity[name]["requestPolicy"] = self._policy()
         return capacity
+
+    def _qualify(self, driver: str, named: JsonObject) -> JsonObject:
+        """Since 1.38 a name without a domain is the same as one with the driver's name."""
+        if self._kubernetes < V1_38:
+            return named
+        return {
+            f"{driver}/{name}" if "/" not in name and self._draw.chance(self._domains / 2) else name: value
+            for name, value in named.items()
+        }
 
     def _policy(self) -> JsonObject:
         draw = self._draw
@@ -408,6 +423,8 @@ class _World:
         attributes = _ATTRIBUTES + (
             ("derived/a", "derived/b", "derived/a") if draw.chance(self._derived) else ()
         )
+        if self._kubernetes >= V1_38:
+            attributes += ("gpu.example.com/fw", "gpu.example.com/fws")
         distinct = draw.chance(0.3)
         return {
             **({"requests": draw.sample(names, 3)} if draw.chance(0.6) else {}),
@@ -426,5 +443,9 @@ class _World:
             names = [name for name in device.get("capacity", {}) if self._draw.chance(0.7)]
             if names:
                 consumed = {name: self._draw.pick(("1", "300m", "2")) for name in names}
+                if self._kubernetes >= V1_38:
+                    # Older schedulers and other drivers may have stored other forms of the names.
+                    plain = {name.removeprefix(f"{driver}/"): value for name, value in consumed.items()}
+                    consumed = self._qualify(driver, plain)
                 allocated["aggregatedCapacity"].append({**id, "consumedCapacity": consumed})
         return allocated

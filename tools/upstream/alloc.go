@@ -108,8 +108,20 @@ func answerAllocation(raw json.RawMessage) ([]any, error) {
 	return outcomes, nil
 }
 
-// mayVary is true if there are several pools, whose order may change the answer.
+// mayVary is true if there are several pools, or several requested capacities, whose order may change the answer.
 func (given *world) mayVary() bool {
+	for _, claim := range given.Claims {
+		for _, request := range claim.Spec.Devices.Requests {
+			if request.Exactly != nil && request.Exactly.Capacity != nil && len(request.Exactly.Capacity.Requests) > 1 {
+				return true
+			}
+			for _, part := range request.FirstAvailable {
+				if part.Capacity != nil && len(part.Capacity.Requests) > 1 {
+					return true
+				}
+			}
+		}
+	}
 	pools := sets.New[string]()
 	for _, slice := range given.Slices {
 		pools.Insert(slice.Spec.Driver + "/" + slice.Spec.Pool.Name)

@@ -11,6 +11,7 @@ from dra_shared.cel.values import (
     NUMBERS,
     DomainMap,
     Duration,
+    InvalidValue,
     LazyMap,
     NamedFormat,
     StructValue,
@@ -41,7 +42,10 @@ def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
     kind = type(key)
     if kind is str:
         if key in container:
-            return container[key], True
+            value = container[key]
+            if type(value) is InvalidValue:
+                raise EvaluationError(value.problem)
+            return value, True
     elif kind in NUMBERS or kind is bool:
         for mine, value in container.items():
             if (type(mine) is bool) is (kind is bool) and mine == key:

@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.values import DomainMap
+from dra_shared.cel.values import DomainMap, InvalidValue
 from dra_shared.quantity import Quantity, QuantityError
 from dra_shared.semver import Semver, SemverError
 
 _UNSUPPORTED: Final = "unsupported attribute value"
+_INVALID: Final = "value is invalid or its type is not supported by this version"
 
 
 class View:
@@ -38,8 +39,8 @@ class View:
 class CelDevice:
     """A device's values. Names without a domain belong to the driver's domain.
 
-    The first expression that runs converts the values. If a value is invalid, every expression reports that
-    error.
+    The first expression that runs converts the values. If an attribute is invalid, every expression reports
+    that error. Since 1.38, only expressions that read the attribute do.
     """
 
     __slots__ = ("_views", "allow_multiple_allocations", "attributes", "capacity", "driver")
@@ -55,27 +56,34 @@ class CelDevice:
         self.attributes = attributes or {}
         self.capacity = capacity or {}
         self.allow_multiple_allocations = bool(allow_multiple_allocations)
-        self._views: list[View | None] = [None, None]
+        self._views: dict[tuple[bool, bool], View] = {}
 
-    def view(self, lists: bool) -> View:
+    def view(self, lists: bool, lazy: bool = False) -> View:
         """Return the converted values.
 
-        Without ``lists``, an attribute with a list is an error. Raises EvaluationError.
+        Without ``lists``, an attribute with a list is an error. If ``lazy`` is set, invalid attributes are errors
+        for expressions that read them, and of two names of an attribute, the one with a domain counts.
+
+        Raises:
+            EvaluationError: an attribute is invalid, and ``lazy`` is not set.
         """
-        view = self._views[lists]
+        view = self._views.get((lists, lazy))
         if view is None:
-            view = self._views[lists] = self._convert(lists)
+            view = self._views[lists, lazy] = self._convert(lists, lazy)
         return view
 
-    def _convert(self, lists: bool) -> View:
+    def _convert(self, lists: bool, lazy: bool) -> View:
         attributes = DomainMap()
         for name, attribute in self.attributes.items():
+            domain, id_ = _qualify(name, self.driver)
             try:
                 value = attribute_value(attribute, lists=lists)
             except ValueError as error:
-                raise EvaluationError(f"attribute {name}: {error}") from None
-            domain, id_ = _qualify(name, self.driver)
-            attributes.setdefault(domain, {})[id_] = value
+                if not lazy:
+                    raise EvaluationError(f"attribute {name}: {error}") from None
+                value = InvalidValue(f"attribute {id_}: {_INVALID}")
+            if not lazy or name != id_ or f"{domain}/{id_}" not in self.attributes:
+                attributes.setdefault(domain, {})[id_] = value
         capacity = DomainMap()
         for name, entry in self.capacity.items():
             domain, id_ = _qualify(name, self.driver)

@@ -34,7 +34,7 @@ from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.validators import validate
 from dra_shared.cel.values import OptionalValue, type_name
 from dra_shared.features import FeatureGates
-from dra_shared.version import DEFAULT, V1_37, Version
+from dra_shared.version import DEFAULT, V1_37, V1_38, Version
 
 #: What a selector may cost (resource.k8s.io CELSelectorExpressionMaxCost).
 MAX_COST: Final = 1_000_000
@@ -60,7 +60,7 @@ class Program:
     """A compiled selector. Programs can be shared, because evaluation has no side effects."""
 
     def __init__(
-        self, expression: str, tree: Expr, lists: bool, known: Functions, estimated_cost: int
+        self, expression: str, tree: Expr, reading: tuple[bool, bool], known: Functions, estimated_cost: int
     ) -> None:
         self.expression = expression
         #: The worst-case cost in CEL's cost units.
@@ -77,7 +77,8 @@ class Program:
             isinstance(node, Comprehension) and node.range.type.kind is Kind.MAP for node in walk(tree)
         )
         self._tree = tree
-        self._lists = lists
+        # Whether attributes that are lists can be read, and whether only those that are read must be valid.
+        self._reading = reading
         self._functions = known
         run, length = compile_tree(tree, self._functions, tracked=False)
         self._run: Run = run
@@ -89,7 +90,7 @@ class Program:
 
     def matches(self, device: CelDevice) -> bool:
         """True if the device is selected. Raises EvaluationError with cel-go's message."""
-        frame = [device.view(self._lists), *self._rest]
+        frame = [device.view(*self._reading), *self._rest]
         result = _guard(self._run, frame)
         if result is True or result is False:
             return bool(result)
@@ -97,7 +98,7 @@ class Program:
 
     def value(self, device: CelDevice) -> DeviceAttribute:
         """Return the value of a derived attribute for the device. Raises EvaluationError."""
-        frame = [device.view(self._lists), *self._rest]
+        frame = [device.view(*self._reading), *self._rest]
         return attribute_of(_guard(self._run, frame))
 
     def cost(self, device: CelDevice) -> int:
@@ -107,7 +108,7 @@ class Program:
     def evaluate(self, device: CelDevice) -> Outcome:
         """Evaluate the expression with cost accounting."""
         try:
-            view = device.view(self._lists)
+            view = device.view(*self._reading)
         except EvaluationError as error:
             return Outcome(None, str(error), 0)
         frame: Frame = [view, *self._rest]
@@ -199,7 +200,9 @@ class _Mode(NamedTuple):
     @property
     def functions(self) -> Functions:
         """The functions that can be called."""
-        return functions(self.kubernetes, stored=self.stored, includes=self.includes)
+        # Since 1.38 the environment has `includes` without a gate.
+        includes = self.includes or self.kubernetes >= V1_38
+        return functions(self.kubernetes, stored=self.stored, includes=includes)
 
     @property
     def reads_lists(self) -> bool:
@@ -271,7 +274,8 @@ def _compile(expression: str, mode: _Mode) -> Program:
         raise _compile_error(expression, issues)
     (_check_derived if mode.derived else _check_output)(tree.type, mode.lists)
     try:
-        return Program(expression, tree, mode.reads_lists, known, estimate_cost(tree, known))
+        reading = mode.reads_lists, mode.kubernetes >= V1_38
+        return Program(expression, tree, reading, known, estimate_cost(tree, known))
     except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:

@@ -7,7 +7,7 @@ values are the classes here, ``dra_shared.quantity`` and ``dra_shared.semver``.
 import decimal
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, PathCheck, ResourceCheck
 from dra_shared.cel.errors import EvaluationError
@@ -134,6 +134,12 @@ class DomainMap(dict[str, Any]):
     """``device.attributes``, ``device.capacity``: selecting an unknown domain gives an empty map, ``in`` is false."""
 
     __slots__ = ()
+
+
+class InvalidValue(NamedTuple):
+    """A member of a map whose value is invalid. Reading it is an error."""
+
+    problem: str
 
 
 EMPTY: Final[dict[str, Any]] = {}

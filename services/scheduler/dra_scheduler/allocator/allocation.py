@@ -245,7 +245,8 @@ class _Run:
             if not pool.usable:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise AllocationError(
-                    f"{request.where}: asks for all devices, but resource pool {pool} is currently {state}"
+                    f"{request.where}: asks for all devices, but resource pool {pool} is currently {state}",
+                    only_this_node=self._features.incomplete_pools_fail_on_node,
                 )
             for device, _, failing in self._of_pool(selecting, pool):
                 if failing is not None:

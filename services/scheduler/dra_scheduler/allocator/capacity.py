@@ -6,6 +6,7 @@ Mirrors upstream's ``structured/internal/*/consumable_capacity.go``.
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from dra_shared.api.resource import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from dra_shared.quantity import Format, Quantity
@@ -15,6 +16,7 @@ from dra_scheduler.allocator.capacityrange import CapacityError, round_up, viola
 from dra_scheduler.allocator.features import Arithmetic
 
 NOTHING: Mapping[str, int] = {}
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +116,74 @@ def _is_allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithm
     return True
 
 
+def qualify(named: Mapping[str, _T], domain: str) -> Mapping[str, _T]:
+    """Return the mapping with ``domain`` added to names that have none, or unchanged if ``domain`` is empty.
+
+    Of two names that become equal, the one that had its domain counts.
+    """
+    if not domain or all("/" in name for name in named):
+        return named
+    full = {name: name if "/" in name else f"{domain}/{name}" for name in named}
+    return {full[name]: value for name, value in named.items() if "/" in name or full[name] not in named}
+
+
+def add_up(used: Mapping[str, int], domain: str) -> Mapping[str, int]:
+    """Return consumed amounts by qualified names. Claims may name the same capacity with and without domain."""
+    if not domain or not used:
+        return used
+    totals: dict[str, int] = {}
+    for name, value in used.items():
+        key = name if "/" in name else f"{domain}/{name}"
+        totals[key] = totals.get(key, 0) + value
+    return totals
+
+
+def _resolve(
+    capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, str], domain: str
+) -> Mapping[str, str] | Shortage:
+    """Return the requests by the names of the capacities, or the first one that the device does not have.
+
+    Raises:
+        CapacityError: a capacity is requested by two names, or less than nothing of it.
+    """
+    resolved: dict[str, str] = {}
+    for name, text in requests.items():
+        key = name if "/" in name or not domain else f"{domain}/{name}"
+        if key not in capacities:
+            return Shortage("undefined", name)
+        if key in resolved:
+            identifier = key.partition("/")[2]
+            other = identifier if name == key else key
+            raise CapacityError(f'capacity "{identifier}" requested both as "{name}" and as "{other}"')
+        resolved[key] = text
+    if domain:
+        for name, text in resolved.items():
+            if (quantity := Quantity.parse(text)).sign() < 0:
+                raise CapacityError(f'capacity "{name}": capacity value is negative: request {quantity}')
+    return resolved
+
+
 def shortage(
     capacities: Mapping[str, DeviceCapacity],
     requests: Mapping[str, str],
     used: Mapping[str, int],
     allocating: Mapping[str, int],
     arithmetic: Arithmetic,
+    domain: str = "",
 ) -> Shortage | None:
     """Return the first reason why the requests do not fit a device, or None if they fit.
 
-    ``used`` is the consumption of allocated claims, ``allocating`` that of the current attempt. Names are
-    compared literally: a request for ``driver/name`` does not match a capacity that is published as
-    ``name``.
+    ``used`` is the consumption of allocated claims, ``allocating`` that of the current attempt. ``domain`` is
+    added to names that have none. If it is empty, names are compared literally: a request for ``driver/name``
+    does not match a capacity that is published as ``name``.
 
     Raises:
         CapacityError: an amount cannot be computed.
     """
-    for name in requests:
-        if name not in capacities:
-            return Shortage("undefined", name)
+    resolved = _resolve(capacities, requests, domain)
+    if isinstance(resolved, Shortage):
+        return resolved
+    requests, used = resolved, add_up(used, domain)
     if arithmetic is not Arithmetic.WRAPPING:
         # Compute all amounts first: an amount that cannot be computed takes precedence over one that does not
         # fit.
@@ -151,12 +202,16 @@ def consumption(
     capacities: Mapping[str, DeviceCapacity],
     requests: Mapping[str, str],
     arithmetic: Arithmetic,
+    domain: str = "",
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Return the consumption of every capacity of the device, in billionths and as quantities.
+
+    ``domain`` is added to names of requests that have none.
 
     Raises:
         CapacityError: an amount cannot be computed.
     """
+    requests = qualify(requests, domain)
     taken = {
         name: _amount(name, capacity, requests.get(name), arithmetic) for name, capacity in capacities.items()
     }

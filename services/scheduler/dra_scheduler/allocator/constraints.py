@@ -10,6 +10,7 @@ from collections.abc import Hashable
 from typing import Protocol
 
 from dra_shared.api.resource import DeviceAttribute, DeviceConstraint
+from dra_shared.semver import Semver, SemverError
 
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import PoolDevice
@@ -63,6 +64,24 @@ def value_set(attribute: DeviceAttribute) -> tuple[str, frozenset[object]] | Non
     return None
 
 
+def _without_builds(value: Value) -> Value:
+    """Return a value with its versions without build metadata. None if a version is not valid."""
+    if value is None or value[0] != "version":
+        return value
+    kind, versions = value
+    try:
+        if isinstance(versions, frozenset):
+            return kind, frozenset(_without_build(str(version)) for version in versions)
+        return kind, _without_build(str(versions))
+    except SemverError:
+        return None
+
+
+def _without_build(text: str) -> str:
+    Semver.parse(text)
+    return text.partition("+")[0]
+
+
 class Constraint(Protocol):
     """A constraint of a claim, and the values of the devices picked so far."""
 
@@ -98,6 +117,7 @@ class _Base:
         self.attribute_name = attribute_name
         self._requests = frozenset(spec.requests)
         self._lists = features.list_type_attributes
+        self._builds_are_equal = features.builds_are_equal
         self._count = 0
 
     def applies(self, request: str, subrequest: str) -> bool:
@@ -112,7 +132,8 @@ class _Base:
         return None if attribute is None else self._value(attribute)
 
     def _value(self, attribute: DeviceAttribute) -> Value:
-        return value_set(attribute) if self._lists else scalar_value(attribute)
+        value = value_set(attribute) if self._lists else scalar_value(attribute)
+        return _without_builds(value) if self._builds_are_equal else value
 
 
 class MatchAttribute(_Base):

@@ -6,6 +6,7 @@ Upstream has no such check; ``plugins/dynamicresources/rivals.py`` says why ther
 from collections.abc import Callable, Iterable, Sequence
 
 from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.capacity import add_up
 from dra_scheduler.allocator.compatibility import Common, groups_of, join_groups
 from dra_scheduler.allocator.pools import CounterKey, PoolDevice, SliceEntry
 from dra_scheduler.allocator.snapshot import Snapshot
@@ -44,10 +45,12 @@ def _shareable(
     held = [holding for key in keys for holding in state.holdings(key) if holding.device == device]
     if any(holding.share is None for holding in held):
         return False
-    capacities = next((found.spec.capacity for found in _devices(entries) if found.id == device), {})
-    left = {name: amount(capacity.value) for name, capacity in capacities.items()}
+    known = next((found for found in _devices(entries) if found.id == device), None)
+    if known is None:
+        return True
+    left = {name: amount(capacity.value) for name, capacity in known.capacity.items()}
     for holding in held:
-        for name, consumed in holding.consumed:
+        for name, consumed in add_up(dict(holding.consumed), known.domain).items():
             if name in left:
                 left[name] -= consumed
     return all(value >= 0 for value in left.values())

@@ -121,7 +121,9 @@ class _Look:
         if features.consumable_capacity:
             used = self._state.consumed.get(device.id, NOTHING)
             try:
-                if shortage(spec.capacity, request.capacity, used, NOTHING, features.arithmetic):
+                if shortage(
+                    device.capacity, request.capacity, used, NOTHING, features.arithmetic, device.domain
+                ):
                     return False
             except CapacityError:
                 return True

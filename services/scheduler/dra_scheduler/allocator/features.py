@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37, Version
+from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37, V1_38, Version
 
 # Upstream's combined name, next to the plain gates: binding conditions also need the device status.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
@@ -47,6 +47,8 @@ _NEWEST = frozenset(
 
 def _implementation(names: set[str], kubernetes: Version) -> Implementation:
     """Return the allocator that upstream picks for the gates (``NewAllocator`` in structured/allocator.go)."""
+    if kubernetes >= V1_38:
+        return Implementation.INCUBATING if names & _NEWEST else Implementation.STABLE
     if names & _NEWEST or (kubernetes < V1_35 and _STATUS in names):
         return Implementation.EXPERIMENTAL
     if names & _SHARES:
@@ -75,15 +77,26 @@ class Features:
     optional_node_operations: bool = False
 
     @property
+    def code(self) -> Implementation:
+        """Return the allocator of 1.37 whose features this one has.
+
+        In 1.38 the stable allocator has those of the incubating one before, and that has all of the newest.
+        """
+        if self.kubernetes < V1_38:
+            return self.implementation
+        stable = self.implementation is Implementation.STABLE
+        return Implementation.INCUBATING if stable else Implementation.EXPERIMENTAL
+
+    @property
     def knows_shares(self) -> bool:
         """True if the allocator has code for shares, binding conditions and distinctAttribute, even if they are off.
 
         Without it, capacity requests and ``allowMultipleAllocations`` are not read, and devices with binding
         conditions do not come last.
         """
-        if self.implementation is Implementation.INCUBATING:
+        if self.code is Implementation.INCUBATING:
             return self.kubernetes >= V1_36
-        return self.implementation is Implementation.EXPERIMENTAL
+        return self.code is Implementation.EXPERIMENTAL
 
     @property
     def alternatives_end_as_the_first(self) -> bool:
@@ -97,7 +110,7 @@ class Features:
         The order of pools in upstream's oldest allocator is random; the order of arrival is one of its
         possible orders.
         """
-        return self.kubernetes >= V1_36 and self.implementation is not Implementation.STABLE
+        return self.kubernetes >= V1_36 and self.code is not Implementation.STABLE
 
     @property
     def starts_over(self) -> bool:
@@ -110,7 +123,7 @@ class Features:
 
         The oldest allocator does not see shares at all.
         """
-        return self.kubernetes >= V1_36 and self.implementation is not Implementation.STABLE
+        return self.kubernetes >= V1_36 and self.code is not Implementation.STABLE
 
     @property
     def pools_are_the_nodes(self) -> bool:
@@ -124,7 +137,7 @@ class Features:
     @property
     def counters_are_the_slices(self) -> bool:
         """True if devices consume counters of their own slice instead of the pool's."""
-        oldest = self.implementation is Implementation.STABLE
+        oldest = self.code is Implementation.STABLE
         return self.kubernetes < (V1_36 if oldest else V1_35)
 
     @property
@@ -154,7 +167,7 @@ class Features:
     @property
     def results_have_tolerations(self) -> bool:
         """True if the result for an allocated device contains the request's tolerations."""
-        oldest = self.implementation is Implementation.STABLE
+        oldest = self.code is Implementation.STABLE
         return self.kubernetes >= (V1_36 if oldest else V1_35)
 
     @property
@@ -187,7 +200,7 @@ class Features:
     @property
     def counter_sets_have_nodes(self) -> bool:
         """True if a slice with counter sets is visible only to its own nodes. Other nodes find it through its pool."""
-        return self.kubernetes >= V1_37 and self.implementation is not Implementation.STABLE
+        return self.kubernetes >= V1_37 and self.code is not Implementation.STABLE
 
     @property
     def derivations_are_known(self) -> bool:
@@ -200,7 +213,7 @@ class Features:
 
         Older releases, and all allocators but the newest, ignore the field.
         """
-        return self.kubernetes >= V1_37 and self.implementation is Implementation.EXPERIMENTAL
+        return self.kubernetes >= V1_37 and self.code is Implementation.EXPERIMENTAL
 
     @property
     def groups_are_known(self) -> bool:
@@ -221,6 +234,31 @@ class Features:
     def lists_are_readable(self) -> bool:
         """True if selectors can read attributes that are lists."""
         return self.list_type_attributes or self.kubernetes >= V1_37
+
+    @property
+    def capacity_names_have_domains(self) -> bool:
+        """True if a capacity's name without a domain is the same as that with the driver's name as its domain."""
+        return self.kubernetes >= V1_38
+
+    @property
+    def shares_prevent_exclusive_use(self) -> bool:
+        """True if a device that is in use as shares, and that must not be shared any more, is not allocated."""
+        return self.kubernetes >= V1_38
+
+    @property
+    def unknown_values_fail(self) -> bool:
+        """True if a constraint that meets a value of an unknown type, or an invalid version, ends the allocation."""
+        return self.kubernetes >= V1_38
+
+    @property
+    def builds_are_equal(self) -> bool:
+        """True if constraints ignore the build metadata of versions."""
+        return self.kubernetes >= V1_38
+
+    @property
+    def incomplete_pools_fail_on_node(self) -> bool:
+        """True if a request for all devices of a pool that is incomplete or invalid only fails on this node."""
+        return self.kubernetes >= V1_38
 
     @classmethod
     def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":

@@ -18,7 +18,7 @@ from dra_scheduler.allocator.constraints import Constraint, lookup_attribute, ne
 from dra_scheduler.allocator.counters import Counters
 from dra_scheduler.allocator.derived import attribute_for
 from dra_scheduler.allocator.errors import AllocationError
-from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.features import Features, Implementation
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import (
     CapacityShort,
@@ -135,12 +135,12 @@ class Picks:
         Raises:
             CapacityError: the consumption of the request cannot be computed.
         """
-        capacities, features = device.spec.capacity, self._features
+        capacities, features = device.capacity, self._features
         if not capacities and not request.capacity:
             return None
         used = NOTHING if whole else self._state.consumed.get(device.id, NOTHING)
         allocating = NOTHING if whole else self._capacity.get(device, NOTHING)
-        return shortage(capacities, request.capacity, used, allocating, features.arithmetic)
+        return shortage(capacities, request.capacity, used, allocating, features.arithmetic, device.domain)
 
     def fits_capacity(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
         """True if the device has the capacity that the request consumes.
@@ -200,6 +200,11 @@ class Picks:
 
     def _is_usable(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
         """True if no property of the device itself prevents its allocation."""
+        if self._features.shares_prevent_exclusive_use and not request.admin_access:
+            shared = self._features.consumable_capacity and device.allow_multiple
+            if not shared and self._partly_consumed(device):
+                self._record(request, pool, device, InUse(self._state.owner(device.id)))
+                return False
         if device.slice.spec.skip_node_operations and not self._skips_operations:
             disabled = not self._features.optional_node_operations
             self._record(request, pool, device, OperationsNotSkipped(disabled))
@@ -287,6 +292,7 @@ class Picks:
             if not constraint.applies(name, subrequest):
                 continue
             attribute = self._attribute(request, device, constraint, constraints[:index])
+            self._check_value(request, device, constraint, attribute, constraints[:index])
             if self._recorder is not None:
                 unmet = ConstraintUnmet(
                     index,
@@ -321,6 +327,30 @@ class Picks:
             self._forget(request, device, earlier)
             raise
 
+    def _check_value(
+        self,
+        request: Request,
+        device: PoolDevice,
+        constraint: Constraint,
+        attribute: DeviceAttribute | None,
+        earlier: Sequence[Constraint],
+    ) -> None:
+        """Since 1.38, reject a value that cannot be compared.
+
+        Raises:
+            AllocationError: the value has an unknown type, is a list without the feature, or no valid version.
+        """
+        if (
+            not self._features.unknown_values_fail
+            or attribute is None
+            or constraint.value(attribute) is not None
+        ):
+            return
+        self._forget(request, device, earlier)
+        text = f"device {device.id}: unsupported attribute value for {constraint.attribute_name}"
+        newest = self._features.code is Implementation.EXPERIMENTAL
+        raise AllocationError(text if newest else f"{request.where}: {text}")
+
     def _forget(self, request: Request, device: PoolDevice, constraints: Sequence[Constraint]) -> None:
         name, subrequest = request.names
         for constraint in constraints:
@@ -329,9 +359,10 @@ class Picks:
 
     def _consume(self, pick: Pick) -> None:
         device = pick.device
-        pick.consumed, pick.consumed_texts = consumption(
-            device.spec.capacity, pick.request.capacity, self._features.arithmetic
+        pick.consumed, texts = consumption(
+            device.capacity, pick.request.capacity, self._features.arithmetic, device.domain
         )
+        pick.consumed_texts = {device.published_name(name): text for name, text in texts.items()}
         pick.had_capacity = device in self._capacity
         totals = self._capacity.setdefault(device, {})
         for name, value in pick.consumed.items():

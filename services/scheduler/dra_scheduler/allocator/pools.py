@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from dra_shared.api.resource import Device, DeviceAttribute, ResourceSlice
 
 from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.capacity import qualify
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.nodes import selector_problem
 from dra_scheduler.allocator.state import DeviceID, PoolID
@@ -28,8 +29,10 @@ class PoolDevice:
 
     __slots__ = (
         "allow_multiple",
+        "capacity",
         "counters",
         "derived",
+        "domain",
         "id",
         "siblings",
         "slice",
@@ -38,11 +41,16 @@ class PoolDevice:
         "well_formed",
     )
 
-    def __init__(self, slice_: ResourceSlice, spec: Device, *, own_counters: bool = False) -> None:
+    def __init__(
+        self, slice_: ResourceSlice, spec: Device, *, own_counters: bool = False, qualified: bool = False
+    ) -> None:
         self.slice = slice_
         self.spec = spec
         self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, spec.name)
         self.allow_multiple = bool(spec.allow_multiple_allocations)
+        # The domain of capacity names that have none. Empty if names are compared as they are.
+        self.domain = slice_.spec.driver if qualified else ""
+        self.capacity = qualify(spec.capacity, self.domain)
         totals: dict[CounterKey, int] = {}
         for consumption in spec.consumes_counters:
             for name, counter in consumption.counters.items():
@@ -55,6 +63,10 @@ class PoolDevice:
         self.well_formed: bool | None = None
         # Cache of derived attributes: the value of each expression, or its error.
         self.derived: dict[str, DeviceAttribute | tuple[bool, str]] = {}
+
+    def published_name(self, name: str) -> str:
+        """Return a capacity's name as the driver published it, with or without its domain."""
+        return name if name in self.spec.capacity else name.removeprefix(f"{self.domain}/")
 
     def __repr__(self) -> str:
         return f"PoolDevice({self.id})"
@@ -75,8 +87,11 @@ class SliceEntry:
         # Increases with each slice that is added.
         self.arrival = arrival
         self.has_binding_conditions = any(device.binding_conditions for device in slice_.spec.devices)
-        own = features.counters_are_the_slices
-        self.devices = tuple(PoolDevice(slice_, device, own_counters=own) for device in slice_.spec.devices)
+        own, qualified = features.counters_are_the_slices, features.capacity_names_have_domains
+        self.devices = tuple(
+            PoolDevice(slice_, device, own_counters=own, qualified=qualified)
+            for device in slice_.spec.devices
+        )
         for device in self.devices:
             device.siblings = self.devices
         self.consuming = any(device.consumes_counters for device in slice_.spec.devices)

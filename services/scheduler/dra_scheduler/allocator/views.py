@@ -65,10 +65,12 @@ class Need:
         self, device: PoolDevice, state: AllocatedState, left: Mapping[tuple[str, str], int] | None
     ) -> bool:
         features, spec = self._features, device.spec
-        if features.consumable_capacity and (spec.capacity or self._capacity):
+        if features.consumable_capacity and (device.capacity or self._capacity):
             used = state.consumed.get(device.id, NOTHING)
             try:
-                if shortage(spec.capacity, self._capacity, used, NOTHING, features.arithmetic):
+                if shortage(
+                    device.capacity, self._capacity, used, NOTHING, features.arithmetic, device.domain
+                ):
                     return False
             except CapacityError:
                 return True
