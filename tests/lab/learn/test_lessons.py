@@ -6,15 +6,17 @@ from collections.abc import Sequence
 import pytest
 from dra_kube import manifests
 from dra_lab.learn.exercise import Exercise, compiled
-from dra_lab.learn.lesson import Lesson, Mistake, common_mistakes, lesson, lessons
+from dra_lab.learn.lesson import Lesson, Mistake, Refusal, common_mistakes, lesson, lessons, refusals
+from dra_lab.learn.world import World
 from dra_shared.cel import CompileError
 from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
 from dralab.testing import AsyncCluster
 
-from tests.lab.learn.answers import WRONG, Wrong
+from tests.lab.learn.answers import Answer, right_answers, wrong_answers
 from tests.support.sampling import sample
 
+_ENDED = "A pod has ended"
 _GONE = ("The rule is gone", "The pod neighbour is gone")
 
 
@@ -24,13 +26,16 @@ def _name(one: Lesson) -> str:
 
 @pytest.mark.system
 @pytest.mark.parametrize("one", sample(lessons(), 3), ids=_name)
-async def test_a_lesson_is_solved_only_by_its_solution(one: Lesson) -> None:
+async def test_a_lesson_is_solved_only_by_right_answers(one: Lesson) -> None:
     async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
         exercise = Exercise(one, cluster.client, lambda pod: cluster.explain(f"pod/{pod}"))
         await exercise.begin()
-        for answer in WRONG[one.number]:
-            shown = await _submit(exercise, answer)
-            assert answer.shown in shown, f"{answer.shown!r} is not in {shown!r}"
+        tried = sample(wrong_answers(one), 12)
+        problems = [found for answer in tried if (found := await _check_wrong(exercise, answer))]
+        problems += [
+            found for answer in right_answers(one) if (found := await _check_right(exercise, answer))
+        ]
+        assert not problems, "\n".join(problems)
         await exercise.submit(one.file_name, one.solution)
         solved = await exercise.verdict()
         assert solved.solved, [goal.text for goal, reached in solved.goals if not reached]
@@ -62,20 +67,34 @@ async def test_deleting_the_initial_objects_does_not_solve_a_lesson(
         assert any(shown in text for text in verdict.advice), verdict.advice
 
 
-async def _submit(exercise: Exercise, answer: Wrong) -> str:
-    """Submit an answer. Return the text that the learner gets."""
+async def _check_wrong(exercise: Exercise, answer: Answer) -> str:
+    """Return what is wrong with the verdict on a wrong answer, empty if it is as expected."""
+    shown = await _submit(exercise, answer)
+    if shown is None:
+        return f"this is accepted: {answer}"
+    return "" if answer.shown in shown else f"{answer.shown!r} is not in {shown!r}: {answer.edits}"
+
+
+async def _check_right(exercise: Exercise, answer: Answer) -> str:
+    """Return what is wrong with the verdict on a right answer, empty if it is accepted."""
+    shown = await _submit(exercise, answer)
+    return "" if shown is None else f"this is not accepted: {answer}: {shown}"
+
+
+async def _submit(exercise: Exercise, answer: Answer) -> str | None:
+    """Return what a learner sees, None if the answer is accepted."""
     try:
         await exercise.submit(exercise.lesson.file_name, answer.text(exercise.lesson))
     except (ApiError, UserError) as refused:
         return str(refused)
     verdict = await exercise.verdict()
-    assert not verdict.solved, f"this is accepted: {answer.shown}"
-    return "\n".join([*verdict.advice, *verdict.explanations])
+    return None if verdict.solved else "\n".join([*verdict.advice, *verdict.explanations])
 
 
-def test_there_are_ten_lessons_with_several_wrong_answers_each() -> None:
-    assert [one.number for one in lessons()] == list(range(1, 11)) == list(WRONG)
-    assert all(len(wrong) >= 3 for wrong in WRONG.values())
+def test_there_are_ten_lessons_with_many_answers_each() -> None:
+    assert [one.number for one in lessons()] == list(range(1, 11))
+    assert all(len(wrong_answers(one)) >= 20 for one in lessons())
+    assert all(len(right_answers(one)) >= 3 for one in lessons())
 
 
 @pytest.mark.parametrize("one", lessons(), ids=_name)
@@ -95,18 +114,30 @@ def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
 
 @pytest.mark.parametrize("one", lessons(), ids=_name)
 def test_each_recognized_mistake_is_in_a_wrong_answer(one: Lesson) -> None:
-    """At least one of the wrong answers above gets the advice of each mistake."""
-    shown = [answer.shown for answer in WRONG[one.number]]
+    """At least one of the wrong answers gets the advice of each mistake."""
+    shown = [answer.shown for answer in wrong_answers(one)]
     # These are about changes that are not part of the file. They have a test above.
     assert [say for say in _find_unused(one.mistakes, shown) if not say.startswith(_GONE)] == []
 
 
 def test_each_common_mistake_is_in_a_wrong_answer() -> None:
-    shown = [answer.shown for answers in WRONG.values() for answer in answers]
-    assert _find_unused(common_mistakes(), shown) == []
+    shown = [answer.shown for one in lessons() for answer in wrong_answers(one)]
+    assert [
+        say for say in _find_unused([*common_mistakes(), *refusals()], shown) if not say.startswith(_ENDED)
+    ] == []
 
 
-def _find_unused(mistakes: Sequence[Mistake], shown: Sequence[str]) -> list[str]:
+@pytest.mark.parametrize(("phase", "advised"), [("Running", False), ("Succeeded", True)])
+def test_advice_explains_that_a_pod_has_ended(phase: str, advised: bool) -> None:
+    """A pod that ends runs for a moment, so a cluster may accept it."""
+    [ended] = [one for one in common_mistakes() if one.say.startswith(_ENDED)]
+    pod = {"metadata": {"name": "first"}, "spec": {"containers": []}, "status": {"phase": phase}}
+    kinds = ("pods", "claims", "templates", "classes", "rules", "slices")
+    values = World({key: {} for key in kinds}).variables.values()
+    assert compiled(ended.when).run([*values, pod], 1000).value is advised
+
+
+def _find_unused(mistakes: Sequence[Mistake | Refusal], shown: Sequence[str]) -> list[str]:
     """Return the advice that no wrong answer gets."""
     return [mistake.say for mistake in mistakes if not any(part in mistake.say for part in shown)]
 

@@ -11,12 +11,13 @@ from dra_kube.discovery import Discovery
 from dra_shared.cel import CompileError
 from dra_shared.cel import types as t
 from dra_shared.cel.rules import Rule, compile_over
+from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.errors import UserError
 
 from dra_lab.learn.barrier import pass_barrier
-from dra_lab.learn.lesson import Goal, Lesson, Mistake, common_mistakes
+from dra_lab.learn.lesson import Goal, Lesson, Mistake, common_mistakes, refusals
 from dra_lab.learn.world import NAMESPACE, VARIABLES, World, look
 
 #: Gives what ``dralab explain pod/NAME`` prints.
@@ -28,7 +29,14 @@ _QUIET = 0.1
 _QUIET_ON_THE_WAY = 5.0
 _LONGEST = 20.0
 # What a learner can have made, those that make others first.
-_KINDS = ("deployments", "jobs", "pods", "resourceclaims", "resourceclaimtemplates")
+_KINDS = (
+    "deployments",
+    "jobs",
+    "pods",
+    "resourceclaims",
+    "resourceclaimtemplates",
+    "devicetaintrules",
+)
 _LINES = 14
 _COST = 10_000_000
 
@@ -58,7 +66,7 @@ class Exercise:
         self._explain = explain
         self._clock = clock or SystemClock()
         self._before = manifests.parse("before.yaml", lesson.before) if lesson.before else []
-        self._pods = _pod_names(lesson)
+        self._containers = _containers(lesson)
 
     async def begin(self) -> None:
         """Make the objects that the lesson starts with, and wait until their pods run."""
@@ -68,7 +76,7 @@ class Exercise:
         pods = [obj["metadata"]["name"] for obj in self._before if obj["kind"] == "Pod"]
         async with asyncio.timeout(_LONGEST):
             while True:
-                world = await look(self._client)
+                world = await self._look()
                 if all(name in world.pods and name not in world.waiting for name in pods):
                     return
                 await self._clock.sleep(_POLL)
@@ -86,19 +94,25 @@ class Exercise:
         for obj in loaded:
             if (obj.get("metadata") or {}).get("namespace", NAMESPACE) != NAMESPACE:
                 raise UserError(f"{obj.where}: lessons look at the namespace {NAMESPACE} alone")
-            objects.target(discovery, obj, NAMESPACE)
+            try:
+                objects.target(discovery, obj, NAMESPACE)
+            except UserError as refused:
+                raise _explain_refusal(refused) from refused
         await self._clear(discovery)
         # Otherwise the new objects could be judged by the old ones, which have the same names.
         await pass_barrier(self._client, discovery, self._clock, NAMESPACE)
         await self.begin()
-        await objects.apply(self._client, discovery, loaded, NAMESPACE)
+        try:
+            await objects.apply(self._client, discovery, loaded, NAMESPACE)
+        except (ApiError, UserError) as refused:
+            raise _explain_refusal(refused) from refused
 
     async def verdict(self) -> Verdict:
         """How far it is once the cluster has done what it can."""
         began = changed = self._clock.monotonic()
         last: World | None = None
         while True:
-            world = await look(self._client)
+            world = await self._look()
             reached = self._reached(world)
             now = self._clock.monotonic()
             if last is None or last.version != world.version:
@@ -110,11 +124,14 @@ class Exercise:
 
     async def glance(self) -> Verdict:
         """How far it is at this moment, without advice."""
-        return Verdict(self._reached(await look(self._client)))
+        return Verdict(self._reached(await self._look()))
 
     async def holds(self, expression: str) -> bool:
         """Whether an expression is true at this moment."""
-        return _holds(expression, list((await look(self._client)).variables.values()))
+        return _holds(expression, list((await self._look()).variables.values()))
+
+    async def _look(self) -> World:
+        return await look(self._client, self.lesson.samples)
 
     def _reached(self, world: World) -> list[tuple[Goal, bool]]:
         values = list(world.variables.values())
@@ -134,18 +151,26 @@ class Exercise:
         return Verdict(reached, advice, waiting)
 
     def _missing(self, world: World) -> list[str]:
-        """Return advice about pods that the goals look for and that do not exist."""
-        missing = [name for name in self._pods if name not in world.pods]
-        if not missing:
-            return []
-        return [f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."]
+        """Return advice about pods and containers that the goals look at and that do not exist."""
+        missing = [name for name in self._containers if name not in world.pods]
+        found = [f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."]
+        return [
+            *(found if missing else ()),
+            *(
+                f"The goals look at containers by their names. The pod {pod} has no container {name}."
+                for pod, names in self._containers.items()
+                if pod in world.pods
+                for name in names
+                if all(one["name"] != name for one in world.pods[pod]["spec"].get("containers", ()))
+            ),
+        ]
 
     def _common(self, mistake: Mistake, world: World) -> str:
         """Return the advice about a mistake in the lesson's pods, empty if none of them has it."""
         values = list(world.variables.values())
         pods = [
             name
-            for name in self._pods
+            for name in self._containers
             if name in world.pods and _holds(mistake.when, values, world.pods[name])
         ]
         return mistake.say.replace("{pods}", ", ".join(pods)) if pods else ""
@@ -193,10 +218,21 @@ class Exercise:
         await objects.delete(self._client, targets, missing_ok=True, grace_period=0)
 
 
-def _pod_names(lesson: Lesson) -> list[str]:
-    """Return the names of the pods that a learner's file should have."""
+def _explain_refusal(refused: Exception) -> UserError:
+    """Return the refusal, with the advice for what it says."""
+    text = str(refused)
+    advice = [one.say for one in refusals() if one.match.search(text)]
+    return UserError("\n\n".join([text, *advice]))
+
+
+def _containers(lesson: Lesson) -> dict[str, list[str]]:
+    """Return the names of the pods that a learner's file should have, and of their containers."""
     loaded = manifests.parse(lesson.file_name, lesson.solution)
-    return [obj["metadata"]["name"] for obj in loaded if obj["kind"] == "Pod"]
+    return {
+        obj["metadata"]["name"]: [one["name"] for one in obj["spec"]["containers"]]
+        for obj in loaded
+        if obj["kind"] == "Pod"
+    }
 
 
 @functools.lru_cache(maxsize=1024)

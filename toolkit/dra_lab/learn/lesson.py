@@ -8,7 +8,7 @@ start, ``task.yaml`` what the learner changes, ``solution.yaml`` one way to do i
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,14 @@ class Mistake:
     say: str
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """The advice for refusals of the API server that match."""
+
+    match: re.Pattern[str]
+    say: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
     """A lesson; its texts are Markdown."""
@@ -52,6 +60,8 @@ class Lesson:
     goals: Sequence[Goal]
     hints: Sequence[str]
     mistakes: Sequence[Mistake]
+    samples: Mapping[str, Any]
+    """Changes of a device's attributes and capacity, by the name of the sample that they make."""
     nodes: int
     gpus: str
     drivers: Sequence[str]
@@ -93,6 +103,13 @@ def common_mistakes() -> tuple[Mistake, ...]:
     return tuple(Mistake(one["when"], one["say"]) for one in given["mistakes"])
 
 
+@functools.cache
+def refusals() -> tuple[Refusal, ...]:
+    """Return the refusals that are explained, in every lesson."""
+    given = load((_FOLDER / "mistakes.yaml").read_bytes()).value
+    return tuple(Refusal(re.compile(one["match"]), one["say"]) for one in given["refusals"])
+
+
 def lesson(wanted: str) -> Lesson:
     """The lesson of a number or name.
 
@@ -121,6 +138,7 @@ def _read(folder: Path) -> Lesson:
         goals=[Goal(one["text"], one["expression"]) for one in given["goals"]],
         hints=given["hints"],
         mistakes=[Mistake(one["when"], one["say"]) for one in given.get("mistakes", ())],
+        samples=given.get("samples", {}),
         nodes=cluster.get("nodes", 1),
         gpus=cluster.get("gpus", "2xA100-SXM4-40GB:whole"),
         drivers=[_driver(folder, driver) for driver in cluster.get("drivers", ["gpu.nvidia.com"])],

@@ -3,12 +3,13 @@
 Variables of their expressions: ``pods``, ``claims``, ``templates``, ``classes``, ``rules`` (DeviceTaintRules) are maps
 from names to objects, of the namespace ``default`` where kinds have namespaces. ``granted`` maps pods to their
 containers, and those to the devices that each was given. ``used`` maps pods to the list of their claims. ``devices``
-has each device by that id, with plain values.
+has each device by that id, with plain values. ``accepts`` maps pods to lists: for each request of a pod's claims, and
+for each alternative of one, the lesson's samples that it accepts.
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dra_shared.api.resources import (
@@ -24,6 +25,8 @@ from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.jsontypes import JsonObject
 
+from dra_lab.learn.samples import find_accepted, sample_devices
+
 NAMESPACE = "default"
 _LISTED: dict[str, Resource[Any]] = {
     "pods": PODS,
@@ -34,7 +37,7 @@ _LISTED: dict[str, Resource[Any]] = {
     "slices": RESOURCE_SLICES,
 }
 #: The names that expressions can use.
-VARIABLES = ("pods", "claims", "templates", "classes", "rules", "granted", "used", "devices")
+VARIABLES = ("pods", "claims", "templates", "classes", "rules", "granted", "used", "devices", "accepts")
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class World:
     """A cluster's objects, as maps by name."""
 
     objects: Mapping[str, Mapping[str, JsonObject]]
+    samples: Mapping[str, JsonObject] = field(default_factory=dict)
+    """The changes that make a sample of a device, by the sample's name."""
 
     @property
     def pods(self) -> Mapping[str, JsonObject]:
@@ -51,7 +56,13 @@ class World:
     @property
     def variables(self) -> dict[str, Any]:
         """The values of ``VARIABLES``."""
-        derived = {"granted": self._granted(), "used": self._used(), "devices": self._devices()}
+        used = self._used()
+        derived = {
+            "granted": self._granted(),
+            "used": used,
+            "devices": self._devices(),
+            "accepts": self._accepts(used),
+        }
         return {name: derived[name] if name in derived else self.objects[name] for name in VARIABLES}
 
     @property
@@ -136,6 +147,10 @@ class World:
             for pod, manifest in self.pods.items()
         }
 
+    def _accepts(self, used: Mapping[str, list[JsonObject]]) -> JsonObject:
+        samples = sample_devices(self.objects["slices"], self.samples)
+        return {pod: find_accepted(claims, self.objects["classes"], samples) for pod, claims in used.items()}
+
     def _devices(self) -> JsonObject:
         found = {}
         for piece in self.objects["slices"].values():
@@ -153,14 +168,14 @@ class World:
         return found
 
 
-async def look(client: Client) -> World:
-    """The cluster as it is now.
+async def look(client: Client, samples: Mapping[str, JsonObject] | None = None) -> World:
+    """Return the cluster as it is now, and the samples of the lesson.
 
     Raises:
         ApiError: the API server refuses to list something.
     """
     found = await asyncio.gather(*(_list(client, name) for name in _LISTED))
-    return World(dict(zip(_LISTED, found, strict=True)))
+    return World(dict(zip(_LISTED, found, strict=True)), samples or {})
 
 
 async def _list(client: Client, name: str) -> dict[str, JsonObject]:

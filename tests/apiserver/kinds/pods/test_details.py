@@ -38,6 +38,15 @@ def volume(**source: Any) -> dict[str, Any]:
     return pod(volumes=[{"name": "v", **source}])
 
 
+def test_claims_of_pod_level_resources_are_forbidden() -> None:
+    spec = pod(
+        resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}], resources={"claims": [{"name": "gpu"}]}
+    )
+    assert texts(spec) == [
+        "spec.resources.claims: Forbidden: claims may not be set for Resources at pod-level"
+    ]
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [

@@ -93,6 +93,9 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
     errors += check.check_init(first, regular, f"{path}.initContainers")
     ephemeral = spec.get("ephemeralContainers") or ()
     errors += check.check_ephemeral(ephemeral, [*regular, *first], f"{path}.ephemeralContainers")
+    if (spec.get("resources") or {}).get("claims") is not None:
+        text = "claims may not be set for Resources at pod-level"
+        errors.append(forbidden_field(f"{path}.resources.claims", text))
     if spec.get("hostNetwork"):
         errors += _check_host_network(regular, f"{path}.containers", is_pod)
     errors += _check_choice(spec.get("restartPolicy", ""), _RESTARTS, f"{path}.restartPolicy")

@@ -1,0 +1,74 @@
+"""Devices that the lesson's nodes lack, to judge a request by more than the devices that happen to be there.
+
+A sample is the first device of the cluster with other attributes and capacity. Whether a request accepts it decides
+what a selector means, however it is written.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
+from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
+from dra_shared.quantity import Quantity, QuantityError
+
+
+def find_accepted(
+    claims: Iterable[JsonObject], classes: Mapping[str, JsonObject], samples: Mapping[str, CelDevice]
+) -> list[list[str]]:
+    """Return the names of the accepted samples for each request of the claims, and for each of its alternatives."""
+    return [
+        [name for name, sample in samples.items() if _accepts(wanted, classes, sample)]
+        for claim in claims
+        for request in claim["spec"]["devices"].get("requests", ())
+        for wanted in ([request["exactly"]] if "exactly" in request else request.get("firstAvailable", ()))
+    ]
+
+
+def sample_devices(
+    slices: Mapping[str, JsonObject], changes: Mapping[str, JsonObject]
+) -> dict[str, CelDevice]:
+    """Return the samples by name. There are none before a driver has published a device."""
+    found = [
+        (device["name"], piece["spec"]["driver"], device)
+        for piece in slices.values()
+        for device in piece["spec"].get("devices", ())
+    ]
+    if not found:
+        return {}
+    _, driver, first = min(found, key=lambda each: each[:2])
+    return {name: _change_device(driver, first, change) for name, change in changes.items()}
+
+
+def _change_device(driver: str, device: JsonObject, change: JsonObject) -> CelDevice:
+    return CelDevice(
+        driver,
+        msgspec.convert(_merge_fields(device, change, "attributes"), dict[str, DeviceAttribute]),
+        msgspec.convert(_merge_fields(device, change, "capacity"), dict[str, DeviceCapacity]),
+        device.get("allowMultipleAllocations"),
+    )
+
+
+def _merge_fields(device: JsonObject, change: JsonObject, field: str) -> dict[str, Any]:
+    return {**device.get(field, {}), **change.get(field, {})}
+
+
+def _accepts(wanted: JsonObject, classes: Mapping[str, JsonObject], device: CelDevice) -> bool:
+    """True if the class, the selectors and the amounts of a request accept the device."""
+    one = classes.get(wanted.get("deviceClassName", ""))
+    if one is None:
+        return False
+    selectors = [*one["spec"].get("selectors", ()), *wanted.get("selectors", ())]
+    try:
+        return all(_selects(selector["cel"]["expression"], device) for selector in selectors) and all(
+            Quantity.parse(str(amount)) <= Quantity.parse(device.capacity[name].value)
+            for name, amount in (wanted.get("capacity") or {}).get("requests", {}).items()
+        )
+    except (CompileError, EvaluationError, QuantityError, KeyError):
+        return False
+
+
+def _selects(expression: str, device: CelDevice) -> bool:
+    return compile_expression(expression, features=FeatureGates()).matches(device)
