@@ -6,7 +6,14 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, label_key, path_segment
 from dra_shared.quantity import Quantity
 
+from dra_apiserver.common.counts import check_counts
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
+
+
+def check_autoscaler_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Validate the current and desired number of replicas."""
+    return check_counts(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"), "status")
+
 
 _LONGEST_PERIOD = 1800
 _LONGEST_WINDOW = 3600

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kinds.autoscaling import autoscaler, autoscalerstatus, columns, conversion, defaults
+from dra_apiserver.kinds.autoscaling import autoscaler, columns, conversion, defaults
 
 KINDS = (
     builtin(
         "autoscaling",
         "horizontalpodautoscalers",
         strategy=CheckedStrategy(autoscaler.check_autoscaler),
-        status_strategy=StatusStrategy(autoscalerstatus.check_autoscaler_status),
+        status_strategy=StatusStrategy(autoscaler.check_autoscaler_status),
         default=defaults.autoscaler,
         conversions={"v1": (conversion.from_v1, conversion.to_v1)},
         printer=printer("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", columns.autoscaler),

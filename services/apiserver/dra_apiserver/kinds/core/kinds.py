@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label_name
 
 from dra_apiserver.api import Routes
@@ -19,6 +20,7 @@ from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Validation, Writes
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.connect import proxy
 from dra_apiserver.kinds.core import (
     columns,
@@ -29,7 +31,6 @@ from dra_apiserver.kinds.core import (
     eventvalidation,
     limitrange,
     namespaces,
-    nodeadmission,
     nodes,
     quotastatus,
     resourcequota,
@@ -40,6 +41,21 @@ from dra_apiserver.kinds.core.namespacestrategy import NamespaceStrategy
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import binding
 from dra_apiserver.storage import Resource
+
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def _add_not_ready_taint(
+    obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
+) -> None:
+    """Taint a new node until the node controller finds it ready (the TaintNodesByCondition plugin)."""
+    if operation != "CREATE" or obj is None or ctx.subresource:
+        return
+    spec = obj.setdefault("spec", {})
+    taints = spec.get("taints") or []
+    if not any(_NOT_READY.items() <= taint.items() for taint in taints):
+        spec["taints"] = [*taints, dict(_NOT_READY)]
+
 
 KINDS = (
     builtin(
@@ -102,7 +118,7 @@ KINDS = (
             columns.node,
         ),
         warnings={"": warnings.node},
-        admission=Admission(mutating=(NODE_RESTRICTION, ("TaintNodesByCondition", nodeadmission.not_ready))),
+        admission=Admission(mutating=(NODE_RESTRICTION, ("TaintNodesByCondition", _add_not_ready_taint))),
         writes=Writes(keeps_status_on_create=True),
         field_label_error=unsupported_field_label,
         rewind=Rewind(passing=nodes.without_heartbeats),

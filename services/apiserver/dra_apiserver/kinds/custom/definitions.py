@@ -19,6 +19,24 @@ from dra_apiserver.kinds.custom.rules import takes_long
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
 from dra_apiserver.registry import version_priority
 
+
+def set_definition_defaults(obj: JsonObject, _version: str, _now: str) -> None:
+    spec = obj.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind") or ""
+    if kind:
+        names.setdefault("singular", kind.lower())
+        names.setdefault("listKind", kind + "List")
+    conversion = spec.setdefault("conversion", {})
+    conversion.setdefault("strategy", "None")
+    service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if service is not None:
+        service.setdefault("port", 443)
+    for version in spec.get("versions") or ():
+        if version.get("served") is None:
+            version["served"] = False
+
+
 _STRATEGY = CustomStrategy()
 _RESET_FIELDS = {"": (("f:status",),), "status": (("f:metadata",), ("f:spec",))}
 _PART_VERBS = frozenset({"get", "patch", "update"})

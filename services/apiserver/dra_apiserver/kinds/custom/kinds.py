@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.kindkit.behaviour import Validation, Writes
-from dra_apiserver.kinds.custom import defaults
+from dra_apiserver.kinds.custom import definitions
 from dra_apiserver.kinds.custom.definitionstrategy import DefinitionStrategy
 
 KINDS = (
@@ -12,7 +12,7 @@ KINDS = (
         "apiextensions.k8s.io",
         "customresourcedefinitions",
         strategy=DefinitionStrategy(),
-        default=defaults.custom_resource_definition,
+        default=definitions.set_definition_defaults,
         writes=Writes(counts_generation=True, allow_unconditional_update=False),
         validation=Validation(core_metadata=False, has_expressions=True),
     ),

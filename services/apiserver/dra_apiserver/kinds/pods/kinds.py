@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.api import Routes
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
+from dra_apiserver.errors import (
+    FieldError,
+)
 from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Writes
 from dra_apiserver.kinds.connect import logs, proxy, streaming
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
@@ -30,9 +35,9 @@ from dra_apiserver.kinds.pods import (
     priority,
     rewind,
     runtimeclass,
-    template,
     warnings,
 )
+from dra_apiserver.kinds.pods.spec import check_template
 from dra_apiserver.kinds.pods.strategy import (
     PodEphemeralContainersStrategy,
     PodResizeStrategy,
@@ -40,6 +45,12 @@ from dra_apiserver.kinds.pods.strategy import (
     PodStrategy,
 )
 from dra_apiserver.storage import Resource
+
+
+def _check_pod_template(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    """Validate a PodTemplate object."""
+    return check_template(obj.get("template") or {}, "template")
+
 
 KINDS = (
     builtin(
@@ -88,7 +99,7 @@ KINDS = (
     builtin(
         "",
         "podtemplates",
-        strategy=CheckedStrategy(template.check_pod_template, gates.template("template")),
+        strategy=CheckedStrategy(_check_pod_template, gates.template("template")),
         default=defaults.standalone_template,
         printer=printer("Name|Containers|Images|Pod Labels", columns.pod_template),
         warnings={"": warnings.pod_template},

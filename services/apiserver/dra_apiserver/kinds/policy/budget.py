@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.conditions import check_conditions
 from dra_apiserver.common.counts import check_count_or_percent, check_counts
 from dra_apiserver.common.labelselectors import check_label_selector
+from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.errors import (
     FieldError,
     invalid,
     not_supported,
 )
+
+
+def disruption_budget_cells(obj: JsonObject, now: datetime) -> list[Any]:
+    spec = part(obj, "spec")
+    bounds = [
+        str(spec[key]) if spec.get(key) is not None else "N/A" for key in ("minAvailable", "maxUnavailable")
+    ]
+    return [name(obj), *bounds, part(obj, "status").get("disruptionsAllowed", 0), age(obj, now)]
+
 
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 

@@ -6,7 +6,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Writes
-from dra_apiserver.kinds.policy import budget, columns
+from dra_apiserver.kinds.policy import budget
 
 KINDS = (
     builtin(
@@ -15,7 +15,7 @@ KINDS = (
         strategy=CheckedStrategy(budget.check_disruption_budget),
         status_strategy=StatusStrategy(budget.check_budget_status),
         printer=printer(
-            "Name|Min Available|Max Unavailable|Allowed Disruptions#|Age", columns.disruption_budget
+            "Name|Min Available|Max Unavailable|Allowed Disruptions#|Age", budget.disruption_budget_cells
         ),
         writes=Writes(counts_generation=True, allow_unconditional_update=False),
     ),

@@ -7,7 +7,7 @@ from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Admission, Writes
 from dra_apiserver.kinds.pods import priority
-from dra_apiserver.kinds.scheduling import columns, defaults, grouppriority, podgroupadmission, priorityclass
+from dra_apiserver.kinds.scheduling import columns, grouppriority, podgroupadmission, priorityclass
 from dra_apiserver.kinds.scheduling.strategy import (
     PodGroupStatusStrategy,
     PodGroupStrategy,
@@ -45,7 +45,7 @@ KINDS = (
         "scheduling.k8s.io",
         "priorityclasses",
         strategy=priorityclass.PriorityClassStrategy(),
-        default=defaults.priority_class,
+        default=priorityclass.set_default_preemption_policy,
         printer=printer("Name|Value#|Global-Default?|Age|PreemptionPolicy", columns.priority_class),
         admission=Admission(mutating=(("Priority", priority.priority),)),
         writes=Writes(counts_generation=True),

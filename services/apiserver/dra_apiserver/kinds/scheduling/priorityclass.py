@@ -15,6 +15,11 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kindkit.strategy import Context
 
+
+def set_default_preemption_policy(obj: JsonObject, _version: str, _now: str) -> None:
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
 _HIGHEST_PRIORITY = 1_000_000_000
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTION = ("PreemptLowerPriority", "Never")

@@ -7,16 +7,28 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.objectcells import name, part
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Writes
-from dra_apiserver.kinds.storagemigration import columns
+
+
+def _storage_migration_cells(obj: JsonObject, now: datetime) -> list[Any]:
+    resource = part(part(obj, "spec"), "resource")
+    texts = [resource.get("resource", ""), resource.get("version", ""), resource.get("group", "")]
+    return [name(obj), ".".join(text for text in texts if text)]
+
 
 KINDS = (
     builtin(
         "storagemigration.k8s.io",
         "storageversionmigrations",
-        printer=printer("Name|Resource", columns.storage_migration),
+        printer=printer("Name|Resource", _storage_migration_cells),
         writes=Writes(allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}),
         feature_gate="StorageVersionMigrator",
     ),
