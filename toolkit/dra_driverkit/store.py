@@ -6,7 +6,7 @@ files, one call at a time.
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,22 +14,11 @@ import msgspec
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.log import logger
 
-from dra_driverkit.cdi import (
-    CdiDevice,
-    ContainerEdits,
-    Spec,
-    SpecError,
-    qualified_name,
-    read_spec,
-    remove_spec,
-    remove_unknown_specs,
-    transient_name,
-    write_spec,
-)
+from dra_driverkit.cdi import CdiDevice, ContainerEdits
 from dra_driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
 from dra_driverkit.directories import Directories
 from dra_driverkit.errors import CheckpointError, PrepareError
-from dra_driverkit.statefile import StateFile
+from dra_driverkit.preparedclaims import PreparedClaims
 
 _COMMON = "common"
 _FILE = "checkpoint.json"
@@ -97,14 +86,19 @@ class ClaimStore:
     ) -> None:
         self._driver = driver
         self._directories = directories
-        self._vendor, _, self._class = kind.partition("/")
-        self._kind = kind
         self._node = node_name
         self._common = common
         self._undo = undo
         self._reached = reached
-        self._file = StateFile(directories.plugin / _FILE, durable=directories.durable)
-        self._entries: dict[str, _Entry] = {}
+        self._claims: PreparedClaims[_Entry] = PreparedClaims(
+            directories.plugin / _FILE,
+            _Format(self._is_whole, keeps=undo is not None),
+            directories.cdi,
+            kind,
+            durable=directories.durable,
+            durable_specs=False,
+            restores=True,
+        )
 
     def open(self) -> None:
         """Load the state of the previous process, and write the CDI file with the common edits of all devices.
@@ -114,19 +108,15 @@ class ClaimStore:
             OSError: files cannot be read or written.
         """
         self._directories.make(self._driver)
-        if self._file.path.exists():
-            self._load()
-        else:
-            self._save()
-        known = {*self._entries, _COMMON}
-        remove_unknown_specs(self._directories.cdi, self._vendor, self._class, known)
+        if not self._claims.exists:
+            self._claims.replace({})
+        self._claims.remove_unknown_specs(_COMMON)
         if self._common != ContainerEdits():
-            self._write(_COMMON, (CdiDevice(_COMMON, container_edits=self._common),))
+            self._claims.write_spec(_COMMON, (CdiDevice(_COMMON, container_edits=self._common),))
 
     def prepared(self) -> list[str]:
         """Return the UIDs of the prepared claims."""
-        self._load()
-        return sorted(uid for uid, entry in self._entries.items() if entry.completed)
+        return sorted(uid for uid, entry in self._claims.claims().items() if entry.completed)
 
     def prepare(self, claim: ResourceClaim, make_ready: MakeReady) -> list[PreparedDevice]:
         """Prepare the claim's devices. If they are already prepared, return the same answer.
@@ -135,18 +125,18 @@ class ClaimStore:
             PrepareError: it failed, or another claim has one of the devices.
             OSError: the checkpoint cannot be written.
         """
-        self._load()
+        entries = self._claims.claims()
         uid = claim.metadata.uid
-        entry = self._entries.get(uid)
+        entry = entries.get(uid)
         if entry is not None and entry.completed and self._is_whole(entry):
             return [msgspec.convert(device, PreparedDevice) for device in entry.devices]
         results = own_results(claim, self._driver)
-        self._check_free(uid, results)
+        _check_free(uid, results, entries.values())
         ref = ClaimRef(claim.metadata.namespace, claim.metadata.name, uid)
         if self._undo is not None:
             if entry is not None:
                 self._undo(ref, entry.results)
-            self._put(_Entry(uid, name=ref.name, namespace=ref.namespace, results=results))
+            self._claims.put(uid, _Entry(uid, name=ref.name, namespace=ref.namespace, results=results))
             self._reached("checkpoint-started")
         try:
             ready = list(make_ready(claim))
@@ -156,10 +146,10 @@ class ClaimStore:
         if devices:
             # After a crash here, no claim in the checkpoint has this file, so it is removed at the next
             # start.
-            self._write(uid, devices)
+            self._claims.write_spec(uid, devices)
         self._reached("cdi-written")
         plain = [_plain(answer) for answer in answers]
-        self._put(_Entry(uid, True, plain, ref.name, ref.namespace, results))
+        self._claims.put(uid, _Entry(uid, True, plain, ref.name, ref.namespace, results))
         self._reached("checkpoint-completed")
         return answers
 
@@ -170,30 +160,16 @@ class ClaimStore:
             PrepareError: a device cannot be unprepared.
             OSError: the checkpoint cannot be written.
         """
-        self._load()
-        entry = self._entries.get(claim.uid)
+        entry = self._claims.claims().get(claim.uid)
         if entry is not None and self._undo is not None:
             self._undo(claim, entry.results)
             self._reached("undone")
-        remove_spec(self._directories.cdi, self._name(claim.uid))
+        self._claims.remove_spec(claim.uid)
         if entry is None:
             return
         self._reached("cdi-removed")
-        del self._entries[claim.uid]
-        self._save()
+        self._claims.drop(claim.uid)
         self._reached("checkpoint-removed")
-
-    def _check_free(self, uid: str, results: Sequence[DeviceRequestAllocationResult]) -> None:
-        """Check that no other claim has these devices, as a last safeguard. Admin access and shares may overlap."""
-        wanted = {(r.pool, r.device) for r in results if not r.admin_access and r.share_id is None}
-        for other in self._entries.values():
-            if other.uid == uid or not other.completed:
-                continue
-            for held in other.results:
-                if (held.pool, held.device) in wanted and not held.admin_access and held.share_id is None:
-                    raise PrepareError(
-                        f"requested device {held.device} is already allocated to different claim {other.uid}"
-                    )
 
     def _describe(
         self, uid: str, ready: Iterable[Ready]
@@ -212,7 +188,7 @@ class ClaimStore:
                     requests=(result.request,),
                     pool=result.pool,
                     device=result.device,
-                    cdi_ids=tuple(qualified_name(self._vendor, self._class, i) for i in ids),
+                    cdi_ids=tuple(map(self._claims.cdi_id, ids)),
                     share_id=result.share_id,
                     metadata=each.metadata,
                 )
@@ -230,60 +206,57 @@ class ClaimStore:
         own = [
             id_ for device in entry.devices for id_ in device.get("cdi_ids", ()) if f"={entry.uid}-" in id_
         ]
-        if not entry.completed or not own:
+        if not entry.completed or not own or self._claims.has_spec(entry.uid):
             return True
-        try:
-            read_spec(self._directories.cdi / f"{self._name(entry.uid)}.yaml")
-        except (OSError, SpecError):
-            _log.warning("the CDI file of a claim is lost, the claim is prepared again", claim=entry.uid)
-            return False
-        return True
+        _log.warning("the CDI file of a claim is lost, the claim is prepared again", claim=entry.uid)
+        return False
 
-    def _name(self, uid: str) -> str:
-        return transient_name(self._vendor, self._class, uid)
 
-    def _write(self, name: str, devices: tuple[CdiDevice, ...]) -> None:
-        try:
-            write_spec(self._directories.cdi, self._name(name), Spec(self._kind, devices), durable=False)
-        except (OSError, ValueError) as error:
-            raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
+class _Format:
+    """The form of the checkpoint.
 
-    def _put(self, entry: _Entry) -> None:
-        before = self._entries.get(entry.uid)
-        self._entries[entry.uid] = entry
-        try:
-            self._save()
-        except OSError:
-            if before is None:
-                del self._entries[entry.uid]
-            else:
-                self._entries[entry.uid] = before
-            raise
+    Args:
+        is_whole: false for a claim whose CDI file is lost. It is not prepared then.
+        keeps: keep such a claim, so that its preparation is undone first.
+    """
 
-    def _load(self) -> None:
-        """Read the checkpoint if another instance wrote it, or if it was not read yet."""
-        if not self._file.changed():
-            return
+    def __init__(self, is_whole: Callable[[_Entry], bool], *, keeps: bool) -> None:
+        self._is_whole = is_whole
+        self._keeps = keeps
+
+    def decode(self, data: bytes) -> dict[str, _Entry]:
         try:
-            content = msgspec.json.decode(self._file.read(), type=_File)
-        except FileNotFoundError:
-            # Someone deleted the file. The state of this process is still correct.
-            self._save()
-            return
+            content = msgspec.json.decode(data, type=_File)
         except msgspec.DecodeError as error:
-            raise CheckpointError(f"{self._file.path}: checkpoint is corrupted: {error}") from error
+            raise CheckpointError(f"checkpoint is corrupted: {error}") from error
         if content.checksum not in (None, _checksum(content.prepared_claims)):
-            raise CheckpointError(f"{self._file.path}: checkpoint is corrupted: its checksum is wrong")
-        self._entries = {}
+            raise CheckpointError("checkpoint is corrupted: its checksum is wrong")
+        entries = {}
         for entry in content.prepared_claims:
             if self._is_whole(entry):
-                self._entries[entry.uid] = entry
-            elif self._undo is not None:
-                self._entries[entry.uid] = msgspec.structs.replace(entry, completed=False, devices=[])
+                entries[entry.uid] = entry
+            elif self._keeps:
+                entries[entry.uid] = msgspec.structs.replace(entry, completed=False, devices=[])
+        return entries
 
-    def _save(self) -> None:
-        entries = list(self._entries.values())
-        self._file.write(msgspec.json.encode(_File(entries, _checksum(entries))))
+    def encode(self, claims: Mapping[str, _Entry]) -> bytes:
+        entries = list(claims.values())
+        return msgspec.json.encode(_File(entries, _checksum(entries)))
+
+
+def _check_free(
+    uid: str, results: Sequence[DeviceRequestAllocationResult], entries: Iterable[_Entry]
+) -> None:
+    """Check that no other claim has these devices, as a last safeguard. Admin access and shares may overlap."""
+    wanted = {(r.pool, r.device) for r in results if not r.admin_access and r.share_id is None}
+    for other in entries:
+        if other.uid == uid or not other.completed:
+            continue
+        for held in other.results:
+            if (held.pool, held.device) in wanted and not held.admin_access and held.share_id is None:
+                raise PrepareError(
+                    f"requested device {held.device} is already allocated to different claim {other.uid}"
+                )
 
 
 def own_results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocationResult]:

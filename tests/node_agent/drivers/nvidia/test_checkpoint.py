@@ -82,7 +82,7 @@ def test_the_file_of_an_older_driver_is_converted(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint.json"
     body = b'{"checksum":0,"v1":{"preparedClaims":{"uid-1":{"status":{}}}}}'
     path.write_bytes(body.replace(b'"checksum":0', b'"checksum":%d' % checksum(body)))
-    checkpoint = Checkpoint(path)
+    checkpoint = Checkpoint(path, tmp_path, "k8s.gpu.nvidia.com/claim")
     assert checkpoint.open("boot-1")
     assert checkpoint.claims()["uid-1"].state == COMPLETED
     assert json.loads(path.read_text())["v2"]["nodeBootID"] == "boot-1"
@@ -111,7 +111,7 @@ def test_a_file_of_nvidias_own_plugin_is_read_and_written_byte_for_byte(
     written = (REPOSITORY / "tests/data/nvidia" / f"{name}.json").read_bytes()
     path = tmp_path / "checkpoint.json"
     path.write_bytes(written)
-    checkpoint = Checkpoint(path)
+    checkpoint = Checkpoint(path, tmp_path, "k8s.gpu.nvidia.com/claim")
     assert checkpoint.open(json.loads(written)["v2"]["nodeBootID"])
     assert [claim.state for claim in checkpoint.claims().values()] == states
     checkpoint.update(lambda claims: None)

@@ -4,13 +4,13 @@ The file has the format of the NVIDIA driver, with its versions 1 and 2 side by 
 can take over from the other.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from dra_driverkit.errors import CheckpointError
-from dra_driverkit.statefile import StateFile
+from dra_driverkit.preparedclaims import PreparedClaims
 
 from dra_node_agent.drivers.gojson import Checksum, checksum, dumps
 
@@ -48,14 +48,12 @@ class PreparedClaim(msgspec.Struct, frozen=True):
         return [device for group in self.groups for device in group.get("devices") or []]
 
 
-class Checkpoint:
-    """The file. It is read and written as a whole for every change. With ``durable``, it survives a power failure."""
+class Checkpoint(PreparedClaims[PreparedClaim]):
+    """The prepared claims of a driver of NVIDIA."""
 
-    def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self._file = StateFile(path, durable=durable)
-        self._claims: dict[str, PreparedClaim] | None = None
-        self._boot_id = ""
-        self._first_sum, self._second_sum = Checksum(), Checksum()
+    def __init__(self, path: Path, cdi: Path, kind: str, *, durable: bool = True) -> None:
+        self._boot = _Format()
+        super().__init__(path, self._boot, cdi, kind, durable=durable, durable_specs=durable)
 
     def open(self, boot_id: str) -> bool:
         """Load the state of the previous process, or discard it if the machine has rebooted. True if it was kept.
@@ -63,40 +61,39 @@ class Checkpoint:
         Raises:
             CheckpointError: the file is damaged.
         """
-        if self._file.path.exists():
+        if self.exists:
             claims = self.claims()
-            if self._boot_id in ("", boot_id):
-                if self._boot_id == "":
-                    self._boot_id = boot_id
-                    self._write(claims)
+            if self._boot.id in ("", boot_id):
+                if self._boot.id == "":
+                    self._boot.id = boot_id
+                    self.replace(claims)
                 return True
-        self._boot_id = boot_id
-        self._write({})
+        self._boot.id = boot_id
+        self.replace({})
         return False
 
-    def claims(self) -> dict[str, PreparedClaim]:
-        """Return all claims by UID. Raises CheckpointError."""
-        if self._claims is None or self._file.changed():
-            self._claims = self._read()
-        return dict(self._claims)
+    def replace(self, claims: Mapping[str, PreparedClaim]) -> None:
+        """Write these claims, in the order of their UIDs."""
+        super().replace(dict(sorted(claims.items())))
 
-    def update(self, change: Callable[[dict[str, PreparedClaim]], None]) -> None:
-        """Apply the change to the claims and write the file."""
-        claims = self.claims()
-        change(claims)
-        self._write(claims)
 
-    def _read(self) -> dict[str, PreparedClaim]:
-        data = self._file.read()
+class _Format:
+    """The form of the file. ``id`` is that of the boot in which it was written; empty in older files."""
+
+    def __init__(self) -> None:
+        self.id = ""
+        self._first_sum, self._second_sum = Checksum(), Checksum()
+
+    def decode(self, data: bytes) -> dict[str, PreparedClaim]:
         try:
             content = msgspec.json.decode(data)
             second, first = content.get("v2"), content.get("v1")
             if checksum(dumps(_first_body(first))) != content["checksum"]:
-                raise CheckpointError(f"{self._file.path}: checkpoint is corrupted")
+                raise CheckpointError("checkpoint is corrupted")
             if second is not None:
                 if checksum(dumps({**second, "checksum": 0})) != second["checksum"]:
-                    raise CheckpointError(f"{self._file.path}: checkpoint is corrupted")
-                self._boot_id = second.get("nodeBootID", "")
+                    raise CheckpointError("checkpoint is corrupted")
+                self.id = second.get("nodeBootID", "")
             source = second if second is not None else first or {}
             return {
                 uid: PreparedClaim(
@@ -110,14 +107,14 @@ class Checkpoint:
                 for uid, claim in (source.get("preparedClaims") or {}).items()
             }
         except (msgspec.DecodeError, KeyError, AttributeError, TypeError) as error:
-            raise CheckpointError(f"{self._file.path}: checkpoint is corrupted: {error!r}") from error
+            raise CheckpointError(f"checkpoint is corrupted: {error!r}") from error
 
-    def _write(self, claims: dict[str, PreparedClaim]) -> None:
-        ordered = sorted(claims.items())
-        first = _member([(uid, _first_claim(claim)) for uid, claim in ordered if claim.state == COMPLETED])
-        second = _member([(uid, _second_claim(claim)) for uid, claim in ordered])
-        if self._boot_id:
-            second.append((b"," if second else b"") + b'"nodeBootID":' + dumps(self._boot_id))
+    def encode(self, claims: Mapping[str, PreparedClaim]) -> bytes:
+        completed = [(uid, claim) for uid, claim in claims.items() if claim.state == COMPLETED]
+        first = _member([(uid, _first_claim(claim)) for uid, claim in completed])
+        second = _member([(uid, _second_claim(claim)) for uid, claim in claims.items()])
+        if self.id:
+            second.append((b"," if second else b"") + b'"nodeBootID":' + dumps(self.id))
         if second:
             second.insert(0, b",")
         sums = (
@@ -125,8 +122,17 @@ class Checkpoint:
             self._second_sum.of([b'{"checksum":0', *second, b"}"]),
         )
         text = b'{"checksum":%d,"v1":{%b},"v2":{"checksum":%d%b}}'
-        self._file.write(text % (sums[0], b"".join(first), sums[1], b"".join(second)))
-        self._claims = dict(ordered)
+        return text % (sums[0], b"".join(first), sums[1], b"".join(second))
+
+
+def held_devices(
+    claims: Mapping[str, PreparedClaim], driver: str, uid: str
+) -> Iterator[tuple[str, PreparedClaim, set[str]]]:
+    """Yield each other prepared claim by UID, with the devices that it holds alone, without admin access."""
+    for other_uid, other in sorted(claims.items()):
+        if other_uid != uid and other.state == COMPLETED:
+            names = {r["device"] for r in other.results(driver) if not r.get("adminAccess")}
+            yield other_uid, other, names
 
 
 def _member(claims: list[tuple[str, dict[str, Any]]]) -> list[bytes]:

@@ -1,22 +1,12 @@
 """The CDI files of prepared claims (cmd/gpu-kubelet-plugin/cdi.go)."""
 
 import time
-from collections.abc import Callable, Container
-from pathlib import Path
+from collections.abc import Callable
 
-from dra_driverkit.cdi import (
-    CdiDevice,
-    ContainerEdits,
-    Spec,
-    qualified_name,
-    remove_spec,
-    remove_unknown_specs,
-    transient_name,
-    write_spec,
-)
-from dra_driverkit.errors import PrepareError
+from dra_driverkit.cdi import CdiDevice, ContainerEdits, qualified_name
 
 from dra_node_agent.drivers.nvidia import edits
+from dra_node_agent.drivers.nvidia.checkpoint import Checkpoint
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, PerGpu
 from dra_node_agent.drivers.nvidia.prepared import PreparedGroup
@@ -34,26 +24,17 @@ def _device_name(uid: str, device: Allocatable) -> str:
 
 
 class ClaimSpecs:
-    """One CDI file for each prepared claim.
-
-    Args:
-        directory: where CDI files go.
-        monotonic: the time, in seconds.
-        durable: whether a file survives a power cut once it is written.
-    """
+    """Writes the CDI file of each prepared claim. ``monotonic`` is the time, in seconds."""
 
     def __init__(
         self,
         library: DeviceLibrary,
-        directory: Path,
+        checkpoint: Checkpoint,
         monotonic: Callable[[], float] = time.monotonic,
-        *,
-        durable: bool = True,
     ) -> None:
         self._library = library
-        self._directory = directory
+        self._checkpoint = checkpoint
         self._monotonic = monotonic
-        self._durable = durable
         self._common: tuple[ContainerEdits, float] | None = None
 
     def write(self, uid: str, groups: list[PreparedGroup], per_gpu: PerGpu) -> None:
@@ -81,20 +62,7 @@ class ClaimSpecs:
                 # Two shares of one device are a single CDI device.
                 devices[device.name] = CdiDevice(_device_name(uid, device), container_edits=own)
         if devices:
-            kind = f"{edits.VENDOR}/{edits.CLASS}"
-            try:
-                spec = Spec(kind, tuple(devices.values()), container_edits=common)
-                write_spec(self._directory, _name(uid), spec, durable=self._durable)
-            except OSError as error:
-                raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
-
-    def remove(self, uid: str) -> None:
-        """Remove the claim's file if it exists."""
-        remove_spec(self._directory, _name(uid))
-
-    def remove_unknown(self, claims: Container[str]) -> None:
-        """Remove the files of claims that are not in the checkpoint."""
-        remove_unknown_specs(self._directory, edits.VENDOR, edits.CLASS, claims)
+            self._checkpoint.write_spec(uid, tuple(devices.values()), common)
 
     def _common_edits(self, per_gpu: PerGpu) -> ContainerEdits:
         """Return the common edits. They are computed again after some minutes, in case the driver was updated."""
@@ -107,7 +75,3 @@ class ClaimSpecs:
         found = edits.common_edits(self._library.host, version)
         self._common = found, now + _COMMON_EDITS_SECONDS
         return found
-
-
-def _name(uid: str) -> str:
-    return transient_name(edits.VENDOR, edits.CLASS, uid)

@@ -17,7 +17,14 @@ from dra_shared.log import logger
 
 from dra_node_agent.drivers.gojson import claim_status
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
-from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
+from dra_node_agent.drivers.nvidia.checkpoint import (
+    COMPLETED,
+    FILE_NAME,
+    STARTED,
+    Checkpoint,
+    PreparedClaim,
+    held_devices,
+)
 from dra_node_agent.drivers.nvidia.claimconfigs import check, choose, config_of, configs, results
 from dra_node_agent.drivers.nvidia.claimspecs import ClaimSpecs, device_id
 from dra_node_agent.drivers.nvidia.config import (
@@ -78,10 +85,11 @@ class DeviceState:
         self._metadata = metadata
         self._library = library
         self._gates = feature_gates
-        self._specs = ClaimSpecs(library, cdi_directory, monotonic, durable=durable)
         self._reached = reached
         self._mps = MpsDaemons(directory / "mps", library)
-        self._checkpoint = Checkpoint(directory / FILE_NAME, durable=durable)
+        kind = f"{edits.VENDOR}/{edits.CLASS}"
+        self._checkpoint = Checkpoint(directory / FILE_NAME, cdi_directory, kind, durable=durable)
+        self._specs = ClaimSpecs(library, self._checkpoint, monotonic)
         self.per_gpu: PerGpu = {}
 
     @property
@@ -101,7 +109,7 @@ class DeviceState:
         claims = self._checkpoint.claims()
         if not kept:
             _log.info("no checkpoint of this boot, starting with an empty one")
-        self._specs.remove_unknown(claims)
+        self._checkpoint.remove_unknown_specs()
         if self.is_partitioned:
             self._destroy_unknown_mig(claims)
 
@@ -135,7 +143,7 @@ class DeviceState:
         status = claim_status(claim.status)
         name, namespace = claim.metadata.name, claim.metadata.namespace
         started = PreparedClaim(STARTED, status, [], name, namespace)
-        self._checkpoint.update(lambda claims: claims.__setitem__(uid, started))
+        self._checkpoint.put(uid, started)
         self._reached("checkpoint-started")
         try:
             groups = self._prepare_devices(claim)
@@ -149,7 +157,7 @@ class DeviceState:
         self._specs.write(uid, groups, self.per_gpu)
         self._reached("cdi-written")
         done = PreparedClaim(COMPLETED, status, [group.to_checkpoint() for group in groups])
-        self._checkpoint.update(lambda claims: claims.__setitem__(uid, done))
+        self._checkpoint.put(uid, done)
         self._reached("checkpoint-completed")
         return answers(done.groups)
 
@@ -173,19 +181,16 @@ class DeviceState:
         self._reached("devices-unprepared")
         if self._gates.is_enabled(gates.PASSTHROUGH):
             self._show_siblings(claim.uid, prepared)
-        self._specs.remove(claim.uid)
+        self._checkpoint.remove_spec(claim.uid)
         self._reached("cdi-removed")
-        self._checkpoint.update(lambda claims: claims.__delitem__(claim.uid))
+        self._checkpoint.drop(claim.uid)
         self._reached("checkpoint-removed")
 
     def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
         """Check that no device has two claims, whatever the scheduler did. Admin access and shares may overlap."""
         uid = claim.metadata.uid
         wanted = dict.fromkeys(r.device for r in results(claim) if not r.admin_access)
-        for other_uid, other in sorted(claims.items()):
-            if other_uid == uid or other.state != COMPLETED:
-                continue
-            held = {r["device"] for r in other.results(DRIVER_NAME) if not r.get("adminAccess")}
+        for other_uid, other, held in held_devices(claims, DRIVER_NAME, uid):
             for name in wanted:
                 if name in held:
                     self._check_shared(claim, name, other_uid, other)
@@ -364,7 +369,7 @@ class DeviceState:
             elif self.is_partitioned and mig_position(name) is not None:
                 self._delete_by_name(name)
         self._stop_sharing(uid, gpus)
-        self._specs.remove(uid)
+        self._checkpoint.remove_spec(uid)
 
     def _delete_by_name(self, name: str) -> None:
         for gpu in self._library.gpus():

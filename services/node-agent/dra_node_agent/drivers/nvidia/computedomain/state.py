@@ -13,16 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dra_driverkit.cdi import (
-    CdiDevice,
-    ContainerEdits,
-    Spec,
-    qualified_name,
-    remove_spec,
-    remove_unknown_specs,
-    transient_name,
-    write_spec,
-)
+from dra_driverkit.cdi import CdiDevice, ContainerEdits, qualified_name
 from dra_driverkit.claims import ClaimRef, PreparedDevice
 from dra_driverkit.directories import Directories
 from dra_driverkit.errors import PrepareError
@@ -37,6 +28,7 @@ from dra_node_agent.drivers.nvidia.checkpoint import (
     STARTED,
     Checkpoint,
     PreparedClaim,
+    held_devices,
 )
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api, devices, edits
 from dra_node_agent.drivers.nvidia.computedomain.choices import (
@@ -92,9 +84,11 @@ class ComputeDomainState:
         self._library = library
         self._domains = domains
         self._cdi = directories.cdi
-        self._durable = directories.durable
         self._root = directories.plugin / _DIRECTORY
-        self._checkpoint = Checkpoint(directories.plugin / FILE_NAME, durable=directories.durable)
+        kind = f"{edits.VENDOR}/{edits.CLASS}"
+        self._checkpoint = Checkpoint(
+            directories.plugin / FILE_NAME, directories.cdi, kind, durable=directories.durable
+        )
 
     def open(self) -> None:
         """Load the checkpoint, write the CDI file of all GPUs, and remove the files of unknown claims.
@@ -106,7 +100,7 @@ class ComputeDomainState:
         """
         edits.write_base_spec(self._cdi, self._library)
         self._checkpoint.open(self._library.host.nvml.boot_id())
-        remove_unknown_specs(self._cdi, edits.VENDOR, edits.CLASS, self._checkpoint.claims())
+        self._checkpoint.remove_unknown_specs()
 
     def prepared_claims(self) -> dict[str, PreparedClaim]:
         """Return the checkpoint's claims by UID."""
@@ -137,7 +131,7 @@ class ComputeDomainState:
                 f"stale prepare for claim {namespace}/{name}:{uid}: claim prepare was already aborted"
             )
         self._check_overlap(claim, claims)
-        self._put(uid, PreparedClaim(STARTED, status, [], name, namespace))
+        self._checkpoint.put(uid, PreparedClaim(STARTED, status, [], name, namespace))
         try:
             groups = await self._groups(claim)
         except PrepareError as error:
@@ -146,7 +140,7 @@ class ComputeDomainState:
         done = PreparedClaim(
             COMPLETED, status, [_encode_group(uid, group) for group in groups], name, namespace
         )
-        self._put(uid, done)
+        self._checkpoint.put(uid, done)
         return _answers(done)
 
     async def unprepare(self, claim: ClaimRef) -> None:
@@ -165,12 +159,12 @@ class ComputeDomainState:
         if not self._imex.host_managed:
             for domain in channel_domains(prepared):
                 await self._domains.leave(domain)
-        remove_spec(self._cdi, transient_name(edits.VENDOR, edits.CLASS, claim.uid))
+        self._checkpoint.remove_spec(claim.uid)
         if prepared.state == COMPLETED:
-            self._drop(claim.uid)
+            self._checkpoint.drop(claim.uid)
             return
         when = rfc3339(self._now())
-        self._put(
+        self._checkpoint.put(
             claim.uid,
             PreparedClaim(ABORTED, prepared.status, [], claim.name, claim.namespace, aborted_at=when),
         )
@@ -192,26 +186,13 @@ class ComputeDomainState:
             if claim.state == ABORTED and (not claim.aborted_at or parse_rfc3339(claim.aborted_at) <= limit)
         ]
         if expired:
-            self._drop(*expired)
+            self._checkpoint.drop(*expired)
         return len(expired)
-
-    def _put(self, uid: str, prepared: PreparedClaim) -> None:
-        self._checkpoint.update(lambda claims: claims.__setitem__(uid, prepared))
-
-    def _drop(self, *uids: str) -> None:
-        def change(claims: dict[str, PreparedClaim]) -> None:
-            for uid in uids:
-                claims.pop(uid, None)
-
-        self._checkpoint.update(change)
 
     def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
         uid = claim.metadata.uid
         wanted = {result.device for result in own_results(claim) if not result.admin_access}
-        for other_uid, other in sorted(claims.items()):
-            if other_uid == uid or other.state != COMPLETED:
-                continue
-            held = {r["device"] for r in other.results(DRIVER_NAME) if not r.get("adminAccess")}
+        for other_uid, _, held in held_devices(claims, DRIVER_NAME, uid):
             for name in sorted(wanted & held):
                 raise PrepareError(
                     f"unable to prepare claim {uid}: requested device {name} is already allocated "
@@ -311,14 +292,8 @@ class ComputeDomainState:
             if group.edits is not None
             for result in group.results
         )
-        if not found:
-            return
-        try:
-            spec = Spec(f"{edits.VENDOR}/{edits.CLASS}", found)
-            name = transient_name(edits.VENDOR, edits.CLASS, uid)
-            write_spec(self._cdi, name, spec, durable=self._durable)
-        except (OSError, ValueError) as error:
-            raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
+        if found:
+            self._checkpoint.write_spec(uid, found)
 
 
 def _cdi_name(uid: str, result: DeviceRequestAllocationResult) -> str:
