@@ -1,7 +1,7 @@
 """Declared state machines: an enum of states, an enum of events, one table of transitions.
 
 The table is complete: an event that the table does not have for the current state raises, so a wrong order is
-found where it happens. docs/states.md draws the tables.
+found where it happens. docs/node-agent.md has the tables.
 """
 
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class StateMachine(Generic[S, E]):
 
 
 def markdown(table: Mapping[S, Mapping[E, S]]) -> str:
-    """Format the table for docs/states.md. A state without events is final."""
+    """Format the table as Markdown. A state without events is final."""
     rows = ["| state | event | next state |", "|---|---|---|"]
     for state, events in table.items():
         if not events:

@@ -1,4 +1,4 @@
-"""The state machines that the code declares, as docs/states.md has them."""
+"""The state machines that the code declares, as pages in docs/ have them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -2,7 +2,7 @@
 
 A pod only moves forward. The order protects devices: claims are prepared before any container may start,
 containers are stopped before claims are unprepared, and only then is the pod reported as finished, because
-the scheduler may then give its claims to another pod. docs/states.md draws the table.
+the scheduler may then give its claims to another pod. docs/node-agent.md has the table.
 """
 
 from enum import StrEnum
