@@ -151,6 +151,31 @@ def early_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
     return call
 
 
+def strict_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
+    """Return code for a call since cel-go 0.33. It stops at the first argument that fails, and costs nothing then."""
+
+    def call(frame: Frame) -> Any:
+        return _finish(frame, run, [arg(frame) for arg in runs], cost)
+
+    return call
+
+
+def strict_operator(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
+    """Return code for ``==``, ``!=`` and ``!`` since cel-go 0.33, which have a cost even if an argument fails."""
+
+    def call(frame: Frame) -> Any:
+        args: list[Any] = []
+        for arg in runs:
+            try:
+                args.append(arg(frame))
+            except EvaluationError:
+                charge(frame, cost([*args, *[FAILED] * (len(runs) - len(args))], FAILED))
+                raise
+        return _finish(frame, run, args, cost)
+
+    return call
+
+
 def _finish(frame: Frame, run: Implementation, args: Sequence[Any], cost: CallCost) -> Any:
     try:
         value = run(*args)

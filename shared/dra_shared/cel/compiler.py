@@ -31,6 +31,8 @@ from dra_shared.cel.closures import (
     matcher,
     or_panic,
     or_value,
+    strict_call,
+    strict_operator,
     tracked_call,
     untracked_call,
 )
@@ -63,22 +65,30 @@ _CONVERSIONS: Final = frozenset(
 _PRIMITIVE: Final = frozenset((bool, float, int, str, Uint))
 _NUMBERS: Final = frozenset((float, int, Uint))
 _KEYS: Final = frozenset((bool, float, int, str, Uint))
+# Operators that cost the same if an argument fails, to keep costs of stored expressions.
+_COSTLY_IF_FAILED: Final = frozenset(("_==_", "_!=_", "!_"))
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
 _STRUCT_COST: Final = 40
 
 
 def compile_tree(
-    expr: Expr, functions: Functions, *, tracked: bool, variables: Sequence[str] = ()
+    expr: Expr,
+    functions: Functions,
+    *,
+    tracked: bool,
+    variables: Sequence[str] = (),
+    strict: bool = False,
 ) -> tuple[Run, int]:
     """Return the code of a checked expression, and the length of its frame.
 
-    ``variables`` are the names of the first locals in the frame.
+    ``variables`` are the names of the first locals in the frame. ``strict`` is the evaluation of cel-go 0.33: what
+    fails costs nothing, and its other arguments are not evaluated.
 
     Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
     """
     nulls = any(type(node) is Literal and node.value is None for node in walk(expr))
-    compiler = _Compiler(functions, tracked, nulls)
+    compiler = _Compiler(functions, tracked, nulls, strict)
     for name in variables:
         compiler.declare(name)
     with room():
@@ -99,8 +109,9 @@ def may_panic(expr: Expr) -> bool:
 
 
 class _Compiler:
-    def __init__(self, functions: Functions, tracked: bool, nulls: bool) -> None:
+    def __init__(self, functions: Functions, tracked: bool, nulls: bool, strict: bool) -> None:
         self.functions = functions
+        self._strict = strict
         self.tracked = tracked
         self.slots = 0
         self._scopes: dict[str, list[Run]] = {}
@@ -224,7 +235,7 @@ class _Compiler:
         if compiled:
             compile_regex(str(pattern))
             run = matcher(str(pattern)) if function == "matches" else for_text(run)
-        if _compares(expr.overloads):
+        if _compares(expr.overloads) and not self._strict:
             # With two arguments, both fail together.
             args = [*args[:-1], plain(or_panic(args[-1].run))]
         if not self.tracked:
@@ -234,6 +245,9 @@ class _Compiler:
         early = len(args) > 2 or compiled or not single or function == "format"
         cost = declared.call_cost(overload)
         runs = [arg.run for arg in args]
+        if self._strict:
+            call = strict_operator if function in _COSTLY_IF_FAILED else strict_call
+            return plain(call(run, runs, cost))
         return plain(early_call(run, runs, cost) if early else tracked_call(run, runs, cost))
 
     def _accounted_not_false(self, operand: Run) -> Run:
@@ -274,12 +288,14 @@ class _Compiler:
     def _charge_construction(self, build: Run, cost: int) -> Run:
         if not self.tracked:
             return build
+        strict = self._strict
 
         def run(frame: Frame) -> Any:
             try:
                 value = build(frame)
             except EvaluationError:
-                charge(frame, cost)
+                if not strict:
+                    charge(frame, cost)
                 raise
             charge(frame, cost)
             return value
@@ -333,7 +349,7 @@ class _Compiler:
         read = self._attribute(Attribute(fold.read_accumulator(initial))).run
         when = self.code(predicate).run if predicate is not None else None
         created = 0 if all(code.is_const for code in codes) else _LIST_COST
-        tracked = self.tracked
+        tracked, strict = self.tracked, self._strict
         keep = fold.read_accumulator(initial)
 
         def append(frame: Frame) -> Any:
@@ -348,10 +364,14 @@ class _Compiler:
             try:
                 target = read(frame)
             except EvaluationError as error:
+                if strict:
+                    raise
                 failure = error
             try:
                 values = [item(frame) for item in items]
             except EvaluationError as error:
+                if strict:
+                    raise
                 failure = failure or error
             if tracked:
                 charge(frame, created + 1)

@@ -80,7 +80,7 @@ class Program:
         # Whether attributes that are lists can be read, and whether only those that are read must be valid.
         self._reading = reading
         self._functions = known
-        run, length = compile_tree(tree, self._functions, tracked=False)
+        run, length = compile_tree(tree, self._functions, tracked=False, strict=reading[1])
         self._run: Run = run
         self._rest = [0, 0, *([None] * (length - 3))]
         self._accounted: Run | None = None
@@ -119,7 +119,9 @@ class Program:
 
     def _run_limited(self, frame: Frame) -> Any:
         if self._accounted is None:
-            self._accounted, _ = compile_tree(self._tree, self._functions, tracked=True)
+            self._accounted, _ = compile_tree(
+                self._tree, self._functions, tracked=True, strict=self._reading[1]
+            )
         frame[2] = MAX_COST
         return self._accounted(frame)
 

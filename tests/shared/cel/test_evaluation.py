@@ -2,8 +2,8 @@
 
 import pytest
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
-from dra_shared.cel import CelDevice, EvaluationError, compile_expression
-from dra_shared.version import V1_36
+from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+from dra_shared.version import V1_36, V1_37, V1_38, Version
 
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice(
@@ -232,3 +232,33 @@ def test_the_cost_limit_stops_an_evaluation() -> None:
     with pytest.raises(EvaluationError, match="operation cancelled: actual cost limit exceeded"):
         program.matches(DEVICE)
     assert program.cost(DEVICE) == 1_000_001
+
+
+@pytest.mark.parametrize("version", [V1_37, V1_38], ids=str)
+def test_call_whose_argument_fails_costs_nothing_since_1_38(version: Version) -> None:
+    def cost(expression: str) -> int:
+        return compile_expression(expression, features=(), kubernetes=version).cost(CelDevice("d"))
+
+    missing = "device.attributes['d'].a"
+    attribute = 4
+    assert cost(f"{missing} < 1") == attribute + (1 if version < V1_38 else 0)
+    assert cost(f"{missing} == 1") == attribute + 1
+    assert cost(f"[{missing}] == [1]") == attribute + (11 if version < V1_38 else 1)
+    # Before, the other argument is evaluated, too.
+    assert cost(f"{missing} < size([{missing}])") == attribute + (16 if version < V1_38 else 0)
+
+
+def test_sorting_what_fails_is_no_internal_error_since_1_38() -> None:
+    expression = "[1].slice(device.attributes['d'].a, 1).sort() == [1]"
+    for version, problem in ((V1_37, "internal error: "), (V1_38, "no such key: a")):
+        found = compile_expression(expression, features=("DRAListTypeAttributes",), kubernetes=version)
+        error = found.evaluate(CelDevice("d")).error
+        assert error is not None
+        assert error.startswith(problem)
+
+
+def test_includes_needs_no_gate_since_1_38() -> None:
+    with pytest.raises(CompileError, match="undeclared reference to 'includes'"):
+        compile_expression("[1].includes(1)", features=(), kubernetes=V1_37, stored=False)
+    found = compile_expression("[1].includes(1)", features=(), kubernetes=V1_38, stored=False)
+    assert found.matches(CelDevice("d"))
