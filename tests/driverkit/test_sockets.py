@@ -5,7 +5,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from dra_driverkit.sockets import PATH_MAX, registration_socket
+from dra_driverkit.server import PATH_MAX, registration_socket
 
 _REGISTRAR = Path("/var/lib/kubelet/plugins_registry")
 _UID = "ad4af911-5bcd-47c5-a554-f35cea869472"

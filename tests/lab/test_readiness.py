@@ -7,7 +7,7 @@ from typing import Any
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
-from dra_lab.readiness import wait_for_schedulable_nodes
+from dra_lab.services import wait_for_schedulable_nodes
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node
 from dra_shared.api.resources import NODES

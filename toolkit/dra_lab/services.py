@@ -7,7 +7,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import httpx
 from dra_kube.cluster import Cluster, Record, ServiceRecord
+from dra_shared.api.node import Node
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
+from dra_shared.client.errors import ApiError
+from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 from dra_shared.plurals import count
 from dra_worlds.fleet import Pools
@@ -18,10 +21,35 @@ from dra_lab.faults.listener import FaultListener
 from dra_lab.forkserver import ForkServer
 from dra_lab.ports import PortTaken
 from dra_lab.protection import Protection
-from dra_lab.readiness import wait_for_schedulable_nodes
 from dra_lab.restore.writer import Writer
 from dra_lab.servicespecs import ServiceSpecs, agent_name
 from dra_lab.supervisor import ServiceSpec, Supervisor
+
+# Admission adds this taint to a new node. The node lifecycle controller removes it once the node is ready.
+_NOT_READY = "node.kubernetes.io/not-ready"
+_TIMEOUT = 10.0
+_EVERY = 0.05
+# Large fleets: nodes register in no fixed order, so a sample of this size is enough.
+_SAMPLE = 500
+
+
+async def wait_for_schedulable_nodes(client: Client) -> None:
+    """Wait until no ready node has the not-ready taint, or until ten seconds have passed."""
+    try:
+        async with asyncio.timeout(_TIMEOUT):
+            while True:
+                nodes = (await client.list(NODES, limit=_SAMPLE)).items
+                if not any(map(_is_ready_but_tainted, nodes)):
+                    return
+                await asyncio.sleep(_EVERY)
+    except (ApiError, httpx.HTTPError, OSError, TimeoutError):
+        return
+
+
+def _is_ready_but_tainted(node: Node) -> bool:
+    ready = any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+    return ready and any(taint.key == _NOT_READY for taint in node.spec.taints)
+
 
 # How often a start is tried where another program takes a port that was chosen here.
 _ATTEMPTS = 5

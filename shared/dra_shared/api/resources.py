@@ -10,6 +10,7 @@ from dra_shared.api.coordination import Lease
 from dra_shared.api.core import (
     ConfigMap,
     Event,
+    LimitRange,
     Namespace,
     PersistentVolumeClaim,
     ReplicationController,
@@ -19,7 +20,6 @@ from dra_shared.api.core import (
     ServiceAccount,
 )
 from dra_shared.api.events import Event as SeriesEvent
-from dra_shared.api.limitrange import LimitRange
 from dra_shared.api.meta import Object, Unread
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_controller.statefulset.retention import goes_with, with_owner
+from dra_controller.statefulset.controller import goes_with, with_owner
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 from dra_scheduler.plan.simulation import Simulation
-from dra_scheduler.plugins.defaultpreemption import DefaultPreemption
-from dra_scheduler.plugins.dryruns import DryRuns
+from dra_scheduler.plugins.defaultpreemption import DefaultPreemption, DryRuns
 from dra_shared.api.resources import PODS
 from dra_shared.jsontypes import JsonObject
 

@@ -7,12 +7,50 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dra_apiserver.verdict import Judge, Place, Verdict, is_known_to_any
+from dra_shared import classic
+from dra_shared.classic.kinds import successor
+from dra_shared.classic.notes import Outcome
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version, release
 
-from dra_worlds.check import older
 from dra_worlds.check.finding import DROPPED, OTHERWISE, REFUSED, WARNED, Finding
+
+
+def converted(obj: JsonObject) -> str:
+    """Return the apiVersion that the object is converted to; empty if a new apiVersion is all that changes."""
+    for made in classic.convert([obj]).objects:
+        if made["kind"] == obj["kind"]:
+            return "" if _content(made) == _content(obj) else str(made["apiVersion"])
+    return ""
+
+
+def command(where: str) -> str:
+    """Return the command line that converts the manifest at ``where``."""
+    file = where.rpartition(":")[0]
+    return f"`dralab convert {'-' if file == 'standard input' else file or 'FILE'}`"
+
+
+def _content(obj: JsonObject) -> JsonObject:
+    return {name: value for name, value in obj.items() if name not in ("apiVersion", "metadata", "status")}
+
+
+def replaced(obj: JsonObject, where: str) -> str:
+    """Say what replaced a kind that no Kubernetes of today has; empty for kinds of others."""
+    if not str(obj["apiVersion"]).startswith("resource.k8s.io/"):
+        return ""
+    became = successor(obj)
+    return f"{became}: use {command(where)}" if became else ""
+
+
+def moves(obj: JsonObject, path: str) -> bool:
+    """True if `dralab convert` moves the field, or what is in it, to another place."""
+    notes = classic.convert([obj]).notes
+    return any(note.outcome is Outcome.MOVED and _is_within(note.path, path) for note in notes)
+
+
+def _is_within(path: str, outer: str) -> bool:
+    return path == outer or path.startswith((f"{outer}.", f"{outer}["))
 
 
 class Checker:
@@ -52,7 +90,7 @@ class Checker:
         stored = bool((obj.get("metadata") or {}).get("uid"))
         anywhere = now.known or then.known or then.elsewhere
         if not anywhere and (stored or not is_known_to_any(api_version, kind)):
-            advice = older.replaced(obj, where)
+            advice = replaced(obj, where)
             if advice:
                 text = _no_match(api_version, kind)
                 yield Finding(REFUSED, "object", subject, text, advice, where, before=True)
@@ -102,8 +140,8 @@ class Checker:
             yield Finding(REFUSED, "object", subject, text, where=where, before=_is_so(text, now.refused))
         for path in then.dropped:
             before = _is_in(path, now.dropped)
-            moved = not stored and older.moves(obj, path)
-            advice = f"use {older.command(where)}" if moved else self._gate_for(obj, stored, path)
+            moved = not stored and moves(obj, path)
+            advice = f"use {command(where)}" if moved else self._gate_for(obj, stored, path)
             yield Finding(DROPPED, "object", subject, path, advice, where, before)
         for text in then.warnings:
             if text not in now.warnings:
@@ -232,8 +270,8 @@ def _no_match(api_version: str, kind: str) -> str:
 
 def _newer(obj: JsonObject, api_version: str, where: str) -> str:
     """Advise ``api_version``, and `dralab convert` if the object has another shape there."""
-    if older.converted(obj) == api_version:
-        return f"use {older.command(where)}, which makes it {api_version}"
+    if converted(obj) == api_version:
+        return f"use {command(where)}, which makes it {api_version}"
     return f"use apiVersion: {api_version}"
 
 

@@ -5,6 +5,7 @@ Mirrors ``HTTPExtender`` in upstream's ``pkg/scheduler/extender.go``. The bodies
 """
 
 import asyncio
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +13,32 @@ from typing import Any
 import httpx
 import msgspec
 from dra_shared.api.pod import Pod
+from dra_shared.client.kubeconfig import load_chain
 from dra_shared.client.transport import HttpTransport
 from dra_shared.jsontypes import JsonObject
 from dra_shared.quoting import go_quote
 
+from dra_scheduler.componentconfig.extenders import certificates
 from dra_scheduler.componentconfig.types import Extender
 from dra_scheduler.extenders import answers
-from dra_scheduler.extenders.tls import tls_context
 from dra_scheduler.framework.nodeinfo import NodeInfo
+
+
+def tls_context(extender: Extender) -> ssl.SSLContext:
+    """Build the TLS context from the extender's configuration.
+
+    Raises:
+        OSError: a certificate cannot be read or is invalid.
+    """
+    found = certificates(extender)
+    context = ssl.create_default_context(cadata=found.authority.decode() if found.authority else None)
+    if found.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if found.certificate and found.key:
+        load_chain(context, (found.certificate, found.key))
+    return context
+
 
 _DEFAULT_TIMEOUT = 5.0
 _TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"

@@ -4,8 +4,9 @@ Mirrors upstream's ``pkg/scheduler/framework/plugins/defaultpreemption`` and
 ``pkg/scheduler/framework/preemption/preemption.go``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
@@ -22,9 +23,40 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
 from dra_scheduler.metrics import PREEMPTIONS, count_group_preemption
 from dra_scheduler.plugins.budgets import split_by_budgets
-from dra_scheduler.plugins.dryruns import DryRuns
 from dra_scheduler.plugins.evictor import Evictor
 from dra_scheduler.plugins.grouppreemption import GroupPreemption, is_preempted
+
+T = TypeVar("T")
+
+
+class DryRuns(Generic[T]):
+    """Results by node for one signature. ``circumstances`` is everything else that they depend on."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._position = cache.position
+        self._circumstances: Hashable = None
+        self._results: dict[str, T] = {}
+
+    def refresh(self, circumstances: Hashable) -> None:
+        """Forget the results of nodes that changed, or all of them if the circumstances changed."""
+        changed = self._cache.changed_since(self._position)
+        if changed is None or circumstances != self._circumstances:
+            self._results.clear()
+        else:
+            for name in changed:
+                self._results.pop(name, None)
+        self._position = self._cache.position
+        self._circumstances = circumstances
+
+    def get(self, name: str) -> T | None:
+        """Return the cached result for the node, or None."""
+        return self._results.get(name)
+
+    def keep(self, name: str, result: T) -> None:
+        """Cache the result for the current state of the node."""
+        self._results[name] = result
+
 
 # Sorts after every start time.
 _NOT_STARTED = "~"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label_name
 
 from dra_apiserver.common.builtin import builtin
@@ -9,13 +10,28 @@ from dra_apiserver.common.checked import StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Deletion, Validation, Writes
-from dra_apiserver.kinds.apps import columns, controllerdefaults, defaults, status, warnings
+from dra_apiserver.kinds.apps import columns, defaults, status, warnings
 from dra_apiserver.kinds.apps.strategy import (
     DaemonSetStrategy,
     DeploymentStrategy,
     ReplicationControllerStrategy,
     WorkloadStrategy,
 )
+from dra_apiserver.kinds.pods.defaults import pod_template
+
+
+def replication_controller(obj: JsonObject, _version: str, _now: str) -> None:
+    spec = obj.setdefault("spec", {})
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if labels:
+        if not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        metadata = obj.setdefault("metadata", {})
+        if not metadata.get("labels"):
+            metadata["labels"] = dict(labels)
+    spec.setdefault("replicas", 1)
+    pod_template(spec.get("template"))
+
 
 KINDS = (
     builtin(
@@ -24,7 +40,7 @@ KINDS = (
         selects_by_labels=True,
         strategy=ReplicationControllerStrategy(),
         status_strategy=StatusStrategy(status.check_controller_status),
-        default=controllerdefaults.replication_controller,
+        default=replication_controller,
         printer=printer(
             "Name|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*", columns.replication_controller
         ),

@@ -28,7 +28,6 @@ from dra_apiserver.kinds.core import (
     configmaps,
     defaults,
     events,
-    eventvalidation,
     limitrange,
     namespaces,
     nodes,
@@ -76,7 +75,7 @@ KINDS = (
     builtin(
         "",
         "events",
-        strategy=CheckedStrategy(eventvalidation.check_event),
+        strategy=CheckedStrategy(events.check_event),
         printer=printer(
             "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*", columns.event
         ),

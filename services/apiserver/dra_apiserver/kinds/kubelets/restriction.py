@@ -8,7 +8,7 @@ it.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from dra_shared.jsontypes import JsonObject
 
@@ -16,8 +16,46 @@ from dra_apiserver.errors import GroupResource, forbidden_error, not_found, quot
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.kubelets import references
 from dra_apiserver.kinds.kubelets.identity import NODES, node_of
-from dra_apiserver.kinds.kubelets.labels import forbidden_changes
 from dra_apiserver.schema import same, same_members
+
+_KUBELETS = frozenset(
+    {
+        "beta.kubernetes.io/arch",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "failure-domain.beta.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "kubernetes.io/arch",
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    }
+)
+_KUBELETS_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_RESERVED = ("node-restriction.kubernetes.io",)
+_KUBERNETES = ("kubernetes.io", "k8s.io")
+
+
+def forbidden_changes(labels: Mapping[str, str] | None, before: Mapping[str, str] | None) -> list[str]:
+    """Return the sorted labels that were added, changed or removed and that kubelets must not set."""
+    after, known = labels or {}, before or {}
+    changed = {key for key in {*after, *known} if after.get(key) != known.get(key)}
+    return sorted(filter(_is_forbidden, changed))
+
+
+def _is_forbidden(key: str) -> bool:
+    domain, slash, _ = key.partition("/")
+    domain = domain if slash else ""
+    if _is_of(domain, _RESERVED):
+        return True
+    return _is_of(domain, _KUBERNETES) and key not in _KUBELETS and not _is_of(domain, _KUBELETS_DOMAINS)
+
+
+def _is_of(domain: str, domains: tuple[str, ...]) -> bool:
+    return domain in domains or domain.endswith(tuple(f".{one}" for one in domains))
+
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 

@@ -2,23 +2,58 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from dra_shared.clock import rfc3339
 from dra_shared.jsontext import dumps
 from dra_shared.jsontypes import JsonObject
+from dra_shared.log import logger
 
 from dra_apiserver.api import Api, Routes
-from dra_apiserver.errors import GroupResource, method_not_allowed, not_found
+from dra_apiserver.errors import GroupResource, StatusError, method_not_allowed, not_found
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.connect.locations import NODE_HEADER
+from dra_apiserver.kinds.connect.logs import node_address
 from dra_apiserver.kinds.metrics.kinds import GROUP, KINDS, VERSION
-from dra_apiserver.kinds.metrics.kubelets import Kubelets
-from dra_apiserver.kinds.metrics.samples import Use, node_use, pod_use, window_text
+from dra_apiserver.kinds.metrics.samples import Sample, Use, node_use, parse, pod_use, window_text
 from dra_apiserver.kinds.metrics.scraper import Pair, Scraper
 from dra_apiserver.storage import Record, Resource
 from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection
+
+_TIMEOUT = 10.0
+_log = logger(__name__)
+
+
+class Kubelets:
+    """The kubelets of the nodes in the store."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def sample(self, node: str) -> Sample | None:
+        """Return a sample from the node's kubelet; None if it can't be reached, or its response is invalid."""
+        import httpx
+
+        api = self._api
+        try:
+            host, port = node_address(api, node)
+            access = api.config.nodes
+            headers = [(NODE_HEADER, node.encode()), *access.headers]
+            url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics/resource"
+            # Without TLS, no certificates need to be loaded or verified.
+            verify = access.context() or False
+            async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=verify) as client:
+                answer = await client.get(url, headers=headers)
+                answer.raise_for_status()
+            work = functools.partial(parse, answer.text, api.clock.now().timestamp())
+            return await api.offload.run(work)
+        except (StatusError, httpx.HTTPError, OSError, ValueError) as error:
+            _log.info("no resource metrics of a node", node=node, error=str(error) or type(error).__name__)
+            return None
+
 
 _NODES: Resource = ("", "nodes")
 _PODS: Resource = ("", "pods")

@@ -7,10 +7,32 @@ from collections.abc import Iterator, Set
 from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, dns_subdomain, regex_message
 
-from dra_apiserver.common.addresses import check_legacy_range
+from dra_apiserver.common import names
+from dra_apiserver.common.addresses import check_legacy_address, check_legacy_range, parse_address
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.pods.probes import check_port
+
+
+def check_ingress_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Validate the load balancer status of an Ingress."""
+
+    def points(ingress: JsonObject) -> list[JsonObject]:
+        return ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []
+
+    known = {point.get("ip", "") for point in points(old)}
+    errors: list[FieldError] = []
+    for index, point in enumerate(points(obj)):
+        at = f"status.loadBalancer.ingress[{index}]"
+        if point.get("ip"):
+            errors += check_legacy_address(point["ip"], f"{at}.ip", known)
+        host = point.get("hostname", "")
+        if host:
+            errors += names.subdomain(host, f"{at}.hostname")
+            if parse_address(host) is not None:
+                errors.append(invalid(f"{at}.hostname", host, "must be a DNS name, not an IP address"))
+    return errors
+
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _IN_NO_PATH = ("//", "/./", "/../", "%2f", "%2F")

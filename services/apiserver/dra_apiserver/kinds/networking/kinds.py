@@ -25,7 +25,6 @@ from dra_apiserver.kinds.networking import (
     defaults,
     endpointslices,
     ingress,
-    ingressstatus,
     warnings,
 )
 from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
@@ -78,7 +77,7 @@ KINDS = (
         "networking.k8s.io",
         "ingresses",
         strategy=CheckedStrategy(ingress.check_ingress),
-        status_strategy=StatusStrategy(ingressstatus.check_ingress_status),
+        status_strategy=StatusStrategy(ingress.check_ingress_status),
         printer=printer("Name|Class|Hosts|Address|Ports|Age", columns.ingress),
         warnings={"": warnings.ingress, "status": warnings.load_balancer},
         admission=Admission(mutating=(("DefaultIngressClass", admission.default_ingress_class),)),

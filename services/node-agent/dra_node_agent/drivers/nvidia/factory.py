@@ -2,14 +2,37 @@
 
 from contextlib import AbstractAsyncContextManager
 
-from dra_shared.api.resource import DeviceClass
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resource import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
 
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.nvidia import DRIVER_NAME
 from dra_node_agent.drivers.nvidia.announce import Announcer
-from dra_node_agent.drivers.nvidia.classes import device_classes
 from dra_node_agent.drivers.nvidia.driver import NvidiaDriver
 from dra_node_agent.drivers.nvidia.machines import DraMachines
+
+_TYPES = {"gpu.nvidia.com": "gpu", "mig.nvidia.com": "mig", "vfio.gpu.nvidia.com": "vfio"}
+
+
+def device_classes() -> list[DeviceClass]:
+    """Return one class for each type of device. Whole GPUs also provide ``nvidia.com/gpu``."""
+    return [
+        DeviceClass(
+            metadata=ObjectMeta(name=name),
+            spec=DeviceClassSpec(
+                selectors=(
+                    DeviceSelector(
+                        cel=CELDeviceSelector(
+                            expression=f"device.driver == '{DRIVER_NAME}' && "
+                            f"device.attributes['{DRIVER_NAME}'].type == '{type_}'"
+                        )
+                    ),
+                ),
+                extended_resource_name="nvidia.com/gpu" if type_ == "gpu" else None,
+            ),
+        )
+        for name, type_ in _TYPES.items()
+    ]
 
 
 class NvidiaFactory(DraMachines):

@@ -10,8 +10,8 @@ import pytest
 from dra_node_agent.drivers.nvidia.computedomain import api
 from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, COMPUTE_DOMAINS, ComputeDomain
 from dra_node_agent.drivers.nvidia.computedomain.controller import ComputeDomainController
+from dra_node_agent.drivers.nvidia.computedomain.controlplane import install
 from dra_node_agent.drivers.nvidia.computedomain.daemon import ComputeDomainDaemon
-from dra_node_agent.drivers.nvidia.computedomain.install import install
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_shared.api.codec import ObjectList, convert
 from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Resource
