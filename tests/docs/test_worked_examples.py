@@ -44,7 +44,7 @@ def _ask(
     return found
 
 
-def _run(packages: Path, part: str, *words: str) -> str:
+def _run(packages: Path, part: str, *words: str, code: int = 0) -> str:
     """Return the output of a program that runs with the copy of a package."""
     done = subprocess.run(
         [sys.executable, *words],
@@ -54,7 +54,7 @@ def _run(packages: Path, part: str, *words: str) -> str:
         check=False,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -185,6 +185,46 @@ def test_new_planner_question_is_answered_at_every_door(tmp_path: Path) -> None:
     assert answer == {"nodes": ["node-1"]}
     assert "<pre>idle: node-0, node-1</pre>" in _run(tmp_path, part, *command, "-o", "html")
     assert _run(tmp_path, part, "-c", _OTHER_DOORS) == '(\'node-1\',)\n{"nodes":["node-0"]}\n'
+
+
+_POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: p}
+spec: {containers: [{name: c, image: x}]}
+"""
+_PROFILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: Quarantine}]}}}]
+"""
+_NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: node-0, labels: {quarantine: "yes"}}
+status: {allocatable: {pods: "9"}}
+"""
+
+
+def test_new_scheduler_plugin_rejects_nodes_in_a_profile_that_names_it(tmp_path: Path) -> None:
+    part = "services/scheduler"
+    copy_packages(REPOSITORY, tmp_path, [f"{part}/dra_scheduler"])
+    _changed_more("Example: a scheduler plugin", tmp_path, f"{part}/dra_scheduler/plugins/")
+    for name, text in (("pod", _POD), ("profile", _PROFILE), ("node", _NODE)):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    command = (
+        "-m",
+        "dralab",
+        "plan",
+        "fit",
+        str(tmp_path / "pod.yaml"),
+        "--from",
+        str(tmp_path / "node.yaml"),
+    )
+    assert _run(tmp_path, part, *command).startswith("fits: 1 pod")
+    profile = ("--config", str(tmp_path / "profile.yaml"))
+    rejected = _run(tmp_path, part, *command, *profile, code=1)
+    assert "0/1 nodes are available: 1 node(s) are in quarantine." in rejected
 
 
 _STRIKE = """

@@ -12,6 +12,7 @@ from dra_node_agent.nvml.node import parse_gpus
 from tests.support.reference import REPOSITORY
 
 _PROFILES = (REPOSITORY / "docs" / "driver-profiles.md").read_text()
+_FOLLOWED = (REPOSITORY / "docs" / "followed-drivers.md").read_text()
 _MODELS = (REPOSITORY / "docs" / "gpu-models.md").read_text()
 
 
@@ -30,7 +31,7 @@ def test_the_example_profile_publishes_devices(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", known_profiles())
 def test_all_profiles_and_variants_are_described(name: str) -> None:
-    row = next(line for line in _PROFILES.splitlines() if line.startswith(f"| `{name}`"))
+    row = next(line for line in (_PROFILES + _FOLLOWED).splitlines() if line.startswith(f"| `{name}`"))
     assert all(f"`{variant}`" in row for variant in load_profile(name).variants)
 
 
