@@ -1,6 +1,6 @@
-"""What all tests share: property tests look at the same examples in every run, however busy the machine is.
+"""Settings of all tests: property tests try the same examples in every run, however busy the machine is.
 
-``HYPOTHESIS_PROFILE=search`` has them look at others.
+``HYPOTHESIS_PROFILE=search`` tries others.
 """
 
 import gc

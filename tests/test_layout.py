@@ -1,4 +1,4 @@
-"""Where tests are: pytest finds every one of them."""
+"""The layout of the tests: pytest finds every one of them."""
 
 import ast
 import re

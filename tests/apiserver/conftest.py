@@ -37,7 +37,7 @@ async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(scope="session")
 def running_postgres() -> Iterator[Postgres]:
-    with servers.running() as started:
+    with servers.run_postgres() as started:
         yield started
 
 

@@ -222,7 +222,7 @@ async def test_invariants_broken_during_a_fault_are_named(client: httpx.AsyncCli
 
 async def test_a_fault_of_a_node_is_its_agents(client: httpx.AsyncClient) -> None:
     strikes = Strikes()
-    async with strikes.served() as url:
+    async with strikes.serve() as url:
         port = int(url.rpartition(":")[2])
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-7"}}
         assert (await client.post("/api/v1/nodes", json=node)).status_code == 201

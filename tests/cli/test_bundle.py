@@ -1,4 +1,4 @@
-"""A bundle has a cluster's past, and a new cluster begins with it."""
+"""A bundle contains the history of a cluster, and a new cluster starts from it."""
 
 import asyncio
 import base64
@@ -32,7 +32,7 @@ MERGE = {"Content-Type": "application/merge-patch+json", "User-Agent": "kubectl/
 
 
 async def _incident(client: httpx.AsyncClient) -> list[str]:
-    """A ConfigMap that is made, changed and removed, and a pod that runs; gives the revisions of the first."""
+    """Create, change and delete a ConfigMap, and run a pod. Return the revisions of the ConfigMap."""
     await client.post("/api/v1/nodes", json={"metadata": {"name": "n"}})
     await client.post("/api/v1/namespaces/default/serviceaccounts", json={"metadata": {"name": "default"}})
     spec = {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}
@@ -55,7 +55,7 @@ async def _bundle(server: ApiServer, file: Path, at: str = "") -> None:
 
 
 async def test_an_incident_is_replayed_from_a_bundle(tmp_path: Path) -> None:
-    """Moments, authors and uids are those of the other cluster; what ran there is to be started again."""
+    """Times, authors and UIDs are those of the other cluster. Its pods are started again."""
     file = tmp_path / "bundle.tar.gz"
     async with (
         ApiServer(Config(port=0, data=tmp_path / "old", relaxed=True)) as server,
@@ -115,7 +115,7 @@ def _open(archive: tarfile.TarFile, name: str) -> Any:
     return archive.extractfile(f"dralab-bundle/{name}")
 
 
-def test_what_is_no_bundle_has_no_past(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_bundle_has_no_history(tmp_path: Path) -> None:
     dump = tmp_path / "dump.yaml"
     dump.write_text("kind: Node")
     assert past(str(dump), tmp_path) is None
@@ -133,7 +133,7 @@ def test_what_is_no_bundle_has_no_past(tmp_path: Path) -> None:
         past(str(broken), tmp_path)
 
 
-async def test_a_file_that_is_no_past_keeps_the_server_from_starting(tmp_path: Path) -> None:
+async def test_an_invalid_history_file_prevents_the_server_from_starting(tmp_path: Path) -> None:
     file = tmp_path / "past.jsonl"
     file.write_text("nonsense\n")
     with pytest.raises(CannotRun, match=r"past\.jsonl is no past of a cluster"):
@@ -161,8 +161,8 @@ async def _serves(client: httpx.AsyncClient) -> bool:
     return (await client.get(f"{_GROUP}/racks")).status_code == 200
 
 
-async def test_custom_resources_are_part_of_the_past(tmp_path: Path) -> None:
-    """A compute domain is one: without it the pods of the incident would wait for what is not there."""
+async def test_custom_resources_are_part_of_the_history(tmp_path: Path) -> None:
+    """Without its compute domain, a pod of the incident would stay pending."""
     file = tmp_path / "bundle.tar.gz"
     async with (
         ApiServer(Config(port=0, data=tmp_path / "old", relaxed=True)) as server,
@@ -193,7 +193,7 @@ async def test_custom_resources_are_part_of_the_past(tmp_path: Path) -> None:
 
 
 class _Expiring(Reader):
-    """History is deleted while it is read: the first two moments are gone when they are asked for."""
+    """A reader whose server deletes history meanwhile: the first two revisions are gone when they are requested."""
 
     gone = 2
 
@@ -204,7 +204,7 @@ class _Expiring(Reader):
         return super().read(path, params, accept)
 
 
-async def test_a_bundle_begins_later_where_history_is_deleted_meanwhile(tmp_path: Path) -> None:
+async def test_a_bundle_starts_later_if_history_is_deleted_meanwhile(tmp_path: Path) -> None:
     file = tmp_path / "bundle.tar.gz"
     config = Config(port=0, data=tmp_path / "data", relaxed=True)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
@@ -221,16 +221,14 @@ async def test_a_bundle_begins_later_where_history_is_deleted_meanwhile(tmp_path
     assert 0 < int(begin["revision"]) < newest
 
 
-def test_a_folder_is_no_place_for_a_bundle_and_nothing_is_asked(tmp_path: Path) -> None:
+def test_a_folder_as_output_is_rejected_before_any_request(tmp_path: Path) -> None:
     with Reader("http://127.0.0.1:1") as reader, pytest.raises(UserError, match="it is a folder"):
         bundle.write(reader, None, tmp_path)
 
 
 @pytest.mark.parametrize("secrets", ["keys", "values", "none"])
-async def test_of_secrets_a_bundle_has_the_keys_unless_more_or_less_is_wanted(
-    tmp_path: Path, secrets: str
-) -> None:
-    """Neither objects nor their history nor what kubectl notes of them has a value."""
+async def test_a_bundle_has_keys_of_secrets_without_values_by_default(tmp_path: Path, secrets: str) -> None:
+    """Neither objects nor their history nor kubectl's annotations contain a value."""
     file = tmp_path / "bundle.tar.gz"
     value, other = base64.b64encode(b"hush").decode(), base64.b64encode(b"hush again").decode()
     applied = json.dumps({"data": {"password": value}})

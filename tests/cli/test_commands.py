@@ -1,4 +1,4 @@
-"""The commands about objects, on a cluster in this process."""
+"""The commands for objects, on a cluster in this process."""
 
 import base64
 import contextlib
@@ -50,7 +50,7 @@ def dralab(dra_cluster: Cluster, capfd: pytest.CaptureFixture[str]) -> Command:
     return Command(dra_cluster, capfd)
 
 
-def test_get(dralab: Command) -> None:
+def test_get_prints_objects_in_each_format(dralab: Command) -> None:
     assert dralab("get", "pods").split()[:6] == ["NAME", "READY", "STATUS", "RESTARTS", "AGE", "p"]
     assert dralab("get", "node/node-1", "pod/p", "-o", "name") == "node/node-1\npod/p\n"
     kinds = dralab("get", "nodes,deviceclasses", "--no-headers")
@@ -72,7 +72,7 @@ def test_get(dralab: Command) -> None:
     assert "may not have more than one slash" in dralab("get", "pod/p/p", code=2)
 
 
-def test_describe_events_and_top(dralab: Command) -> None:
+def test_describe_events_and_top_print_their_tables(dralab: Command) -> None:
     # Events are written in the background.
     blocking_until(lambda: "Successfully assigned default/p" in dralab("describe", "pod/p"))
     described = dralab("describe", "pod/p")
@@ -88,13 +88,13 @@ def test_describe_events_and_top(dralab: Command) -> None:
     assert "cannot measure 'jobs'" in dralab("top", "jobs", code=2)
 
 
-def test_devices(dralab: Command) -> None:
-    def held() -> Any:
+def test_devices_shows_pod_health_and_taints(dralab: Command) -> None:
+    def held_devices() -> Any:
         return [row for row in json.loads(dralab("devices", "-o", "json")) if row["pod"] == "default/p"]
 
-    assert len(json.loads(dralab("devices", "-o", "json"))) > len(held()) == 1
+    assert len(json.loads(dralab("devices", "-o", "json"))) > len(held_devices()) == 1
     # The kubelet writes it some time after the pod runs.
-    blocking_until(lambda: held()[0]["health"] == "Healthy")
+    blocking_until(lambda: held_devices()[0]["health"] == "Healthy")
     assert {row["node"] for row in json.loads(dralab("devices", "node-1", "-o", "json"))} == {"node-1"}
     rule = {
         "apiVersion": "resource.k8s.io/v1beta2",
@@ -110,7 +110,7 @@ def test_devices(dralab: Command) -> None:
     assert tainted == {"node-0"}
 
 
-def test_exec_and_logs(dralab: Command) -> None:
+def test_exec_runs_commands_and_logs_prints_output(dralab: Command) -> None:
     assert "A100" in dralab("exec", "p", after=("nvidia-smi", "-L"))
     dralab("exec", "p", after=("sh", "-c", "exit 3"), code=3)
     assert "say what to run" in dralab("exec", "p", code=2)
@@ -127,13 +127,13 @@ def test_exec_and_logs(dralab: Command) -> None:
     blocking_until(lambda: dralab("logs", "deploy/d") == "from a deployment\n")
 
 
-def test_a_command_with_a_terminal(dralab: Command) -> None:
-    """As a user types: keys reach the command, Ctrl-C too, it knows the size; the terminal is as before afterwards."""
+def test_exec_with_a_terminal_forwards_keys_and_size(dralab: Command) -> None:
+    """Ctrl-C is forwarded, too. Afterwards the terminal has its old settings."""
     assert dralab("exec", "-t", "p", after=("echo", "hi")) == "hi\r\n"
     ours, theirs = pty.openpty()
     before = termios.tcgetattr(theirs)
     command = ["exec", "-it", "p", "--server", dralab._cluster.url, "--", "sh"]
-    with _running(*command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+    with _run_process(*command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
         shown = _until(ours, b"# ")
         os.write(ours, b"forgotten\x03")
         shown += _until(ours, b"^C\r\n/ # ")
@@ -153,7 +153,7 @@ def test_a_command_with_a_terminal(dralab: Command) -> None:
 
 
 def _until(terminal: int, end: bytes) -> bytes:
-    """What a terminal shows, until it ends so."""
+    """Return the output of a terminal until it ends like this."""
     shown = b""
     while not shown.endswith(end):
         assert select.select([terminal], [], [], 30)[0], shown
@@ -162,8 +162,8 @@ def _until(terminal: int, end: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def _running(*words: str, **streams: Any) -> Iterator["subprocess.Popen[str]"]:
-    """The command as a process, which is gone afterwards."""
+def _run_process(*words: str, **streams: Any) -> Iterator["subprocess.Popen[str]"]:
+    """Run the command as a process, and kill it at the end."""
     command = [sys.executable, "-m", "dra_cli.main", *words]
     with subprocess.Popen(command, text=True, **streams) as process:
         try:
@@ -174,7 +174,7 @@ def _running(*words: str, **streams: Any) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.fixture
 def heeds_ctrl_c() -> Iterator[None]:
-    """Programs that the test starts heed SIGINT, which a shell ignores for what it runs in the background."""
+    """Have programs that the test starts handle SIGINT, which a shell ignores for background processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -223,7 +223,7 @@ def test_watching_prints_a_template_for_every_change(dralab: Command) -> None:
         assert process.wait(30) == 130
 
 
-def test_wait(dralab: Command) -> None:
+def test_wait_returns_when_the_condition_is_met(dralab: Command) -> None:
     assert dralab("wait", "--for=condition=ready", "pod/p") == "pod/p condition met\n"
     assert (
         dralab("wait", "--for=jsonpath={.status.phase}=Running", "pods", "--all") == "pod/p condition met\n"
@@ -241,21 +241,21 @@ def test_wait(dralab: Command) -> None:
     assert "say which to wait for" in dralab("wait", "--for=delete", "pods", code=2)
 
 
-def test_wait_until_something_happens(dralab: Command, tmp_path: Path) -> None:
-    """What is not there yet is waited for, and what goes is noticed."""
+def test_wait_observes_later_changes(dralab: Command, tmp_path: Path) -> None:
+    """It waits for objects that do not exist yet, and observes deletions."""
     cluster, url = dralab._cluster, dralab._cluster.url
     words = ["wait", "--server", url, "--timeout=1m", "configmap/late"]
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}}
-    with _running(*words, "--for=jsonpath=.data.x=1", stdout=subprocess.PIPE) as process:
+    with _run_process(*words, "--for=jsonpath=.data.x=1", stdout=subprocess.PIPE) as process:
         cluster.apply({**made, "data": {"x": "0"}})
         cluster.apply({**made, "data": {"x": "1"}})
         assert process.communicate(timeout=60)[0] == "configmap/late condition met\n"
-    with _running(*words, "--for=delete", stdout=subprocess.PIPE) as process:
+    with _run_process(*words, "--for=delete", stdout=subprocess.PIPE) as process:
         cluster.delete("configmap/late")
         assert process.communicate(timeout=60)[0] == "configmap/late condition met\n"
 
 
-def test_create_generates_names_and_goes_on_after_a_refusal(dralab: Command, tmp_path: Path) -> None:
+def test_create_generates_names_and_continues_after_an_error(dralab: Command, tmp_path: Path) -> None:
     file = tmp_path / "maps.yaml"
     generated = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  generateName: map-\n"
     file.write_text(f"{generated}---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: fixed\n")
@@ -276,7 +276,7 @@ def test_create_generates_names_and_goes_on_after_a_refusal(dralab: Command, tmp
     assert "not 'mine': leave out --namespace" in dralab("create", "-n", "mine", "-f", str(file), code=1)
 
 
-def test_a_workload_is_explained_by_its_pod_that_waits(dralab: Command) -> None:
+def test_a_workload_is_explained_by_its_pending_pod(dralab: Command) -> None:
     container = {"name": "main", "image": "ubuntu:24.04", "command": ["sleep", "infinity"]}
     labels = {"app": "spread"}
     terms = [{"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}]
@@ -300,7 +300,7 @@ def test_a_workload_is_explained_by_its_pod_that_waits(dralab: Command) -> None:
     assert "pending" in dralab("explain", "deploy/spread")
 
 
-def test_wait_for_a_pod_that_has_no_node_names_explain(dralab: Command) -> None:
+def test_wait_for_an_unscheduled_pod_suggests_explain(dralab: Command) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "such"}}
     dralab._cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"}, "spec": spec})
     dralab._cluster.wait_for("pod/stuck", lambda pod: (pod.get("status") or {}).get("conditions"))
@@ -314,7 +314,7 @@ def test_wait_for_a_pod_that_has_no_node_names_explain(dralab: Command) -> None:
     )
 
 
-def test_apply_and_delete(dralab: Command, tmp_path: Path) -> None:
+def test_apply_creates_and_delete_removes_objects(dralab: Command, tmp_path: Path) -> None:
     (tmp_path / "maps.yaml").write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {x: y}}\n---\n"
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"
@@ -338,7 +338,7 @@ def test_errors_name_the_file_and_the_line(dralab: Command, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_completion_includes_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["completion", shell])
     script = capsys.readouterr().out
@@ -346,7 +346,7 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(("words", "history"), [([], ""), (["--history", "24h,2Gi"], "24h,2Gi")])
-def test_up_needs_no_history(words: list[str], history: str) -> None:
+def test_up_has_an_option_for_history(words: list[str], history: str) -> None:
     assert commandline.parser("up").read(words).history == history
 
 
@@ -355,7 +355,7 @@ def _revision(dralab: Command, *what: str) -> str:
     return found
 
 
-def test_history_says_who_changed_what(dralab: Command) -> None:
+def test_history_shows_changes_with_their_author(dralab: Command) -> None:
     first, *rest = dralab("history", "pod/p").splitlines()
     assert "pod/p -n default  created by dralab" in first
     text = "\n".join(rest)
@@ -372,7 +372,7 @@ def test_history_says_who_changed_what(dralab: Command) -> None:
     assert 'resource type "nothing"' in dralab("history", "nothing/x", code=1)
 
 
-def test_history_of_a_device(dralab: Command) -> None:
+def test_history_shows_changes_of_a_device(dralab: Command) -> None:
     held = next(row for row in json.loads(dralab("devices", "-o", "json")) if row["pod"] == "default/p")
     device = f"device/{held['node']}/{held['device']}"
     published, allocated, *_ = dralab("history", device).splitlines()
@@ -382,7 +382,7 @@ def test_history_of_a_device(dralab: Command) -> None:
     assert "say which device" in dralab("history", "device/x", code=2)
 
 
-def test_two_moments_are_compared(dralab: Command) -> None:
+def test_history_compares_two_revisions(dralab: Command) -> None:
     before = _revision(dralab, "node", "node-1")
     dralab._cluster.apply(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"x": "1"}}
@@ -398,7 +398,7 @@ def test_two_moments_are_compared(dralab: Command) -> None:
     assert "give --from" in dralab("history", "--net", code=2)
 
 
-def test_commands_look_at_a_moment(dralab: Command) -> None:
+def test_commands_read_the_state_at_a_revision(dralab: Command) -> None:
     changes = json.loads(dralab("history", "pod/p", "-o", "json"))["items"]
     created, running = changes[0]["revision"], _revision(dralab, "pod", "p")
     assert "Pending" in dralab("get", "pods", "--at", created)
@@ -414,7 +414,7 @@ def test_commands_look_at_a_moment(dralab: Command) -> None:
     assert "not a moment" in dralab("get", "pods", "--at", "soon", code=1)
 
 
-def test_a_bundle_has_what_a_report_needs_and_no_secret(dralab: Command, tmp_path: Path) -> None:
+def test_a_bundle_contains_no_secret(dralab: Command, tmp_path: Path) -> None:
     secret = {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -1,4 +1,4 @@
-"""``dralab conformance driver``: what needs no driver."""
+"""``dralab conformance driver``: tests that need no driver."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ def _run(*words: str) -> int:
     return commandline.run("conformance", ["driver", *words])
 
 
-def test_checks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_checks_are_listed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--list", "-k", "admin") == 0
     assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [
         "admin.prepared",
@@ -47,14 +47,14 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         (("--directory", "/tmp/" + 60 * "x", "--", "x"), "is too long for sockets: 65 bytes, and 57 are"),
     ],
 )
-def test_mistakes_are_one_line(words: tuple[str, ...], message: str) -> None:
+def test_errors_are_one_line(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(UserError, match=message) as error:
         _run(*words)
     assert error.value.code == 2
 
 
-def test_the_folder_of_an_earlier_run_is_not_used_again(tmp_path: Path) -> None:
-    """The message was that the node exists already."""
+def test_the_folder_of_an_earlier_run_is_rejected(tmp_path: Path) -> None:
+    """The error was that the node already exists."""
     (tmp_path / "apiserver").mkdir()
     with pytest.raises(UserError, match="has an earlier run: delete it, or give another folder"):
         _directory(tmp_path)
@@ -72,7 +72,7 @@ def test_a_role_is_read_from_manifests(tmp_path: Path) -> None:
         _rules(file)
 
 
-def test_parameters_are_an_object(tmp_path: Path) -> None:
+def test_parameters_must_be_an_object(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("apiVersion: x/v1\nkind: Paint\n")
     assert _parameters(file) == {"apiVersion": "x/v1", "kind": "Paint"}
@@ -81,7 +81,7 @@ def test_parameters_are_an_object(tmp_path: Path) -> None:
         _parameters(file)
 
 
-async def test_sigterm_lets_the_work_clean_up() -> None:
+async def test_sigterm_runs_cleanup_code() -> None:
     done = []
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""What the command says of its own use."""
+"""Errors and help of the command line."""
 
 import sys
 
@@ -39,7 +39,7 @@ from dra_cli.main import main
         ("status -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
     ],
 )
-def test_misuse_is_one_line(
+def test_invalid_arguments_are_reported_in_one_line(
     arguments: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab", *arguments.split()])
@@ -52,7 +52,7 @@ def test_misuse_is_one_line(
 
 
 @pytest.mark.parametrize("arguments", ["-h", "up -h", "bench -h"])
-def test_help_may_be_asked_for_in_short(
+def test_help_has_a_short_option(
     arguments: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab", *arguments.split()])
@@ -62,7 +62,7 @@ def test_help_may_be_asked_for_in_short(
     assert "usage: dralab" in capsys.readouterr().out
 
 
-def test_help_of_a_benchmark_is_its_own(
+def test_a_benchmark_prints_its_own_help(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab", "bench", "allocator", "--help"])
@@ -73,7 +73,9 @@ def test_help_of_a_benchmark_is_its_own(
 
 
 @pytest.mark.parametrize("module", ["dra_cli.commandline", "dra_cli.commands.status"])
-def test_ctrl_c_while_modules_are_loaded_is_no_error(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_ctrl_c_while_modules_are_loaded_prints_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
     class Interrupted:
         def find_spec(self, name: str, *_: object) -> None:
             if name == module:

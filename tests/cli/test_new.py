@@ -1,4 +1,4 @@
-"""``dralab new``: the driver's project works, and the examples are those of the checkout."""
+"""``dralab new``: the generated driver project works, and the examples are those of the checkout."""
 
 import subprocess
 import sys
@@ -30,20 +30,20 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.system
-def test_its_own_tests_pass(project: Path) -> None:
+def test_tests_of_a_new_project_pass(project: Path) -> None:
     _run(project, "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
 @pytest.mark.system
 @pytest.mark.parametrize("name", ["a-card.acme.io", "npu.acme.example"])
-def test_it_is_formatted_and_without_findings(tmp_path: Path, name: str) -> None:
+def test_a_new_project_passes_ruff(tmp_path: Path, name: str) -> None:
     project = tmp_path / "project"
     assert _new(name, "-o", str(project)) == 0
     _run(project, "ruff", "check", "--no-cache", "--select", "E,F,W,I,B,UP", ".")
     _run(project, "ruff", "format", "--no-cache", "--check", ".")
 
 
-def test_it_speaks_of_the_new_driver_alone(project: Path) -> None:
+def test_a_new_project_names_only_the_new_driver(project: Path) -> None:
     files = [path for path in project.rglob("*") if path.is_file()]
     assert (project / ".github/workflows/ci.yml") in files
     assert (project / "src/a_card_driver/driver.py") in files
@@ -53,7 +53,7 @@ def test_it_speaks_of_the_new_driver_alone(project: Path) -> None:
     assert "class ACardDriver:" in (project / "src/a_card_driver/driver.py").read_text()
 
 
-def test_what_is_there_already_stays(project: Path) -> None:
+def test_an_existing_folder_is_not_overwritten(project: Path) -> None:
     with pytest.raises(UserError, match="exists already"):
         _new("other.acme.io", "-o", str(project))
 
@@ -67,12 +67,12 @@ def test_what_is_there_already_stays(project: Path) -> None:
         (f"{'d' * 60}.example.com", "must be no more than 63"),
     ],
 )
-def test_a_name_that_cannot_be_one_is_refused(name: str, message: str) -> None:
+def test_an_invalid_driver_name_is_rejected(name: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Names.of(name)
 
 
-def test_the_short_name_can_be_another() -> None:
+def test_the_short_name_can_be_chosen() -> None:
     assert Names.of("gpu.acme.io", "card").replace_in(
         "dongle_driver of dongle.example.com: DongleDriver"
     ) == ("card_driver of gpu.acme.io: CardDriver")
@@ -92,7 +92,7 @@ def test_examples_are_copied_and_existing_files_are_kept(
         assert copy == edited or copy.read_bytes() == file.read_bytes()
 
 
-def test_examples_have_no_name() -> None:
+def test_a_driver_name_is_rejected_for_examples() -> None:
     with pytest.raises(UserError, match="are for a driver"):
         commandline.run("new", ["examples", "dongle.example.com"])
 

@@ -1,4 +1,4 @@
-"""What ``get -o`` prints of objects."""
+"""Output formats of ``get -o``."""
 
 import json
 from pathlib import Path
@@ -32,11 +32,11 @@ def _text(output: str, *, headers: bool = True) -> str:
         ("custom-columns=ALL:.metadata", "ALL\nmap[labels:map[x:1] name:a]\nmap[name:b]\n"),
     ],
 )
-def test_objects_are_printed_as_kubectl_prints_them(output: str, text: str) -> None:
+def test_objects_are_printed_as_by_kubectl(output: str, text: str) -> None:
     assert _text(output) == text
 
 
-def test_one_object_is_no_list() -> None:
+def test_a_single_object_is_not_printed_as_a_list() -> None:
     for output, text in (("jsonpath={.metadata.name}", "a"), ("custom-columns=N:.spec.n", "N\n2\n")):
         shown = show(output)
         assert shown is not None
@@ -62,14 +62,14 @@ def _none(objects: object, single: bool) -> str:
     raise AssertionError("json is an output")
 
 
-def test_documents_that_follow_each_other_are_kept_apart() -> None:
+def test_consecutive_yaml_documents_are_separated() -> None:
     shown = show("yaml")
     assert shown is not None
     assert not shown([_A], True).startswith("---")
     assert shown([_B], True).startswith("---\nkind: Pod\n")
 
 
-def test_columns_may_go_without_headers_and_come_from_a_file(tmp_path: Path) -> None:
+def test_columns_may_have_no_headers_and_may_be_read_from_a_file(tmp_path: Path) -> None:
     assert _text("custom-columns=NAME:.metadata.name", headers=False) == "a\nb\n"
     (tmp_path / "columns").write_text("NAME  AMOUNT\nmetadata.name {.spec.n}\n")
     assert _text(f"custom-columns-file={tmp_path / 'columns'}") == "NAME   AMOUNT\na      2\nb      10\n"
@@ -88,7 +88,7 @@ def test_columns_may_go_without_headers_and_come_from_a_file(tmp_path: Path) -> 
         ("custom-columns=N:{.a}{.b}", "unexpected path string, expected a 'name1.name2'"),
     ],
 )
-def test_a_template_that_is_none_is_misuse(output: str, message: str) -> None:
+def test_an_invalid_template_is_rejected(output: str, message: str) -> None:
     with pytest.raises(UserError) as refused:
         show(output)
     assert str(refused.value).startswith(message)
@@ -103,18 +103,18 @@ def test_a_template_that_is_none_is_misuse(output: str, message: str) -> None:
         ("A B\n.a\n", "number of headers (2) and field specifications (1) don't match"),
     ],
 )
-def test_a_file_of_columns_has_two_lines(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_of_columns_must_have_two_lines(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "columns").write_text(text)
     with pytest.raises(UserError) as refused:
         show(f"custom-columns-file={tmp_path / 'columns'}")
     assert str(refused.value).startswith(message)
 
 
-def test_a_template_that_the_objects_do_not_permit_is_an_error() -> None:
+def test_a_template_that_does_not_match_the_objects_is_an_error() -> None:
     with pytest.raises(UserError, match="array index out of bounds: index 7, length 2") as refused:
         _text("jsonpath={.items[7]}")
     assert str(refused.value).startswith('error executing jsonpath "{.items[7]}": ')
 
 
-def test_other_outputs_are_none_of_these() -> None:
+def test_other_outputs_are_not_handled_as_templates() -> None:
     assert [show(output) for output in ("", "table", "yaml=x", "templates={{.}}")] == [None] * 4

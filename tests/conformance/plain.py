@@ -1,4 +1,4 @@
-"""Reading the objects of vectors, which are JSON as Go writes it."""
+"""Reading the objects of recorded cases, which are JSON as Go encodes it."""
 
 import copy
 from typing import Any
@@ -8,13 +8,13 @@ from dra_shared.api.resources import Resource
 from dra_shared.jsontypes import JsonObject
 
 
-def typed(resource: Resource[Any], obj: JsonObject) -> Any:
-    """The object as a service has it."""
+def decode(resource: Resource[Any], obj: JsonObject) -> Any:
+    """Return the object as a service has it."""
     return convert(resource, without_nulls(copy.deepcopy(obj)))
 
 
 def without_nulls(value: Any) -> Any:
-    """``value`` without null fields: for an empty list, as Go writes it, null means the same as nothing."""
+    """Return ``value`` without null fields. For an empty list, Go encodes null, which is equivalent."""
     if isinstance(value, dict):
         return {name: without_nulls(item) for name, item in value.items() if item is not None}
     if isinstance(value, list):

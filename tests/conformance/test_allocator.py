@@ -1,4 +1,4 @@
-"""The allocator against the real one: upstream's own cases, and random worlds."""
+"""The allocator, compared with the real one in upstream's own cases and in random worlds."""
 
 import json
 from typing import Any
@@ -18,11 +18,11 @@ def _name(case: dict[str, Any]) -> str:
 
 
 def _implementation(case: dict[str, Any]) -> str:
-    """Return the newer one of the two allocators that go through pools in order, if the older one lacks a feature."""
+    """Return the newer one of the two allocators that search pools in order, if the older one lacks a feature."""
     return "incubating" if case["actual"]["incubating"]["supported"] else "experimental"
 
 
-def _expected(case: dict[str, Any]) -> dict[str, Any]:
+def _expected_answer(case: dict[str, Any]) -> dict[str, Any]:
     return dict(case["actual"][_implementation(case)])
 
 
@@ -31,8 +31,8 @@ def _answer(case: dict[str, Any], **more: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=_name)
-def test_upstream_case(case: dict[str, Any]) -> None:
-    ours, theirs = _answer(case), _expected(case)
+def test_allocation_agrees_with_upstream(case: dict[str, Any]) -> None:
+    ours, theirs = _answer(case), _expected_answer(case)
 
     assert agrees(ours, theirs), f"ours: {ours}\ntheirs: {theirs}"
 
@@ -65,7 +65,7 @@ _FOR_ALL_SINCE_1_37 = (
 
 
 def _since_1_37(case: dict[str, Any]) -> dict[str, Any]:
-    expected = json.loads(json.dumps(_expected(case)))
+    expected = json.loads(json.dumps(_expected_answer(case)))
     if case["name"] in _ERRORS_SINCE_1_37:
         return {"allocated": False, "results": None, "error": _ERRORS_SINCE_1_37[case["name"]]}
     if case["name"] in _FOR_ALL_SINCE_1_37:
@@ -75,7 +75,7 @@ def _since_1_37(case: dict[str, Any]) -> dict[str, Any]:
     return dict(expected)
 
 
-def test_upstream_cases_of_1_37() -> None:
+def test_allocations_agree_with_upstream_in_1_37() -> None:
     differing = {
         case["name"]: (ours, theirs)
         for case in _CASES
@@ -92,7 +92,7 @@ def _new_cases() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("case", _new_cases(), ids=_name)
-def test_new_upstream_case_of_1_37(case: dict[str, Any]) -> None:
+def test_allocation_agrees_with_new_upstream_cases_of_1_37(case: dict[str, Any]) -> None:
     wanted = case["expect"]["results"]
     theirs = {"allocated": bool(wanted), "results": [result["allocation"] for result in wanted]}
 
@@ -103,7 +103,7 @@ def test_new_upstream_case_of_1_37(case: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("start", range(0, len(_WORLDS), _BATCH))
-def test_random_worlds(start: int) -> None:
+def test_allocations_agree_in_random_worlds(start: int) -> None:
     differing = {
         world["in"]["name"]: (ours, world["out"])
         for world in _WORLDS[start : start + _BATCH]
@@ -113,7 +113,7 @@ def test_random_worlds(start: int) -> None:
     assert differing == {}
 
 
-def test_a_different_answer_is_noticed() -> None:
+def test_a_different_allocation_does_not_agree() -> None:
     world = next(world for world in _WORLDS if world["out"]["allocated"] and world["in"]["claims"])
     changed = {**world["out"], "results": world["out"]["results"][:-1]}
 

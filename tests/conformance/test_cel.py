@@ -1,4 +1,4 @@
-"""Every recorded selector is compiled, estimated and evaluated as the real code did."""
+"""Every recorded selector is compiled, estimated and evaluated as by the real code."""
 
 import pytest
 from dra_recordings.cel import agrees, answer
@@ -9,12 +9,12 @@ from tests.support.cases import check_all
 from tests.support.reference import load_vectors
 
 
-def test_upstream_cases() -> None:
+def test_upstream_selectors_agree() -> None:
     cases = load_vectors("cel.json.gz")
     check_all(((case["name"], (case, case["actual"])) for case in cases), _check)
 
 
-def test_random_cases() -> None:
+def test_random_selectors_agree() -> None:
     lines = load_vectors("random-cel.jsonl.gz")
     check_all(((line["in"]["name"], (line["in"], line["out"])) for line in lines), _check)
 
@@ -22,7 +22,7 @@ def test_random_cases() -> None:
 @pytest.mark.parametrize(
     "name", ["random-cel-1.37.jsonl.gz", "random-cel-features-1.37.jsonl.gz", "upstream-cel-1.37.jsonl.gz"]
 )
-def test_cases_of_1_37(name: str) -> None:
+def test_selectors_agree_in_1_37(name: str) -> None:
     check_all(((line["in"]["name"], _with_released_costs(line)) for line in load_vectors(name)), _check)
 
 

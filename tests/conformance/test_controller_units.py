@@ -1,8 +1,4 @@
-"""Upstream's tables for claim references, pool status and quota, against ours.
-
-Left out, with the reason in the skip: quota cases whose evaluator gets pods and classes from Go functions, which are
-not in the reference material.
-"""
+"""Upstream's tables for claim references, pool status and quota."""
 
 from datetime import timedelta
 from typing import Any
@@ -52,7 +48,7 @@ def _cases(test: str) -> list[Any]:
     return [pytest.param(case["table"], id=case["name"]) for case in cases]
 
 
-def _typed(obj: JsonObject) -> Any:
+def _decode(obj: JsonObject) -> Any:
     return convert(_RESOURCES[obj["kind"]], _without_nulls(obj))
 
 
@@ -72,19 +68,19 @@ def _error(table: JsonObject) -> str | None:
 
 
 @pytest.mark.parametrize("table", _cases("TestName"))
-def test_claim_name(table: JsonObject) -> None:
+def test_claim_name_agrees_with_upstream(table: JsonObject) -> None:
     entry = msgspec.convert(table["podClaim"], PodResourceClaim)
     if _error(table):
         with pytest.raises(ClaimReferenceError) as raised:
-            claim_name(_typed(table["pod"]), entry)
+            claim_name(_decode(table["pod"]), entry)
         assert str(raised.value) == _error(table)
     else:
-        assert claim_name(_typed(table["pod"]), entry) == (table.get("expectedName"), table["expectedCheck"])
+        assert claim_name(_decode(table["pod"]), entry) == (table.get("expectedName"), table["expectedCheck"])
 
 
 @pytest.mark.parametrize("table", _cases("TestNameFromPodGroup"))
-def test_pod_group_claim_name(table: JsonObject) -> None:
-    group = _typed(table["podGroup"])
+def test_pod_group_claim_name_agrees_with_upstream(table: JsonObject) -> None:
+    group = _decode(table["podGroup"])
     entry = msgspec.convert(table["podGroupClaim"], PodGroupResourceClaim)
     if _error(table):
         with pytest.raises(ClaimReferenceError) as raised:
@@ -95,11 +91,11 @@ def test_pod_group_claim_name(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimIsFor"))
-def test_check_for_owner(table: JsonObject) -> None:
-    claim = _typed(table["claim"])
+def test_check_for_owner_agrees_with_upstream(table: JsonObject) -> None:
+    claim = _decode(table["claim"])
 
     def check() -> None:
-        owner = _typed(table["pod"])
+        owner = _decode(table["pod"])
         if table["pod"]["kind"] == "PodGroup":
             check_for_pod_group(owner, claim)
         else:
@@ -114,21 +110,21 @@ def test_check_for_owner(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestIsReservedForPod"))
-def test_is_reserved_for_pod(table: JsonObject) -> None:
-    pod, claim = _typed(table["pod"]), _typed(table["claim"])
+def test_is_reserved_for_pod_agrees_with_upstream(table: JsonObject) -> None:
+    pod, claim = _decode(table["pod"]), _decode(table["claim"])
     assert is_reserved_for_pod(pod, claim, pod_groups=table["acceptPodGroup"]) == table["expectedResult"]
 
 
 @pytest.mark.parametrize("table", _cases("TestBindTo"))
-def test_consumer_of(table: JsonObject) -> None:
-    group = _typed(table["podGroup"]) if table.get("podGroup") else None
+def test_consumer_of_a_claim_agrees_with_upstream(table: JsonObject) -> None:
+    group = _decode(table["podGroup"]) if table.get("podGroup") else None
     entry = msgspec.convert(table["podClaim"], PodResourceClaim)
     if _error(table):
         with pytest.raises(ClaimReferenceError) as raised:
-            consumer_of(_typed(table["pod"]), group, entry)
+            consumer_of(_decode(table["pod"]), group, entry)
         assert str(raised.value) == _error(table)
     else:
-        consumer = consumer_of(_typed(table["pod"]), group, entry)
+        consumer = consumer_of(_decode(table["pod"]), group, entry)
         expected = {"apiGroup": "", **table["expected"]}
         assert (consumer.api_group, consumer.resource, consumer.name, consumer.uid) == (
             expected["apiGroup"],
@@ -139,11 +135,11 @@ def test_consumer_of(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestCalculatePoolStatus"))
-def test_pool_status(table: JsonObject) -> None:
-    slices = [_typed(obj) for obj in table["slices"]]
-    claims = [_typed(obj) for obj in table["claims"]]
+def test_pool_status_agrees_with_upstream(table: JsonObject) -> None:
+    slices = [_decode(obj) for obj in table["slices"]]
+    claims = [_decode(obj) for obj in table["claims"]]
     now, gates = parse_rfc3339("2026-01-01T00:00:00Z"), FeatureGates(V1_36)
-    status = pool_status(_typed(table["request"]), slices, claims, (), now, gates)
+    status = pool_status(_decode(table["request"]), slices, claims, (), now, gates)
     assert len(status.pools) == table["expectedPools"]
     if not table["expectedTruncated"]:
         assert sum(pool.total_devices or 0 for pool in status.pools) == table["expectedTotal"]
@@ -158,10 +154,10 @@ def test_pool_status(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestShouldDeleteRequest"))
-def test_is_expired(table: JsonObject) -> None:
+def test_expiry_of_requests_agrees_with_upstream(table: JsonObject) -> None:
     # The table was written at 15:38:53 on that day; its times are relative to that.
     now = parse_rfc3339("2026-11-20T15:38:53Z") + timedelta(minutes=1)
-    request: Object = _typed(table["request"])
+    request: Object = _decode(table["request"])
     assert is_expired(request, now) == table["expectedDelete"]  # type: ignore[arg-type]  # read by its kind
 
 
@@ -171,14 +167,14 @@ _GPU_CLASS = DeviceClass(
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorUsage"))
-def test_quota_usage(table: JsonObject) -> None:
+def test_quota_usage_agrees_with_upstream(table: JsonObject) -> None:
     if "evaluator" in table:
         pytest.skip("the evaluator's pods and classes come from Go functions")
-    usage = claim_usage(_typed(table["claim"]), ClassNames(()), {})
+    usage = claim_usage(_decode(table["claim"]), ClassNames(()), {})
     assert {name: str(amount) for name, amount in usage.items()} == table["usage"]
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorMatchingResources"))
-def test_quota_resources(table: JsonObject) -> None:
+def test_quota_resources_agree_with_upstream(table: JsonObject) -> None:
     classes = ClassNames([_GPU_CLASS])
     assert [name for name in table["items"] if is_claim_resource(name, classes)] == table["want"]

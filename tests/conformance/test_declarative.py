@@ -21,7 +21,7 @@ def _rules(api_version: str, kind: str) -> DeclaredRules:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_declared_rules(kind: str) -> None:
+def test_declared_rules_agree_with_upstream(kind: str) -> None:
     cases = load_vectors(f"validation_declarative_{kind}.json.gz")
     check_all(((f"{case['name']}/{case['operation']}", case) for case in cases), _check)
 
@@ -35,7 +35,7 @@ def _check(case: JsonObject) -> None:
 
 
 def _is_by_hand(case: JsonObject, error: JsonObject) -> bool:
-    """Whether an error comes first because hand-written code found it, and no declared rule stands for it."""
+    """True if hand-written code finds this error first, and no declared rule represents it."""
     if case["kind"] == "ResourcePoolStatusRequest":
         return False
     return not error.get("coveredByDeclarative")

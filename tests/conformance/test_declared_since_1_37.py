@@ -1,4 +1,4 @@
-"""With declared rules 1.37 refuses the same fields for the same reasons as without, in another order or other words."""
+"""With declared rules, 1.37 rejects the same fields for the same reasons. Only order and wording differ."""
 
 import copy
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ def _errors(case: JsonObject) -> list[tuple[str, str, str]]:
     return [(error["type"], error["field"], error["body"]) for error in found]
 
 
-def _differing(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, bool]]:
-    """Cases whose errors differ, and whether they differ in more than order and words."""
+def _find_differences(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, bool]]:
+    """Yield cases whose errors differ. The flag is set if more than order and wording differ."""
     for case in _CASES:
         with_them = _errors(case)
         with monkeypatch.context() as patched:
@@ -30,7 +30,7 @@ def _differing(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, bool]]:
             yield case["name"], places[0] != places[1]
 
 
-def test_declared_rules_refuse_what_hand_written_code_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = dict(_differing(monkeypatch))
+def test_declared_rules_reject_the_same_fields_as_hand_written_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = dict(_find_differences(monkeypatch))
     assert found
     assert [name for name, more in found.items() if more] == []

@@ -1,4 +1,4 @@
-"""The rules that 1.37's types declare, field by field: ours are upstream's ``+k8s:`` tags."""
+"""The rules that the types of 1.37 declare are upstream's ``+k8s:`` tags, field by field."""
 
 import json
 import re
@@ -30,7 +30,7 @@ _LOST = {("resource.k8s.io/v1beta1", "DeviceRequestAllocationResult", "toleratio
 
 
 def _tags(group_version: str) -> Iterator[tuple[str, str, set[str]]]:
-    """Type, field, and the rules that answer in 1.37: standard and beta ones."""
+    """Yield type, field, and the rules that are enforced in 1.37: standard and beta ones."""
     table = json.loads(
         reference_path("reference", "kubernetes-1.37", "declarative-tags-1.37.json").read_text()
     )
@@ -47,7 +47,7 @@ def _tags(group_version: str) -> Iterator[tuple[str, str, set[str]]]:
 
 
 def _plain(tag: str) -> str:
-    """The tag as the schema data has it."""
+    """Return the tag as in the schema data."""
     text = tag.partition(" #")[0].replace("=+k8s:", ": ").replace("+k8s:", "")
     return re.sub(r'\("([^"]*)"\)', r"(\1)", text)
 

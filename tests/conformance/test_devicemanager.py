@@ -1,4 +1,4 @@
-"""The kubelet's device manager: every recorded world, kind by kind."""
+"""The kubelet's device manager in every recorded case, kind by kind."""
 
 import copy
 import functools
@@ -38,7 +38,7 @@ def _worlds() -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("kind", _KINDS)
-def test_every_world_ends_as_upstream_s_does(kind: str) -> None:
+def test_every_recorded_case_agrees_with_upstream(kind: str) -> None:
     cases = _worlds()[kind]
     assert cases
     differ = [
@@ -47,7 +47,7 @@ def test_every_world_ends_as_upstream_s_does(kind: str) -> None:
     assert differ == []
 
 
-def test_the_table_has_no_other_kind() -> None:
+def test_every_recorded_kind_of_case_is_run() -> None:
     assert set(_worlds()) == set(_KINDS)
 
 
@@ -63,7 +63,7 @@ def test_the_table_has_no_other_kind() -> None:
         ("validatePlugin", ("error",)),
     ],
 )
-def test_another_answer_of_upstream_would_be_noticed(kind: str, path: tuple[str, ...]) -> None:
+def test_a_different_answer_of_upstream_does_not_agree(kind: str, path: tuple[str, ...]) -> None:
     case = next(case for case in _worlds()[kind] if path[0] in case["actual"])
     ours = answer({**case["input"], "kind": kind})
     other = copy.deepcopy(case["actual"])

@@ -1,4 +1,4 @@
-"""A pod's whole life, compared event by event with one in a real Kubernetes 1.36.2."""
+"""The whole lifecycle of a pod, compared event by event with a recording of a real Kubernetes 1.36.2."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ def golden_events(kind: str) -> list[JsonObject]:
 
 
 class Normal:
-    """Rewrites what differs from run to run; a uid becomes the word for the object that has it."""
+    """Replaces values that differ between runs. A UID is replaced by the name of its object."""
 
     def __init__(self, objects: list[JsonObject]) -> None:
         self._owners = {
@@ -85,8 +85,8 @@ class Normal:
         return _UID.sub(lambda found: f"uid of {self._owners.get(found[0], '?')}", _plain(text))
 
 
-def expected(obj: JsonObject) -> JsonObject:
-    """The real server's object."""
+def normalize(obj: JsonObject) -> JsonObject:
+    """Return the real server's object without empty managed fields."""
     meta = obj["metadata"]
     managers = meta.get("managedFields", [])
     if not managers:
@@ -99,10 +99,10 @@ def same_content(left: JsonObject, right: JsonObject) -> bool:
 
 
 def expected_events(kind: str) -> list[JsonObject]:
-    """The record without the changes that were nothing but what is listed above."""
+    """Return the recorded events without changes that consist only of the fields above."""
     events: list[JsonObject] = []
     for event in golden_events(kind):
-        obj = expected(event["object"])
+        obj = normalize(event["object"])
         revision = obj["metadata"].pop("resourceVersion")
         last = events[-1]["object"] if events else None
         if event["type"] != "MODIFIED" or last is None or not same_content(obj, last):
@@ -123,7 +123,7 @@ def _manager(entry: JsonObject) -> tuple[str, str, str]:
 
 @dataclass
 class Life:
-    """What one run showed."""
+    """The recorded results of one run."""
 
     watched: dict[str, list[JsonObject]] = field(default_factory=lambda: {kind: [] for kind in PATHS})
     made: dict[str, JsonObject] = field(default_factory=dict)
@@ -136,7 +136,7 @@ class Life:
 
 
 def bare(obj: JsonObject, *spec: str) -> JsonObject:
-    """What a user wrote for the object that the server answered with."""
+    """Return the manifest from which the user created this object."""
     meta = {key: value for key, value in obj["metadata"].items() if key in ("name", "labels")}
     body = {key: value for key, value in obj["spec"].items() if not spec or key in spec}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": meta, "spec": body}
@@ -160,7 +160,7 @@ def manifests() -> dict[str, JsonObject]:
 
 
 class Run:
-    """Does to our services what was done to the real ones."""
+    """Repeats the steps of the recording with our services."""
 
     def __init__(self, http: httpx.AsyncClient) -> None:
         self._http = http
@@ -196,7 +196,7 @@ class Run:
         answer = await self._http.patch(url, json={"status": status}, headers=MERGE)
         assert answer.status_code == 200, answer.text
 
-    async def seen(self, kind: str, count: int) -> None:
+    async def wait_for_events(self, kind: str, count: int) -> None:
         async def enough() -> bool:
             return len(self.life.watched[kind]) >= count
 
@@ -218,14 +218,14 @@ class Run:
     async def live(self) -> Life:
         wanted = manifests()
         await self.create("nodes", wanted["nodes"])
-        await self.seen("nodes", len(expected_events("nodes")))
+        await self.wait_for_events("nodes", len(expected_events("nodes")))
         for kind in ("deviceclasses", "resourceslices", "resourceclaimtemplates"):
             await self.create(kind, wanted[kind])
         await self.stage("45-before-pod")
         await self.create("pods", wanted["pods"])
-        await self.seen("pods", 4)
-        await self.seen("resourceclaims", 3)
-        await self.seen("events", 2)
+        await self.wait_for_events("pods", 4)
+        await self.wait_for_events("resourceclaims", 3)
+        await self.wait_for_events("events", 2)
         await self.stage("60-bound")
         await self.look()
         (claim,) = await self.items("resourceclaims")
@@ -235,21 +235,21 @@ class Run:
         await self.set_status("pods", "pod0", {"phase": "Running", "conditions": conditions})
         await self.set_status("pods", "pod0", {"phase": "Succeeded"})
 
-        async def released() -> bool:
+        async def is_released() -> bool:
             return not await self.items("resourceclaims")
 
-        await self.until(released)
+        await self.until(is_released)
         await self.stage("80-after-succeeded")
         answer = await self._http.delete(f"{PATHS['pods']}/pod0")
         assert answer.status_code == 200, answer.text
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return not await self.items("pods")
 
-        await self.until(gone)
+        await self.until(is_gone)
         await self.stage("90-end")
         for kind in self.life.watched:
-            await self.seen(kind, len(expected_events(kind)))
+            await self.wait_for_events(kind, len(expected_events(kind)))
         return self.life
 
 
@@ -308,7 +308,7 @@ def compare(left: Any, right: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", PATHS)
-def test_watch_events(kind: str, life: Life, ours: Normal, theirs: Normal) -> None:
+def test_watch_events_equal_the_recorded_ones(kind: str, life: Life, ours: Normal, theirs: Normal) -> None:
     events, wanted = ours(life.watched[kind]), theirs(expected_events(kind))
     assert [event["type"] for event in events] == [event["type"] for event in wanted]
     if kind == "events":
@@ -332,35 +332,41 @@ def test_watch_events(kind: str, life: Life, ours: Normal, theirs: Normal) -> No
         ("pods", "50-pod-create-response.json"),
     ],
 )
-def test_answers_to_creates(kind: str, name: str, life: Life, ours: Normal, theirs: Normal) -> None:
-    compare(ours(_shown(life.made[kind])), theirs(expected(golden(name))))
+def test_responses_to_creates_equal_the_recorded_ones(
+    kind: str, name: str, life: Life, ours: Normal, theirs: Normal
+) -> None:
+    compare(ours(_as_printed(life.made[kind])), theirs(normalize(golden(name))))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in PATHS if kind != "events"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_objects_at_each_stage(stage: str, kind: str, life: Life, ours: Normal, theirs: Normal) -> None:
-    wanted = [expected(item) for item in golden(f"{stage}-{kind}.json")["items"]]
-    found = [{**_typed(wanted), **item} for item in life.stages[stage, kind]]
+def test_objects_at_each_stage_equal_the_recorded_ones(
+    stage: str, kind: str, life: Life, ours: Normal, theirs: Normal
+) -> None:
+    wanted = [normalize(item) for item in golden(f"{stage}-{kind}.json")["items"]]
+    found = [{**_type_of(wanted), **item} for item in life.stages[stage, kind]]
     compare(ours(found), theirs(wanted))
 
 
-def _shown(obj: JsonObject) -> JsonObject:
-    """As kubectl prints it."""
+def _as_printed(obj: JsonObject) -> JsonObject:
+    """Return the object as kubectl prints it."""
     meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
     return {**obj, "metadata": meta}
 
 
-def _typed(items: list[JsonObject]) -> JsonObject:
+def _type_of(items: list[JsonObject]) -> JsonObject:
     return {key: items[0][key] for key in ("apiVersion", "kind")} if items else {}
 
 
 @pytest.mark.parametrize("kind", VERSIONED)
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1beta2"])
-def test_lists_in_each_version(version: str, kind: str, life: Life, ours: Normal, theirs: Normal) -> None:
+def test_lists_in_each_version_equal_the_recorded_ones(
+    version: str, kind: str, life: Life, ours: Normal, theirs: Normal
+) -> None:
     compare(ours(life.raw[version, kind]), theirs(golden(f"65-raw-{version}-{kind}.json")))
 
 
-def test_the_table_of_claims(life: Life, ours: Normal, theirs: Normal) -> None:
+def test_the_table_of_claims_equals_the_recorded_one(life: Life, ours: Normal, theirs: Normal) -> None:
     found, wanted = ours(life.tables["resourceclaims"]), theirs(golden("67-table-claims.json"))
     for table in (found, wanted):
         for column in table["columnDefinitions"]:
@@ -370,7 +376,7 @@ def test_the_table_of_claims(life: Life, ours: Normal, theirs: Normal) -> None:
     compare(found, wanted)
 
 
-def test_what_kubectl_prints(life: Life) -> None:
+def test_tables_equal_the_recorded_output_of_kubectl(life: Life) -> None:
     printed = reference_path("golden", "e2e", "66-table.txt").read_text().strip().split("\n\n")
     assert len(printed) == len(TABLES)
     for kind, text in zip(TABLES, printed, strict=True):

@@ -1,8 +1,4 @@
-"""Fields that not every version has, and those behind gates, are known, dropped or kept as upstream has them.
-
-The table is upstream's ``+featureGate`` tags and the types of four releases; ``_NEVER`` has what the strategies
-(``pkg/registry/resource/*/strategy.go``) leave alone all the same.
-"""
+"""Fields of some versions, and gated fields, are known, dropped or stored as upstream."""
 
 import copy
 import json
@@ -55,7 +51,7 @@ _RESULT_CONDITIONS: dict[Path_, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A field of an object, in v1's form; ``also`` is what a valid object needs besides while the gate is on."""
+    """A field of an object, in v1's form. ``also`` has other fields that are required while the gate is enabled."""
 
     plural: str
     at: Path_
@@ -215,14 +211,14 @@ _IN_V1BETA1 = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
 
 
 def _fields() -> dict[str, dict[str, dict[str, JsonObject]]]:
-    """By API version, type and field: what the table says."""
+    """Return the table's entry by API version, type and field."""
     table = json.loads(reference_path("reference", "kubernetes-1.37", "fields-by-version.json").read_text())
     versions: dict[str, dict[str, dict[str, JsonObject]]] = table["versions"]
     return versions
 
 
 def _table() -> Iterator[tuple[str, str, JsonObject]]:
-    """API version, field and what the table says of it, of fields whose types every version of the API has."""
+    """Yield API version, field and entry of fields whose types every API version has."""
     for group_version, types in _fields().items():
         for type_name, listed in types.items():
             for name, about in listed.items():
@@ -247,7 +243,7 @@ def test_each_version_has_the_fields_of_its_types(version: Version) -> None:
             assert ours == wanted or lacked, (package, type_name)
 
 
-def test_every_gated_field_is_tried() -> None:
+def test_every_gated_field_has_a_case() -> None:
     assert {place for _, place, _ in _table()} == set(_CASES)
 
 
@@ -292,7 +288,7 @@ def _get(obj: Any, at: Path_) -> Any:
 
 
 def _flatten(obj: JsonObject) -> JsonObject:
-    """The object as v1beta1 has it."""
+    """Return the object in the form of v1beta1."""
     for request in _get(obj, ("spec", "devices", "requests")) or () if obj["kind"] == "ResourceClaim" else ():
         request |= request.pop("exactly", {})
     if obj["kind"] == "ResourceSlice":
@@ -309,14 +305,14 @@ def _flat(at: Path_) -> Path_:
 
 
 class _Cluster:
-    """An API server of one version, with the gates on or off."""
+    """An API server of one version, with the gates enabled or disabled."""
 
     def __init__(self, version: Version, gates: FeatureGates, client: httpx.AsyncClient) -> None:
         self.version, self.gates, self._client = version, gates, client
         self._count = 0
 
     def keeps(self, place: str, about: JsonObject) -> bool:
-        """Whether the server keeps the field."""
+        """True if the server stores the field."""
         if str(self.version) not in about["presentIn"]:
             return False
         gates = about["featureGate"][str(self.version)].split(",")
@@ -327,7 +323,7 @@ class _Cluster:
         return self.gates.all_enabled(gates) or self.version in _NEVER.get(place, ())
 
     async def answer(self, api: str, case: Case, *, kept: bool, strict: bool) -> httpx.Response:
-        """What the server makes of an object that has the field."""
+        """Return the server's response for an object with the field."""
         self._count += 1
         name = f"o{self._count}"
         plural, _, status = case.plural.partition("/")
@@ -389,7 +385,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
         yield _Cluster(version, gates, client)
 
 
-async def test_fields(cluster: _Cluster) -> None:
+async def test_fields_are_stored_dropped_or_rejected_by_version_and_gate(cluster: _Cluster) -> None:
     wrong = []
     for api, place, about in _table():
         case = _CASES[place]

@@ -1,4 +1,4 @@
-"""Conversations that a real kube-apiserver 1.36.2 had, step by step, with ours."""
+"""Recorded conversations with a real kube-apiserver 1.36.2, repeated step by step."""
 
 import json
 import re
@@ -48,7 +48,7 @@ async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
 
 
 def fill_in(request: JsonObject, response: JsonObject, current: dict[str, Any]) -> Any:
-    """The request's body with values for the masked ones: which value it was shows in the answer."""
+    """Return the request's body with values for the masked ones. The response shows which value was used."""
     message = response["body"].get("message", "") if isinstance(response["body"], dict) else ""
 
     def replace(value: Any) -> Any:
@@ -96,8 +96,8 @@ def differences(ours: Any, theirs: Any, at: str = "") -> Iterator[str]:
         yield f"{at}: {ours!r} should be {theirs!r}"
 
 
-def masked(text: str) -> str:
-    """A message without the values that differ from run to run."""
+def mask(text: str) -> str:
+    """Replace the parts of a message that differ between runs."""
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UID", text)
     return re.sub(r"current: \d+", "current: N", text)
 
@@ -129,13 +129,13 @@ def compare(answer: httpx.Response, wanted: JsonObject) -> list[str]:
     causes = theirs.get("details", {}).get("causes")
     if causes:
         problems += differences(ours.get("details", {}).get("causes"), causes, "causes")
-    elif masked(ours["message"]) != theirs["message"]:
+    elif mask(ours["message"]) != theirs["message"]:
         problems.append(f"message {ours['message']!r} should be {theirs['message']!r}")
     return problems
 
 
 async def converse(server: ApiServer, name: str, conversation: list[JsonObject]) -> list[str]:
-    """Has the conversation with the server; gives what was answered otherwise, a line each."""
+    """Repeat the conversation with the server. Return a line for each difference."""
     failures: list[str] = []
     async with httpx.AsyncClient(
         base_url=server.url, headers={"User-Agent": "Python-urllib/3.11"}, timeout=30
@@ -174,6 +174,6 @@ async def converse(server: ApiServer, name: str, conversation: list[JsonObject])
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_conversation(name: str, server: ApiServer) -> None:
+async def test_responses_equal_the_recorded_conversation(name: str, server: ApiServer) -> None:
     failures = await converse(server, name, steps(name))
     assert not failures, "\n" + "\n".join(failures)

@@ -1,4 +1,4 @@
-"""Conversations that real kube-apiservers 1.34.9 and 1.35.6 had, step by step, with ours."""
+"""Recorded conversations with real kube-apiservers 1.34.9 and 1.35.6, repeated step by step."""
 
 import json
 import re
@@ -33,7 +33,9 @@ def _steps(version: Version, file: str, name: str) -> list[JsonObject]:
 
 
 @pytest.mark.parametrize(("version", "file", "name"), _CONVERSATIONS, ids=str)
-async def test_conversation(version: Version, file: str, name: str, tmp_path: Path) -> None:
+async def test_responses_equal_the_recorded_conversation(
+    version: Version, file: str, name: str, tmp_path: Path
+) -> None:
     start = _STARTS[file]
     config = Config(
         port=0,

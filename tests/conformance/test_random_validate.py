@@ -1,4 +1,4 @@
-"""Objects from a generator, some good, most bad: allowed or not, and which fields are refused for what."""
+"""Random objects, few of them valid: accepted or rejected, with the fields and reasons."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tests.support.cases import check_all
 from tests.support.reference import load_vectors
 
 
-def test_every_case() -> None:
+def test_random_objects_are_validated_as_upstream() -> None:
     check_all(((line["in"]["name"], line) for line in load_vectors("random-validate.jsonl.gz")), _check)
 
 

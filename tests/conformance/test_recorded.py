@@ -1,4 +1,4 @@
-"""Worlds and selectors of our own making, and what the real allocator and CEL of Kubernetes 1.36.2 answered."""
+"""Our own worlds and selectors, with recorded answers of the real allocator and CEL of Kubernetes 1.36.2."""
 
 import gzip
 import json
@@ -13,14 +13,14 @@ from tests.support.cases import check_all
 _DATA = Path(__file__).resolve().parent.parent / "data"
 
 
-def _recorded(name: str) -> Iterator[tuple[str, JsonObject]]:
+def _read_lines(name: str) -> Iterator[tuple[str, JsonObject]]:
     with gzip.open(_DATA / name, "rb") as file:
         for line in map(json.loads, file):
             yield line["in"]["name"], line
 
 
-def test_worlds() -> None:
-    check_all(_recorded("worlds.jsonl.gz"), _check_world)
+def test_allocations_of_recorded_worlds_agree() -> None:
+    check_all(_read_lines("worlds.jsonl.gz"), _check_world)
 
 
 def _check_world(line: JsonObject) -> None:
@@ -28,8 +28,8 @@ def _check_world(line: JsonObject) -> None:
     assert alloc.agrees(ours, line["out"]), f"expected {line['out']}\ngot      {ours}"
 
 
-def test_expressions() -> None:
-    check_all(_recorded("expressions.jsonl.gz"), _check_expression)
+def test_recorded_expressions_agree() -> None:
+    check_all(_read_lines("expressions.jsonl.gz"), _check_expression)
 
 
 def _check_expression(line: JsonObject) -> None:

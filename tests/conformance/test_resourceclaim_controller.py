@@ -1,4 +1,4 @@
-"""What kube-controller-manager's claim controller did with upstream's test cases, against ours."""
+"""Upstream's test cases of the claim controller of kube-controller-manager."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
 
 
 class _World:
-    """The controller with informers that tests feed by hand."""
+    """The controller with informers that tests fill by hand."""
 
     def __init__(self, features: dict[str, bool]) -> None:
         self.api = FakeApi()
@@ -51,15 +51,15 @@ class _World:
         return self.informers.informer(_RESOURCES[kind])
 
     def store(self, *objects: JsonObject) -> None:
-        """Have the informers know of objects, as an event would."""
+        """Have the informers observe objects."""
         for obj in objects:
-            self.informer(obj["kind"])._apply(_typed(obj))
+            self.informer(obj["kind"])._apply(_decode(obj))
 
     def delete(self, obj: JsonObject) -> None:
-        typed = _typed(obj)
+        typed = _decode(obj)
         self.informer(obj["kind"])._remove(typed.key, typed)
 
-    def queued(self) -> list[str]:
+    def queued_keys(self) -> list[str]:
         queue = self.controller.queue
         return list(queue._ready)
 
@@ -67,7 +67,7 @@ class _World:
         return self.registry.get_sample_value(name, labels) or 0.0
 
 
-def _typed(obj: JsonObject) -> Any:
+def _decode(obj: JsonObject) -> Any:
     # Go's encoder writes null where the API server has nothing; a pointer to the zero time is a deletion too.
     return convert(_RESOURCES[obj["kind"]], _without_nulls(_with_deletion(obj)))
 
@@ -88,8 +88,8 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _same(obj: JsonObject) -> JsonObject:
-    """A form in which what an API server takes to be equal is equal, without what it alone gives."""
-    typed = to_builtins(_typed(obj))
+    """Return a form in which equivalent objects are equal, without fields that only an API server sets."""
+    typed = to_builtins(_decode(obj))
     typed.pop("apiVersion", None)
     assert isinstance(typed, dict)
     typed["metadata"].pop("resourceVersion", None)
@@ -110,7 +110,7 @@ def _cases(test: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("case", _cases("TestSyncHandler"))
-async def test_sync(case: JsonObject) -> None:
+async def test_sync_agrees_with_upstream(case: JsonObject) -> None:
     world = _World(case["features"])
     for field in ("pods", "podGroups", "claims", "templates", "podsNotInInformer", "claimsOnlyInCache"):
         for obj in case[field] or []:
@@ -123,7 +123,7 @@ async def test_sync(case: JsonObject) -> None:
         world.store(*(case[field] or []))
     for obj in case["claimsOnlyInCache"] or []:
         there = world.api.get("resourceclaims", obj["metadata"]["namespace"], obj["metadata"]["name"])
-        world.controller._views.created.add(_typed(there))
+        world.controller._views.created.add(_decode(there))
 
     expected = case["expect"]
     if expected["errorContains"]:
@@ -205,7 +205,7 @@ def _normal_vector(call: JsonObject) -> JsonObject:
 
 
 @pytest.mark.parametrize("case", _cases("TestEventHandlers"))
-async def test_event_handlers(case: JsonObject) -> None:
+async def test_event_handlers_enqueue_the_same_keys_as_upstream(case: JsonObject) -> None:
     world = _World(case["features"])
     known = {
         kind for kind in _RESOURCES if kind != "PodGroup" or case["features"]["DRAWorkloadResourceClaims"]
@@ -222,7 +222,7 @@ async def test_event_handlers(case: JsonObject) -> None:
         if obj["kind"] in known:
             world.delete(obj)
     expected = case["expect"]
-    assert sorted(world.queued()) == sorted(expected["queuedKeysInAnyOrder"] or [])
+    assert sorted(world.queued_keys()) == sorted(expected["queuedKeysInAnyOrder"] or [])
     for sample in expected["numClaimsMetric"] or []:
         labels = {
             "allocated": sample["labels"]["Allocated"],
@@ -234,17 +234,17 @@ async def test_event_handlers(case: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("case", _cases("TestEnqueuePodExtendedResourceClaims"))
-async def test_extended_resource_claims(case: JsonObject) -> None:
+async def test_extended_resource_claims_are_enqueued_as_upstream(case: JsonObject) -> None:
     world = _World({"DRAExtendedResource": case["featureGateEnabled"]})
-    pod = _typed(case["pod"])
+    pod = _decode(case["pod"])
     if case["deleted"]:
         world.controller._pod_deleted(pod)
     else:
         world.controller._pod_changed(pod)
-    assert sorted(world.queued()) == sorted(case["actual"]["queuedKeys"] or [])
+    assert sorted(world.queued_keys()) == sorted(case["actual"]["queuedKeys"] or [])
 
 
 @pytest.mark.parametrize("case", _cases("TestGetAdminAccessMetricLabel"))
-def test_admin_access_label(case: JsonObject) -> None:
-    claim = _typed(case["claim"]) if case["claim"] is not None else None
+def test_admin_access_label_agrees_with_upstream(case: JsonObject) -> None:
+    claim = _decode(case["claim"]) if case["claim"] is not None else None
     assert admin_access_label(claim) == case["expect"]["label"]

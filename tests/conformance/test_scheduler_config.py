@@ -1,4 +1,4 @@
-"""KubeSchedulerConfiguration: every recorded file, as the real scheduler reads it."""
+"""KubeSchedulerConfiguration: every recorded file is read as by the real scheduler."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from tests.support.reference import load_vectors
 
 
 def _same(ours: dict[str, Any], recorded: dict[str, Any]) -> bool:
-    """Beyond what has to agree: our texts are Go's, too."""
+    """Compare the error texts too, which must be those of Go."""
     texts = ("decodeError", "schedulerError")
     return agrees(ours, recorded) and all(ours.get(key) == recorded.get(key) for key in texts)
 
 
-def test_every_file_is_read_as_upstream_reads_it() -> None:
+def test_every_recorded_file_is_read_as_upstream() -> None:
     cases = load_vectors("scheduler_config.json.gz")
     assert cases
     assert [case["name"] for case in cases if not _same(answer(case["input"]), case["actual"])] == []

@@ -1,4 +1,4 @@
-"""The DynamicResources plugin does what the real one did, extension point by extension point (scheduler_plugin)."""
+"""The DynamicResources plugin agrees with the real one at every extension point (scheduler_plugin)."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, release
 
-from tests.conformance.plain import typed
+from tests.conformance.plain import decode
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
 
@@ -58,7 +58,7 @@ def _seconds(text: str | None) -> float | None:
 
 
 class _TickingClock(FakeClock):
-    """Every look at it takes a microsecond."""
+    """A clock that advances by a microsecond at each read."""
 
     ticks = 0
 
@@ -68,7 +68,7 @@ class _TickingClock(FakeClock):
 
 
 class Bench:
-    """One case's cluster and plugin."""
+    """The cluster and the plugin of one case."""
 
     def __init__(self, case: JsonObject) -> None:
         self.case = case
@@ -96,39 +96,39 @@ class Bench:
         name = case["pod"]["metadata"]["name"]
         before = [obj for obj in case["objects"] if obj["kind"] == "Pod" and obj["metadata"]["name"] == name]
         status = before[0]["status"] if before else case["pod"]["status"]
-        self.pod = typed(PODS, {**case["pod"], "status": status})
+        self.pod = decode(PODS, {**case["pod"], "status": status})
         self._load()
 
     def _load(self) -> None:
         case = self.case
         for device_class in case["deviceClasses"]:
-            self.manager.set_class(typed(DEVICE_CLASSES, device_class))
+            self.manager.set_class(decode(DEVICE_CLASSES, device_class))
         self.nodes = {}
         for obj in case["nodes"]:
             info = NodeInfo(obj["metadata"]["name"])
-            info.set_node(typed(NODES, obj))
+            info.set_node(decode(NODES, obj))
             self.nodes[info.name] = info
         for group in case["podGroups"]:
-            self.groups.set_group(typed(POD_GROUPS, group))
+            self.groups.set_group(decode(POD_GROUPS, group))
         self.api.add(case["pod"])
         for obj in case["objects"]:
             if obj["kind"] == "ResourceSlice":
-                self.manager.slices.set_slice(typed(RESOURCE_SLICES, obj))
+                self.manager.slices.set_slice(decode(RESOURCE_SLICES, obj))
             elif obj["kind"] == "Pod":
                 self.api.add(obj)
-                pod = typed(PODS, obj)
+                pod = decode(PODS, obj)
                 self.groups.set_pod(pod, placed=bool(pod.spec.node_name))
         for obj in case["claimsInCluster"]:
             stored = self.api.add(obj)
-            self.manager.claims.set_claim(typed(RESOURCE_CLAIMS, stored))
+            self.manager.claims.set_claim(decode(RESOURCE_CLAIMS, stored))
         for obj in case["inFlightClaims"]:
-            self.manager.claims.signal_pending(typed(RESOURCE_CLAIMS, obj))
+            self.manager.claims.signal_pending(decode(RESOURCE_CLAIMS, obj))
         self.api.on_write = self._inform
 
     def _inform(self, event: str, resource: str, obj: JsonObject) -> None:
         # The informer hears of new claims; of what else happens to them the plugin has to know by itself.
         if resource == "resourceclaims" and event == "ADDED":
-            self.manager.claims.set_claim(typed(RESOURCE_CLAIMS, obj))
+            self.manager.claims.set_claim(decode(RESOURCE_CLAIMS, obj))
 
     def _refuse(self, call: Call) -> tuple[int, str, str] | None:
         if self.case["failPatch"] and call.verb == "patch":
@@ -139,7 +139,7 @@ class Bench:
 
 
 def _start(case: JsonObject) -> datetime:
-    """When the case was recorded, as far as it shows: when it allocated something, or else after all allocations."""
+    """Return when the case was recorded: its allocation time, or else a time after all allocations."""
     actual = [step["actual"] for step in case["steps"] if isinstance(step.get("actual"), dict)]
     written = {
         stamp
@@ -167,7 +167,7 @@ _RECORDED_AFTER = {
 
 
 def _comparable(value: Any) -> Any:
-    """Without what upstream's test ignores, and without what is empty."""
+    """Drop the fields that upstream's test ignores, and empty ones."""
     if isinstance(value, dict):
         found = {name: _comparable(item) for name, item in value.items() if name not in _IGNORED}
         return {name: item for name, item in found.items() if item not in (None, {}, [], "", ())}
@@ -228,7 +228,7 @@ class Run:
         self.others: list[Call] = []
 
     async def step(self, step: JsonObject) -> None:
-        """Take one step and compare what comes out with what came out of the real plugin."""
+        """Run one step and compare its result with that of the real plugin."""
         bench, name = self.bench, step["step"]
         bench.api.calls.clear()
         if name == "concurrentUpdateInCluster":
@@ -249,7 +249,7 @@ class Run:
         _check_status(status, expected["status"])
         _check_calls(self.others + bench.api.calls, expected["apiCalls"])
         self.others.clear()
-        claims = [typed(RESOURCE_CLAIMS, obj) for obj in bench.api.of("resourceclaims")]
+        claims = [decode(RESOURCE_CLAIMS, obj) for obj in bench.api.of("resourceclaims")]
         assert _claims(claims) == _expected_claims(expected["claims"])
         assert _claims(bench.manager.claims.in_flight) == _expected_claims(expected["inFlightClaims"])
         assert _claims(bench.manager.claims.assumed_claims) == _expected_claims(expected["assumedClaims"])
@@ -308,7 +308,7 @@ class Run:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-async def test_plugin(case: JsonObject) -> None:
+async def test_plugin_agrees_with_upstream_at_each_step(case: JsonObject) -> None:
     run = Run(Bench(case))
     for index, step in enumerate(case["steps"]):
         await run.step(step)

@@ -1,4 +1,4 @@
-"""Parts of the DynamicResources plugin by themselves (scheduler_plugin_units)."""
+"""Parts of the DynamicResources plugin (scheduler_plugin_units)."""
 
 import random
 
@@ -27,7 +27,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
-from tests.conformance.plain import typed, without_nulls
+from tests.conformance.plain import decode, without_nulls
 from tests.support.fakeapi import FakeApi
 from tests.support.reference import load_vectors
 
@@ -35,7 +35,7 @@ _CASES = load_vectors("scheduler_plugin_units.json.gz")
 
 
 def _of(*tests: str) -> pytest.MarkDecorator:
-    """Parametrizes a test by the cases of those of upstream's tests."""
+    """Parametrize a test by the cases of those upstream tests."""
     cases = [case for case in _CASES if case["test"] in tests]
     return pytest.mark.parametrize("case", cases, ids=[case["name"] for case in cases])
 
@@ -44,7 +44,7 @@ def _allocation(value: JsonObject) -> AllocationResult:
     return msgspec.convert(without_nulls(value), AllocationResult)
 
 
-def test_every_case_is_run() -> None:
+def test_every_upstream_test_is_run() -> None:
     known = {
         "TestBuildNodeAllocatableDRAInfo",
         "TestGatherAllocatedState",
@@ -60,16 +60,16 @@ def test_every_case_is_run() -> None:
 
 
 @_of("TestBuildNodeAllocatableDRAInfo")
-def test_node_allocatable_statuses(case: JsonObject) -> None:
+def test_node_allocatable_statuses_agree_with_upstream(case: JsonObject) -> None:
     inputs = case["input"]
-    pod = typed(PODS, inputs["pod"])
-    claims = {claim["metadata"]["uid"]: typed(RESOURCE_CLAIMS, claim) for claim in inputs["claims"]}
+    pod = decode(PODS, inputs["pod"])
+    claims = {claim["metadata"]["uid"]: decode(RESOURCE_CLAIMS, claim) for claim in inputs["claims"]}
     # In these cases containers call claims by the claims' own names.
     allocations = [
         (claims[entry["claim"]["uid"]], _allocation(entry["allocation"]), entry["claim"]["name"])
         for entry in inputs["allocations"] or ()
     ]
-    slices = [typed(RESOURCE_SLICES, piece) for piece in inputs["resourceSlices"]]
+    slices = [decode(RESOURCE_SLICES, piece) for piece in inputs["resourceSlices"]]
     if case["actual"]["statuses"] is None:
         with pytest.raises(NeedsUnknown) as failure:
             claim_statuses(pod, allocations, slices, since_1_37=False)
@@ -84,15 +84,15 @@ def test_node_allocatable_statuses(case: JsonObject) -> None:
 
 
 @_of("TestGatherAllocatedState")
-def test_allocated_state(case: JsonObject) -> None:
+def test_allocated_state_agrees_with_upstream(case: JsonObject) -> None:
     inputs = case["input"]
     tracker = ClaimTracker(consumable_capacity=inputs["DRAConsumableCapacity"])
     for number, obj in enumerate(inputs.get("allocatedClaims") or ()):
         obj["metadata"]["name"] += f"-{number}"  # several go by one name there
-        tracker.set_claim(typed(RESOURCE_CLAIMS, obj))
+        tracker.set_claim(decode(RESOURCE_CLAIMS, obj))
     for number, obj in enumerate(inputs.get("inFlightClaims") or ()):
         obj["metadata"]["uid"] = f"in-flight-{number}"
-        tracker.signal_pending(typed(RESOURCE_CLAIMS, obj))
+        tracker.signal_pending(decode(RESOURCE_CLAIMS, obj))
     state, expected = tracker.state, case["actual"]["state"]
     assert sorted(map(str, state.dedicated)) == sorted(expected["devices"] or ())
     shares = [
@@ -118,7 +118,7 @@ def _plugin(claims: list[JsonObject]) -> tuple[DynamicResources, DRAManager]:
     gates = FeatureGates(V1_36)
     manager = DRAManager(Features.from_gates(gates, V1_36))
     for claim in claims:
-        manager.claims.set_claim(typed(RESOURCE_CLAIMS, claim))
+        manager.claims.set_claim(decode(RESOURCE_CLAIMS, claim))
     client, clock = FakeApi().client(), FakeClock()
     plugin = DynamicResources(
         gates,
@@ -132,13 +132,13 @@ def _plugin(claims: list[JsonObject]) -> tuple[DynamicResources, DRAManager]:
 
 
 @_of("TestIsSchedulableAfterClaimChange")
-def test_hint_after_claim_change(case: JsonObject) -> None:
+def test_hint_after_claim_change_agrees_with_upstream(case: JsonObject) -> None:
     inputs = case["input"]
     objects = [inputs["oldObj"], inputs["newObj"]]
     if any(isinstance(obj, dict) and "goType" in obj for obj in objects):
         pytest.skip("objects of another type than the event's can't get here: handlers are typed")
     plugin, manager = _plugin(inputs["claims"])
-    old, new = (typed(RESOURCE_CLAIMS, obj) if obj else None for obj in objects)
+    old, new = (decode(RESOURCE_CLAIMS, obj) if obj else None for obj in objects)
     interest = next(i for i in plugin.events_to_register() if i.kind is Kind.RESOURCE_CLAIM)
     if new is None:
         # Deletion of a claim is no event that the plugin registers for.
@@ -147,7 +147,7 @@ def test_hint_after_claim_change(case: JsonObject) -> None:
         return
     manager.claims.set_claim(new)
     event = Event(Kind.RESOURCE_CLAIM, Action.ADD if old is None else Action.OTHER, old, new)
-    pod = typed(PODS, inputs["pod"])
+    pod = decode(PODS, inputs["pod"])
     worth = plugin.schedulable_after_claim_change(pod, event)
     assert worth == (case["actual"]["hint"] == "Queue")
     # What the queue's index leaves out, the hint would have turned down.
@@ -157,12 +157,12 @@ def test_hint_after_claim_change(case: JsonObject) -> None:
 
 
 @_of("TestIsSchedulableAfterPodChange")
-def test_hint_after_pod_change(case: JsonObject) -> None:
+def test_hint_after_pod_change_agrees_with_upstream(case: JsonObject) -> None:
     inputs = case["input"]
     if isinstance(inputs["newObj"], dict) and "goType" in inputs["newObj"]:
         pytest.skip("objects of another type than the event's can't get here: handlers are typed")
     plugin, _ = _plugin([*inputs["claims"], *inputs["objects"]])
-    pod, new = typed(PODS, inputs["pod"]), typed(PODS, inputs["newObj"])
+    pod, new = decode(PODS, inputs["pod"]), decode(PODS, inputs["newObj"])
     if pod.metadata.uid != new.metadata.uid:
         pytest.skip("the queue gives TargetPod events only to the pod that they are about")
     event = Event(Kind.TARGET_POD, Action.POD_CLAIMS, None, new)
@@ -170,15 +170,15 @@ def test_hint_after_pod_change(case: JsonObject) -> None:
 
 
 @_of("TestNormalizeScore")
-def test_normalize(case: JsonObject) -> None:
+def test_normalized_scores_agree_with_upstream(case: JsonObject) -> None:
     scores = {entry["Name"]: entry["Score"] for entry in case["input"]["scores"] or ()}
     expected = {entry["Name"]: entry["Score"] for entry in case["actual"]["scores"] or ()}
     assert default_normalize(scores) == expected
 
 
 @_of("TestValidatePodLevelRequestsCoverDRA")
-def test_pod_level_requests(case: JsonObject) -> None:
-    status = check_pod_level(typed(PODS, case["input"]["pod"]))
+def test_pod_level_requests_are_checked_as_upstream(case: JsonObject) -> None:
+    status = check_pod_level(decode(PODS, case["input"]["pod"]))
     expected = case["actual"]["status"]
     assert (status.code.value if status is not None else "Success") == expected["code"]
     if status is not None:
@@ -186,8 +186,8 @@ def test_pod_level_requests(case: JsonObject) -> None:
 
 
 @_of("Test_computesScore")
-def test_score(case: JsonObject) -> None:
-    claims = [typed(RESOURCE_CLAIMS, claim) for claim in case["input"]["claims"]]
+def test_scores_agree_with_upstream(case: JsonObject) -> None:
+    claims = [decode(RESOURCE_CLAIMS, claim) for claim in case["input"]["claims"]]
     allocations = [_allocation(value) for value in case["input"]["allocationResults"] or ()]
     if case["actual"]["error"] != "<nil>":
         with pytest.raises(TooFewAllocations) as failure:
@@ -198,11 +198,11 @@ def test_score(case: JsonObject) -> None:
 
 
 @_of("Test_createRequestsAndMappings_mappings", "Test_createRequestsAndMappings_requests")
-def test_extended_resources(case: JsonObject) -> None:
+def test_requests_for_extended_resources_agree_with_upstream(case: JsonObject) -> None:
     inputs = case["input"]
     classes = inputs["deviceClassForResource"] or {}
     requests, mappings = requests_and_mappings(
-        typed(PODS, inputs["pod"]), inputs["extendedResources"] or (), classes.get
+        decode(PODS, inputs["pod"]), inputs["extendedResources"] or (), classes.get
     )
     assert [to_builtins(request) for request in requests] == (case["actual"]["deviceRequests"] or [])
     assert [to_builtins(mapping) for mapping in mappings] == (case["actual"]["requestMappings"] or [])

@@ -1,4 +1,4 @@
-"""Who may change which part of a claim's status: upstream's unit tests of pkg/registry/resource/utils.go."""
+"""Authorization of changes to a claim's status: upstream's unit tests of pkg/registry/resource/utils.go."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def cases(test: str) -> list[Any]:
 
 
 def as_json(value: Any) -> Any:
-    """A dump of Go fields as the API writes them."""
+    """Return a dump of Go fields as the API encodes them."""
     if isinstance(value, dict):
         return {_field(key): as_json(item) for key, item in value.items()}
     return [as_json(item) for item in value] if isinstance(value, list) else value
@@ -35,7 +35,7 @@ def _field(name: str) -> str:
 
 
 class Asked:
-    """A context whose authorizer allows what the rules say and remembers what it was asked."""
+    """A context whose authorizer follows the rules and records its requests."""
 
     def __init__(self, rules: JsonObject, user: JsonObject, verb: str = "update") -> None:
         self.asked: list[tuple[str, str]] = []
@@ -60,21 +60,21 @@ class Asked:
 
 
 @pytest.mark.parametrize("table", cases("TestAuthorizedForBinding"))
-def test_binding(table: JsonObject) -> None:
+def test_changes_of_the_binding_are_authorized_as_upstream(table: JsonObject) -> None:
     context = Asked(table["authz"]["rules"], {}).context
     new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
     assert len(check_binding(new, old, context, "status")) == table["expectErrs"]
 
 
 @pytest.mark.parametrize("table", cases("TestAuthorizedForDeviceStatus"))
-def test_drivers(table: JsonObject) -> None:
+def test_changes_of_device_status_are_authorized_as_upstream(table: JsonObject) -> None:
     context = Asked(table["authz"]["rules"], table["user"], table["verb"]).context
     new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
     assert len(check_drivers(new, old, context, "status")) == table["expectErrs"]
 
 
 @pytest.mark.parametrize("table", cases("TestGetModifiedDrivers"))
-def test_changed_drivers(table: JsonObject) -> None:
+def test_only_changed_drivers_are_authorized(table: JsonObject) -> None:
     asked = Asked({}, {})
     check_drivers(as_json(table["newStatus"]), as_json(table["oldStatus"]), asked.context, "status")
     assert {name for _, name in asked.asked} == set(table["expected"])
@@ -88,7 +88,7 @@ def asks_for_node(allocation: JsonObject | None, user: JsonObject) -> bool:
 
 
 @pytest.mark.parametrize("table", cases("TestNodeNameFromAllocation"))
-def test_node_of_an_allocation(table: JsonObject) -> None:
+def test_the_node_of_an_allocation_is_found_as_upstream(table: JsonObject) -> None:
     allocation = as_json(table.get("allocation"))
     for node in ("worker-1", "node-1", "node-2", "node-a"):
         user = {"Name": "system:serviceaccount:ns:name", "Extra": {NODE_NAME: [node]}}
@@ -96,7 +96,7 @@ def test_node_of_an_allocation(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", cases("TestSAAssociatedWithAllocatedNode"))
-def test_service_account_on_the_node(table: JsonObject) -> None:
+def test_service_accounts_on_the_node_are_recognized_as_upstream(table: JsonObject) -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": [table["allocatedNodeName"]]}]
     allocation = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}
     assert asks_for_node(allocation, table["userInfo"]) == table["expected"]

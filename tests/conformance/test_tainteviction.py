@@ -1,4 +1,4 @@
-"""What kube-controller-manager's device taint eviction controller did with upstream's test cases, against ours."""
+"""Upstream's test cases of the device taint eviction controller of kube-controller-manager."""
 
 import itertools
 from typing import Any
@@ -54,20 +54,20 @@ class _World:
         return self.informers.informer(_RESOURCES[kind])
 
     def set_up(self, initial: JsonObject) -> None:
-        """Start from a state as if the events that led to it had come."""
+        """Start from a state as after the events that led to it."""
         for obj in initial["pods"]:
-            self.informer("Pod").store.put(_typed(obj))
+            self.informer("Pod").store.put(_decode(obj))
         for obj in initial["rules"]:
-            rule = _typed(obj)
+            rule = _decode(obj)
             self.informer("DeviceTaintRule").store.put(rule)
             if rule.spec.taint.effect == "NoExecute":
                 self.state.rules[rule.metadata.name] = rule
         for obj in initial["slices"]:
-            piece = _typed(obj)
+            piece = _decode(obj)
             self.informer("ResourceSlice").store.put(piece)
             self.state.pools.setdefault((piece.spec.driver, piece.spec.pool.name), Pool()).add(piece)
         for entry in initial["allocatedClaims"]:
-            claim = _typed(entry["claim"])
+            claim = _decode(entry["claim"])
             self.informer("ResourceClaim").store.put(claim)
             self.state.claims[claim.key] = AllocatedClaim(claim, self._eviction(entry["eviction"]))
         for entry in initial["deletePodAt"]:
@@ -98,16 +98,16 @@ class _World:
     def event(self, event: JsonObject) -> None:
         informer = self.informer(event["kind"])
         if event["event"] == "delete":
-            obj = _typed(event["old"])
+            obj = _decode(event["old"])
             if informer.store.get(obj.key) is None:
                 informer.store.put(obj)
             informer._remove(obj.key, obj)
         else:
             meta = {**event["new"]["metadata"], "resourceVersion": str(next(self._versions))}
-            informer._apply(_typed({**event["new"], "metadata": meta}))
+            informer._apply(_decode({**event["new"], "metadata": meta}))
 
     async def work(self) -> list[Call]:
-        """Do everything that is due; gives the writes."""
+        """Process all due work. Return the writes."""
         before = len(self.api.calls)
         queue = self.controller.queue
         while queue._ready:
@@ -125,20 +125,20 @@ class _World:
         return self.api.calls[before:]
 
     def catch_up(self) -> None:
-        """Have the informers tell what happened in the API server."""
+        """Have the informers observe the stored objects."""
         for kind, plural in (("Pod", "pods"), ("DeviceTaintRule", "devicetaintrules")):
             informer = self.informer(kind)
             there = {}
             for obj in self.api.of(plural):
                 meta = {**obj["metadata"], "resourceVersion": str(next(self._versions))}
-                typed = _typed({**obj, "metadata": meta})
+                typed = _decode({**obj, "metadata": meta})
                 there[typed.key] = typed
             for key in set(informer.store.keys()) - there.keys():
                 informer._remove(key, None)
             for typed in there.values():
                 informer._apply(typed)
 
-    def queued(self) -> JsonObject:
+    def queued_work(self) -> JsonObject:
         queue = self.controller.queue
         now = self.clock.monotonic()
         later = [{"item": _work_json(work), "delaySeconds": due - now} for work, due in queue._due.items()]
@@ -148,7 +148,7 @@ class _World:
         }
 
 
-def _typed(obj: JsonObject) -> Any:
+def _decode(obj: JsonObject) -> Any:
     typed = convert(_RESOURCES[obj["kind"]], _without_nulls(obj))
     return msgspec.structs.replace(typed, api_version="")
 
@@ -162,8 +162,8 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _plain(obj: Any) -> JsonObject:
-    """An object without what tells two reads of it apart."""
-    typed = obj if not isinstance(obj, dict) else _typed(obj)
+    """Return an object without fields that differ between reads."""
+    typed = obj if not isinstance(obj, dict) else _decode(obj)
     meta = msgspec.structs.replace(typed.metadata, resource_version="")
     result = to_builtins(msgspec.structs.replace(typed, metadata=meta, api_version=""))
     assert isinstance(result, dict)
@@ -213,7 +213,7 @@ def _state_json(world: _World) -> JsonObject:
         "deletePodAt": _evictions_json(world),
         "ruleStats": {uid: {"numEvictedPods": number} for uid, number in state.evicted_by_rule.items()},
         "slices": sorted(slices, key=str),
-        "queued": world.queued(),
+        "queued": world.queued_work(),
     }
 
 
@@ -291,13 +291,13 @@ def _orders(events: list[Any]) -> list[list[Any]]:
         if case["test"] == "TestController"
     ],
 )
-async def test_controller(case: JsonObject) -> None:
+async def test_controller_state_agrees_with_upstream_after_events_in_any_order(case: JsonObject) -> None:
     for number, order in enumerate(_orders(case["events"])):
         world = _World(case["startTime"], pod_groups=case["DRAWorkloadResourceClaims"])
         world.set_up(case["initialState"])
         for event in itertools.chain.from_iterable(e if isinstance(e, list) else [e] for e in order):
             world.event(event)
-        assert _ordered(_state_json(world)) == _ordered(_expected_state(case["expectStateAfterEvents"]))
+        assert _to_lists(_state_json(world)) == _to_lists(_expected_state(case["expectStateAfterEvents"]))
         for kind in ("Pod", "DeviceTaintRule"):
             for obj in world.informer(kind).store.list():
                 world.api.add({**to_builtins(obj), "kind": kind})
@@ -315,9 +315,9 @@ async def test_controller(case: JsonObject) -> None:
             assert _evictions_json(world) == sorted(step["deletePodAt"], key=_by_pod)
             stats = {uid: {"numEvictedPods": n} for uid, n in world.state.evicted_by_rule.items()}
             assert stats == step["ruleStats"]
-            assert world.queued() == _expected_queue(step["queuedProcessed"])
+            assert world.queued_work() == _expected_queue(step["queuedProcessed"])
             await world.clock.advance(step["advanceSeconds"])
-            assert world.queued() == _expected_queue(step["queuedShifted"])
+            assert world.queued_work() == _expected_queue(step["queuedShifted"])
         await world.controller.recorder.flush()
         recorded = [
             {key: call.body[key] for key in ("type", "reason", "message")}
@@ -329,12 +329,12 @@ async def test_controller(case: JsonObject) -> None:
         if number:
             recorded.sort(key=str)
             wanted = sorted(wanted, key=str)
-        assert _ordered(recorded) == _ordered(wanted)
+        assert _to_lists(recorded) == _to_lists(wanted)
         world.controller.queue.shut_down()
 
 
-def _ordered(value: Any) -> Any:
-    """Lists for tuples, so that a failed comparison can be read."""
+def _to_lists(value: Any) -> Any:
+    """Replace tuples by lists, so that failed comparisons are readable."""
     return msgspec.json.decode(msgspec.json.encode(value, order="deterministic"))
 
 
@@ -354,8 +354,8 @@ def _without_zeros(rules: list[JsonObject]) -> list[JsonObject]:
         if case["test"] == "TestEviction"
     ],
 )
-async def test_eviction(case: JsonObject) -> None:
-    """Report the objects as they are after the test's own writes, in the order of their creation."""
+async def test_evictions_agree_with_upstream(case: JsonObject) -> None:
+    """Objects are observed as after the test's own writes, in order of creation."""
     world = _World("2000-01-01T00:00:00Z", pod_groups=False)
     known: dict[tuple[str, str], JsonObject] = {}
     for obj in case["initialObjects"]:

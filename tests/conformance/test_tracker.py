@@ -1,4 +1,4 @@
-"""DeviceTaintRules folded into ResourceSlices (tracker): state and events after events in any order."""
+"""DeviceTaintRules applied to ResourceSlices (tracker): state and events after events in any order."""
 
 import copy
 import functools
@@ -15,7 +15,7 @@ from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
 from dra_shared.version import V1_34
 
-from tests.conformance.plain import typed
+from tests.conformance.plain import decode
 from tests.support.reference import load_vectors
 
 _CASES = load_vectors("tracker.json.gz")
@@ -31,12 +31,12 @@ def _apply(tracker: SliceTracker, entry: JsonObject) -> None:
             if gone:
                 tracker.delete_slice(obj["metadata"]["name"])
             else:
-                tracker.set_slice(typed(RESOURCE_SLICES, obj))
+                tracker.set_slice(decode(RESOURCE_SLICES, obj))
         case "DeviceTaintRule":
             if gone:
                 tracker.delete_rule(obj["metadata"]["name"])
             else:
-                tracker.set_rule(typed(DEVICE_TAINT_RULES, obj))
+                tracker.set_rule(decode(DEVICE_TAINT_RULES, obj))
         case other:
             # These rules do not select by class.
             assert other == "DeviceClass"
@@ -60,7 +60,7 @@ def _bare(value: Any) -> Any:
 
 
 def _orders(events: list[Any]) -> list[list[JsonObject]]:
-    """Every order of the events, those in an inner list kept in theirs."""
+    """Yield every order of the events. Events of an inner list keep their order."""
     groups = [entry if isinstance(entry, list) else [entry] for entry in events]
     orders = itertools.islice(itertools.permutations(groups), _MOST_ORDERS)
     return [list(itertools.chain.from_iterable(order)) for order in orders]
@@ -68,7 +68,9 @@ def _orders(events: list[Any]) -> list[list[JsonObject]]:
 
 @pytest.mark.parametrize("criteria", [None, TaintCriteria(lambda name: None, _compile)], ids=["1.36", "1.34"])
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-def test_slices(case: JsonObject, criteria: TaintCriteria | None) -> None:
+def test_patched_slices_agree_with_upstream_after_events_in_any_order(
+    case: JsonObject, criteria: TaintCriteria | None
+) -> None:
     expected = [_bare(piece) for piece in case["actualPatchedSlices"] or ()]
     for order in _orders(case["events"]):
         tracker = SliceTracker(criteria=criteria)
@@ -80,7 +82,7 @@ def test_slices(case: JsonObject, criteria: TaintCriteria | None) -> None:
 
 
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-def test_events(case: JsonObject) -> None:
+def test_events_of_the_tracker_agree_with_upstream(case: JsonObject) -> None:
     tracker = SliceTracker()
     notified: list[tuple[Any, Any]] = []
     tracker.add_listener(lambda old, new: notified.append((_plain(old), _plain(new))))
@@ -97,14 +99,14 @@ def test_events(case: JsonObject) -> None:
     assert notified == expected
 
 
-def test_rules_can_be_switched_off() -> None:
+def test_rules_can_be_disabled() -> None:
     for case in _CASES:
         tracker = SliceTracker(rules_enabled=False)
         for piece in case["final"]["resourceSlices"] or ():
-            tracker.set_slice(typed(RESOURCE_SLICES, piece))
+            tracker.set_slice(decode(RESOURCE_SLICES, piece))
         for rule in case["final"]["deviceTaintRules"] or ():
-            tracker.set_rule(typed(DEVICE_TAINT_RULES, rule))
+            tracker.set_rule(decode(DEVICE_TAINT_RULES, rule))
         assert sorted(map(str, map(_plain, tracker.list()))) == sorted(
-            str(_bare(to_builtins(typed(RESOURCE_SLICES, piece))))
+            str(_bare(to_builtins(decode(RESOURCE_SLICES, piece))))
             for piece in case["final"]["resourceSlices"] or ()
         )

@@ -1,4 +1,4 @@
-"""Every table of upstream's validation and strategy tests, with our validators and as a client's request."""
+"""Every table of upstream's validation and strategy tests, with our validators and as a request of a client."""
 
 import copy
 from collections import Counter
@@ -87,8 +87,8 @@ def _cases(table: str, requests_only: bool) -> Iterator[tuple[str, JsonObject]]:
         yield f"{case['test']}/{case['name']}/{case['operation']}", case
 
 
-def _validated(case: JsonObject) -> list[FieldError]:
-    """What our validators say to the object as it is."""
+def _validate(case: JsonObject) -> list[FieldError]:
+    """Return the errors of our validators for the object."""
     obj, old, operation, kind = case["object"], case.get("oldObject") or {}, case["operation"], case["kind"]
     gates = FeatureGates(V1_36, **case["featureGates"])
     spec, old_spec = obj.get("spec") or {}, old.get("spec") or {}
@@ -131,12 +131,12 @@ def _validated(case: JsonObject) -> list[FieldError]:
 
 
 @pytest.mark.parametrize("table", HANDWRITTEN)
-def test_validators(table: str) -> None:
+def test_validators_agree_with_upstream(table: str) -> None:
     check_all(_cases(table, requests_only=False), _check_validators)
 
 
-def test_what_cannot_pass_does_not() -> None:
-    """A case that passes since its reason is gone is looked at again."""
+def test_unreachable_cases_still_fail() -> None:
+    """A case that passes meanwhile has to be removed from the list."""
     for table, name, operation in UNREACHABLE:
         (case,) = (
             case
@@ -148,11 +148,11 @@ def test_what_cannot_pass_does_not() -> None:
 
 
 def _check_validators(case: JsonObject) -> None:
-    ours = [(str(error.type), error.field, error.body()) for error in _validated(copy.deepcopy(case))]
+    ours = [(str(error.type), error.field, error.body()) for error in _validate(copy.deepcopy(case))]
     assert _same(ours, _errors(case["actualErrors"])), (ours, case["actualErrors"])
 
 
-def test_capacity() -> None:
+def test_capacity_validation_agrees_with_upstream() -> None:
     cases = load_vectors("validation_devicecapacity.json.gz")
     check_all(((case["name"], case) for case in cases), _check_capacity)
 
@@ -165,12 +165,12 @@ def _check_capacity(case: JsonObject) -> None:
     assert ours == _errors(case["actualErrors"])
 
 
-def _pruned(value: Any) -> Any:
-    """Without what is empty: a Go server leaves some of it out, and whether it does says nothing."""
+def _drop_empty(value: Any) -> Any:
+    """Drop empty values: a Go server omits some of them, which means nothing."""
     if isinstance(value, dict):
-        inner = ((key, _pruned(item)) for key, item in value.items())
+        inner = ((key, _drop_empty(item)) for key, item in value.items())
         return {key: item for key, item in inner if item is not None and item != {} and item != []}
-    return [_pruned(item) for item in value] if isinstance(value, list) else value
+    return [_drop_empty(item) for item in value] if isinstance(value, list) else value
 
 
 # Set by the server when the object is written, which the recorded answer does not show.
@@ -178,14 +178,14 @@ _WRITTEN = ("resourceVersion", "generation")
 
 
 def _comparable(obj: JsonObject) -> JsonObject:
-    pruned: JsonObject = _pruned(obj)
+    pruned: JsonObject = _drop_empty(obj)
     for name in _WRITTEN:
         pruned.setdefault("metadata", {}).pop(name, None)
     return pruned
 
 
 def _set_times(ours: Any, theirs: Any) -> None:
-    """Where the server sets the time, it is that of the recording in theirs."""
+    """Replace times that the server sets with those of the recording."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         if ours.get("timeAdded") == NOW and "timeAdded" in theirs:
             theirs["timeAdded"] = NOW
@@ -197,7 +197,7 @@ def _set_times(ours: Any, theirs: Any) -> None:
 
 
 @pytest.mark.parametrize("table", [*HANDWRITTEN, *DECLARATIVE, *STRATEGY])
-def test_requests(table: str) -> None:
+def test_requests_are_validated_as_upstream(table: str) -> None:
     check_all(_cases(table, requests_only=True), _check_request)
 
 
@@ -213,7 +213,7 @@ def _check_request(case: JsonObject) -> None:
         assert _comparable(ours["object"]) == theirs
 
 
-def test_warnings() -> None:
+def test_warnings_agree_with_upstream() -> None:
     cases = load_vectors("validation_strategy_resourceslice.json.gz")
     named = ((f"{case['operation']}/{case['name']}", case) for case in cases if "expectWarnings" in case)
     check_all(named, _check_warnings)

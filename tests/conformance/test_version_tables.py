@@ -1,4 +1,4 @@
-"""Gates and served kinds of all four versions, held against tables that were read in upstream's source."""
+"""Gates and served kinds of all four versions, compared with tables from upstream's source."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def _everything(version: Version) -> FeatureGates:
 
 
 @pytest.mark.parametrize("version", _RELEASES, ids=str)
-def test_stages_defaults_and_locks(version: Version) -> None:
+def test_stages_defaults_and_locks_of_gates_agree_with_upstream(version: Version) -> None:
     known = release(version).gates
     for name, gate in _table("gates.json").items():
         effective = gate["effective"][str(version)]
@@ -71,7 +71,7 @@ def test_stages_defaults_and_locks(version: Version) -> None:
                 FeatureGates.parse(f"{name}={other}", version)
 
 
-def test_what_gates_need_in_the_newest() -> None:
+def test_dependencies_of_gates_in_1_37_agree_with_upstream() -> None:
     known = release(V1_37).gates
     for name, gate in _table("gates.json").items():
         if name in known and name not in _NEEDS_NOT_IN_TABLE:
@@ -80,7 +80,7 @@ def test_what_gates_need_in_the_newest() -> None:
 
 @pytest.mark.parametrize("runtime_config", ["", "api/all=true"])
 @pytest.mark.parametrize("version", _RELEASES, ids=str)
-def test_served_kinds(version: Version, runtime_config: str) -> None:
+def test_served_kinds_agree_with_upstream(version: Version, runtime_config: str) -> None:
     discovery = Discovery(catalog.registry(runtime_config, _everything(version)))
     for group, about in _table("api-versions.json")["versions"][str(version)].items():
         for name in _API_VERSIONS:
@@ -90,7 +90,7 @@ def test_served_kinds(version: Version, runtime_config: str) -> None:
 
 
 @pytest.mark.parametrize("version", _RELEASES, ids=str)
-def test_what_needs_a_gate_is_not_served_without(version: Version) -> None:
+def test_gated_kinds_are_not_served_without_their_gate(version: Version) -> None:
     discovery = Discovery(catalog.registry("api/all=true", FeatureGates(version)))
     for group, about in _table("api-versions.json")["versions"][str(version)].items():
         for name, served in about["served"].items():
@@ -99,7 +99,7 @@ def test_what_needs_a_gate_is_not_served_without(version: Version) -> None:
 
 
 @pytest.mark.parametrize("version", _RELEASES, ids=str)
-def test_storage_versions(version: Version) -> None:
+def test_storage_versions_agree_with_upstream(version: Version) -> None:
     registry = catalog.registry("api/all=true", _everything(version))
     stored = {(one.group, one.plural): one.release.hashed_version for one in registry}
     for group, about in _table("api-versions.json")["versions"][str(version)].items():

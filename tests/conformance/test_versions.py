@@ -1,4 +1,4 @@
-"""What Kubernetes 1.34.9 and 1.35.6 serve, held against recordings of their kube-apiservers."""
+"""Served APIs of Kubernetes 1.34.9 and 1.35.6, compared with recordings of their kube-apiservers."""
 
 import gzip
 import json
@@ -34,7 +34,7 @@ _NOT_SERVED_OR_USED = (
 Server = tuple[Version, Discovery, OpenApi, JsonObject, JsonObject]
 
 
-def _recorded(version: Version, name: str) -> JsonObject:
+def _read_recording(version: Version, name: str) -> JsonObject:
     path = reference_path("reference", f"kubernetes-{version}", name)
     data = gzip.decompress(path.read_bytes()) if name.endswith(".gz") else path.read_bytes()
     found: JsonObject = json.loads(data)
@@ -42,7 +42,9 @@ def _recorded(version: Version, name: str) -> JsonObject:
 
 
 def gates(version: Version, start: str) -> FeatureGates:
-    changed: JsonObject = _recorded(version, "gates-running.json")["changed-in-all"] if start == "all" else {}
+    changed: JsonObject = (
+        _read_recording(version, "gates-running.json")["changed-in-all"] if start == "all" else {}
+    )
     return FeatureGates(version, **{name: gate["enabled"] for name, gate in changed.items()})
 
 
@@ -52,25 +54,25 @@ def gates(version: Version, start: str) -> FeatureGates:
 def server(request: pytest.FixtureRequest) -> Server:
     version, start = request.param
     registry = catalog.registry("api/all=true" if start == "all" else "", gates(version, start))
-    documents = _recorded(version, f"discovery-{start}.json")
+    documents = _read_recording(version, f"discovery-{start}.json")
     return (
         version,
         Discovery(registry),
         OpenApi(registry),
         documents,
-        _recorded(version, f"openapi-{start}.json.gz"),
+        _read_recording(version, f"openapi-{start}.json.gz"),
     )
 
 
 @pytest.mark.parametrize("version", _RECORDED, ids=str)
 def test_gates_are_those_of_the_version(version: Version) -> None:
-    recorded = _recorded(version, "gates-running.json")["default"]
+    recorded = _read_recording(version, "gates-running.json")["default"]
     known = release(version).gates
     ours = {name: (gate.stage.lower(), gate.default) for name, gate in known.items()}
     theirs = {name: (gate["stage"], gate["enabled"]) for name, gate in recorded.items()}
     expected = {n: gate for n, gate in theirs.items() if n not in _NOT_KUBERNETES | _STAGES}
     assert {name: _OTHER_DEFAULTS.get(name, gate) for name, gate in ours.items()} == expected
-    for name, gate in _recorded(version, "gates.json").items():
+    for name, gate in _read_recording(version, "gates.json").items():
         effective = gate["effective"]
         assert (known[name].stage.lower(), known[name].default, known[name].locked) == (
             effective["stage"],
@@ -83,7 +85,7 @@ def test_gates_are_those_of_the_version(version: Version) -> None:
 def test_dependencies_are_those_of_the_version(version: Version) -> None:
     theirs = {
         name: gate["dependsOn"]
-        for name, gate in _recorded(version, "gates.json").items()
+        for name, gate in _read_recording(version, "gates.json").items()
         if gate.get("dependsOn")
     }
     known = release(version).gates
@@ -91,19 +93,19 @@ def test_dependencies_are_those_of_the_version(version: Version) -> None:
     assert theirs or not any(gate.needs for gate in known.values())
 
 
-def test_version(server: Server) -> None:
+def test_version_info_equals_the_recorded_one(server: Server) -> None:
     version, *_, documents, _ = server
     ours, theirs = version_info(version), documents["/version"]["body"]
     assert {key: ours[key] for key in theirs} | {"gitVersion": theirs["gitVersion"]} == theirs
     assert ours["gitVersion"] == f"{theirs['gitVersion']}+dralab"
 
 
-def test_groups(server: Server) -> None:
+def test_api_groups_equal_the_recorded_ones(server: Server) -> None:
     _, discovery, _, documents, _ = server
     assert discovery.groups() == documents["/apis"]["body"]
 
 
-def test_core_resources(server: Server) -> None:
+def test_core_resources_equal_the_recorded_ones(server: Server) -> None:
     _, discovery, _, documents, _ = server
     ours = discovery.resources("", "v1")
     assert ours is not None
@@ -112,7 +114,7 @@ def test_core_resources(server: Server) -> None:
 
 
 @pytest.mark.parametrize("group", _GROUPS)
-def test_resources(server: Server, group: str) -> None:
+def test_resources_of_groups_equal_the_recorded_ones(server: Server, group: str) -> None:
     _, discovery, _, documents, _ = server
     for path, recorded in documents.items():
         if path.startswith(f"/apis/{group}/"):
@@ -120,7 +122,7 @@ def test_resources(server: Server, group: str) -> None:
             assert ours == (recorded["body"] if recorded["code"] == 200 else None), path
 
 
-def test_aggregated(server: Server) -> None:
+def test_aggregated_discovery_equals_the_recorded_one(server: Server) -> None:
     _, discovery, _, documents, _ = server
     ours = {one["metadata"]["name"]: one for one in discovery.build_aggregated(core=False)["items"]}
     theirs = documents["aggregated v2 /apis"]["body"]["items"]
@@ -129,7 +131,7 @@ def test_aggregated(server: Server) -> None:
     }
 
 
-def test_openapi_index(server: Server) -> None:
+def test_openapi_index_equals_the_recorded_one(server: Server) -> None:
     _, _, openapi, documents, _ = server
 
     def versions(paths: Iterable[str]) -> set[str]:
@@ -142,7 +144,7 @@ def test_openapi_index(server: Server) -> None:
     )
 
 
-def test_openapi(server: Server) -> None:
+def test_openapi_schemas_equal_the_recorded_ones(server: Server) -> None:
     _, _, openapi, _, recorded = server
     for path, document in recorded.items():
         made = openapi.v3(path.removeprefix("/openapi/v3/"))
@@ -167,8 +169,8 @@ def test_openapi(server: Server) -> None:
         ("scheduling.k8s.io", "v1beta1"),
     ],
 )
-def test_openapi_of_1_37(group: str, path: str) -> None:
-    recorded = _recorded(V1_37, f"openapi/{group}__{path}.json.gz")
+def test_openapi_schemas_of_1_37_equal_the_recorded_ones(group: str, path: str) -> None:
+    recorded = _read_recording(V1_37, f"openapi/{group}__{path}.json.gz")
     made = OpenApi(catalog.registry("api/all=true", kubernetes=V1_37)).v3(f"apis/{group}/{path}")
     assert made is not None
     ours, theirs = (_schemas(one) for one in (json.loads(made), {"components": recorded}))
@@ -186,7 +188,7 @@ def _schemas(document: JsonObject) -> JsonObject:
 
 
 def _plain(value: Any) -> Any:
-    """A schema without descriptions, enumerations, defaults of items and the kinds of types that all groups have."""
+    """Return a schema without descriptions, enumerations, defaults of items and kinds of shared types."""
     if isinstance(value, list):
         return [_plain(one) for one in value]
     if not isinstance(value, dict):
@@ -220,7 +222,7 @@ def _is_left_out(key: str, value: Any) -> bool:
     ],
     ids=str,
 )
-def test_recorded_cases_agree(subject: str, version: Version) -> None:
+def test_recorded_cases_of_the_version_agree(subject: str, version: Version) -> None:
     about = conformance.subject(subject)
     lines = load_vectors(f"random-{subject}-{version}.jsonl.gz")
     disagree = [

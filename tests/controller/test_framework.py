@@ -1,4 +1,4 @@
-"""What controllers are made of."""
+"""The framework of the controllers."""
 
 import pytest
 from dra_controller.devicetainteviction import controller as devicetainteviction

@@ -1,9 +1,4 @@
-"""Starts an API server, sends it the requests on stdin and prints the answers.
-
-Run by its path, so that the packages come from PYTHONPATH. A request is [method, path, headers, body]; an
-answer is [status, body]. The last line printed is {"package": FOLDER, "answers": […]}. An argument is the version of
-Kubernetes that the server follows.
-"""
+"""Start an API server, send it the requests on stdin and print the responses."""
 
 import asyncio
 import json
@@ -24,7 +19,7 @@ from dra_shared.version import DEFAULT, Version
 async def ask(
     requests: list[tuple[str, str, dict[str, str], Any]], gates: FeatureGates
 ) -> list[tuple[int, Any]]:
-    """The answers of a new API server to the requests, one after the other."""
+    """Return the responses of a new API server to the requests, in order."""
     answers = []
     with tempfile.TemporaryDirectory() as data:
         config = Config(

@@ -1,4 +1,4 @@
-"""The flags that a service takes."""
+"""The flags of a service."""
 
 import argparse
 import importlib
@@ -9,7 +9,7 @@ from dra_shared.service import Options
 
 
 def service_options(package: str) -> argparse.ArgumentParser:
-    """The service's options, as its process builds them; ``dra_driver`` is any driver."""
+    """Return the service's options, as its process builds them. ``dra_driver`` is any driver."""
     if package == "dra_driver":
         return option_parser("NAME", {})
     options: Options = importlib.import_module(f"{package}.main").options()
@@ -17,7 +17,7 @@ def service_options(package: str) -> argparse.ArgumentParser:
 
 
 def flags_of(command: str) -> list[str]:
-    """The flags of a command of ``dralab``, but for ``--help``."""
+    """Return the flags of a command of ``dralab``, except ``--help``."""
     parser = commandline.parser(command)
     flags = [flag for action in parser._actions for flag in action.option_strings]
     return [flag for flag in flags if flag not in ("-h", "--help")]

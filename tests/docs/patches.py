@@ -1,9 +1,4 @@
-"""Changes that a page shows as ``diff`` blocks, made on a copy of the packages.
-
-A block names its files in lines ``--- PATH``. A hunk's lines, in order, are found in the file as they are; a line
-``@@ TEXT`` before them says that they come after the first line that has TEXT. A hunk that only adds lines, and has
-no such line, is a new file.
-"""
+"""Changes that a page shows as ``diff`` blocks, applied to a copy of the packages."""
 
 import re
 import shutil
@@ -14,7 +9,7 @@ from pathlib import Path
 
 @dataclass
 class Hunk:
-    """Some lines of a file, and those that replace them."""
+    """Some lines of a file, and their replacement."""
 
     path: str
     after: str = ""
@@ -43,7 +38,7 @@ class Hunk:
 
 
 def hunks(page: str, heading: str) -> list[Hunk]:
-    """The changes that the blocks below a heading make."""
+    """Return the changes in the blocks below a heading."""
     section = re.split(r"^#+ ", page.partition(f" {heading}\n")[2], flags=re.MULTILINE)[0]
     found: list[Hunk] = []
     for block in re.findall(r"^```diff\n(.*?)^```", section, re.MULTILINE | re.DOTALL):
@@ -66,6 +61,6 @@ _API_SERVER = ("shared/dra_shared", "services/apiserver/dra_apiserver")
 
 
 def copy_packages(repository: Path, folder: Path, packages: Sequence[str] = _API_SERVER) -> None:
-    """Copy packages, those that the API server runs by default, with their compiled modules."""
+    """Copy everything that the API server runs, compiled in place, so that unchanged files need no compilation."""
     for package in packages:
         shutil.copytree(repository / package, folder / package)

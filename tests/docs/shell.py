@@ -1,9 +1,4 @@
-"""The shell commands that the documentation shows, and a shell that runs them in an empty folder.
-
-A page's blocks run in order in one shell. ``sh`` blocks must succeed. In ``console`` blocks each ``$`` line is a
-command. Its output follows, in which ``…`` stands for anything; a command whose output begins with an error fails. A
-comment ``<!-- not run: REASON -->`` above a block leaves it out: its commands are only parsed.
-"""
+"""The shell commands in the documentation, and a shell that runs them in an empty folder."""
 
 import contextlib
 import os
@@ -37,14 +32,14 @@ _UP = """dralab() {
 
 @dataclass(frozen=True)
 class Command:
-    """One command, and its output where the page shows that."""
+    """One command, and its output if the page shows that."""
 
     text: str
     output: str | None = None
 
     @property
     def fails(self) -> bool:
-        """Whether the page shows it failing."""
+        """True if the page shows that the command fails."""
         return self.output is not None and self.output.startswith(_ERRORS)
 
 
@@ -70,7 +65,7 @@ class Page:
         return str(self.path.relative_to(REPOSITORY))
 
     def runs(self) -> list[Block]:
-        """The blocks that are run."""
+        """Return the blocks that are run."""
         return [block for block in self.blocks if not block.not_run]
 
 
@@ -92,8 +87,8 @@ def examples() -> Iterator[Block]:
             yield Block(file, 1, (Command(shown),))
 
 
-def unmarked(path: Path) -> list[str]:
-    """Commands in blocks whose language does not say that they are some."""
+def unmarked_commands(path: Path) -> list[str]:
+    """Return commands in blocks whose language does not mark them as commands."""
     return [
         line
         for match in _FENCE.finditer(path.read_text())
@@ -110,7 +105,7 @@ def _console(body: str) -> Iterator[Command]:
 
 
 def lines(text: str) -> list[list[str]]:
-    """The simple commands of a script as words: without comments, here-documents and variables that are set first."""
+    """Return the simple commands of a script as words, without comments, here-documents and leading variables."""
     text = re.sub(
         r"<<(['\"]?)(\w+)\1\n.*?^\2$", "", text.replace("\\\n", " "), flags=re.MULTILINE | re.DOTALL
     )

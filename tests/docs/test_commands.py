@@ -1,7 +1,4 @@
-"""Commands that the documentation shows do what it says.
-
-Each page's visible blocks run in an empty folder. ``make pages`` runs all pages, and other runs README.md and a sample.
-"""
+"""Commands in the documentation work as shown."""
 
 import re
 import shlex
@@ -17,7 +14,7 @@ from dra_kube.cluster import Cluster
 from dra_lab import run as clusters
 
 from tests.docs.flags import service_options
-from tests.docs.shell import Block, Command, Page, examples, lines, page, run, unmarked
+from tests.docs.shell import Block, Command, Page, examples, lines, page, run, unmarked_commands
 from tests.support.reference import REPOSITORY
 from tests.support.sampling import sample
 
@@ -51,7 +48,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.parametrize(
     "shown", [page(_README), *sample(_RUN, _PAGES_OF_A_SAMPLE)], ids=lambda shown: shown.name
 )
-def test_commands_do_what_the_page_says(shown: Page, folder: Path) -> None:
+def test_commands_work_as_the_page_shows(shown: Page, folder: Path) -> None:
     if shown.path == _README:
         # Its reader is in the checkout.
         (folder / ".venv").symlink_to(sys.prefix)
@@ -75,7 +72,7 @@ def _running_clusters(folder: Path) -> Iterator[Path]:
 
 
 def _script(shown: Page) -> tuple[str, dict[int, Command]]:
-    """A page's commands, and by number those whose output it shows."""
+    """Return a page's commands, and by number those whose output it shows."""
     parts: list[str] = []
     checks: dict[int, Command] = {}
     for block in shown.runs():
@@ -92,7 +89,7 @@ def _script(shown: Page) -> tuple[str, dict[int, Command]]:
 
 
 def _plain(text: str) -> str:
-    """Without what no two runs have in common: how long ago, a column's width, and how far a slow machine has come."""
+    """Remove parts of the output that differ between runs: ages, column widths, and progress."""
     return re.sub(r"\s+", " ", _AGE.sub("7s", _PROGRESS.sub("", text))).strip()
 
 
@@ -117,7 +114,7 @@ def _place(block: Block) -> str:
 
 
 def test_commands_and_options_exist() -> None:
-    """What is not run, and what stands in a sentence, can at least be parsed."""
+    """Commands that are not run, and those in sentences, are parsed at least."""
     wrong = []
     for where, words in _commands():
         try:
@@ -148,7 +145,7 @@ def _parse(words: list[str]) -> None:
 
 
 def _read(parser: commandline.Parser, words: list[str]) -> None:
-    """Read the words; what a sentence leaves out is none of its concern."""
+    """Parse the words. Words that a sentence leaves out are not checked."""
     for action in parser._actions:
         action.required = False
         if action.nargs is None:
@@ -165,6 +162,6 @@ def _parse_service(service: str, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", _DOCS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_blocks_of_commands_say_so(path: Path) -> None:
-    """A block with commands is marked ``sh`` or ``console``, so that no command goes unchecked."""
-    assert not unmarked(path)
+def test_blocks_of_commands_are_marked(path: Path) -> None:
+    """A block with commands is marked ``sh`` or ``console``, so that every command is checked."""
+    assert not unmarked_commands(path)

@@ -1,4 +1,4 @@
-"""The documentation tells the truth about what is there."""
+"""The documentation matches the code."""
 
 import ast
 import gzip
@@ -42,7 +42,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
 def _modules() -> list[Path]:
-    """Every module that we wrote ourselves."""
+    """Yield every handwritten module."""
     return [
         path for folder, package in PACKAGES.items() for path in (REPOSITORY / folder / package).rglob("*.py")
     ]
@@ -53,7 +53,7 @@ def _name(path: Path) -> str:
 
 
 def _links(page: Path) -> Iterator[tuple[str, Path]]:
-    """The page's relative links, and where each leads."""
+    """Return the page's relative links with their targets."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     for link in _LINK.findall(text):
         if "://" not in link and not link.startswith(("#", "mailto:")):
@@ -61,7 +61,7 @@ def _links(page: Path) -> Iterator[tuple[str, Path]]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_link_targets_exist(page: Path) -> None:
     dead = [link for link, target in _links(page) if not target.exists()]
     assert not dead
 
@@ -78,7 +78,7 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=_name)
-def test_pages_name_no_path_of_somebodys_machine(page: Path) -> None:
+def test_pages_contain_no_local_paths(page: Path) -> None:
     assert not re.findall(r"/(?:home|root|Users|work)/\w+", page.read_text())
 
 
@@ -102,7 +102,7 @@ def test_every_environment_variable_is_documented() -> None:
     assert unknown <= made
 
 
-def test_make_help_and_the_guides_agree() -> None:
+def test_make_help_and_the_guides_list_the_same_targets() -> None:
     makefile = (REPOSITORY / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
     guides = (REPOSITORY / "CONTRIBUTING.md").read_text() + (REPOSITORY / "README.md").read_text()
@@ -114,7 +114,7 @@ def test_make_help_and_the_guides_agree() -> None:
     assert targets <= set(re.findall(r"`make ([a-z-]+)`", guides)) | {"demo", "help"}
 
 
-def test_code_explains_itself_and_stays_short() -> None:
+def test_modules_and_public_names_have_docstrings_and_are_short() -> None:
     files = (path for folder in CODE for path in sorted((REPOSITORY / folder).rglob("*.py")))
     check_all(((_name(path), path) for path in files), _check_code)
 
@@ -136,7 +136,7 @@ def _check_module(path: Path, tree: ast.Module) -> None:
     if not path.stem.startswith("_") or path.stem == "__init__":
         assert ast.get_docstring(tree), "no docstring"
     if _below(path, EXPLAINED) and not _below(path, UPSTREAM):
-        assert not list(_unexplained(tree))
+        assert not list(_without_docstring(tree))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def _check_module(path: Path, tree: ast.Module) -> None:
         ("x  # type: ignore[misc]  # a reason", False),
     ],
 )
-def test_a_checker_is_not_silenced_without_a_reason(line: str, bare: bool) -> None:
+def test_every_suppressed_check_has_a_reason(line: str, bare: bool) -> None:
     assert bool(_BARE.search(line)) is bare
 
 
@@ -160,7 +160,7 @@ def test_a_long_function_is_found() -> None:
 
 
 def _long_functions(source: str, tree: ast.Module) -> list[tuple[int, str]]:
-    """Functions that are too long and do not say why in the line above them."""
+    """Return functions that are too long and have no reason in the line above them."""
     lines = source.splitlines()
     found = []
     for node in _functions(tree.body):
@@ -173,7 +173,7 @@ def _long_functions(source: str, tree: ast.Module) -> list[tuple[int, str]]:
 
 
 def _functions(statements: Iterable[ast.AST]) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """The functions among statements and within them; expressions, which are most of the tree, have none."""
+    """Return the functions in statements, recursively. Expressions, which are most of the tree, contain none."""
     for statement in statements:
         if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
             yield statement
@@ -185,14 +185,14 @@ def _below(path: Path, folders: tuple[Path, ...]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
 
 
-def test_what_the_cel_package_offers_explains_itself() -> None:
+def test_public_names_of_the_cel_package_have_docstrings() -> None:
     import dra_shared.cel
 
     offered = [getattr(dra_shared.cel, name) for name in dra_shared.cel.__all__]
     assert not [thing for thing in offered if callable(thing) and not thing.__doc__]
 
 
-def _unexplained(tree: ast.Module) -> Iterator[str]:
+def _without_docstring(tree: ast.Module) -> Iterator[str]:
     for node in tree.body:
         if (
             isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
@@ -202,7 +202,7 @@ def _unexplained(tree: ast.Module) -> Iterator[str]:
             yield node.name
 
 
-def test_the_changelog_has_room_for_what_is_new() -> None:
+def test_the_changelog_has_an_unreleased_section() -> None:
     assert "## [Unreleased]" in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
@@ -255,7 +255,7 @@ def test_conformance_tables_have_as_many_cases_as_documented() -> None:
 
 
 def _count(vectors: Path, table: str) -> int:
-    """How many cases the table has; a case of the random ones is a line, and need not be read."""
+    """Return the number of cases of the table. In tables of random cases, each line is a case."""
     if not table.startswith("random-"):
         return len(load_vectors(f"{table}.json.gz"))
     with gzip.open(vectors / f"{table}.jsonl.gz") as lines:
@@ -267,7 +267,7 @@ def test_every_controller_has_its_page() -> None:
     assert not [name for name in CONTROLLERS if f"`{name}`" not in page]
 
 
-def test_what_the_architecture_says_to_change_exists() -> None:
+def test_paths_in_the_architecture_table_exist() -> None:
     table = (REPOSITORY / "docs/architecture.md").read_text().split("## Where to change what\n")[1]
     paths = re.findall(r"`((?:shared|services|toolkit|cli|tests)/[\w/.-]+)`", table)
     assert len(paths) > 10

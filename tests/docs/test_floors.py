@@ -1,4 +1,4 @@
-"""docs/architecture.md draws the floors of the products, which import-linter checks."""
+"""The layers in docs/architecture.md are those that import-linter checks."""
 
 import tomllib
 

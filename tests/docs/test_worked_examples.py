@@ -58,12 +58,12 @@ def _run(packages: Path, part: str, *words: str, code: int = 0) -> str:
     return done.stdout
 
 
-def _changed(heading: str, folder: Path, *allowed: str) -> Path:
+def _apply_changes(heading: str, folder: Path, *allowed: str) -> Path:
     copy_packages(REPOSITORY, folder)
-    return _changed_more(heading, folder, *allowed)
+    return _apply_more_changes(heading, folder, *allowed)
 
 
-def _changed_more(heading: str, folder: Path, *allowed: str) -> Path:
+def _apply_more_changes(heading: str, folder: Path, *allowed: str) -> Path:
     changes = hunks(PAGE, heading)
     assert changes
     assert not [change.path for change in changes if not change.path.startswith(allowed)]
@@ -92,7 +92,7 @@ def test_a_new_field_of_a_claim(tmp_path: Path) -> None:
     assert code == 400
     assert 'unknown field "spec.devices.requests[0].exactly.purpose"' in before["message"]
 
-    packages = _changed("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
+    packages = _apply_changes("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
     good, bad, beta, old, explained = _ask(
         packages,
         _create("v1", "a", "training"),
@@ -126,22 +126,22 @@ def test_a_new_column(tmp_path: Path) -> None:
         ("GET", at, TABLE, None),
     ]
 
-    def shown(packages: Path) -> dict[str, Any]:
+    def show_row(packages: Path) -> dict[str, Any]:
         *_, (code, table) = _ask(packages, *requests)
         assert code == 200
         titles = [column["name"] for column in table["columnDefinitions"]]
         return dict(zip(titles, table["rows"][0]["cells"], strict=True))
 
-    assert list(shown(REPOSITORY)) == ["Name", "State", "Age"]
-    row = shown(_changed("Example: a new column", tmp_path, ROOM))
+    assert list(show_row(REPOSITORY)) == ["Name", "State", "Age"]
+    row = show_row(_apply_changes("Example: a new column", tmp_path, ROOM))
     assert list(row) == ["Name", "State", "Devices", "Age"]
     assert (row["Name"], row["State"], row["Devices"]) == ("a", "allocated", 1)
 
 
 def test_a_new_version_of_kubernetes(tmp_path: Path) -> None:
-    packages = _changed("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
+    packages = _apply_changes("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
     heading = "Example: a new version of Kubernetes"
-    _changed_more(heading, packages, VERSIONS)
+    _apply_more_changes(heading, packages, VERSIONS)
     text = PAGE.partition(f"### {heading}")[2].partition("```text\n")[2].partition("```")[0]
     (packages / VERSIONS / "pages/1.39.txt").write_text(text)
     requests = (
@@ -177,7 +177,7 @@ print(ask(Planner(world.objects), "idle", b'{"prefix": "node-0"}').decode())
 def test_new_planner_question_is_answered_at_every_door(tmp_path: Path) -> None:
     part = "services/scheduler"
     copy_packages(REPOSITORY, tmp_path, [f"{part}/dra_scheduler"])
-    _changed_more("Example: a planner question", tmp_path, f"{part}/dra_scheduler/plan/questions/")
+    _apply_more_changes("Example: a planner question", tmp_path, f"{part}/dra_scheduler/plan/questions/")
     command = ("-m", "dralab", "plan", "idle", "--nodes", "2")
     assert _run(tmp_path, part, *command) == "idle: node-0, node-1\n"
     assert "nodes whose names begin with it" in _run(tmp_path, part, *command, "--help")
@@ -209,7 +209,7 @@ status: {allocatable: {pods: "9"}}
 def test_new_scheduler_plugin_rejects_nodes_in_a_profile_that_names_it(tmp_path: Path) -> None:
     part = "services/scheduler"
     copy_packages(REPOSITORY, tmp_path, [f"{part}/dra_scheduler"])
-    _changed_more("Example: a scheduler plugin", tmp_path, f"{part}/dra_scheduler/plugins/")
+    _apply_more_changes("Example: a scheduler plugin", tmp_path, f"{part}/dra_scheduler/plugins/")
     for name, text in (("pod", _POD), ("profile", _PROFILE), ("node", _NODE)):
         (tmp_path / f"{name}.yaml").write_text(text)
     command = (
@@ -240,7 +240,7 @@ with Cluster(gpus="1xT4", fake_clock=True) as cluster:
 
 def test_new_fault_is_listed_strikes_and_is_judged(tmp_path: Path) -> None:
     copy_packages(REPOSITORY, tmp_path, ["shared/dra_shared"])
-    _changed_more("Example: a fault", tmp_path, "shared/dra_shared/faults/")
+    _apply_more_changes("Example: a fault", tmp_path, "shared/dra_shared/faults/")
     command = ("-m", "dralab", "fault")
     assert _run(tmp_path, "shared", *command).splitlines()[-1].split()[0] == "clock-behind"
     assert "clock-behind: seconds (60)" in _run(tmp_path, "shared", *command, "--help")

@@ -1,1 +1,1 @@
-"""The conformance suite for drivers, tried on a driver that keeps every promise and on mutants that break one each."""
+"""The conformance suite for drivers, run on a driver that passes every check and on mutants that fail one each."""

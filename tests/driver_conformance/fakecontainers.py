@@ -1,7 +1,4 @@
-"""A container tool for tests: ``run``, ``kill``, ``rm`` and ``inspect`` as docker has them, of plain processes.
-
-As with docker a container outlives the tool that started it; an image is a program's path.
-"""
+"""A container tool for tests: ``run``, ``kill``, ``rm`` and ``inspect`` like docker's, for plain processes."""
 
 import os
 import signal
@@ -13,7 +10,7 @@ _FLAGS = ("--rm", "--privileged")
 
 
 def main(state: Path, words: list[str]) -> int:
-    """Do one command; gives its exit code."""
+    """Run one command. Return its exit code."""
     command, *rest = words
     if command == "run":
         return _run(state, rest)

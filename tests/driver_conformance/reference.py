@@ -1,8 +1,4 @@
-"""A driver as a vendor might write it by hand, on plain gRPC and HTTP: it keeps every promise of the suite.
-
-Mutants are subclasses with one method of their own. It runs in the test's process; :class:`LocalDriver` starts, stops
-and kills it as the suite asks.
-"""
+"""A driver as a vendor might write it by hand, on plain gRPC and HTTP: it passes every check of the suite."""
 
 import asyncio
 import contextlib
@@ -104,14 +100,14 @@ class Reference:
         server.add_insecure_port(f"unix:{socket}")
 
     async def stop(self) -> int | None:
-        """End in an orderly way; gives the exit code, None for a driver that does not end."""
+        """Stop gracefully. Return the exit code, or None if the driver does not end."""
         await self.crash()
         for socket in (self.socket, self.registration_socket):
             socket.unlink(missing_ok=True)
         return 0
 
     async def crash(self) -> None:
-        """End on the spot."""
+        """End at once."""
         self.alive = False
         for task in self._tasks:
             task.cancel()
@@ -132,7 +128,7 @@ class Reference:
             type="DRAPlugin", name=self.name, endpoint=str(self.socket), supported_versions=self.services()
         )
 
-    async def notified(self, request: Any) -> None:
+    async def handle_notification(self, request: Any) -> None:
         self.log.append(f"registered: {request.plugin_registered} {request.error}")
 
     # Slices
@@ -151,7 +147,7 @@ class Reference:
             "name": "shared-0",
             "allowMultipleAllocations": True,
             "capacity": {"memory": {"value": "8Gi", "requestPolicy": {"default": "1Gi"}}},
-            **self.taken(),
+            **self.node_resources(),
         }
         parts = [
             {
@@ -167,7 +163,7 @@ class Reference:
         return [*plain, shared, *parts, {"name": "worn-0", "taints": [taint]}]
 
     def contents(self) -> list[JsonObject]:
-        """What each slice has."""
+        """Return the contents of each slice."""
         counters = [{"name": _SHARED, "counters": {"units": {"value": "4"}}}]
         devices = self.devices()
         size = self.slice_size
@@ -185,8 +181,8 @@ class Reference:
             {"sharedCounters": counters},
         ]
 
-    def taken(self) -> JsonObject:
-        """What its shared device takes of the node, in the words of the API server's version."""
+    def node_resources(self) -> JsonObject:
+        """Return the node resources of its shared device, in the form of the API server's version."""
         if self.version < V1_36:
             return {}
         if self.version < V1_37:
@@ -227,7 +223,7 @@ class Reference:
                 await self.send("POST", f"{_API}/resourceslices", body)
 
     def place(self, found: JsonObject) -> int:
-        """Which of the contents a slice has; -1 where it is none of the driver's own."""
+        """Return the index of the contents that a slice has, or -1 if it is not one of the driver's own."""
         name: str = found["metadata"]["name"]
         return int(name.split("-")[0]) if name[0].isdigit() else -1
 
@@ -257,11 +253,11 @@ class Reference:
     # Claims
 
     def message(self, messages: Any, device: JsonObject) -> JsonObject:
-        """A prepared device in the messages of one version of the service."""
+        """Return a prepared device in the messages of one version of the service."""
         return device
 
     async def prepare(self, claims: Sequence[Any]) -> dict[str, list[JsonObject] | str]:
-        """Devices, or what went wrong, by UID."""
+        """Return devices, or an error, by UID."""
         answers: dict[str, list[JsonObject] | str] = {}
         for claim in claims:
             try:
@@ -284,7 +280,7 @@ class Reference:
             return devices
 
     def check_free(self, claim: JsonObject) -> None:
-        """Refuse a device that another claim has, unless one of them has it as a share or for an administrator."""
+        """Reject a device that another claim has, unless one of them has it as a share or with admin access."""
         held = {
             device["device_name"]
             for devices in self.prepared.values()
@@ -307,7 +303,7 @@ class Reference:
         return found
 
     def ready(self, claim: JsonObject) -> list[JsonObject]:
-        """The claim's devices as the driver answers with them."""
+        """Return the claim's devices as in the driver's response."""
         devices = claim["status"]["allocation"]["devices"]
         known = {one["name"] for one in self.devices()}
         answers = []
@@ -336,7 +332,7 @@ class Reference:
         }
 
     def configs_of(self, configs: Sequence[JsonObject], request: str) -> Sequence[JsonObject]:
-        """Those that are for the request, the claim's last: they count more than the class's."""
+        """Return the configurations for the request. Those of the claim follow, and so override those of the class."""
         names = {request, request.partition("/")[0]}
         own = [one for one in configs if not one.get("requests") or names & set(one["requests"])]
         return sorted(own, key=lambda one: one["source"] == "FromClaim")
@@ -357,7 +353,7 @@ class Reference:
         return color
 
     async def unprepare(self, claims: Sequence[Any]) -> dict[str, str]:
-        """What went wrong by UID; empty for nothing."""
+        """Return an error by UID, empty on success."""
         return {claim.uid: await self.unprepare_one(claim) for claim in claims}
 
     async def unprepare_one(self, claim: Any) -> str:
@@ -426,7 +422,7 @@ class Reference:
     mount_options: ClassVar[Sequence[str]] = ("ro", "bind")
 
     def describe(self, claim: JsonObject, devices: Sequence[JsonObject]) -> None:
-        """Write for each request what programs in containers may read of its devices."""
+        """Write the metadata of each request's devices for programs in containers."""
         for request in {one["request_names"][0] for one in devices}:
             path = self.metadata_path(claim, request)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -454,7 +450,7 @@ class Reference:
         }
 
     def versions(self, document: JsonObject) -> list[JsonObject]:
-        """The metadata in each version that programs may know."""
+        """Yield the metadata in each supported version."""
         return [
             {**document, "apiVersion": version} if "apiVersion" in document else document
             for version in _METADATA

@@ -1,4 +1,4 @@
-"""The gRPC services of a driver written by hand: what they are asked is answered by :class:`Driver`."""
+"""The gRPC services of a handwritten driver: requests are handled by :class:`Driver`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,34 +12,34 @@ from grpc import StatusCode
 
 
 class Refused(Exception):
-    """A claim cannot be prepared; the message is the driver's answer."""
+    """A claim cannot be prepared. The message is the driver's answer."""
 
 
 class Driver(Protocol):
-    """What the services need of a driver."""
+    """The interface that the services need of a driver."""
 
     async def prepare(self, claims: Sequence[Any]) -> Mapping[str, list[JsonObject] | str]:
-        """Devices, or what went wrong, by UID."""
+        """Return devices, or an error, by UID."""
         ...
 
     async def unprepare(self, claims: Sequence[Any]) -> Mapping[str, str]:
-        """What went wrong by UID; empty for nothing."""
+        """Return an error by UID, empty on success."""
         ...
 
     def message(self, messages: Any, device: JsonObject) -> JsonObject:
-        """A prepared device in the messages of one version of the service."""
+        """Return a prepared device in the messages of one version of the service."""
         ...
 
     def info(self) -> Any:
-        """The answer to GetInfo."""
+        """Return the response to GetInfo."""
         ...
 
-    async def notified(self, request: Any) -> None:
-        """NotifyRegistrationStatus."""
+    async def handle_notification(self, request: Any) -> None:
+        """Handle NotifyRegistrationStatus."""
         ...
 
     def reports(self) -> AsyncIterator[list[Any]]:
-        """What a health stream has."""
+        """Yield the reports of a health stream."""
         ...
 
 
@@ -84,7 +84,7 @@ class RegistrationServicer:
         return self._driver.info()
 
     async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
-        await self._driver.notified(request)
+        await self._driver.handle_notification(request)
         return registration_v1_pb2.RegistrationStatusResponse()
 
 

@@ -1,4 +1,4 @@
-"""A driver in a container: what the suite adds to ``docker run``, and that it starts, stops and kills the container."""
+"""A driver in a container: options that the suite adds to ``docker run``, and start, stop and kill of the container."""
 
 import shlex
 import sys
@@ -20,7 +20,7 @@ _ENDS = "import time; print('up', flush=True); time.sleep(60)"
 
 
 def _tool(folder: Path) -> tuple[Path, Path]:
-    """A program called docker, and where it has its containers."""
+    """Return a program called docker, and the folder of its containers."""
     state = folder / "containers"
     state.mkdir()
     tool = folder / "docker"
@@ -30,7 +30,7 @@ def _tool(folder: Path) -> tuple[Path, Path]:
     return tool, state
 
 
-async def _started(folder: Path, script: str) -> tuple[ContainerDriver, Path]:
+async def _start(folder: Path, script: str) -> tuple[ContainerDriver, Path]:
     tool, state = _tool(folder)
     words = [str(tool), "run", "--privileged", sys.executable, "-S", "-c", script, "{pod_uid}"]
     driver = ContainerDriver(words, {}, {"NODE_NAME": "node-0"}, folder / "log", Path("/tmp/shared"))
@@ -43,14 +43,14 @@ def _containers(state: Path) -> list[str]:
     return [path.name for path in state.iterdir() if path.name != "options"]
 
 
-def test_what_a_container_is() -> None:
+def test_commands_that_run_containers_are_recognized() -> None:
     assert is_container(["/usr/bin/podman", "run", "image"])
     assert not is_container(["docker", "compose", "up"])
     assert not is_container(["./my-driver", "run", "x"])
 
 
-async def test_it_has_what_a_drivers_pod_has(tmp_path: Path) -> None:
-    driver, state = await _started(tmp_path, _ENDS)
+async def test_the_container_has_the_options_of_a_driver_pod(tmp_path: Path) -> None:
+    driver, state = await _start(tmp_path, _ENDS)
     (name,) = _containers(state)
     assert (state / "options").read_text().splitlines() == [
         "--rm ",
@@ -69,14 +69,14 @@ async def test_it_has_what_a_drivers_pod_has(tmp_path: Path) -> None:
     assert driver.usage() is None
 
 
-async def test_one_that_does_not_end_is_removed(tmp_path: Path) -> None:
-    driver, state = await _started(tmp_path, _STAYS)
+async def test_a_container_that_does_not_end_is_removed(tmp_path: Path) -> None:
+    driver, state = await _start(tmp_path, _STAYS)
     assert (await driver.stop(0.05)).code is None
     assert not _containers(state)
 
 
-async def test_a_killed_one_does_not_run_on(tmp_path: Path) -> None:
-    driver, state = await _started(tmp_path, _STAYS)
+async def test_a_killed_container_does_not_keep_running(tmp_path: Path) -> None:
+    driver, state = await _start(tmp_path, _STAYS)
     await driver.kill()
     assert driver.alive()
     assert not _containers(state)

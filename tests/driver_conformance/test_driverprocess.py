@@ -23,24 +23,24 @@ async def _up(driver: ProcessDriver) -> None:
     await until(lambda: "up" in driver.output())
 
 
-def test_words_in_braces_are_replaced() -> None:
+def test_placeholders_in_braces_are_replaced() -> None:
     values = {"node_name": "node-0", "pod_uid": "1"}
     words = ["--node={node_name}", "{pod_uid}", "{}", "${HOME}"]
     assert fill_placeholders(words, values) == ["--node=node-0", "1", "{}", "${HOME}"]
 
 
-def test_an_unknown_word_in_braces_is_named() -> None:
+def test_an_unknown_placeholder_is_named() -> None:
     with pytest.raises(UserError, match=r"unknown placeholder \{node\}: there are node_name"):
         fill_placeholders(["{node}"], {"node_name": "node-0"})
 
 
-def test_instances_need_a_word_for_their_uid(tmp_path: Path) -> None:
+def test_several_instances_need_a_placeholder_for_their_uid(tmp_path: Path) -> None:
     assert not _driver(tmp_path, "pass").instances
     assert _driver(tmp_path, "pass", "{pod_uid}").instances
 
 
 @pytest.mark.system
-async def test_a_driver_is_stopped_and_seen(tmp_path: Path) -> None:
+async def test_a_stopped_driver_is_observed(tmp_path: Path) -> None:
     driver = _driver(tmp_path, _SLEEPS)
     await driver.start()
     await _up(driver)
@@ -64,7 +64,7 @@ async def test_a_driver_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     driver = ProcessDriver(["/no/such/driver"], {}, {}, tmp_path / "log")
     with pytest.raises(UserError, match="cannot start /no/such/driver: No such file or directory"):
         await driver.start()

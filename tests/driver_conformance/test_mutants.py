@@ -1,7 +1,4 @@
-"""Each mutant is named by the check that is for its bug, and by no other.
-
-``make mutants`` tries all of them; one is tried always.
-"""
+"""Each mutant fails the check for its bug, and no other."""
 
 import asyncio
 import os
@@ -12,7 +9,7 @@ import pytest
 from dralab.conformance import CHECKS, Outcome
 
 from tests.driver_conformance.mutants import MUTANTS, Mutant, slices
-from tests.driver_conformance.trial import LONG, PACE, tried
+from tests.driver_conformance.trial import LONG, PACE, run_suite
 
 _SAMPLE = (slices.DeletesAtExit,)
 _ALL = os.environ.get("DRALAB_MUTANTS") == "all"
@@ -26,8 +23,8 @@ _GROUPS = [_CHOSEN[place : place + _AT_A_TIME] for place in range(0, len(_CHOSEN
 
 @pytest.mark.system
 @pytest.mark.parametrize("group", _GROUPS, ids=lambda group: ",".join(one.__name__ for one in group))
-async def test_the_check_that_is_for_it_names_the_mutant(group: Sequence[type[Mutant]]) -> None:
-    results = await asyncio.gather(*(tried(mutant, pace=_PACE) for mutant in group))
+async def test_a_mutant_fails_only_the_check_for_its_bug(group: Sequence[type[Mutant]]) -> None:
+    results = await asyncio.gather(*(run_suite(mutant, pace=_PACE) for mutant in group))
     for mutant, found in zip(group, results, strict=True):
         named = {
             one.check.id: one.message for one in found if one.outcome in (Outcome.BROKEN, Outcome.WARNING)
@@ -45,7 +42,7 @@ def test_every_mutant_has_a_report_of_its_bug_and_a_check() -> None:
         assert mutant.__doc__ != Mutant.__doc__, mutant.__name__
 
 
-def test_checks_rest_on_checks_that_do_not_rest_on_them() -> None:
+def test_dependencies_between_checks_have_no_cycles() -> None:
     known = {check.id: check for check in CHECKS}
 
     def bases(name: str) -> set[str]:

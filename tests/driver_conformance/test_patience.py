@@ -1,4 +1,4 @@
-"""How long a driver is waited for that leaves calls unanswered."""
+"""Time limits of calls to a driver that does not respond."""
 
 import asyncio
 import selectors
@@ -16,13 +16,13 @@ from dra_shared.jsontypes import JsonObject
 from dralab.conformance import Outcome
 
 from tests.driver_conformance.reference import Reference
-from tests.driver_conformance.trial import PACE, tried
+from tests.driver_conformance.trial import PACE, run_suite
 
 _PACE = Pace(call=20.0, call_again=10.0, call_silent=5.0, unanswered=45.0)
 
 
 class _Selector(selectors.DefaultSelector):
-    """Waits for nothing: the time that would pass has passed."""
+    """Returns at once: time is advanced instead of waiting."""
 
     passed = 0.0
 
@@ -33,7 +33,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Its time passes as soon as all of its tasks wait for that, and no faster on a slow machine."""
+    """An event loop whose time advances as soon as all of its tasks wait, on any machine."""
 
     def __init__(self) -> None:
         self._waits = _Selector()
@@ -48,13 +48,13 @@ def _run(test: Coroutine[Any, Any, None]) -> None:
         runner.run(test)
 
 
-async def _unanswered(patience: Patience) -> None:
+async def _time_out(patience: Patience) -> None:
     with pytest.raises(DriverError, match="no answer within"):
         async with patience.call():
             await asyncio.Event().wait()
 
 
-def test_a_driver_that_answers_has_the_kubelets_time() -> None:
+def test_a_responsive_driver_has_the_time_limit_of_the_kubelet() -> None:
     async def test() -> None:
         patience = Patience(_PACE)
         async with patience.call():
@@ -67,18 +67,18 @@ def test_a_driver_that_answers_has_the_kubelets_time() -> None:
     _run(test())
 
 
-def test_one_that_does_not_has_less_each_time_until_it_is_called_no_more() -> None:
+def test_an_unresponsive_driver_has_less_time_for_each_call() -> None:
     async def test() -> None:
         patience = Patience(_PACE)
-        await _unanswered(patience)
+        await _time_out(patience)
         assert patience.limit == _PACE.call_silent
         patience.reset()
         assert patience.limit == _PACE.call_again
         # Calls at the same time cost their time once.
-        await asyncio.gather(*(_unanswered(patience) for _ in range(20)))
+        await asyncio.gather(*(_time_out(patience) for _ in range(20)))
         patience.reset()
-        await _unanswered(patience)
-        await _unanswered(patience)
+        await _time_out(patience)
+        await _time_out(patience)
         with pytest.raises(Unmet, match="it left calls unanswered for 45 s in all"):
             async with patience.call():
                 pass
@@ -86,19 +86,19 @@ def test_one_that_does_not_has_less_each_time_until_it_is_called_no_more() -> No
     _run(test())
 
 
-def test_one_that_is_slow_has_ten_times_its_own_time() -> None:
+def test_a_slow_driver_has_ten_times_its_longest_response_time() -> None:
     async def test() -> None:
         patience = Patience(replace(_PACE, call=30.0, call_again=0.0, call_silent=0.0))
         async with patience.call():
             await asyncio.sleep(2)
-        await _unanswered(patience)
+        await _time_out(patience)
         assert patience.limit == pytest.approx(20, abs=0.01)
 
     _run(test())
 
 
 class _Deadlocks(Reference):
-    """Its lock stays held when a claim is refused, and the calls to come wait for good."""
+    """A driver whose lock is never released after a claim was rejected, so that later calls hang."""
 
     async def prepare_one(self, claim: Any) -> list[JsonObject]:
         await self.turn.acquire()
@@ -118,9 +118,9 @@ class _Deadlocks(Reference):
 
 @pytest.mark.system
 async def test_a_driver_that_deadlocks_does_not_make_the_suite_wait_for_each_check() -> None:
-    """Each call had the kubelet's 45 seconds, check by check."""
+    """Each call waited for the kubelet's 45 seconds, check by check."""
     pace = replace(PACE, call=3.0, call_again=0.5, call_silent=0.25, unanswered=12.0)
-    results = await tried(_Deadlocks, select("prepare,config,process.answers,-unprepare"), pace=pace)
+    results = await run_suite(_Deadlocks, select("prepare,config,process.answers,-unprepare"), pace=pace)
     named = {one.check.id for one in results if one.outcome is Outcome.BROKEN}
     assert "process.answers" in named
     assert named <= {"prepare.half-failed", "prepare.half-failed-call", "process.answers"}

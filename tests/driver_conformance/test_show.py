@@ -1,4 +1,4 @@
-"""Results as a table's rows, JUnit XML, JSON and Markdown."""
+"""Results as rows of a table, JUnit XML, JSON and Markdown."""
 
 import json
 from xml.etree import ElementTree
@@ -28,7 +28,7 @@ def test_a_row_has_outcome_check_and_reason() -> None:
     assert row.splitlines()[1].strip().startswith("first a | b")
 
 
-def test_the_summary_counts() -> None:
+def test_the_summary_has_counts_and_time() -> None:
     assert summary(_results(), 61.24) == "1 kept, 1 broken, 1 warning, 1 skipped, 1 untried; 61.2 s"
 
 
@@ -42,13 +42,13 @@ def test_the_summary_counts() -> None:
         ((Outcome.KEPT, Outcome.UNTRIED), False, False),
     ],
 )
-def test_what_passes(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
+def test_a_run_passes_without_broken_checks(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
     results = [Result(_BY_ID["prepare.succeeds"], outcome) for outcome in outcomes]
     assert is_passed([strictly(one) for one in results] if strict else results) is good
 
 
-def test_what_is_recommended_fails_every_output_where_it_is_demanded() -> None:
-    """Only the exit code showed it: the JUnit file had no failure, and the page a green badge."""
+def test_strict_runs_fail_recommended_checks_in_every_format() -> None:
+    """Only the exit code was set: the JUnit file had no failure, and the page a green badge."""
     found = [strictly(one) for one in _results() if one.outcome is Outcome.WARNING]
     assert 'failures="1"' in FORMATS["junit"](found, 1, _ABOUT)
     assert json.loads(FORMATS["json"](found, 1, _ABOUT))["passed"] is False
@@ -72,7 +72,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert "What a breach costs users" in (failure.text or "")
 
 
-def test_json_has_all_of_it() -> None:
+def test_json_has_all_results() -> None:
     document = json.loads(FORMATS["json"](_results(), 61.2, _ABOUT))
     assert document["passed"] is False
     assert document["counts"] == {"kept": 1, "broken": 1, "warning": 1, "skipped": 1, "untried": 1}
@@ -80,7 +80,7 @@ def test_json_has_all_of_it() -> None:
     assert document["command"] == "my-driver --flag"
 
 
-def test_markdown_begins_with_a_badge_and_what_is_broken() -> None:
+def test_markdown_starts_with_a_badge_and_the_broken_checks() -> None:
     page = FORMATS["markdown"](_results(), 61.2, _ABOUT)
     assert "DRA_conformance-1%2F4-red" in page
     assert page.index("## Broken") < page.index("## Recommended") < page.index("## All checks")
@@ -91,7 +91,7 @@ def test_the_list_has_a_line_for_each_check() -> None:
     assert len(listing(CHECKS).splitlines()) == len(CHECKS) >= 60
 
 
-def test_the_list_of_a_version_says_what_is_not_in_it_and_what_is_behind_a_gate() -> None:
+def test_the_list_of_a_version_marks_missing_and_gated_checks() -> None:
     checks = select("health.newest,shares.two,prepare.idem")
     rows = {row.split()[0]: row.partition(" (")[2].rstrip(")") for row in listing(checks, V1_34).splitlines()}
     assert rows == {
@@ -124,7 +124,7 @@ def test_every_check_has_its_promise_its_source_and_its_cost() -> None:
         assert _BY_ID.keys() >= set(check.rests_on), check.id
 
 
-def test_words_select_checks() -> None:
+def test_checks_are_selected_by_parts_of_their_names() -> None:
     assert {check.area for check in select("cdi., admin")} == {"cdi", "admin"}
     assert [check.id for check in select("prepare.idem")] == ["prepare.idempotent", "unprepare.idempotent"]
     assert "health" not in {check.area for check in select("-health")}

@@ -1,4 +1,4 @@
-"""Whole runs: a program that does not start, and a driver that somebody else starts."""
+"""Whole runs: a program that does not start, and a driver that the user starts."""
 
 import asyncio
 import contextlib
@@ -18,12 +18,12 @@ from dra_shared.version import V1_35
 from dralab.conformance import Options, Outcome, run
 
 from tests.driver_conformance.reference import Reference
-from tests.driver_conformance.trial import LONG, tried
+from tests.driver_conformance.trial import LONG, run_suite
 
 pytestmark = pytest.mark.system
 
 
-async def test_a_driver_that_ends_at_once_is_not_waited_for() -> None:
+async def test_a_driver_that_exits_at_once_is_started_only_once() -> None:
     """It was started again for each check, half a minute each."""
     script = "import sys; sys.exit('no licence')"
     checks = select("registration.appears,registration.type,prepare.succeeds,process.alive")
@@ -38,15 +38,15 @@ async def test_a_driver_that_ends_at_once_is_not_waited_for() -> None:
     assert found["prepare.succeeds"][0] is Outcome.UNTRIED
 
 
-async def test_a_driver_that_never_runs_keeps_nothing() -> None:
-    """It kept 23 promises, such as that it never ended by itself and that it reads no secrets."""
+async def test_a_driver_that_never_runs_passes_no_check() -> None:
+    """It passed 23 checks, such as never ending by itself and not reading secrets."""
     results = await run(Options([sys.executable, "-S", "-c", "raise SystemExit('no licence')"]))
     assert [one.check.id for one in results if one.outcome is Outcome.KEPT] == []
     assert [one.check.id for one in results if one.outcome is Outcome.BROKEN] == ["registration.appears"]
 
 
 class _CollectsGarbage(Reference):
-    """What its streams had open goes all at once, as with drivers in Python that are idle otherwise."""
+    """It closes the files of its streams all at once, like idle drivers in Python."""
 
     async def reports(self) -> AsyncIterator[list[Any]]:
         if len(self.files) >= 20:
@@ -58,28 +58,28 @@ class _CollectsGarbage(Reference):
             yield report
 
 
-async def test_a_garbage_collector_is_no_leak() -> None:
-    """A driver on plain grpcio kept the sockets of 16 streams until Python collected them, and was blamed."""
-    (result,) = await tried(_CollectsGarbage, select("health.closed"), pace=LONG)
+async def test_resources_freed_by_a_garbage_collector_are_not_reported_as_a_leak() -> None:
+    """A driver on plain grpcio kept the sockets of 16 streams until Python collected them."""
+    (result,) = await run_suite(_CollectsGarbage, select("health.closed"), pace=LONG)
     assert (result.outcome, result.message) == (Outcome.KEPT, "")
 
 
 class _PublishesNothing(Reference):
-    """It waits for a device that is not there."""
+    """It waits for a device that does not exist."""
 
     async def publish(self, owner: str) -> None:
-        """Nothing."""
+        """Publish nothing."""
 
 
-async def test_a_driver_without_slices_keeps_nothing_that_is_about_them() -> None:
+async def test_checks_of_slices_are_not_run_for_a_driver_without_slices() -> None:
     checks = select("slices.packed,slices.unique-devices,slices.standard-names,slices.published")
-    found = {one.check.id: one.outcome for one in await tried(_PublishesNothing, checks)}
+    found = {one.check.id: one.outcome for one in await run_suite(_PublishesNothing, checks)}
     assert found.pop("slices.published") is Outcome.BROKEN
     assert set(found.values()) == {Outcome.UNTRIED}
 
 
-async def test_a_driver_that_somebody_else_starts() -> None:
-    """``--attach`` tells where everything is, and what would end the driver is left out."""
+async def test_a_driver_that_the_user_starts_is_checked() -> None:
+    """``--attach`` prints the paths, and checks that would end the driver are left out."""
     root = Path(tempfile.mkdtemp(prefix="d", dir="/tmp"))
     running: list[asyncio.Task[None]] = []
     async with contextlib.AsyncExitStack() as stack:
@@ -112,8 +112,8 @@ async def test_a_driver_that_somebody_else_starts() -> None:
     }
 
 
-async def test_what_is_newer_than_the_kubernetes_that_is_met_is_skipped() -> None:
-    results = await tried(
+async def test_checks_of_newer_kubernetes_versions_are_skipped() -> None:
+    results = await run_suite(
         Reference, select("metadata.mounted,registration.appears"), version=V1_35, pace=LONG
     )
     found = {one.check.id: (one.outcome, one.message) for one in results}
@@ -142,7 +142,7 @@ class _Beta(Reference):
 
 
 class _LeavesNoSlices(Reference):
-    """It deletes its slices when it ends, and begins with the first generation again."""
+    """It deletes its slices when it ends, and starts with the first generation again."""
 
     async def stop(self) -> int | None:
         await super().stop()
@@ -170,9 +170,9 @@ class _DeletesAfterwards(Reference):
         return await super().send(method, path, body)
 
 
-async def test_slices_of_before_may_take_a_while_to_go() -> None:
-    """They were looked for when the new ones were there, and each deletion counted as a needless write."""
-    results = await tried(_DeletesAfterwards, select("thousands.quiet,thousands.shrunk"), pace=LONG)
+async def test_old_slices_may_be_deleted_after_the_new_ones_were_created() -> None:
+    """Each late deletion was reported as a needless write."""
+    results = await run_suite(_DeletesAfterwards, select("thousands.quiet,thousands.shrunk"), pace=LONG)
     assert [(one.outcome, one.message) for one in results] == [(Outcome.KEPT, "")] * 2
 
 
@@ -184,8 +184,6 @@ async def test_slices_of_before_may_take_a_while_to_go() -> None:
         (_LeavesNoSlices, "thousands.generation"),
     ],
 )
-async def test_an_unusual_driver_is_not_blamed_for_what_it_need_not_do(
-    made: type[Reference], check: str
-) -> None:
-    (result,) = await tried(made, select(check), pace=LONG)
+async def test_optional_behaviour_of_an_unusual_driver_is_skipped(made: type[Reference], check: str) -> None:
+    (result,) = await run_suite(made, select(check), pace=LONG)
     assert result.outcome is Outcome.SKIPPED, result.message

@@ -1,4 +1,4 @@
-"""A run of the suite against a driver in the test's own process, at a quick pace."""
+"""A quick run of the suite against a driver in the test's own process."""
 
 import contextlib
 import tempfile
@@ -38,13 +38,13 @@ LONG = replace(PACE, start=60.0, call=60.0, call_again=60.0, call_silent=60.0, r
 BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
-async def tried(
+async def run_suite(
     made: type[Reference],
     checks: Sequence[Check] = CHECKS,
     version: Version | None = None,
     pace: Pace = PACE,
 ) -> list[Result]:
-    """The results of a driver of that class; with the version that it is for, or another."""
+    """Return the results of a driver of that class, with its own version or another."""
     version = version or made.version
     if version is not made.version:
         made = type(made.__name__, (made,), {"version": version})
@@ -67,5 +67,5 @@ async def tried(
 
 
 def bad(results: Sequence[Result]) -> dict[str, str]:
-    """The checks that were not kept, and why."""
+    """Return the failed checks with their reasons."""
     return {one.check.id: f"{one.outcome}: {one.message}" for one in results if one.outcome in BAD}

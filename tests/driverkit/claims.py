@@ -1,4 +1,4 @@
-"""Allocated claims for drivers to prepare."""
+"""Allocated claims for tests of drivers."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def claim(
     configs: tuple[DeviceAllocationConfiguration, ...] = (),
     pool: str = "node-0",
 ) -> ResourceClaim:
-    """A claim in namespace ``ns`` with a request ``r0``, ``r1``, … for each device."""
+    """Return a claim in namespace ``ns`` with a request ``r0``, ``r1``, … for each device."""
     results = tuple(
         result(device, f"r{place}", driver=driver, pool=pool) if isinstance(device, str) else device
         for place, device in enumerate(devices)
@@ -38,14 +38,14 @@ def claim(
 def result(
     device: str, request: str = "r0", driver: str = "gpu.nvidia.com", pool: str = "node-0", **fields: Any
 ) -> DeviceRequestAllocationResult:
-    """One device of an allocation."""
+    """Return one device of an allocation."""
     return DeviceRequestAllocationResult(device=device, driver=driver, pool=pool, request=request, **fields)
 
 
 def opaque(
     parameters: Any, *requests: str, source: str = "FromClaim", driver: str = "gpu.nvidia.com"
 ) -> DeviceAllocationConfiguration:
-    """One config of an allocation."""
+    """Return one configuration of an allocation."""
     return DeviceAllocationConfiguration(
         opaque=OpaqueDeviceConfiguration(driver=driver, parameters=parameters),
         requests=requests,
@@ -54,5 +54,5 @@ def opaque(
 
 
 def ref(of: ResourceClaim) -> ClaimRef:
-    """The claim as the kubelet names it."""
+    """Return the reference to the claim in the kubelet's calls."""
     return ClaimRef(of.metadata.namespace, of.metadata.name, of.metadata.uid)

@@ -1,4 +1,4 @@
-"""Any number of devices become slices that the API takes."""
+"""Any number of devices is split into valid slices."""
 
 import pytest
 from dra_driverkit.devices import attribute, capacity, node_pool, pool
@@ -19,7 +19,7 @@ def test_slices_are_as_few_as_the_api_allows(
     assert [len(part.devices) for part in slices] == sizes
 
 
-def test_counters_come_first_and_apart() -> None:
+def test_counters_are_in_separate_slices_before_the_devices() -> None:
     counters = [CounterSet(name=f"c-{n}", counters={"x": Counter(value="1")}) for n in range(9)]
     slices = pool([Device(name="d")], counters, all_nodes=True).slices
     assert [(len(part.shared_counters), len(part.devices)) for part in slices] == [(8, 0), (1, 0), (0, 1)]

@@ -27,7 +27,7 @@ def _status(
     )
 
 
-def test_entries_of_other_drivers_stay() -> None:
+def test_entries_of_other_drivers_are_kept() -> None:
     other = _status("gpu-0", "gpu.example.com", data={"x": 1})
 
     merged = merge_device_status([other], [_status(data={"y": 2})], _NOW)
@@ -53,7 +53,7 @@ def test_condition_gets_the_current_time_if_its_status_changes() -> None:
     ]
 
 
-def test_network_data_stay_if_only_a_condition_is_reported() -> None:
+def test_network_data_are_kept_if_only_a_condition_is_reported() -> None:
     network = NetworkDeviceData(interface_name="eth1")
 
     (merged,) = merge_device_status([_status(network_data=network)], [_status(conditions=(_READY,))], _NOW)

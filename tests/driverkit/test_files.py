@@ -1,4 +1,4 @@
-"""Files on a disk that is full."""
+"""Files on a full disk."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 from dra_driverkit.files import write_atomically
 
 
-def test_a_disk_that_takes_a_part_leaves_the_old_content(
+def test_a_partial_write_to_a_full_disk_keeps_the_old_content(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "state"
@@ -28,7 +28,7 @@ def test_a_disk_that_takes_a_part_leaves_the_old_content(
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_a_short_write_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
     write_atomically(tmp_path / "state", b"content")

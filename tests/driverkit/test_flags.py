@@ -5,7 +5,7 @@ from dra_driverkit.flags import Flag
 from dra_shared.clock import settle
 
 
-async def test_all_who_wait_go_on_and_those_who_come_later_need_not_wait() -> None:
+async def test_setting_a_flag_wakes_all_waiters_and_later_ones_return_at_once() -> None:
     flag, passed = Flag(), list[int]()
 
     async def wait(number: int) -> None:
@@ -21,7 +21,7 @@ async def test_all_who_wait_go_on_and_those_who_come_later_need_not_wait() -> No
     assert flag.is_set()
 
 
-async def test_what_is_cleared_at_once_still_wakes_those_who_waited() -> None:
+async def test_a_flag_that_is_cleared_at_once_still_wakes_its_waiters() -> None:
     flag = Flag()
     waiting = asyncio.create_task(flag.wait())
     await settle()
@@ -34,7 +34,7 @@ async def test_what_is_cleared_at_once_still_wakes_those_who_waited() -> None:
             await flag.wait()
 
 
-async def test_one_who_is_cancelled_is_forgotten() -> None:
+async def test_a_cancelled_waiter_is_removed() -> None:
     flag = Flag()
     waiting = [asyncio.create_task(flag.wait()) for _ in range(2)]
     await settle()

@@ -8,7 +8,7 @@ from dra_shared.clock import FakeClock, SystemClock
 from tests.support.waiting import until
 
 
-async def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
+async def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     clock = SystemClock()
     order: list[str] = []
 
@@ -22,7 +22,7 @@ async def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
     assert order in (["a in", "a out", "b in", "b out"], ["b in", "b out", "a in", "a out"])
 
 
-async def test_waits_only_so_long(tmp_path: Path) -> None:
+async def test_waiting_for_a_lock_times_out(tmp_path: Path) -> None:
     clock = FakeClock()
     lock = FileLock(tmp_path / "pu.lock", clock)
     async with lock.held():

@@ -36,7 +36,7 @@ def _file(root: Path, request: str) -> Path:
     return root / "plugin" / "dra-device-metadata" / "default_my-claim" / request / "metadata.json"
 
 
-def test_a_request_with_its_devices(tmp_path: Path) -> None:
+def test_a_request_is_written_with_its_devices(tmp_path: Path) -> None:
     writer = MetadataWriter("example.com", _directories(tmp_path), [V1ALPHA1])
     first, second = writer.write(_claim(), [_device("gpu", metadata=_MODEL), _device("gpu", name="gpu-1")])
     assert first.cdi_ids == ("example.com/gpu=x", "example.com/metadata=claim-uid-1234_gpu")
@@ -107,7 +107,7 @@ def test_a_cdi_device_mounts_the_file(tmp_path: Path) -> None:
     assert len(resolve(device.cdi_ids[1:], tmp_path / "cdi").mounts) == 1
 
 
-def test_a_claim_made_from_a_template_is_where_the_pod_calls_it(tmp_path: Path) -> None:
+def test_metadata_of_a_claim_from_a_template_has_the_name_in_the_pod(tmp_path: Path) -> None:
     writer = MetadataWriter("example.com", _directories(tmp_path), [V1ALPHA1])
     (device,) = writer.write(_claim("my-gpu"), [_device("gpu")])
     (mount,) = resolve(device.cdi_ids[1:], tmp_path / "cdi").mounts
@@ -124,7 +124,7 @@ def test_a_subrequest_is_named_in_the_file_and_not_in_its_path(tmp_path: Path) -
     assert _documents(tmp_path, "gpu")[0]["requests"][0]["name"] == "gpu/large"
 
 
-def test_a_file_a_request(tmp_path: Path) -> None:
+def test_each_request_has_a_file(tmp_path: Path) -> None:
     writer = MetadataWriter("example.com", _directories(tmp_path), [V1ALPHA1])
     devices = [_device("gpu"), _device("nic", name="nic-0"), _device()]
     found = [device.cdi_ids[1:] for device in writer.write(_claim(), devices)]
@@ -144,7 +144,7 @@ def test_a_file_a_request(tmp_path: Path) -> None:
         (V1_34, [V1BETA1, V1ALPHA1], [V1ALPHA1]),
     ],
 )
-def test_a_document_a_version(
+def test_each_version_has_a_document(
     tmp_path: Path, kubernetes: Version, wanted: list[str], written: list[str]
 ) -> None:
     writer = MetadataWriter("example.com", _directories(tmp_path), wanted, kubernetes)
@@ -155,7 +155,9 @@ def test_a_document_a_version(
 
 
 @pytest.mark.parametrize(("kubernetes", "wanted"), [(V1_37, []), (V1_37, ["bogus/v99"]), (V1_36, [V1BETA1])])
-def test_no_known_version(tmp_path: Path, kubernetes: Version, wanted: list[str]) -> None:
+def test_a_driver_without_known_metadata_version_is_rejected(
+    tmp_path: Path, kubernetes: Version, wanted: list[str]
+) -> None:
     text = (
         f"initialize device metadata: none of the requested metadata API versions [{' '.join(wanted)}]"
         " are supported"
@@ -183,7 +185,7 @@ def test_an_update_raises_the_generation(tmp_path: Path) -> None:
     assert _file(tmp_path, "nic").stat().st_ino == inode, "containers have the file mounted"
 
 
-def test_an_update_of_what_is_not_prepared(tmp_path: Path) -> None:
+def test_an_update_of_an_unprepared_request_fails(tmp_path: Path) -> None:
     writer = MetadataWriter("example.com", _directories(tmp_path), [V1BETA1])
     with pytest.raises(MetadataError, match=r'^request "nic" not found in prepared claim default/my-claim$'):
         writer.update(_REF, "nic", [])
@@ -199,7 +201,7 @@ def test_an_update_of_what_is_not_prepared(tmp_path: Path) -> None:
             writer.update(_REF, "nic", [])
 
 
-def test_removal_leaves_other_claims_alone(tmp_path: Path) -> None:
+def test_removal_keeps_the_files_of_other_claims(tmp_path: Path) -> None:
     writer = MetadataWriter("example.com", _directories(tmp_path), [V1BETA1])
     other = ResourceClaim(metadata=ObjectMeta(name="other", namespace="default", uid="other-uid"))
     for claim in (_claim(), other):
@@ -221,7 +223,7 @@ def _documents(root: Path, request: str) -> list[dict[str, Any]]:
     return [json.loads(part + "\n}") for part in text.split("\n}\n") if part]
 
 
-def test_the_longest_name_of_a_claim_is_no_folders_name(tmp_path: Path) -> None:
+def test_the_longest_claim_name_is_shortened_for_the_folder(tmp_path: Path) -> None:
     """Found by the conformance suite: upstream's writer fails with it (File name too long)."""
     writer = MetadataWriter("example.com", _directories(tmp_path), [V1ALPHA1])
     claim = ResourceClaim(metadata=ObjectMeta(name="a" * 253, namespace="default", uid="uid-1"))

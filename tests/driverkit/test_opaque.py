@@ -37,14 +37,12 @@ def test_class_configs_come_before_claim_configs_and_others_are_skipped() -> Non
         ),
     ],
 )
-def test_what_the_driver_does_not_know_is_an_error(
-    config: DeviceAllocationConfiguration, message: str
-) -> None:
+def test_an_unknown_configuration_is_an_error(config: DeviceAllocationConfiguration, message: str) -> None:
     with pytest.raises(PrepareError, match=message):
         configs_for("gpu.nvidia.com", (config,))
 
 
-def test_a_main_request_stands_for_its_subrequests() -> None:
+def test_a_configuration_for_a_request_applies_to_its_subrequests() -> None:
     assert applies_to(("gpu",), "gpu")
     assert applies_to(("gpu",), "gpu/large")
     assert applies_to(("gpu/large",), "gpu/large")
@@ -52,7 +50,7 @@ def test_a_main_request_stands_for_its_subrequests() -> None:
     assert not applies_to(("gpu",), "gpu2")
 
 
-def test_decodes_a_known_kind() -> None:
+def test_a_known_kind_is_decoded() -> None:
     raw = msgspec.Raw(b'{"apiVersion": "x/v1", "kind": "C", "inner": {"depth": 3}}')
     for parameters in (raw, {"apiVersion": "x/v1", "kind": "C", "inner": {"depth": 3}}):
         assert decode_strict(parameters, "x/v1", {"C": _Config}) == _Config(_Inner(3))
@@ -73,7 +71,7 @@ def test_decodes_a_known_kind() -> None:
         ({"kind": "C", "apiVersion": "x/v1", "inner": {"depth": "x"}}, "cannot decode C"),
     ],
 )
-def test_refuses_all_else(parameters: object, message: str) -> None:
+def test_other_parameters_are_rejected(parameters: object, message: str) -> None:
     with pytest.raises(PrepareError) as caught:
         decode_strict(parameters, "x/v1", {"C": _Config})
     assert message in str(caught.value)
@@ -103,7 +101,7 @@ def _brightness(*configs: DeviceAllocationConfiguration) -> int:
     return _LIGHTS.of(wanted, result).brightness
 
 
-def test_the_last_config_that_is_for_the_request_counts() -> None:
+def test_the_last_configuration_for_a_request_is_used() -> None:
     driver = "d.example.com"
     of_class = opaque(_light(10), source="FromClass", driver=driver)
     assert _brightness() == 7
@@ -122,12 +120,12 @@ def test_the_last_config_that_is_for_the_request_counts() -> None:
         ({"apiVersion": "d.example.com/v2", "kind": "Light"}, 'no kind "Light" is registered'),
     ],
 )
-def test_a_config_that_is_wrong_is_an_error(parameters: object, message: str) -> None:
+def test_an_invalid_configuration_is_an_error(parameters: object, message: str) -> None:
     with pytest.raises(PrepareError, match=message):
         _brightness(opaque(parameters, driver="d.example.com"))
 
 
-def test_a_driver_without_configs_takes_none() -> None:
+def test_a_driver_without_configurations_rejects_them() -> None:
     wanted = claim("u", "dongle-0", driver="d", configs=(opaque({}, driver="d"),))
     assert wanted.status.allocation is not None
     plain: Configs[_Light] = Configs("d", "", {}, default=_Light())

@@ -20,8 +20,8 @@ from tests.support.reference import REPOSITORY
 pytestmark = pytest.mark.system
 
 
-def _published() -> driver.DriverResources:
-    """What the guide's own code publishes."""
+def _publish() -> driver.DriverResources:
+    """Return the resources that the guide's own code publishes."""
     text = (REPOSITORY / "docs" / "writing-a-driver.md").read_text()
     part = text.partition("### Parts and shares")[2].partition("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", part, re.DOTALL)
@@ -35,8 +35,8 @@ def _published() -> driver.DriverResources:
     return found[0]
 
 
-async def test_the_api_takes_what_the_guide_publishes(tmp_path: Path) -> None:
-    (pool,) = _published().pools.values()
+async def test_the_api_server_accepts_the_slices_of_the_guide(tmp_path: Path) -> None:
+    (pool,) = _publish().pools.values()
     stored = []
     async with (
         ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,

@@ -1,4 +1,4 @@
-"""A driver's process: what its options and its pod's environment say."""
+"""Options and environment of a driver's process."""
 
 import os
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def kubeconfig(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_environment_of_a_pod_is_enough(kubeconfig: str) -> None:
+def test_the_environment_of_a_pod_suffices(kubeconfig: str) -> None:
     found = []
 
     async def main(surroundings: Surroundings) -> None:
@@ -52,7 +52,7 @@ def test_the_environment_of_a_pod_is_enough(kubeconfig: str) -> None:
     assert str(surroundings.directories.cdi) == "/etc/cdi"
 
 
-def test_options_count_more_than_the_environment(kubeconfig: str) -> None:
+def test_options_override_the_environment(kubeconfig: str) -> None:
     found = []
 
     async def main(surroundings: Surroundings) -> None:
@@ -63,7 +63,7 @@ def test_options_count_more_than_the_environment(kubeconfig: str) -> None:
     assert (found[0].node_name, str(found[0].directories.plugin)) == ("a", "/p/dongle.example.com")
 
 
-def test_a_driver_that_cannot_run_says_why_and_is_not_started_again(
+def test_a_driver_that_cannot_run_exits_with_its_reason(
     kubeconfig: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     async def main(_: Surroundings) -> None:
@@ -73,7 +73,7 @@ def test_a_driver_that_cannot_run_says_why_and_is_not_started_again(
     assert "no dongles here" in "".join(capfd.readouterr())
 
 
-def test_without_a_kubeconfig_and_outside_a_pod_there_is_no_way(
+def test_a_kubeconfig_is_required_outside_a_pod(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main(_: Surroundings) -> None:
@@ -84,7 +84,7 @@ def test_without_a_kubeconfig_and_outside_a_pod_there_is_no_way(
     assert "does not run in a pod" in "".join(capfd.readouterr())
 
 
-def test_a_pods_service_account_must_be_there(tmp_path: Path) -> None:
+def test_a_missing_service_account_in_a_pod_is_reported(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="cannot use the service account"):
         in_cluster(tmp_path, {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"})
 

@@ -30,7 +30,7 @@ from tests.support.waiting import until
 
 
 class _Events:
-    """Stands for a shared informer: tests tell the publisher what somebody did."""
+    """A fake shared informer. Tests pass it events of other writers."""
 
     def __init__(self) -> None:
         self.changed: Any = None
@@ -100,7 +100,7 @@ class _World:
         return [msgspec.convert(obj, ResourceSlice) for obj in self.api.of("resourceslices")]
 
     def shape(self) -> list[tuple[str, int, int, list[str]]]:
-        """(prefix of the name, generation, count, device names) of each slice."""
+        """Return (prefix of the name, generation, count, device names) of each slice."""
         return [
             (
                 s.metadata.name.partition("-")[0],
@@ -141,7 +141,7 @@ def _devices(*names: str, **fields: Any) -> PoolSlice:
     return PoolSlice(tuple(Device(name=name, **fields) for name in names))
 
 
-async def test_creates_slices_owned_by_the_node(world: _World) -> None:
+async def test_slices_are_created_with_the_node_as_owner(world: _World) -> None:
     await world.publish(PoolSlice(shared_counters=(CounterSet(name="c"),)), _devices("a", "b"))
     assert world.shape() == [("00000", 1, 2, []), ("00001", 1, 2, ["a", "b"])]
     slice_ = world.slices()[1]
@@ -151,7 +151,7 @@ async def test_creates_slices_owned_by_the_node(world: _World) -> None:
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Node", "node-0", "node-uid", True)
 
 
-async def test_slices_are_not_listed_where_there_is_none(world: _World) -> None:
+async def test_slices_are_not_listed_if_the_informer_has_none(world: _World) -> None:
     world.events.none = True
     await world.publish(_devices("a"))
     assert (world.shape(), world.lists) == ([("00000", 1, 1, ["a"])], 0)
@@ -160,7 +160,7 @@ async def test_slices_are_not_listed_where_there_is_none(world: _World) -> None:
     assert (world.shape(), world.lists) == ([("00000", 1, 1, ["b"])], 1)
 
 
-async def test_the_same_again_writes_nothing(world: _World) -> None:
+async def test_publishing_equal_devices_writes_nothing(world: _World) -> None:
     await world.publish(_devices("a"), _devices("b"))
     written = list(world.api.calls)
     await world.publish(_devices("a"), _devices("b"))
@@ -173,7 +173,7 @@ async def test_one_changed_slice_keeps_the_generation(world: _World) -> None:
     assert world.shape() == [("00000", 1, 2, ["a"]), ("00001", 1, 2, ["b", "c"])]
 
 
-async def test_two_changed_slices_raise_it(world: _World) -> None:
+async def test_two_changed_slices_raise_the_generation(world: _World) -> None:
     await world.publish(_devices("a"), _devices("b"))
     await world.publish(_devices("x"), _devices("y"))
     assert world.shape() == [("00000", 2, 2, ["x"]), ("00001", 2, 2, ["y"])]
@@ -187,7 +187,7 @@ async def test_a_pool_that_grows_or_shrinks_changes_all_its_slices(world: _World
     assert world.shape() == [("00000", 2, 1, ["a"])]
 
 
-async def test_what_somebody_deletes_comes_back(world: _World) -> None:
+async def test_a_deleted_slice_is_created_again(world: _World) -> None:
     await world.publish(_devices("a"))
     (gone,) = world.slices()
     world.api.remove("resourceslices", "", gone.metadata.name)
@@ -196,7 +196,7 @@ async def test_what_somebody_deletes_comes_back(world: _World) -> None:
     assert world.shape() == [("00000", 1, 1, ["a"])]
 
 
-async def test_what_somebody_edits_is_put_right(world: _World) -> None:
+async def test_an_edited_slice_is_restored(world: _World) -> None:
     await world.publish(_devices("a"))
     edited = world.api.of("resourceslices")[0]
     edited["spec"]["devices"] = [{"name": "hacked"}]
@@ -207,7 +207,7 @@ async def test_what_somebody_edits_is_put_right(world: _World) -> None:
 
 
 @pytest.mark.parametrize("pool", ["node-0", "made-up"])
-async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
+async def test_a_foreign_slice_of_the_driver_is_deleted(world: _World, pool: str) -> None:
     await world.publish(_devices("a"))
     spec = {
         "driver": "gpu.example.com",
@@ -223,7 +223,7 @@ async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
     assert (generation, count, devices) == (100 if pool == "node-0" else 1, 1, ["a"])
 
 
-async def test_what_is_published_while_others_settle_is_not_lost(world: _World) -> None:
+async def test_devices_published_during_a_sync_are_not_lost(world: _World) -> None:
     await world.publish(_devices("a"))
     (own,) = world.slices()
     # The event of an own write comes before the write's answer.
@@ -246,7 +246,7 @@ async def test_events_of_own_writes_cause_no_others(world: _World) -> None:
     assert (world.api.calls, world.lists) == (written, lists)
 
 
-async def test_a_generation_can_be_asked_for(world: _World) -> None:
+async def test_a_generation_can_be_requested(world: _World) -> None:
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),), generation=5)}))
     await world.publisher.wait_until_published()
     assert world.shape() == [("00000", 5, 1, ["a"])]
@@ -255,7 +255,7 @@ async def test_a_generation_can_be_asked_for(world: _World) -> None:
     assert world.shape() == [("00000", 6, 2, ["b"]), ("00001", 6, 2, ["c"])]
 
 
-async def test_what_goes_wrong_reaches_the_driver(world: _World) -> None:
+async def test_errors_are_reported_to_the_driver(world: _World) -> None:
     await world.publish(_devices("a"))
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a", "a"),))}))
     await world.clock.advance(1)
@@ -274,7 +274,7 @@ async def test_what_goes_wrong_reaches_the_driver(world: _World) -> None:
     ]
 
 
-async def test_a_pool_by_itself_leaves_the_nodes_slices_alone(world: _World) -> None:
+async def test_a_separate_pool_does_not_change_the_slices_of_the_node(world: _World) -> None:
     await world.publish(_devices("a"))
     async with world.api.client() as client:
         publisher = SlicePublisher(client, "gpu.example.com", "node-0", world.clock, pool="wide")
@@ -289,7 +289,7 @@ async def test_a_pool_by_itself_leaves_the_nodes_slices_alone(world: _World) -> 
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_foreign_slices_are_left_alone(world: _World) -> None:
+async def test_slices_of_other_drivers_and_nodes_are_not_changed(world: _World) -> None:
     for name, driver, node in (("other", "net.example.com", "node-0"), ("else", "gpu.example.com", "node-1")):
         spec = {"driver": driver, "nodeName": node, "pool": {"name": "p"}}
         world.api.put(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
@@ -298,7 +298,7 @@ async def test_foreign_slices_are_left_alone(world: _World) -> None:
     assert [s.metadata.name for s in world.slices()][1:] == ["else", "other"]
 
 
-async def test_leftovers_are_removed(world: _World) -> None:
+async def test_leftover_slices_are_deleted(world: _World) -> None:
     for name, pool in (("00000-gpu.example.com-node-0-old", "gone"), ("strange", "node-0")):
         spec = {"driver": "gpu.example.com", "nodeName": "node-0", "pool": {"name": pool, "generation": 4}}
         world.api.put(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
@@ -306,7 +306,7 @@ async def test_leftovers_are_removed(world: _World) -> None:
     assert world.shape() == [("00000", 5, 1, ["a"])]
 
 
-async def test_times_of_taints_are_the_servers(world: _World) -> None:
+async def test_times_of_taints_are_set_by_the_server(world: _World) -> None:
     taint = DeviceTaint(key="k", value="v", effect="NoSchedule")
     await world.publish(_devices("a", taints=(taint,)), _devices("b"))
     stored = world.api.of("resourceslices")[0]
@@ -320,7 +320,7 @@ async def test_times_of_taints_are_the_servers(world: _World) -> None:
     assert [t.time_added for device in first for t in device.taints] == ["2026-01-01T00:00:00Z", None]
 
 
-async def test_a_multiplier_that_the_server_fills_in_is_no_difference(world: _World) -> None:
+async def test_a_multiplier_that_the_server_defaults_causes_no_write(world: _World) -> None:
     mapping = NodeAllocatableResourceMapping(capacity_key="cpu")
     with capture_logs() as logs:
         await world.publish(_devices("a", node_allocatable_resource_mappings={"cpu": mapping}))
@@ -329,7 +329,7 @@ async def test_a_multiplier_that_the_server_fills_in_is_no_difference(world: _Wo
     assert not logs
 
 
-async def test_what_a_slice_says_of_all_its_devices(world: _World) -> None:
+async def test_fields_of_a_slice_for_all_its_devices_are_published(world: _World) -> None:
     sets = PoolSlice(shared_counters=(CounterSet(name="c", counters={"x": Counter(value="1")}),))
     part = Device(
         name="a", consumes_counters=(DeviceCounterConsumption(counter_set="c", compatibility_groups=("g",)),)
@@ -349,7 +349,7 @@ async def test_what_a_slice_says_of_all_its_devices(world: _World) -> None:
     ]
 
 
-async def test_fields_that_the_server_drops_do_not_make_it_write_endlessly(world: _World) -> None:
+async def test_fields_that_the_server_drops_cause_no_endless_writes(world: _World) -> None:
     world.drop = {"bindsToNode"}
     await world.publish(_devices("a", binds_to_node=True))
     slices = world.slices()
@@ -374,7 +374,7 @@ def _amounts(bandwidth: str, memory: str, most: str) -> PoolSlice:
     return PoolSlice((device,), (CounterSet(name="set", counters=counters),))
 
 
-async def test_amounts_that_the_server_spells_in_its_own_way_are_no_difference(world: _World) -> None:
+async def test_quantities_that_the_server_reformats_cause_no_write(world: _World) -> None:
     world.respell = {'"1000"': '"1k"', '"1024Mi"': '"1Gi"', '"1074000000"': '"1074M"'}
     with capture_logs() as logs:
         await world.publish(_amounts("1000", "1024Mi", "1074000000"))

@@ -1,4 +1,4 @@
-"""The plugin helper over its real sockets, called as the kubelet calls it."""
+"""The plugin helper on its real sockets, called as the kubelet calls it."""
 
 import asyncio
 import tempfile
@@ -100,7 +100,7 @@ def _claims(messages: Any, *names: str) -> list[Any]:
     return [messages.Claim(namespace="ns", name=name, uid=f"uid-{name}") for name in names]
 
 
-async def test_registers_with_its_services(plugin: DriverServer, root: Path) -> None:
+async def test_the_server_registers_with_its_services(plugin: DriverServer, root: Path) -> None:
     socket = root / "plugins_registry" / "gpu.example.com-reg.sock"
     async with aio.insecure_channel(f"unix:{socket}", options=_OPTIONS) as channel:
         stub = rpc.stub(registration_v1_pb2, "Registration", channel)
@@ -122,7 +122,7 @@ async def test_registers_with_its_services(plugin: DriverServer, root: Path) -> 
         assert plugin.registration_error == "no"
 
 
-async def test_prepares_each_claim_by_itself(channel: aio.Channel) -> None:
+async def test_each_claim_has_its_own_result(channel: aio.Channel) -> None:
     stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
     request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1_pb2, "good", "broken"))
     answer = await stub.NodePrepareResources(request)
@@ -142,7 +142,7 @@ async def test_a_bug_of_the_driver_fails_one_claim(channel: aio.Channel) -> None
 
 
 class _Busy(_Handler):
-    """Counts how many calls are at work at once."""
+    """A driver that counts its concurrent calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -157,7 +157,7 @@ class _Busy(_Handler):
 
 
 @pytest.mark.parametrize(("serialize", "most"), [(True, 1), (False, 2)])
-async def test_calls_take_turns_unless_the_driver_takes_care(
+async def test_calls_are_serialized_unless_the_driver_opts_out(
     root: Path, api: FakeApi, serialize: bool, most: int
 ) -> None:
     busy = _Busy()
@@ -169,7 +169,7 @@ async def test_calls_take_turns_unless_the_driver_takes_care(
     assert busy.most == most
 
 
-async def test_two_instances_serve_at_once_and_take_turns(root: Path, api: FakeApi) -> None:
+async def test_calls_of_two_instances_are_serialized(root: Path, api: FakeApi) -> None:
     busy = _Busy()
     async with api.client() as client:
         old, new = (
@@ -192,7 +192,7 @@ async def test_two_instances_serve_at_once_and_take_turns(root: Path, api: FakeA
     assert busy.most == 1
 
 
-async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
+async def test_the_server_supports_v1beta1(channel: aio.Channel) -> None:
     stub = rpc.stub(dra_v1beta1_pb2, "DRAPlugin", channel)
     request = dra_v1beta1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1beta1_pb2, "good"))
     answer = await stub.NodePrepareResources(request)
@@ -216,7 +216,7 @@ async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
         ),
     ],
 )
-async def test_a_claim_that_cannot_be_had_fails_the_call(
+async def test_the_call_fails_if_a_claim_cannot_be_read(
     channel: aio.Channel, claim: dra_v1_pb2.Claim, message: str
 ) -> None:
     stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
@@ -226,7 +226,7 @@ async def test_a_claim_that_cannot_be_had_fails_the_call(
     assert caught.value.details() == message
 
 
-async def test_unprepares_without_asking_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
+async def test_claims_are_unprepared_without_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
     for _, namespace, name in api.keys:
         api.remove("resourceclaims", namespace, name)
     stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
@@ -254,7 +254,7 @@ async def test_health_is_streamed_as_it_changes(channel: aio.Channel, board: Hea
     ]
 
 
-async def test_health_is_repeated_before_the_kubelet_takes_it_for_out_of_date(board: HealthBoard) -> None:
+async def test_health_is_repeated_before_it_expires_in_the_kubelet(board: HealthBoard) -> None:
     clock = FakeClock()
     cache = HealthInfoCache(None, clock)
     reports = 0
@@ -284,7 +284,7 @@ async def test_health_is_repeated_before_the_kubelet_takes_it_for_out_of_date(bo
     assert reports < 70, "a report every ten seconds is enough"
 
 
-async def test_containers_can_read_of_their_devices(root: Path, api: FakeApi) -> None:
+async def test_device_metadata_is_mounted_into_containers(root: Path, api: FakeApi) -> None:
     directories = _below(root)
     writer = MetadataWriter("gpu.example.com", directories, [V1BETA1])
     good = ClaimRef("ns", "good", "uid-good")
@@ -306,7 +306,7 @@ async def test_containers_can_read_of_their_devices(root: Path, api: FakeApi) ->
         assert not [*directories.plugin.rglob("metadata.json"), *directories.cdi.iterdir()]
 
 
-async def test_a_claim_without_its_metadata_is_prepared_all_the_same(root: Path, api: FakeApi) -> None:
+async def test_a_claim_is_prepared_even_if_it_has_no_metadata(root: Path, api: FakeApi) -> None:
     directories = _below(root)
     directories.plugin.mkdir(parents=True)
     (directories.plugin / "dra-device-metadata").write_text("in the way")
@@ -326,7 +326,7 @@ async def test_metadata_that_is_not_written_is_not_updated(plugin: DriverServer)
         plugin.update_metadata(ClaimRef("ns", "good", "uid-good"), "main", [])
 
 
-async def test_its_sockets_go_with_it_and_replace_stale_ones(root: Path, api: FakeApi) -> None:
+async def test_sockets_are_removed_at_the_end_and_replace_stale_ones(root: Path, api: FakeApi) -> None:
     async with api.client() as client:
         for _ in range(2):
             plugin = DriverServer(

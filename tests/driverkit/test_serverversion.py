@@ -1,4 +1,4 @@
-"""Slices in the form that the server's version wants."""
+"""Slices in the form that the server's version requires."""
 
 import httpx
 import pytest
@@ -19,13 +19,15 @@ from dra_shared.client.rest import Client
         ([], True),
     ],
 )
-async def test_servers_before_1_35_want_counters_in_the_slices_of_devices(body: object, split: bool) -> None:
+async def test_servers_before_1_35_require_counters_in_the_slices_of_devices(
+    body: object, split: bool
+) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=body))
     async with Client("http://server", transport=transport) as client:
         assert await has_split_slices(client) is split
 
 
-async def test_server_without_an_answer_counts_as_new() -> None:
+async def test_a_server_that_hides_its_version_counts_as_new() -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(403))
     async with Client("http://server", transport=transport) as client:
         assert await has_split_slices(client)
@@ -42,7 +44,7 @@ def test_each_counter_set_goes_to_the_slice_of_its_devices() -> None:
     ]
 
 
-def test_slices_that_share_a_counter_set_become_one() -> None:
+def test_slices_that_share_a_counter_set_are_merged() -> None:
     counters = PoolSlice(shared_counters=(_set("a"), _set("b")))
     pool = Pool((counters, _slice("a", "0"), _slice("b", "1"), _slice("a", "2")))
 
@@ -54,7 +56,7 @@ def test_slices_that_share_a_counter_set_become_one() -> None:
     ]
 
 
-def test_pools_without_counters_stay_as_they_are() -> None:
+def test_pools_without_counters_are_not_changed() -> None:
     pool = Pool((PoolSlice((Device(name="0"),)), PoolSlice((Device(name="1"),))))
 
     assert join_counters(DriverResources({"p": pool})).pools["p"] == pool

@@ -1,4 +1,4 @@
-"""What publishers learn of slices from the watch that they share."""
+"""Events of slices that publishers get from their shared watch."""
 
 from typing import Any
 
@@ -17,52 +17,52 @@ def _head(name: str, driver: str, node: str | None) -> SliceHead:
 
 
 class _Heads(SliceHeads):
-    """Its events come from the test."""
+    """Slice heads whose events are passed in by the test."""
 
     def __init__(self) -> None:
         super().__init__(Client("http://127.0.0.1:1"))
         self._synced.set()
 
-    def appeared(self, head: SliceHead) -> None:
+    def add(self, head: SliceHead) -> None:
         self._apply(head)
 
     def went(self, head: SliceHead) -> None:
         self._remove(head.key, head)
 
 
-async def test_a_publisher_hears_of_its_own_slices_alone() -> None:
+async def test_a_publisher_gets_events_of_its_own_slices_only() -> None:
     heads, seen = _Heads(), list[str]()
-    heads.appeared(_head("known", "gpu", "node-0"))
-    heads.appeared(_head("another-node", "gpu", "node-1"))
+    heads.add(_head("known", "gpu", "node-0"))
+    heads.add(_head("another-node", "gpu", "node-1"))
 
-    def changed(head: SliceHead) -> None:
+    def record_change(head: SliceHead) -> None:
         seen.append(f"changed {head.metadata.name}")
 
-    def deleted(head: SliceHead) -> None:
+    def record_deletion(head: SliceHead) -> None:
         seen.append(f"deleted {head.metadata.name}")
 
-    with heads.follow("gpu", "node-0", changed, deleted):
-        heads.appeared(_head("own", "gpu", "node-0"))
-        heads.appeared(_head("another-driver", "nic", "node-0"))
-        heads.appeared(_head("of-no-node", "gpu", None))
+    with heads.follow("gpu", "node-0", record_change, record_deletion):
+        heads.add(_head("own", "gpu", "node-0"))
+        heads.add(_head("another-driver", "nic", "node-0"))
+        heads.add(_head("of-no-node", "gpu", None))
         heads.went(_head("another-node", "gpu", "node-1"))
         heads.went(_head("own", "gpu", "node-0"))
-    heads.appeared(_head("after", "gpu", "node-0"))
+    heads.add(_head("after", "gpu", "node-0"))
     assert seen == ["changed known", "changed own", "deleted own"]
 
 
-async def test_what_is_not_a_nodes_own_is_followed_by_no_node() -> None:
+async def test_slices_without_a_node_are_not_delivered_to_nodes() -> None:
     heads, seen = _Heads(), list[str]()
     with heads.follow("gpu", "", lambda head: seen.append(head.metadata.name), lambda head: None):
-        heads.appeared(_head("of-node", "gpu", "node-0"))
-        heads.appeared(_head("of-no-node", "gpu", None))
+        heads.add(_head("of-node", "gpu", "node-0"))
+        heads.add(_head("of-no-node", "gpu", None))
     assert seen == ["of-no-node"]
 
 
-async def test_that_there_is_none_is_known_after_the_first_list_alone() -> None:
+async def test_absence_of_slices_is_known_only_after_the_first_list() -> None:
     heads = _Heads()
     assert heads.has_none("gpu", "node-0")
-    heads.appeared(_head("own", "gpu", "node-0"))
+    heads.add(_head("own", "gpu", "node-0"))
     assert not heads.has_none("gpu", "node-0")
     assert heads.has_none("gpu", "node-1")
     assert not SliceHeads(Client("http://127.0.0.1:1")).has_none("gpu", "node-0")

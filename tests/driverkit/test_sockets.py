@@ -32,13 +32,13 @@ def _hash(text: str, size: int) -> str:
         ),
     ],
 )
-def test_the_longest_name_that_fits(registrar: Path, driver: str, uid: str, name: str) -> None:
+def test_the_longest_name_that_fits_is_chosen(registrar: Path, driver: str, uid: str, name: str) -> None:
     path = registration_socket(registrar, driver, uid)
     assert path == registrar / name
     assert len(str(path)) <= PATH_MAX
 
 
-def test_a_hash_is_known() -> None:
+def test_the_hash_in_a_name_equals_upstreams() -> None:
     # printf %s UID | openssl dgst -sha256 -binary | head -c 8 | base64
     assert registration_socket(_REGISTRAR, _LONG, _UID).name == f"{_LONG}-Jk8-oymVURI-reg.sock"
 
@@ -48,6 +48,6 @@ def test_drivers_and_pods_do_not_share_a_socket() -> None:
     assert len({registration_socket(_REGISTRAR, *pair) for pair in inputs}) == 4
 
 
-def test_a_directory_that_is_too_long_leaves_the_shortest_name() -> None:
+def test_the_shortest_name_is_used_in_a_directory_that_is_too_long() -> None:
     path = registration_socket(Path("/" + "x" * 200), "driver.example.com", _UID)
     assert path.name.startswith("dra-")

@@ -1,4 +1,4 @@
-"""What a driver remembers of the claims that it has prepared."""
+"""The stored state of a driver's prepared claims."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +20,11 @@ _KIND = "dongle.example.com/dongle"
 
 
 class _Crash(BaseException):
-    """The process ends here."""
+    """The process ends at this point."""
 
 
 class _Hardware:
-    """Devices that are switched on and off, which outlive the driver's process."""
+    """Devices that are switched on and off, and survive the driver's process."""
 
     def __init__(self) -> None:
         self.on: set[str] = set()
@@ -56,27 +56,27 @@ def _claim(uid: str, *devices: str | DeviceRequestAllocationResult) -> ResourceC
 
 
 def _at(point: str) -> Callable[[str], None]:
-    def reached(name: str) -> None:
+    def reach(name: str) -> None:
         if name == point:
             raise _Crash(point)
 
-    return reached
+    return reach
 
 
 @pytest.fixture
 def start(directories: Directories, hardware: _Hardware) -> Callable[..., ClaimStore]:
-    def started(**fields: Any) -> ClaimStore:
+    def start_store(**fields: Any) -> ClaimStore:
         store = ClaimStore(_DRIVER, directories, _KIND, "node-0", undo=hardware.undo, **fields)
         store.open()
         return store
 
-    return started
+    return start_store
 
 
 Start = Callable[..., ClaimStore]
 
 
-def test_the_answer_is_the_same_again_and_after_a_restart(
+def test_preparing_is_idempotent_across_a_restart(
     start: Start, hardware: _Hardware, directories: Directories
 ) -> None:
     wanted = _claim("uid-1", "dongle-0", "dongle-1")
@@ -90,7 +90,7 @@ def test_the_answer_is_the_same_again_and_after_a_restart(
 
 
 @pytest.mark.parametrize("point", ["checkpoint-started", "cdi-written", "checkpoint-completed"])
-def test_a_preparation_that_is_cut_off_leaves_nothing_on(
+def test_an_interrupted_preparation_leaves_no_device_on(
     start: Start, hardware: _Hardware, directories: Directories, point: str
 ) -> None:
     wanted = _claim("uid-1", "dongle-0")
@@ -101,7 +101,7 @@ def test_a_preparation_that_is_cut_off_leaves_nothing_on(
     assert (hardware.on, list(directories.cdi.iterdir()), store.prepared()) == (set(), [], [])
 
 
-def test_a_lost_cdi_file_is_written_when_its_claim_is_asked_for_again(
+def test_a_lost_cdi_file_is_written_when_its_claim_is_prepared_again(
     start: Start, hardware: _Hardware, directories: Directories
 ) -> None:
     wanted = _claim("uid-1", "dongle-0")
@@ -114,7 +114,7 @@ def test_a_lost_cdi_file_is_written_when_its_claim_is_asked_for_again(
 
 
 @pytest.mark.parametrize("point", ["undone", "cdi-removed", "checkpoint-removed"])
-def test_an_unpreparation_that_is_cut_off_is_done_again(
+def test_an_interrupted_unpreparation_is_repeated(
     start: Start, hardware: _Hardware, directories: Directories, point: str
 ) -> None:
     wanted = _claim("uid-1", "dongle-0")
@@ -126,7 +126,7 @@ def test_an_unpreparation_that_is_cut_off_is_done_again(
     assert (hardware.on, list(directories.cdi.iterdir()), store.prepared()) == (set(), [], [])
 
 
-def test_what_a_failed_preparation_began_is_undone_before_the_next(start: Start, hardware: _Hardware) -> None:
+def test_a_failed_preparation_is_undone_by_unprepare(start: Start, hardware: _Hardware) -> None:
     hardware.broken.add("dongle-1")
     store = start()
     wanted = _claim("uid-1", "dongle-0", "dongle-1")
@@ -137,9 +137,7 @@ def test_what_a_failed_preparation_began_is_undone_before_the_next(start: Start,
     assert hardware.on == set()
 
 
-def test_a_device_goes_to_one_claim_but_with_admin_access_or_as_a_share(
-    start: Start, hardware: _Hardware
-) -> None:
+def test_a_device_has_one_claim_except_with_admin_access_or_shares(start: Start, hardware: _Hardware) -> None:
     store = start()
     store.prepare(_claim("uid-1", "dongle-0"), hardware.make_ready)
     with pytest.raises(PrepareError, match="dongle-0 is already allocated to different claim uid-1"):
@@ -150,14 +148,14 @@ def test_a_device_goes_to_one_claim_but_with_admin_access_or_as_a_share(
     assert store.prepared() == ["uid-1", "uid-3", "uid-4", "uid-5"]
 
 
-def test_another_drivers_devices_are_none_of_its_business(start: Start, hardware: _Hardware) -> None:
+def test_devices_of_another_driver_are_ignored(start: Start, hardware: _Hardware) -> None:
     both = _claim(
         "uid-1", result("dongle-0", driver=_DRIVER), result("gpu-0", "r1", driver="gpu.example.com")
     )
     assert [device.device for device in start().prepare(both, hardware.make_ready)] == ["dongle-0"]
 
 
-def test_two_instances_know_of_each_others_claims(start: Start, hardware: _Hardware) -> None:
+def test_two_instances_share_their_prepared_claims(start: Start, hardware: _Hardware) -> None:
     old, new = start(), start()
     wanted = _claim("uid-1", "dongle-0")
     first = old.prepare(wanted, hardware.make_ready)
@@ -182,7 +180,7 @@ def test_a_checkpoint_without_checksum_is_read(start: Start, directories: Direct
     assert start().prepared() == ["uid-1"]
 
 
-def test_a_checkpoint_that_somebody_removes_is_written_again(
+def test_a_removed_checkpoint_is_written_again(
     start: Start, hardware: _Hardware, directories: Directories
 ) -> None:
     store = start()

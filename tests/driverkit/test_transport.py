@@ -1,4 +1,4 @@
-"""A plugin is called the same way over a socket and without one."""
+"""A plugin is called in the same way with and without a socket."""
 
 import asyncio
 import tempfile
@@ -86,7 +86,7 @@ async def _fails(channel: Any, name: str, timeout: float | None = None) -> str:
 
 
 async def _times_out(channel: Any, plugin: _Plugin) -> None:
-    """The time of a call is up while the plugin is at work: on a busy machine the call may take a while to reach it."""
+    """Check that a call times out in the plugin. On a busy machine the call may take a while to arrive."""
     seconds = 0.05
     while not plugin.waiting.is_set():
         error = await _fails(channel, "slow", seconds)
@@ -94,7 +94,7 @@ async def _times_out(channel: Any, plugin: _Plugin) -> None:
         seconds *= 2
 
 
-async def test_answers_and_errors_are_the_same(sockets: Sockets, path: Path) -> None:
+async def test_responses_and_errors_are_equal_over_both_transports(sockets: Sockets, path: Path) -> None:
     plugin = _Plugin()
     server = sockets.server([path], _add(plugin))
     await server.start()
@@ -115,7 +115,7 @@ async def test_answers_and_errors_are_the_same(sockets: Sockets, path: Path) -> 
     await server.stop(None)
 
 
-async def test_a_server_that_ends_ends_its_calls(sockets: Sockets, path: Path) -> None:
+async def test_calls_end_with_their_server(sockets: Sockets, path: Path) -> None:
     plugin = _Plugin()
     server = sockets.server([path], _add(plugin))
     await server.start()
@@ -160,7 +160,7 @@ async def test_a_stream_ends_with_its_reader(sockets: Sockets, path: Path) -> No
             await reader
 
 
-async def test_who_listens_without_a_socket_is_found_until_it_ends(path: Path) -> None:
+async def test_a_server_without_a_socket_is_found_until_it_ends(path: Path) -> None:
     sockets = LocalSockets()
     changes: list[list[str]] = []
     sockets.watch(path.parent, lambda: changes.append([one for one, _ in sockets.listeners(path.parent)]))
@@ -191,7 +191,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write(data)
 
 
-async def test_a_plugin_on_a_busy_machine_is_waited_for(path: Path) -> None:
+async def test_a_plugin_on_a_busy_machine_has_enough_time(path: Path) -> None:
     behind, done, ended = path.with_name("behind.sock"), asyncio.Event(), asyncio.Event()
     server = UnixSockets().server([behind], _add(_Plugin()))
     await server.start()

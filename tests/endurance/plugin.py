@@ -1,4 +1,4 @@
-"""A device plugin in a process of its own, which can be killed: ``python -m tests.endurance.plugin DIRECTORY``."""
+"""A device plugin in a separate process, which can be killed: ``python -m tests.endurance.plugin DIRECTORY``."""
 
 import asyncio
 import sys
@@ -16,7 +16,7 @@ _LOOK = 0.3
 
 
 async def serve(directory: Path) -> None:
-    """Register with the kubelet, and again after each of its starts, as plugins do."""
+    """Register with the kubelet, and again after each of its starts."""
     plugin = StubPlugin(RESOURCE, directory / "widget.sock", respond=_respond)
     kubelet = directory / "kubelet.sock"
     known: tuple[int, int] | None = None

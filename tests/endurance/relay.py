@@ -1,4 +1,4 @@
-"""Relays between clients and servers: a balancer, and a connection that can be cut."""
+"""Relays between clients and servers: a load balancer, and a connection that can be interrupted."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ _BYTES = 1 << 16
 
 
 class Gate:
-    """Whether bytes pass. While it is shut they wait, as on a network that is cut for a moment."""
+    """A gate for bytes. While it is shut they wait, as on an interrupted network."""
 
     def __init__(self) -> None:
         self._open = asyncio.Event()
@@ -23,13 +23,13 @@ class Gate:
     def open(self) -> None:
         self._open.set()
 
-    async def passed(self) -> None:
-        """Return once it is open."""
+    async def wait_until_open(self) -> None:
+        """Return once the gate is open."""
         await self._open.wait()
 
 
 class Relay:
-    """Passes each connection that ``listen`` accepts on to one that ``connect`` opens."""
+    """Forwards each connection that ``listen`` accepts to one that ``connect`` opens."""
 
     def __init__(self, connect: Callable[[], Awaitable[_Streams]], gate: Gate | None = None) -> None:
         self._connect = connect
@@ -41,19 +41,19 @@ class Relay:
         self._server = await asyncio.start_unix_server(self._accept, path)
 
     async def listen(self) -> int:
-        """Listen on a port of loopback; returns it."""
+        """Listen on a port of loopback. Return the port."""
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting connections."""
         if self._server is not None:
             self._server.close()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await self._gate.passed()
+            await self._gate.wait_until_open()
             behind, onward = await self._connect()
         except OSError:
             writer.close()
@@ -70,13 +70,13 @@ class Relay:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while piece := await reader.read(_BYTES):
-                await self._gate.passed()
+                await self._gate.wait_until_open()
                 writer.write(piece)
                 await writer.drain()
 
 
 def balancer(ports: Sequence[int]) -> Relay:
-    """One port for several servers: each connection goes to the next one that accepts it."""
+    """Run one port for several servers. Each connection goes to the next server that accepts it."""
     turns = itertools.count()
 
     async def connect() -> _Streams:

@@ -1,13 +1,4 @@
-"""Kills the node agent and a device plugin at random, with SIGKILL, under pods that come and go, and looks on.
-
-``make endure`` runs it for ten minutes. Nodes: one with two device plugins (one as NVIDIA's, in the node agent's
-process, another in a process of its own), one with the NVIDIA driver, one with a profile's. What must hold:
-
-* No two pods have one device, and no pod's devices change.
-* The health of the devices of three pods that stay is known, but for a moment after a kill; ``Unhealthy`` stays.
-
-And at the end: every pod runs or was refused, and once the pods are deleted nothing of them is left on any node.
-"""
+"""Kill the node agent and a device plugin at random, with SIGKILL, while pods start and end, and check the results."""
 
 import argparse
 import asyncio
@@ -56,7 +47,7 @@ _NODES = {"plugin": "node-0", "widget": "node-0", "nvidia": "node-1", "profile":
 
 @dataclass
 class Endurance:
-    """One run. ``broken`` has what did not hold; empty at the end of a good run."""
+    """One run. ``broken`` lists violations, and is empty at the end of a good run."""
 
     data: Path
     house: Lab
@@ -78,7 +69,7 @@ class Endurance:
         return time.monotonic() > self.until
 
     async def run(self) -> None:
-        """Everything at once, and the end."""
+        """Run all tasks concurrently, then the final checks."""
         await self._start_plugin()
         for name in ("gpu.nvidia.com", "gpu.example.com"):
             request = {"name": "one", "exactly": {"deviceClassName": name}}
@@ -89,7 +80,7 @@ class Endurance:
             await self.client.create(RESOURCE_CLAIM_TEMPLATES, convert(RESOURCE_CLAIM_TEMPLATES, template))
         for system in ("plugin", "nvidia", "profile"):
             await self._create(f"stays-{system}", system)
-        await self.house.running(_NAMESPACE, "stays-plugin", "stays-nvidia", "stays-profile")
+        await self.house.wait_for_running(_NAMESPACE, "stays-plugin", "stays-nvidia", "stays-profile")
         await asyncio.gather(self._kill(), self._churn(), self._watch(), self._fault())
         await self._settle()
 
@@ -155,10 +146,10 @@ class Endurance:
         await self.client.create(PODS, convert(PODS, pod))
 
     async def _fault(self) -> None:
-        """Half-way, the GPU of the pod with the NVIDIA driver's breaks."""
+        """Half-way, break the GPU of the pod with the NVIDIA driver."""
         await asyncio.sleep((self.until - time.monotonic()) / 2)
         pod = (await self.house.pods(_NAMESPACE))["stays-nvidia"]
-        (device,) = await self._claimed(pod)
+        (device,) = await self._claimed_devices(pod)
         number = int(device.rpartition("-")[2])
         while not self.failed:
             async with Client(Cluster(self.data).record().services["node-agent"].url) as agent:
@@ -173,7 +164,7 @@ class Endurance:
         self.killed = time.monotonic()
         self.counts["XIDs"] += 1
 
-    async def _claimed(self, pod: Pod) -> list[str]:
+    async def _claimed_devices(self, pod: Pod) -> list[str]:
         claim = await self.house.claim_of(pod, "one")
         assert claim.status.allocation is not None
         return [result.device for result in claim.status.allocation.devices.results]
@@ -226,7 +217,7 @@ class Endurance:
                 self.broken.append(f"{name}: {healths}, not {wanted}")
 
     async def _settle(self) -> None:
-        async def settled() -> bool:
+        async def is_settled() -> bool:
             pods = await self.house.pods(_NAMESPACE)
             waiting = [
                 p for p in pods.values() if p.metadata.deletion_timestamp or p.status.phase == "Pending"
@@ -234,7 +225,7 @@ class Endurance:
             # More want a device than there are; these wait.
             return all(not pod.spec.node_name and not pod.metadata.deletion_timestamp for pod in waiting)
 
-        await self._within("pods settle", settled)
+        await self._within("pods settle", is_settled)
         for name in await self.house.pods(_NAMESPACE):
             await self.client.delete(PODS, name, _NAMESPACE)
 
@@ -293,7 +284,7 @@ async def _main(minutes: float, seed: int) -> list[str]:
 
 
 def main() -> int:
-    """Run it; returns the exit code."""
+    """Run it. Return the exit code."""
     parser = argparse.ArgumentParser(prog="endurance", description=__doc__)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=1)

@@ -1,14 +1,4 @@
-"""API servers on one PostgreSQL, behind a balancer, under 64 writers: what was answered is there in the end.
-
-``make endure-servers`` runs it for five minutes. At random a server is killed with SIGKILL and starts again, the
-database crashes, or a server is cut off from the database for some seconds. What must hold in the end:
-
-* Every write that was answered is there, with the revision of its answer, and no increment is lost.
-* A watch at each server, resumed where it broke, has shown every one of them, once and in order.
-* The log of the database has no holes. kubectl, which is client-go, sees the same through the balancer.
-
-With ``--old REVISION`` the first server is that of an older revision of dralab.
-"""
+"""API servers on one PostgreSQL, behind a load balancer, with 64 writers: no acknowledged write is lost."""
 
 import argparse
 import asyncio
@@ -49,7 +39,7 @@ _ERRORS = (httpx.HTTPError, OSError, orjson.JSONDecodeError)
 
 
 class Server:
-    """One API server, which reaches the database through a relay of its own."""
+    """One API server, which connects to the database through its own relay."""
 
     def __init__(self, folder: Path, port: int, source: Path | None) -> None:
         self.url = f"http://127.0.0.1:{port}"
@@ -62,7 +52,7 @@ class Server:
         self._database = ""
 
     async def connect(self, database: Postgres, url: str) -> None:
-        """Relay between the server and the database."""
+        """Return the relay between the server and the database."""
         self._folder.mkdir()
         socket = ".s.PGSQL.5432"
 
@@ -74,7 +64,7 @@ class Server:
         self._database = url.replace(str(database.folder), str(self._folder))
 
     def start(self) -> None:
-        """Start it, unless it runs."""
+        """Start the server unless it runs."""
         if self._process is not None and self._process.poll() is None:
             return
         environment = dict(os.environ)
@@ -92,7 +82,7 @@ class Server:
             )
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Kill the server with SIGKILL."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -110,13 +100,13 @@ class Server:
             return False
 
     def log(self) -> str:
-        """What it wrote last."""
+        """Return the end of the log."""
         return (self._folder / "log").read_text()[-2000:]
 
 
 @dataclass
 class Endurance:
-    """One run. ``broken`` has what did not hold; empty at the end of a good one."""
+    """One run. ``broken`` lists violations, and is empty at the end of a good run."""
 
     database: Postgres
     servers: Sequence[Server]
@@ -130,7 +120,7 @@ class Endurance:
     writing: bool = True
 
     async def run(self, seconds: float, faults: Sequence[str] = ()) -> None:
-        """Write under faults: those named, each once, or random ones for so long."""
+        """Write during faults: the named ones, each once, or random ones for a time."""
         relay = balancer([server.port for server in self.servers])
         url = f"http://127.0.0.1:{await relay.listen()}"
         async with httpx.AsyncClient(base_url=url, timeout=30) as client:
@@ -156,14 +146,14 @@ class Endurance:
             relay.close()
 
     async def _supervise(self) -> None:
-        """Start servers again that have ended, as those do that meet a database which is just starting."""
+        """Restart servers that have ended, such as those that connect to a database that is just starting."""
         while True:
             await asyncio.sleep(0.5)
             for server in self.servers:
                 server.start()
 
     async def _progress(self, writes: int) -> None:
-        """Wait until so many more writes are answered."""
+        """Wait until that many more writes are acknowledged."""
         wanted = len(self.answered) + writes
         try:
             await until(lambda: len(self.answered) >= wanted, _SETTLED, every=0.05)
@@ -247,7 +237,7 @@ class Endurance:
         return str(revision)
 
     async def _judge(self, url: str) -> None:
-        """Look for everything that was answered, at the balancer and in the watches."""
+        """Check every acknowledged write, through the balancer and in the watches."""
         for server in self.servers:
             await until(server.ready, _SETTLED, every=0.1)
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:
@@ -262,19 +252,19 @@ class Endurance:
         for server in self.servers:
             seen = self.seen[server.url]
             try:
-                await until(functools.partial(self._shown, seen), _SETTLED, every=0.1)
+                await until(functools.partial(self._is_watched, seen), _SETTLED, every=0.1)
             except TimeoutError:
                 lost = len(self.answered.items() - seen.items())
                 self.broken.append(f"{server.url}: its watch has not shown {lost} writes")
         self.broken += await asyncio.to_thread(_kubectl, url, len(there))
 
-    def _shown(self, seen: dict[str, int]) -> bool:
-        """Whether a watch has shown every creation that was answered."""
+    def _is_watched(self, seen: dict[str, int]) -> bool:
+        """True if a watch has received every acknowledged creation."""
         return self.answered.items() <= seen.items()
 
 
 def _kubectl(url: str, maps: int) -> list[str]:
-    """What kubectl sees otherwise through the balancer; nothing where there is none."""
+    """Return the differences that kubectl finds through the balancer. Empty without kubectl."""
     if shutil.which("kubectl") is None:
         return []
     words = ["kubectl", "--server", url, "get", "configmaps", "-o", "name"]
@@ -297,9 +287,9 @@ FAULTS = ("kill", "crash", "cut", "cut and kill")
 async def endure(
     seconds: float, seed: int, *, faults: Sequence[str] = (), count: int = 2, old: Path | None = None
 ) -> Endurance:
-    """One run; ``old`` is the folder of an older revision, which the first server is of."""
+    """Run once. ``old`` is the folder of an older revision for the first server."""
     with contextlib.ExitStack() as stack:
-        database = stack.enter_context(postgres.running())
+        database = stack.enter_context(postgres.run_postgres())
         url = database.database()
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="e", dir="/tmp")))
         servers = [
@@ -342,7 +332,7 @@ async def _main(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run it; returns the exit code."""
+    """Run it. Return the exit code."""
     parser = argparse.ArgumentParser(prog="servers", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5)
     parser.add_argument("--seed", type=int, default=1)

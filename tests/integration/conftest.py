@@ -40,20 +40,20 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    """A page that loads nothing from elsewhere and raises nothing."""
+    """Return a page that fails the test if it loads a URL from elsewhere or raises an error."""
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     made = context.new_page()
     problems: list[str] = []
 
-    def failed(error: Error) -> None:
+    def record_error(error: Error) -> None:
         problems.append(str(error))
 
-    def asked(request: Request) -> None:
+    def check_request(request: Request) -> None:
         if not request.url.startswith(_LOCAL):
             problems.append(request.url)
 
-    made.on("pageerror", failed)
-    made.on("request", asked)
+    made.on("pageerror", record_error)
+    made.on("request", check_request)
     yield made
     context.close()
     assert problems == []

@@ -1,4 +1,4 @@
-"""A running ``dralab up`` with a client, and what tests of manifests ask of it."""
+"""A running ``dralab up`` with a client, and helpers for tests of manifests."""
 
 import re
 import subprocess
@@ -36,7 +36,7 @@ _EXPORTED = re.compile(r'^declare -x ([A-Za-z0-9_]+)="(.*)"$', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Setup:
-    """How a cluster is started."""
+    """Options of a cluster."""
 
     name: str
     drivers: tuple[str, ...]
@@ -61,7 +61,7 @@ class Setup:
 
     @staticmethod
     def stop(data: Path) -> None:
-        """Stop it again."""
+        """Stop the cluster."""
         dralab(data, "down")
 
 
@@ -70,7 +70,7 @@ SHARED = Setup("shared", ("gpu.example.com:shared",))
 
 
 def on(setup: Setup) -> pytest.MarkDecorator:
-    """Run the test on a cluster of that set-up, which it shares with others."""
+    """Run the test on a cluster with that setup, which it shares with other tests."""
     return pytest.mark.parametrize("cluster", [setup], indirect=True, ids=[setup.name])
 
 
@@ -88,13 +88,13 @@ def dralab(data: Path, *arguments: str) -> None:
 
 @asynccontextmanager
 async def lab(data: Path) -> AsyncIterator["Lab"]:
-    """The cluster that runs in ``data``."""
+    """Connect to the cluster that runs in ``data``."""
     async with Cluster(data).client("dralab") as client:
         yield Lab(data, client, await Discovery.read(client))
 
 
 class Lab:
-    """Applies manifests as the command line does, and waits for what becomes of them."""
+    """Applies manifests as the command line does, and waits for the result."""
 
     def __init__(self, data: Path, client: Client, discovery: Discovery) -> None:
         self.client = client
@@ -102,17 +102,17 @@ class Lab:
         self._discovery = discovery
 
     async def apply(self, *paths: Path) -> None:
-        """``dralab apply -f PATH…``."""
+        """Run ``dralab apply -f PATH…``."""
         await objects.apply(self.client, self._discovery, manifests.load([str(path) for path in paths]), None)
 
     async def delete(self, *paths: Path, missing_ok: bool = False, seconds: float = 60) -> None:
-        """``dralab delete -f PATH…``: returns when the objects are gone."""
+        """Run ``dralab delete -f PATH…``, which returns when the objects are gone."""
         loaded = manifests.load([str(path) for path in paths])
         targets = [objects.target(self._discovery, obj, None) for obj in reversed(loaded)]
         await objects.delete(self.client, targets, missing_ok=missing_ok, timeout=seconds)
 
     async def clear(self) -> None:
-        """Delete whatever a test that failed left behind."""
+        """Delete everything that a failed test left."""
         for rule in (await self.client.list(DEVICE_TAINT_RULES)).items:
             await self.client.delete(DEVICE_TAINT_RULES, rule.metadata.name)
         for namespace in (await self.client.list(NAMESPACES)).items:
@@ -120,11 +120,11 @@ class Lab:
                 await self.client.delete(NAMESPACES, namespace.metadata.name)
 
     async def pods(self, namespace: str) -> dict[str, Pod]:
-        """The namespace's pods by name."""
+        """Return the pods of the namespace by name."""
         return {pod.metadata.name: pod for pod in (await self.client.list(PODS, namespace)).items}
 
-    async def running(self, namespace: str, *names: str) -> list[Pod]:
-        """Wait until these pods run and are ready."""
+    async def wait_for_running(self, namespace: str, *names: str) -> list[Pod]:
+        """Wait until these pods run and are ready. Return them."""
 
         async def all_run() -> list[Pod] | None:
             pods = await self.pods(namespace)
@@ -134,36 +134,36 @@ class Lab:
         return await self.until(all_run, lambda: self._describe(namespace))
 
     async def unschedulable(self, namespace: str, name: str) -> str:
-        """Wait until the scheduler refused the pod; gives the reason that it names."""
+        """Wait until the scheduler rejects the pod. Return the reason."""
 
-        async def refused() -> str | None:
+        async def rejection() -> str | None:
             pod = (await self.pods(namespace)).get(name)
             for condition in pod.status.conditions if pod else ():
                 if condition.type == "PodScheduled" and condition.status == "False":
                     return condition.message
             return None
 
-        return await self.until(refused, lambda: self._describe(namespace))
+        return await self.until(rejection, lambda: self._describe(namespace))
 
-    async def gone(self, namespace: str, name: str) -> None:
-        """Wait until the pod is no more."""
+    async def wait_until_gone(self, namespace: str, name: str) -> None:
+        """Wait until the pod is gone."""
 
         async def absent() -> bool:
             return name not in await self.pods(namespace)
 
         await self.until(absent, lambda: self._describe(namespace))
 
-    async def exported(self, namespace: str, pod: str, container: str = "ctr0") -> dict[str, str]:
-        """The variables that the container's ``export`` printed."""
+    async def read_exports(self, namespace: str, pod: str, container: str = "ctr0") -> dict[str, str]:
+        """Return the variables that the container's ``export`` printed."""
 
         return dict(_EXPORTED.findall(await self.log(namespace, pod, container)))
 
     async def log(
         self, namespace: str, pod: str, container: str, whole: Callable[[str], object] = bool
     ) -> str:
-        """The container's log, once it is ``whole``: by default once there is something in it."""
+        """Return the container's log once ``whole`` is true for it, by default once it is not empty."""
 
-        async def printed() -> str | None:
+        async def read_log() -> str | None:
             response = await self.client.raw(
                 "GET",
                 f"/api/v1/namespaces/{namespace}/pods/{pod}/log",
@@ -171,14 +171,14 @@ class Lab:
             )
             return response.text if response.status_code == 200 and whole(response.text) else None
 
-        return await self.until(printed, lambda: self._describe(namespace))
+        return await self.until(read_log, lambda: self._describe(namespace))
 
     async def claims(self, namespace: str) -> list[ResourceClaim]:
-        """The namespace's claims."""
+        """Return the claims of the namespace."""
         return list((await self.client.list(RESOURCE_CLAIMS, namespace)).items)
 
     async def claim_of(self, pod: Pod, name: str) -> ResourceClaim:
-        """The claim that the pod calls ``name``."""
+        """Return the claim that the pod calls ``name``."""
         claim = next(entry for entry in pod.spec.resource_claims if entry.name == name).resource_claim_name
         if not claim:
             statuses = pod.status.resource_claim_statuses
@@ -187,7 +187,7 @@ class Lab:
         return await self.client.get(RESOURCE_CLAIMS, claim, pod.metadata.namespace)
 
     async def nothing_left(self, *namespaces: str) -> None:
-        """Wait until neither the API server nor any node knows anything of what was in these namespaces."""
+        """Wait until neither the API server nor any node has anything left of these namespaces."""
 
         async def clean() -> bool:
             for name in namespaces:
@@ -204,16 +204,16 @@ class Lab:
         await self.until(clean, describe)
 
     async def leftovers(self) -> list[str]:
-        """Pods, claims, prepared claims and CDI files that are still there."""
+        """Return pods, claims, prepared claims and CDI files that are left."""
         found = [f"pod {pod.metadata.name}" for pod in (await self.client.list(PODS)).items]
         found += [f"claim {claim.metadata.name}" for claim in (await self.client.list(RESOURCE_CLAIMS)).items]
         for node in sorted((self._data / "nodes").iterdir()):
             found += [str(file) for file in (node / "cdi").iterdir() if _UID.search(file.name)]
-            found += [f"{node.name}: claim {claim}" for claim in _prepared(node / "kubelet")]
+            found += [f"{node.name}: claim {claim}" for claim in _prepared_claims(node / "kubelet")]
         return found
 
-    async def made(self, namespace: str, count: int) -> list[str]:
-        """Wait until the namespace has so many pods that are not being deleted; gives their names."""
+    async def wait_for_pods(self, namespace: str, count: int) -> list[str]:
+        """Wait until the namespace has that many pods that are not being deleted. Return their names."""
 
         async def enough() -> list[str] | None:
             pods = await self.pods(namespace)
@@ -226,17 +226,17 @@ class Lab:
         return await self.until(enough, describe)
 
     async def eviction(self, rule: str, status: str, reason: str) -> None:
-        """Wait until the taint rule's status says so of evictions: it is brought up to date once in a while."""
+        """Wait until the taint rule's status reports this. The controller updates it from time to time."""
 
         async def conditions() -> Sequence[Condition]:
             return (await self.client.get(DEVICE_TAINT_RULES, rule)).status.conditions
 
         await self._condition(conditions, "EvictionInProgress", (status, reason))
 
-    async def scheduled(
+    async def wait_for_group(
         self, namespace: str, group: str, status: str, reason: str, kubernetes: Version = DEFAULT
     ) -> None:
-        """Wait until the scheduler says so of the pod group: it writes that while the pods are bound already."""
+        """Wait for this condition of the pod group. The scheduler writes it after the pods were bound."""
 
         async def conditions() -> Sequence[Condition]:
             return (await self.client.get(pod_groups(kubernetes), group, namespace)).status.conditions
@@ -246,16 +246,16 @@ class Lab:
     async def _condition(
         self, read: Callable[[], Awaitable[Sequence[Condition]]], type_: str, wanted: tuple[str, str]
     ) -> None:
-        async def found() -> list[tuple[str, str]]:
+        async def read_condition() -> list[tuple[str, str]]:
             return [(one.status, one.reason) for one in await read() if one.type == type_]
 
-        async def reached() -> bool:
-            return await found() == [wanted]
+        async def is_reached() -> bool:
+            return await read_condition() == [wanted]
 
         async def describe() -> str:
-            return f"{type_} is {await found()}, not {wanted}"
+            return f"{type_} is {await read_condition()}, not {wanted}"
 
-        await self.until(reached, describe)
+        await self.until(is_reached, describe)
 
     async def until(
         self,
@@ -263,7 +263,7 @@ class Lab:
         describe: Callable[[], Awaitable[str]],
         seconds: float = 60.0,
     ) -> T:
-        """The first true result of ``check``; fails with what ``describe`` says."""
+        """Return the first true result of ``check``, or fail with the text of ``describe``."""
         return await until(check, seconds, every=0.03, describe=describe)
 
     async def _describe(self, namespace: str) -> str:
@@ -274,7 +274,7 @@ class Lab:
 
 
 def results(claim: ResourceClaim) -> Sequence[DeviceRequestAllocationResult]:
-    """The devices that the claim got."""
+    """Return the devices that are allocated to the claim."""
     assert claim.status is not None
     assert claim.status.allocation is not None
     return claim.status.allocation.devices.results
@@ -286,8 +286,8 @@ def _is_ready(pod: Pod) -> bool:
     )
 
 
-def _prepared(kubelet: Path) -> list[Any]:
-    """Claims in the checkpoints of a node's kubelet and drivers."""
+def _prepared_claims(kubelet: Path) -> list[Any]:
+    """Return the claims in the checkpoints of a node's kubelet and drivers."""
     state: dict[str, Any] = msgspec.json.decode(
         msgspec.json.decode((kubelet / "dra_manager_state").read_bytes())["Data"]
     )

@@ -1,4 +1,4 @@
-"""One cluster, and the four ways to ask for a plan of it: command line, HTTP, console and ``World``."""
+"""One cluster, and the four interfaces of the planner: command line, HTTP, console and ``World``."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -70,7 +70,7 @@ class Question:
 
 
 class Doors:
-    """Asks a question at each door."""
+    """Asks a question through each interface."""
 
     def __init__(self, portal: BlockingPortal, url: str, front: httpx.AsyncClient, folder: Path) -> None:
         self._portal, self._url, self._front, self._folder = portal, url, front, folder
@@ -84,12 +84,12 @@ class Doors:
         return code, answer
 
     def http(self, asked: Question) -> JsonObject:
-        """Return the answer of the API server, which asks the cluster's scheduler."""
-        return self._posted(f"{self._url}/insight/plan/{asked.words.split()[0]}", asked)
+        """Return the answer of the API server, which forwards to the cluster's scheduler."""
+        return self._post(f"{self._url}/insight/plan/{asked.words.split()[0]}", asked)
 
     def console(self, asked: Question) -> JsonObject:
-        """Return the answer of ``dralab console``, which has a scheduler of its own."""
-        return self._posted(f"/insight/plan/{asked.words.split()[0]}", asked)
+        """Return the answer of ``dralab console``, which has its own scheduler."""
+        return self._post(f"/insight/plan/{asked.words.split()[0]}", asked)
 
     def world(self, asked: Question) -> JsonObject:
         """Return the answer of ``World``."""
@@ -99,7 +99,7 @@ class Doors:
         return found
 
     def refusals(self, asked: Question) -> list[str]:
-        """Return the message of each door for a question without an answer."""
+        """Return the error message of each interface for a question without an answer."""
         with pytest.raises(UserError) as command_line:
             run("plan", [*self._words(asked), "-s", self._url])
         question = asked.words.split()[0]
@@ -113,7 +113,7 @@ class Doors:
         return [str(command_line.value), *details, str(python.value)]
 
     def create(self, path: str, obj: JsonObject) -> None:
-        """Create an object of the cluster."""
+        """Create an object in the cluster."""
 
         async def post() -> httpx.Response:
             return await self._front.post(f"{self._url}{path}", json=obj)
@@ -139,7 +139,7 @@ class Doors:
 
         return self._portal.call(post)
 
-    def _posted(self, path: str, asked: Question) -> JsonObject:
+    def _post(self, path: str, asked: Question) -> JsonObject:
         response = self._response(path, asked)
         assert response.status_code == 200, response.text
         answer: JsonObject = response.json()
@@ -154,7 +154,7 @@ def _plain(answer: Any) -> Any:
 
 @asynccontextmanager
 async def doors(portal: BlockingPortal, folder: Path, *, waiting: bool = False) -> AsyncIterator[Doors]:
-    """Start the cluster; with ``waiting`` it has a pod that waits for four GPUs."""
+    """Start the cluster. With ``waiting`` it has a pending pod that requests four GPUs."""
     with Port() as port:
         config = Config(
             port=0,
@@ -199,7 +199,7 @@ def _write(folder: Path, url: str) -> None:
 
 
 def node_type() -> list[JsonObject]:
-    """A node with four GPUs and eight CPUs that can be bought."""
+    """Return a node type with four GPUs and eight CPUs."""
     node = _node("x", "8")
     node["metadata"]["uid"] = "x"
     return [
@@ -223,7 +223,7 @@ def _size(size: str) -> JsonObject:
 
 
 def template(name: str, count: int = 1, device_class: str = "gpu") -> JsonObject:
-    """A claim template."""
+    """Return a claim template."""
     request = {"count": count, "deviceClassName": device_class}
     spec = claim_json(name, request=request)["spec"]
     meta = {"name": name, "namespace": "default"}
@@ -257,7 +257,7 @@ async def _fill(client: Client) -> None:
 
 
 def _rules() -> list[JsonObject]:
-    """Objects that admission reads: a PriorityClass, a RuntimeClass, a LimitRange and a ResourceQuota."""
+    """Return objects that admission reads: a PriorityClass, a RuntimeClass, a LimitRange and a ResourceQuota."""
     limits = [{"type": "Container", "default": {"cpu": "3"}}]
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
     return [
@@ -292,7 +292,7 @@ def _budget() -> JsonObject:
 async def _place(
     client: Client, name: str, node: str, devices: list[str], template_name: str, *, owner: str
 ) -> None:
-    """Create a pod that runs, and its claim, which has the devices."""
+    """Create a running pod, and its claim for the devices."""
     pod = pod_json(name, requests={"cpu": "1"}, labels={"app": name.partition("-")[0]}, nodeName=node)
     pod["spec"]["containers"][0] |= {"image": "x"}
     pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]

@@ -1,4 +1,4 @@
-"""Random worlds with partitions, shares, gangs and preemption, in steps: objects that come together."""
+"""Random clusters with partitions, shares, gangs and preemption, in steps of objects that are created together."""
 
 import random
 from typing import Any
@@ -11,12 +11,12 @@ _KINDS = ("whole", "part", "share")
 
 
 def world_of_kinds(rng: random.Random) -> tuple[list[JsonObject], list[list[JsonObject]]]:
-    """Nodes with devices of each kind, and what comes, step by step."""
+    """Return nodes with devices of each kind, and the objects of each step."""
     standing: list[JsonObject] = [class_json(kind, selectors=[_of_kind(kind)]) for kind in _KINDS]
     for index in range(rng.randint(2, 3)):
         name = f"node-{index}"
         standing += [node_json(name), *_slices(name, rng)]
-    ways = (_single, _single, _gang, _preempting, _preempting)
+    ways = (_single, _single, _gang, _large_pods, _large_pods)
     return standing, [rng.choice(ways)(f"s{step}", rng) for step in range(rng.randint(5, 9))]
 
 
@@ -29,7 +29,7 @@ def _device(name: str, kind: str, **more: Any) -> JsonObject:
 
 
 def _slices(node: str, rng: random.Random) -> list[JsonObject]:
-    """A pool of whole devices and shared ones, and another of partitions, whose counters have a slice of their own."""
+    """Return a pool of whole and shared devices, and a pool of partitions whose counters are in a separate slice."""
     whole = [_device(f"gpu-{i}", "whole") for i in range(rng.randint(1, 3))]
     shared = _device("shared", "share", allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})
     parts = [
@@ -75,7 +75,7 @@ def _claim(name: str, rng: random.Random) -> JsonObject:
 
 
 def _pod(name: str, claims: dict[str, str], cpu: str, *, priority: int = 100, **spec: Any) -> JsonObject:
-    """Pods with claims have the higher priority: no controller gives the claims of evicted ones back here."""
+    """Return a pod. Pods with claims have a higher priority, as no controller deallocates claims of evicted pods."""
     spec["priority"] = priority
     return pod_json(name, claims=claims, requests={"cpu": cpu}, container={"image": "x"}, **spec)
 
@@ -85,7 +85,7 @@ def _single(step: str, rng: random.Random) -> list[JsonObject]:
 
 
 def _gang(step: str, rng: random.Random) -> list[JsonObject]:
-    """Pods that come together, of which each needs a device; at times one more than comes."""
+    """Return pods that are created together and request a device each. Sometimes one fewer than the gang needs."""
     count = rng.randint(2, 3)
     least = count + (rng.random() < 0.2)
     group = {
@@ -103,6 +103,6 @@ def _gang(step: str, rng: random.Random) -> list[JsonObject]:
     return found
 
 
-def _preempting(step: str, rng: random.Random) -> list[JsonObject]:
-    """Fills much of a node; at times with a priority that others have to go for."""
+def _large_pods(step: str, rng: random.Random) -> list[JsonObject]:
+    """Return a pod that fills much of a node, sometimes with a priority that preempts others."""
     return [_pod(step, {}, "3", priority=rng.choice((0, 100)))]

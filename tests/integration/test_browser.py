@@ -1,4 +1,4 @@
-"""Web pages against a cluster on the same machine, in a real Chromium."""
+"""Web pages that access a cluster on the same machine, in a real Chromium."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ onload = async () => {
 
 
 class _Site:
-    """A web server that serves the page, takes its results, and notes whatever else comes."""
+    """A web server that serves the page, receives its results, and records all other requests."""
 
     def __init__(self) -> None:
         self.plan: list[list[str]] = []
@@ -77,7 +77,7 @@ class _Site:
                 self._answer(b"")
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing is logged."""
+                """Log nothing."""
 
             def _answer(self, body: bytes) -> None:
                 self.send_response(200)
@@ -90,7 +90,7 @@ class _Site:
         self.port = self._server.server_port
 
     def page(self) -> bytes:
-        """The page with its plan."""
+        """Return the page with its plan."""
         results = f"http://127.0.0.1:{self.port}/results"
         return _PAGE.replace("PLAN", orjson.dumps(self.plan).decode()).replace("RESULTS", results).encode()
 
@@ -137,14 +137,17 @@ def _browser(profile: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]
 
 
 def _visit(profile: Path, site: _Site, url: str = "") -> list[str]:
-    """What came of the site's plan; without a URL its page has a name that is neither localhost nor an address."""
+    """Return the results of the site's plan.
+
+    Without a URL, the page has a host name that is neither localhost nor an address.
+    """
     with _browser(profile, url or f"http://page.example:{site.port}/"):
         assert site.came.wait(60), "the page did not come to its end"
     assert site.results is not None
     return site.results
 
 
-def _shown(profile: Path, url: str, *arguments: str) -> str:
+def _dump_dom(profile: Path, url: str, *arguments: str) -> str:
     with _browser(profile, *arguments, "--dump-dom", url) as process:
         process.wait(60)
     return (profile / "output").read_text()
@@ -170,14 +173,14 @@ def _socket(url: str) -> list[str]:
 
 
 @on(_PLAIN)
-async def test_a_page_of_another_origin_can_neither_write_nor_run_commands(
+async def test_a_page_of_another_origin_cannot_write_or_run_commands(
     house: Lab, cluster: Path, tmp_path: Path
 ) -> None:
     record = Cluster(cluster).record()
     api, agent = record.server + _PODS, record.services["node-agent"].url
     response = await house.client.raw("POST", _PODS, content=_pod("target"))
     assert response.status_code == 201
-    await house.running("default", "target")
+    await house.wait_for_running("default", "target")
     attack = _pod("made-by-a-page").decode()
     command = "command=sh&stdin=true&stdout=true"
     with _Site.open() as site, _Site.open() as other:
@@ -197,16 +200,14 @@ async def test_a_page_of_another_origin_can_neither_write_nor_run_commands(
     assert results[2:] == ["sent", "sent", "unreadable", "refused", "refused", "refused"]
     assert set(await house.pods("default")) == {"target"}
     await house.client.delete(PODS, "target", "default")
-    await house.gone("default", "target")
+    await house.wait_until_gone("default", "target")
 
 
 @on(_PLAIN)
-async def test_a_page_whose_name_was_made_to_resolve_to_this_machine_sees_nothing(
-    house: Lab, tmp_path: Path
-) -> None:
+async def test_a_page_with_a_rebound_dns_name_is_rejected(house: Lab, tmp_path: Path) -> None:
     path = f"{house.client.base_url.rpartition(':')[2]}/api/v1/namespaces"
     rebound, own = [
-        await asyncio.to_thread(_shown, tmp_path, f"http://{host}:{path}")
+        await asyncio.to_thread(_dump_dom, tmp_path, f"http://{host}:{path}")
         for host in ("rebound.example", "localhost")
     ]
     assert "kube-system" in own
@@ -215,17 +216,17 @@ async def test_a_page_whose_name_was_made_to_resolve_to_this_machine_sees_nothin
 
 
 @on(_PLAIN)
-async def test_the_page_of_the_front_shows_without_any_other_server(house: Lab, tmp_path: Path) -> None:
+async def test_the_api_documentation_loads_nothing_from_other_servers(house: Lab, tmp_path: Path) -> None:
     # Of all names none can be resolved; scripts get some time of the browser's own clock to build the page.
     alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     arguments = (f"{house.client.base_url}/docs", alone, "--virtual-time-budget=20000")
-    page = await asyncio.to_thread(_shown, tmp_path, *arguments)
+    page = await asyncio.to_thread(_dump_dom, tmp_path, *arguments)
     for path in ("/healthz", "/debug/store", "/insight/free", "/insight/plan/fit"):
         assert f'data-path="{path}"' in page
 
 
 @on(_PLAIN)
-async def test_a_page_that_kubectl_proxy_serves_may_do_what_its_user_may(
+async def test_a_page_behind_kubectl_proxy_has_the_rights_of_its_user(
     house: Lab, cluster: Path, tmp_path: Path
 ) -> None:
     if shutil.which("kubectl") is None:

@@ -1,4 +1,4 @@
-"""``dralab up`` and what goes with it, on real processes."""
+"""``dralab up`` and related commands, with real processes."""
 
 import os
 import shutil
@@ -46,7 +46,7 @@ def up(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cluster for tests that leave it as it is."""
+    """Return a cluster for tests that do not change it."""
     data = tmp_path_factory.mktemp("shared")
     dralab(data, "up", "--detach", "--port", "0", "--nodes", "1")
     yield data
@@ -66,7 +66,7 @@ def test_detached_up_is_ready_when_it_returns(shared_cluster: Path) -> None:
     assert dralab(shared_cluster, "get", "resourceslices", "-o", "name").stdout.count("resourceslice") >= 1
 
 
-def test_other_users_of_the_machine_can_read_nothing_of_it(shared_cluster: Path) -> None:
+def test_other_users_of_the_machine_cannot_read_the_data(shared_cluster: Path) -> None:
     def readable(folder: Path) -> Iterator[Path]:
         for path in folder.iterdir():
             mode = path.lstat().st_mode
@@ -83,20 +83,20 @@ def test_other_users_of_the_machine_can_read_nothing_of_it(shared_cluster: Path)
     ] == []
 
 
-def test_kubeconfig_names_a_file_that_reaches_the_server(shared_cluster: Path) -> None:
+def test_kubeconfig_prints_a_file_with_the_server(shared_cluster: Path) -> None:
     path = Path(dralab(shared_cluster, "kubeconfig").stdout.strip())
     server = yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"]
     assert server == Cluster(shared_cluster).record().server
 
 
-def test_a_second_up_on_the_same_directory_is_refused(shared_cluster: Path) -> None:
+def test_a_second_up_in_the_same_directory_is_rejected(shared_cluster: Path) -> None:
     result = dralab(shared_cluster, "up", "--port", "0", check=False)
     assert result.returncode == 1
     assert result.stderr.startswith("dralab: a cluster is already running in")
     assert result.stderr.count("\n") == 1
 
 
-def test_a_taken_port_is_named(shared_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_port_in_use_is_named(shared_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     port = Cluster(shared_cluster).record().server.rsplit(":", 1)[1]
     result = dralab(tmp_path_factory.mktemp("other"), "up", "--port", port, check=False)
     assert result.returncode == 1
@@ -131,7 +131,7 @@ async def test_state_survives_down_and_up(up: Path) -> None:
     )
 
 
-async def test_a_killed_service_comes_back_and_nothing_is_lost(up: Path) -> None:
+async def test_a_killed_service_is_restarted_without_data_loss(up: Path) -> None:
     async with _client(up) as client:
         await client.create(CONFIG_MAPS, ConfigMap(metadata=ObjectMeta(name="keep", namespace="default")))
         slices = {item.metadata.uid for item in (await client.list(RESOURCE_SLICES)).items}
@@ -140,26 +140,26 @@ async def test_a_killed_service_comes_back_and_nothing_is_lost(up: Path) -> None
             before = Cluster(up).record().services[name]
             os.kill(before.pid, signal.SIGKILL)
 
-            async def restarted(name: str = name, pid: int = before.pid) -> bool:
+            async def is_restarted(name: str = name, pid: int = before.pid) -> bool:
                 if Cluster(up).record().services[name].pid == pid:
                     return False
                 return dralab(up, "status", check=False).returncode == 0
 
-            await until(restarted)
+            await until(is_restarted)
         assert (await client.get(CONFIG_MAPS, "keep", "default")).metadata.name == "keep"
         assert [node.metadata.name for node in (await client.list(NODES)).items] == ["node-0"]
         assert {item.metadata.uid for item in (await client.list(RESOURCE_SLICES)).items} == slices
     assert "was killed by SIGKILL; restarting it" in (up / "logs" / "up.log").read_text()
 
 
-def test_an_unknown_gpu_model_is_a_clear_error(tmp_path: Path) -> None:
+def test_an_unknown_gpu_model_lists_the_known_ones(tmp_path: Path) -> None:
     result = dralab(tmp_path, "up", "--port", "0", "--gpus", "8xG9000", check=False)
     assert result.returncode == 2
     assert "G9000" in result.stderr
     assert "A100-SXM4-40GB" in result.stderr
 
 
-def test_commands_without_a_cluster_say_how_to_get_one(tmp_path: Path) -> None:
+def test_commands_without_a_cluster_tell_how_to_start_one(tmp_path: Path) -> None:
     for command in (("status",), ("down",), ("get", "pods")):
         result = dralab(tmp_path, *command, check=False)
         assert result.returncode == 1
@@ -167,7 +167,7 @@ def test_commands_without_a_cluster_say_how_to_get_one(tmp_path: Path) -> None:
         assert "dralab up" in result.stderr
 
 
-def test_manifest_is_created_updated_and_deleted_by_commands(shared_cluster: Path, tmp_path: Path) -> None:
+def test_a_manifest_is_created_updated_and_deleted_by_commands(shared_cluster: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "map.yaml"
     manifest.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {level: '1'}\n")
     assert "configmap/settings created" in dralab(shared_cluster, "apply", "-f", str(manifest)).stdout

@@ -1,4 +1,4 @@
-"""A domain of two nodes in a simulated rack, from its manifest to its end."""
+"""A ComputeDomain with two nodes of a simulated rack, from its creation to its deletion."""
 
 import pytest
 from dra_node_agent.drivers.nvidia.computedomain.api import COMPUTE_DOMAINS, LABEL, NAMESPACE, ComputeDomain
@@ -20,10 +20,10 @@ EXAMPLE = REPOSITORY / "examples" / "compute-domain"
 
 @pytest.mark.slow
 @on(RACK)
-async def test_a_domain_of_two_nodes(house: Lab) -> None:
+async def test_workers_of_a_domain_run_on_two_nodes_with_a_channel(house: Lab) -> None:
     await house.apply(EXAMPLE)
     workers = ["worker-0", "worker-1"]
-    assert {pod.spec.node_name for pod in await house.running("compute-domain", *workers)} == {
+    assert {pod.spec.node_name for pod in await house.wait_for_running("compute-domain", *workers)} == {
         "node-0",
         "node-1",
     }
@@ -61,9 +61,9 @@ async def test_a_domain_of_two_nodes(house: Lab) -> None:
 
 @pytest.mark.slow
 @on(HOSTS)
-async def test_machines_with_an_imex_daemon_of_their_own(house: Lab) -> None:
+async def test_a_domain_uses_the_imex_daemons_of_its_hosts(house: Lab) -> None:
     await house.apply(EXAMPLE)
-    await house.running("compute-domain", "worker-0", "worker-1")
+    await house.wait_for_running("compute-domain", "worker-0", "worker-1")
     assert (await house.log("compute-domain", "worker-0", "main")).startswith("channel0\n")
     assert await house.pods(NAMESPACE) == {}
     assert [node.metadata.labels.get(LABEL) for node in (await house.client.list(NODES)).items] == [

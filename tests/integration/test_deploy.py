@@ -1,4 +1,4 @@
-"""The manifests of ``deploy/``: our own API server accepts them, our controllers and nodes run them."""
+"""The manifests in ``deploy/``: the API server accepts them, and the controllers and nodes run them."""
 
 import base64
 import importlib
@@ -33,19 +33,19 @@ def _objects() -> list[JsonObject]:
 
 
 def _containers() -> list[tuple[str, JsonObject, JsonObject]]:
-    """Each service with its pod's spec and its container."""
+    """Yield each service with its pod's spec and its container."""
     specs = [obj["spec"]["template"]["spec"] for obj in _objects() if "template" in obj.get("spec", {})]
     return [(spec["containers"][0]["name"], spec, spec["containers"][0]) for spec in specs]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> list[JsonObject]:
+def deploy_secrets(tmp_path_factory: pytest.TempPathFactory) -> list[JsonObject]:
     nodes = ["dralab-node-agent-0", "dralab-node-agent-1"]
     return secrets(tmp_path_factory.mktemp("pki"), _NAMESPACE, nodes, ["lab.example"])
 
 
 @pytest.mark.parametrize("service", ["apiserver", "scheduler", "controller", "node-agent"])
-def test_every_option_is_one_of_the_service(service: str) -> None:
+def test_every_option_in_the_manifests_exists(service: str) -> None:
     module = importlib.import_module(f"dra_{service.replace('-', '_')}.main")
     known: Options = module.options()
     (args,) = [container["args"] for name, _, container in _containers() if name == service]
@@ -57,7 +57,7 @@ def test_every_option_is_one_of_the_service(service: str) -> None:
 _CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "minReadySeconds"}
 
 
-def test_postgresql_can_be_added_to_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_postgresql_can_be_added_to_a_running_deployment(monkeypatch: pytest.MonkeyPatch) -> None:
     (patch,) = yaml.safe_load((_DEPLOY / "postgresql/kustomization.yaml").read_text())["patches"]
     patched = yaml.safe_load(patch["patch"])
     (there,) = [
@@ -72,8 +72,8 @@ def test_postgresql_can_be_added_to_what_runs(monkeypatch: pytest.MonkeyPatch) -
     assert options().parse_args([]).database == "postgresql://of/a/secret"
 
 
-def test_every_file_that_is_named_is_in_a_secret(made: list[JsonObject]) -> None:
-    data = {secret["metadata"]["name"]: secret["data"] for secret in made}
+def test_every_referenced_file_is_in_a_secret(deploy_secrets: list[JsonObject]) -> None:
+    data = {secret["metadata"]["name"]: secret["data"] for secret in deploy_secrets}
     for service, spec, container in _containers():
         volumes = {one["name"]: one["secret"]["secretName"] for one in spec["volumes"] if "secret" in one}
         mounts = {one["mountPath"]: volumes.get(one["name"]) for one in container["volumeMounts"]}
@@ -86,8 +86,8 @@ def test_every_file_that_is_named_is_in_a_secret(made: list[JsonObject]) -> None
         assert "ca.key" not in files, name
 
 
-def test_clients_trust_the_servers_name(made: list[JsonObject]) -> None:
-    data = {secret["metadata"]["name"]: secret["data"] for secret in made}
+def test_certificates_name_the_server_of_the_kubeconfig(deploy_secrets: list[JsonObject]) -> None:
+    data = {secret["metadata"]["name"]: secret["data"] for secret in deploy_secrets}
     document = yaml.safe_load(base64.b64decode(data["dralab-scheduler"]["kubeconfig"]))
     cluster = document["clusters"][0]["cluster"]
     assert cluster["server"] == "https://dralab-apiserver.dralab.svc:6443"
@@ -99,7 +99,7 @@ def test_clients_trust_the_servers_name(made: list[JsonObject]) -> None:
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
-def test_with_postgresql_there_are_two_api_servers(tmp_path: Path) -> None:
+def test_the_postgresql_component_runs_two_api_servers(tmp_path: Path) -> None:
     shutil.copytree(_DEPLOY, tmp_path / "deploy")
     with (tmp_path / "deploy" / "kustomization.yaml").open("a") as file:
         file.write("components:\n- postgresql\n")
@@ -121,7 +121,7 @@ def test_with_postgresql_there_are_two_api_servers(tmp_path: Path) -> None:
     ]
 
 
-def test_every_run_signs_tokens_with_one_key(tmp_path: Path) -> None:
+def test_every_run_keeps_the_key_that_signs_tokens(tmp_path: Path) -> None:
     first, second = (
         {one["metadata"]["name"]: one["data"] for one in secrets(tmp_path, _NAMESPACE, [], [])}
         for _ in range(2)
@@ -135,12 +135,12 @@ def test_every_run_signs_tokens_with_one_key(tmp_path: Path) -> None:
     assert len(keys.public_keys) == 1
 
 
-def test_the_rights_inside_are_those_that_dralab_up_gives() -> None:
+def test_roles_in_the_manifests_are_those_of_dralab_up() -> None:
     assert list(yaml.safe_load_all((_DEPLOY / "inside" / "rights.yaml").read_text())) == objects()
 
 
-def _bound(claim: str) -> tuple[JsonObject, JsonObject]:
-    """A claim and its volume, as a cluster's storage leaves them."""
+def _bound_claim(claim: str) -> tuple[JsonObject, JsonObject]:
+    """Return a claim and its volume, bound as by a storage provisioner."""
     spec: JsonObject = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
     size = {"storage": "2Gi"}
     volume = {
@@ -164,9 +164,13 @@ def _bound(claim: str) -> tuple[JsonObject, JsonObject]:
 
 
 @pytest.mark.dra_cluster(scope="module")
-def test_our_own_cluster_runs_it(dra_cluster: Cluster, made: list[JsonObject]) -> None:
+def test_the_manifests_run_on_a_simulated_cluster(
+    dra_cluster: Cluster, deploy_secrets: list[JsonObject]
+) -> None:
     claims = ("data-dralab-apiserver-0", "data-dralab-node-agent-0", "data-dralab-node-agent-1")
-    dra_cluster.apply(_objects()[0], *made, *(obj for claim in claims for obj in _bound(claim)))
+    dra_cluster.apply(
+        _objects()[0], *deploy_secrets, *(obj for claim in claims for obj in _bound_claim(claim))
+    )
     dra_cluster.apply(*_objects()[1:])
     for kind, name, replicas in (
         ("statefulset", "apiserver", 1),
@@ -182,7 +186,7 @@ def test_our_own_cluster_runs_it(dra_cluster: Cluster, made: list[JsonObject]) -
         dra_cluster.until(ready)
     names = ("dralab-apiserver", "dralab-scheduler", "dralab-controller")
 
-    def allowed() -> dict[str, int]:
+    def allowed_disruptions() -> dict[str, int]:
         budgets = dra_cluster.list("poddisruptionbudgets", namespace=_NAMESPACE)
         return {
             one["metadata"]["name"]: one.get("status", {}).get("disruptionsAllowed", 0) for one in budgets
@@ -190,5 +194,5 @@ def test_our_own_cluster_runs_it(dra_cluster: Cluster, made: list[JsonObject]) -
 
     # A controller of their own counts the pods that are ready.
     dra_cluster.until(
-        lambda: allowed() == dict.fromkeys(names, 1), what="a disruption allowed by each budget"
+        lambda: allowed_disruptions() == dict.fromkeys(names, 1), what="a disruption allowed by each budget"
     )

@@ -1,4 +1,4 @@
-"""Drivers that come as charts: their pods start the simulated driver on their nodes."""
+"""Drivers that are installed by charts: their pods start the simulated driver on their nodes."""
 
 from pathlib import Path
 
@@ -17,15 +17,15 @@ async def _drivers(house: Lab) -> set[str]:
 
 
 async def _all_run(house: Lab, namespace: str) -> str:
-    """Wait until the DaemonSet's pod is ready; gives its name."""
-    (name,) = [name for name in await house.made(namespace, 1) if "vectoradd" not in name]
-    await house.running(namespace, name)
+    """Wait until the DaemonSet's pod is ready. Return its name."""
+    (name,) = [name for name in await house.wait_for_pods(namespace, 1) if "vectoradd" not in name]
+    await house.wait_for_running(namespace, name)
     return name
 
 
 @pytest.mark.slow
 @on(_NONE)
-async def test_the_drivers_pods_run_the_drivers(house: Lab) -> None:
+async def test_pods_of_a_driver_chart_run_the_simulated_driver(house: Lab) -> None:
     await house.apply(_CHARTS / "example.yaml")
     plugin = await _all_run(house, "dra-example-driver")
     await house.log("dra-example-driver", plugin, "plugin", lambda text: "gpu.example.com runs" in text)
@@ -33,41 +33,41 @@ async def test_the_drivers_pods_run_the_drivers(house: Lab) -> None:
 
     await house.apply(_CHARTS / "nvidia.yaml")
 
-    async def added() -> bool:
+    async def has_succeeded() -> bool:
         pod = (await house.pods("nvidia-dra-driver")).get("cuda-vectoradd")
         return pod is not None and pod.status.phase == "Succeeded"
 
     async def describe() -> str:
         return str(await house.pods("nvidia-dra-driver"))
 
-    await house.until(added, describe)
+    await house.until(has_succeeded, describe)
     assert "Test PASSED" in await house.log("nvidia-dra-driver", "cuda-vectoradd", "cuda-vectoradd")
 
     async def all_published() -> bool:
         return await _drivers(house) == {"compute-domain.nvidia.com", "gpu.example.com", "gpu.nvidia.com"}
 
-    async def published() -> str:
+    async def read_drivers() -> str:
         return str(await _drivers(house))
 
     # The pod needed the slices of one driver alone.
-    await house.until(all_published, published)
+    await house.until(all_published, read_drivers)
     await house.client.delete(PODS, "cuda-vectoradd", "nvidia-dra-driver")
 
     await house.client.delete(DAEMON_SETS, "driver-kubelet-plugin", "nvidia-dra-driver")
     await house.client.delete(DAEMON_SETS, "dra-example-driver-kubeletplugin", "dra-example-driver")
 
-    async def stopped() -> bool:
+    async def is_stopped() -> bool:
         return not await house.pods("nvidia-dra-driver") and not await house.pods("dra-example-driver")
 
-    await house.until(stopped, describe)
+    await house.until(is_stopped, describe)
 
 
 @pytest.mark.slow
 @on(_NVIDIA)
-async def test_a_driver_that_runs_anyway_is_left_alone(house: Lab) -> None:
+async def test_a_driver_that_already_runs_is_not_started_again(house: Lab) -> None:
     await house.apply(_CHARTS / "nvidia.yaml")
-    names = await house.made("nvidia-dra-driver", 2)
+    names = await house.wait_for_pods("nvidia-dra-driver", 2)
     (plugin,) = [name for name in names if "vectoradd" not in name]
-    await house.running("nvidia-dra-driver", plugin)
+    await house.wait_for_running("nvidia-dra-driver", plugin)
     log = await house.log("nvidia-dra-driver", plugin, "gpus")
     assert log.startswith("dralab: gpu.nvidia.com runs on this node already, as --driver says")

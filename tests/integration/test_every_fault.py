@@ -1,4 +1,4 @@
-"""Every fault, by command, over HTTP and from Python: it begins, is undone before its time, and pods start again."""
+"""Every fault by command, over HTTP and from Python: it begins, is undone early, and pods can start again."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,7 +73,7 @@ def _from_python(cluster: Cluster, name: str, arguments: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("name", sample(list(KINDS), 12))
-def test_a_fault_begins_and_is_undone_in_each_way(cluster: Cluster, name: str) -> None:
+def test_a_fault_begins_and_is_undone_through_each_interface(cluster: Cluster, name: str) -> None:
     devices = _devices(cluster)
     ways: tuple[Callable[[Cluster, str, dict[str, Any]], None], ...] = (_by_command, _over_http, _from_python)
     for way in ways:
@@ -89,7 +89,7 @@ def test_a_fault_begins_and_is_undone_in_each_way(cluster: Cluster, name: str) -
 
 
 @pytest.mark.parametrize("name", ["checkpoint-corrupt", "checkpoint-lost", "xid"])
-def test_a_fault_ends_although_the_node_agent_is_killed_within_it(cluster: Cluster, name: str) -> None:
+def test_a_fault_ends_even_if_the_node_agent_is_killed_meanwhile(cluster: Cluster, name: str) -> None:
     devices = _devices(cluster)
     cluster.apply(_POD.replace("NAME", name))
     cluster.pod(name).wait_for("Running")
@@ -114,7 +114,7 @@ def test_a_fault_ends_although_the_node_agent_is_killed_within_it(cluster: Clust
 
 
 def _agent(cluster: Cluster) -> int | None:
-    """The process of the node agent that is ready; None where none is."""
+    """Return the PID of the node agent if it is ready, or None."""
     found = dra_kube.cluster.Cluster(cluster.data).record().services.get("node-agent")
     if found is None:
         return None
@@ -134,7 +134,7 @@ def _faults(cluster: Cluster) -> list[Any] | None:
 
 
 def _devices(cluster: Cluster) -> set[tuple[str, bool]]:
-    """The devices that are published, and whether they are tainted."""
+    """Return the published devices, and whether they are tainted."""
     with cluster.httpx() as client:
         try:
             slices = client.get("/apis/resource.k8s.io/v1/resourceslices").json()["items"]
@@ -144,7 +144,7 @@ def _devices(cluster: Cluster) -> set[tuple[str, bool]]:
 
 
 def _state(pid: int) -> str:
-    """R, S, T and the like, as Linux has it; empty for a process that is gone."""
+    """Return the process state in Linux's notation: R, S, T and so on. Empty if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

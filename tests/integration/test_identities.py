@@ -1,4 +1,4 @@
-"""Every service with an identity of its own, and no more rights than upstream's roles give it."""
+"""Every service has its own identity, with no more rights than upstream's roles."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -90,7 +90,7 @@ async def test_workloads_run_with_the_rights_of_upstreams_roles(data: Path, tmp_
         # Until their bindings are there, nodes and drivers try again.
         before = set(_refusals(data))
         await house.apply(manifest, REPOSITORY / "examples" / "quickstart" / "1-gpu-per-pod.yaml")
-        await house.running("gpu-per-pod", "alpha", "beta")
+        await house.wait_for_running("gpu-per-pod", "alpha", "beta")
 
         async def done() -> bool:
             texts = {
@@ -124,7 +124,7 @@ async def test_workloads_run_with_the_rights_of_upstreams_roles(data: Path, tmp_
         assert {"deployment-controller", "node-controller", "resource-claim-controller"} <= accounts
 
 
-async def test_services_are_who_upstreams_components_are(data: Path) -> None:
+async def test_services_have_the_identities_of_upstream_components(data: Path) -> None:
     known = {
         name: (access, groups)
         for file in ("scheduler", "controller", "node-agent")
@@ -160,7 +160,7 @@ async def _groups(access: Access) -> list[str]:
     return groups
 
 
-async def test_services_answer_the_administrators_and_no_nodes_certificate(data: Path) -> None:
+async def test_services_respond_to_administrators_and_not_to_nodes(data: Path) -> None:
     agent = Cluster(data).record().services["node-agent"].url
     node = users(data / "auth" / "node-agent.kubeconfig")["system:node:node-0"]
     for access, expected in ((node, 403), (load(data / "kubeconfig"), 200)):
@@ -174,13 +174,13 @@ async def test_services_answer_the_administrators_and_no_nodes_certificate(data:
     dralab(data, "free")
 
 
-async def test_a_nodes_drivers_touch_only_what_is_theirs(data: Path) -> None:
+async def test_drivers_of_a_node_change_only_their_own_objects(data: Path) -> None:
     manifest = REPOSITORY / "examples" / "quickstart" / "1-gpu-per-pod.yaml"
     driver = users(data / "auth" / "node-agent.kubeconfig")["dralab:driver:node-0"]
     refused = "the drivers of node node-0 may not write the slices of node node-1"
     async with lab(data) as house, driver.client("test") as client:
         await house.apply(manifest)
-        await house.running("gpu-per-pod", "alpha", "beta")
+        await house.wait_for_running("gpu-per-pod", "alpha", "beta")
         slices = (await client.list(RESOURCE_SLICES)).items
         ours, theirs = (
             next(one for one in slices if one.spec.node_name == node) for node in ("node-0", "node-1")
@@ -199,7 +199,7 @@ async def test_a_nodes_drivers_touch_only_what_is_theirs(data: Path) -> None:
             answers = await client.raw(
                 "PATCH",
                 f"/apis/resource.k8s.io/v1/namespaces/gpu-per-pod/resourceclaims/{claim.metadata.name}/status",
-                content=orjson.dumps({"status": {"devices": [_reported(claim)]}}),
+                content=orjson.dumps({"status": {"devices": [_allocated_device(claim)]}}),
                 content_type="application/merge-patch+json",
             )
             here = claim.status.allocation.devices.results[0].pool == "node-0"
@@ -215,7 +215,9 @@ async def test_a_nodes_drivers_touch_only_what_is_theirs(data: Path) -> None:
         ("two-schedulers", {"seconds": 1}),
     ],
 )
-async def test_faults_reach_nodes_and_processes(data: Path, fault: str, arguments: dict[str, Any]) -> None:
+async def test_faults_are_injected_into_nodes_and_processes(
+    data: Path, fault: str, arguments: dict[str, Any]
+) -> None:
     await Striker(Cluster(data)).strike(fault, arguments)
     await Striker(Cluster(data)).clear()
     async with lab(data) as house:
@@ -224,7 +226,7 @@ async def test_faults_reach_nodes_and_processes(data: Path, fault: str, argument
         await house.client.raw("DELETE", "/faults")
 
 
-def _reported(claim: ResourceClaim) -> dict[str, str]:
+def _allocated_device(claim: ResourceClaim) -> dict[str, str]:
     assert claim.status is not None
     assert claim.status.allocation is not None
     result = claim.status.allocation.devices.results[0]

@@ -1,7 +1,4 @@
-"""NVIDIA's demo manifests, applied as they are: docs/gpu-models.md has the same table.
-
-``DRALAB_NVIDIA_DRIVER`` names a checkout of kubernetes-sigs/dra-driver-nvidia-gpu; without it the tests are skipped.
-"""
+"""NVIDIA's demo manifests, applied unchanged. docs/gpu-models.md has the same table."""
 
 import os
 import subprocess
@@ -39,7 +36,7 @@ def _setup(name: str, gpus: str = "", *options: str, drivers: Sequence[str] = _N
 
 @dataclass(frozen=True)
 class Demo:
-    """Manifests that belong together, what the cluster needs, and whether they are of an API before v1beta1."""
+    """Manifests that belong together, the cluster that they need, and whether their API is older than v1beta1."""
 
     setup: Setup
     files: tuple[str, ...]
@@ -125,10 +122,10 @@ def _id(demo: Demo) -> str:
 
 @pytest.mark.parametrize(("cluster", "demo"), [(demo.setup, demo) for demo in RUN], indirect=["cluster"],
                          ids=map(_id, RUN))  # fmt: skip
-async def test_it_runs(house: Lab, demo: Demo, tmp_path: Path) -> None:
+async def test_pods_of_a_demo_run(house: Lab, demo: Demo, tmp_path: Path) -> None:
     files = [_SPECS / name for name in demo.files]
     if demo.classic:
-        files = [_converted(files, tmp_path / "today.yaml")]
+        files = [_convert(files, tmp_path / "today.yaml")]
     if demo.namespace:
         await house.client.create(NAMESPACES, Namespace(metadata=ObjectMeta(name=demo.namespace)))
     await house.apply(*files)
@@ -140,39 +137,39 @@ async def test_it_runs(house: Lab, demo: Demo, tmp_path: Path) -> None:
 
 @on(DEFAULT)
 @pytest.mark.parametrize("name", WAIT)
-async def test_its_pods_wait(house: Lab, name: str) -> None:
+async def test_pods_of_an_unsupported_demo_stay_pending(house: Lab, name: str) -> None:
     await house.apply(_SPECS / name)
     (space,) = _namespaces([_SPECS / name])
 
-    async def refused() -> bool | None:
+    async def is_rejected() -> bool | None:
         pods = (await house.pods(space)).values()
         messages = [one.message or "" for pod in pods for one in pod.status.conditions]
         return any(WAIT[name] in message for message in messages) or None
 
-    await house.until(refused, lambda: _describe(house, {space}))
+    await house.until(is_rejected, lambda: _describe(house, {space}))
     await house.delete(_SPECS / name)
 
 
 @on(RACK)
 @pytest.mark.parametrize("name", [name for name, kind in REFUSED.items() if kind])
-async def test_it_is_refused(house: Lab, name: str) -> None:
+async def test_an_invalid_demo_is_rejected(house: Lab, name: str) -> None:
     with pytest.raises(UserError, match=REFUSED[name]):
         await house.apply(_SPECS / name)
 
 
-def test_no_manifest_is_left_out() -> None:
+def test_every_demo_manifest_has_a_test() -> None:
     known = {name for demo in RUN for name in demo.files} | set(WAIT) | set(REFUSED)
     there = {str(path.relative_to(_SPECS)) for path in _SPECS.rglob("*.yaml") if path.name not in _OTHER}
     assert there == known
 
 
-def test_the_page_has_those_that_do_not_run() -> None:
+def test_the_page_lists_the_demos_that_do_not_run() -> None:
     page = _PAGE.read_text()
     for name in {*WAIT, *REFUSED}:
         assert ("nvbandwidth" if "nvbandwidth" in name else Path(name).stem) in page, name
 
 
-def _converted(files: list[Path], into: Path) -> Path:
+def _convert(files: list[Path], into: Path) -> Path:
     words = [sys.executable, "-m", "dra_cli.main", "convert", *map(str, files)]
     into.write_text(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
     return into
@@ -187,7 +184,7 @@ def _namespaces(files: Sequence[Path]) -> set[str]:
 
 
 async def _all_run(house: Lab, spaces: set[str]) -> bool | None:
-    """Whether each namespace has what its workloads want, and all of that runs or has run."""
+    """True if each namespace has the pods that its workloads request, and all of them run or have succeeded."""
     found = 0
     for space in spaces:
         pods = list((await house.pods(space)).values())

@@ -1,8 +1,4 @@
-"""NVIDIA's own programs for compute domains, unchanged, in place of ours: docs/compute-domains.md says how.
-
-``DRALAB_NVIDIA_PROGRAMS`` names a folder with compute-domain-controller and compute-domain-kubelet-plugin, built from
-the checkout in ``DRALAB_NVIDIA_DRIVER``; they read their templates in ``/templates``. Only root can make device nodes.
-"""
+"""NVIDIA's own programs for compute domains, unchanged, in place of the simulated ones; see docs/compute-domains.md."""
 
 import contextlib
 import json
@@ -52,7 +48,7 @@ _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _chart(folder: Path) -> Path:
-    """What the chart installs besides the programs."""
+    """Return the objects that the chart installs besides the programs."""
     charts = Path(_CHECKOUT, "deployments/helm/dra-driver-nvidia-gpu")
     kinds = "---\n".join(path.read_text() for path in sorted((charts / "crds").glob("*.yaml")))
     names = {"compute-domain-daemon": "daemon", "compute-domain-default-channel": "default-channel"}
@@ -73,8 +69,8 @@ def _chart(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _running(data: Path, folder: Path) -> Iterator[None]:
-    """The controller, and the plugin on each node."""
+def _run_programs(data: Path, folder: Path) -> Iterator[None]:
+    """Run the controller, and the plugin on each node."""
     shared = {
         **os.environ,
         "NAMESPACE": NAMESPACE,
@@ -129,7 +125,7 @@ async def _objects(house: Lab) -> dict[str, Any]:
 
 
 def _files(data: Path) -> list[Any]:
-    """Each node's CDI files for claims, and its checkpoint."""
+    """Return the CDI files for claims and the checkpoint of each node."""
     found: list[Any] = []
     for node in NODES:
         for path in sorted((data / "nodes" / node / "cdi").glob("*compute-domain*claim*")):
@@ -146,7 +142,7 @@ def _files(data: Path) -> list[Any]:
 
 
 def _order(value: Any) -> Any:
-    """What has no order of its own: which pod got which node, and maps of Go."""
+    """Sort values without a defined order: the assignment of pods to nodes, and Go maps."""
     if isinstance(value, dict):
         return {key: _order(inner) for key, inner in sorted(value.items())}
     if isinstance(value, list):
@@ -155,7 +151,7 @@ def _order(value: Any) -> Any:
 
 
 async def _picture(setup: Setup, folder: Path) -> str:
-    """All that the programs leave of the example: objects and files, without what differs from run to run."""
+    """Return all objects and files of the example, without values that differ between runs."""
     data = folder / setup.name
     setup.start(data)
     try:
@@ -164,9 +160,9 @@ async def _picture(setup: Setup, folder: Path) -> str:
             async with lab(data) as house:
                 await house.apply(_chart(folder))
         async with lab(data) as house:
-            with _running(data, folder) if setup is THEIRS else contextlib.nullcontext():
+            with _run_programs(data, folder) if setup is THEIRS else contextlib.nullcontext():
                 await house.apply(EXAMPLE)
-                await house.running("compute-domain", "worker-0", "worker-1")
+                await house.wait_for_running("compute-domain", "worker-0", "worker-1")
 
                 async def ready() -> bool:
                     (domain,) = (await _objects(house))["domains"]
@@ -192,7 +188,7 @@ async def _picture(setup: Setup, folder: Path) -> str:
     return json.dumps(_order(json.loads(text)), indent=1)
 
 
-async def test_nvidias_programs_leave_what_ours_leave() -> None:
+async def test_nvidias_programs_and_the_simulated_ones_leave_equal_objects_and_files() -> None:
     # The path of a socket has 107 bytes at most, more than pytest's folders leave.
     with tempfile.TemporaryDirectory(prefix="cd") as folder:
         theirs = await _picture(THEIRS, Path(folder))

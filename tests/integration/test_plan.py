@@ -1,7 +1,4 @@
-"""A plan of a cluster's objects and the cluster itself: the same nodes and devices for each pod, or the same reason.
-
-``DRALAB_PLAN_WORLDS=100`` compares so many worlds.
-"""
+"""A plan of a cluster's objects and the cluster itself give each pod the same node and devices, or the same reason."""
 
 import asyncio
 import os
@@ -52,8 +49,8 @@ async def test_a_plan_agrees_with_a_cluster(seed: int, tmp_path: Path) -> None:
         documents = [each for _, found in await listed(client, problems) for each in found]
         before = world(documents, problems)
         assert not problems
-        stored, served = await _served(client, coming)
-    assert await asyncio.to_thread(_planned, before, stored) == served
+        stored, served = await _schedule_in_cluster(client, coming)
+    assert await asyncio.to_thread(_schedule_in_memory, before, stored) == served
 
 
 async def _create(client: Client, obj: JsonObject) -> tuple[Resource[Any], Object]:
@@ -67,7 +64,7 @@ async def _create(client: Client, obj: JsonObject) -> tuple[Resource[Any], Objec
     return resource, made
 
 
-async def _served(client: Client, coming: list[JsonObject]) -> tuple[_Stored, dict[str, _Fate]]:
+async def _schedule_in_cluster(client: Client, coming: list[JsonObject]) -> tuple[_Stored, dict[str, _Fate]]:
     stored: _Stored = []
     config = SchedulerConfig(health_port=None)
     async with new_scheduler(config, client=client, rng=random.Random(1)) as scheduler:
@@ -75,7 +72,7 @@ async def _served(client: Client, coming: list[JsonObject]) -> tuple[_Stored, di
         for obj in coming:
             resource, made = await _create(client, obj)
             stored.append((resource, made))
-            await until(partial(_noticed, client, scheduler, resource, made))
+            await until(partial(_is_observed, client, scheduler, resource, made))
         return stored, {key: await _fate(client, key) for key in _names(stored)}
 
 
@@ -83,8 +80,8 @@ def _names(stored: _Stored) -> list[str]:
     return [obj.metadata.name for resource, obj in stored if resource is PODS]
 
 
-async def _noticed(client: Client, scheduler: Scheduler, resource: Resource[Any], obj: Object) -> bool:
-    """Whether the scheduler knows the claim, or has decided on the pod."""
+async def _is_observed(client: Client, scheduler: Scheduler, resource: Resource[Any], obj: Object) -> bool:
+    """True if the scheduler has observed the claim, or has decided on the pod."""
     if resource is not PODS:
         return bool(scheduler.manager.claims.known_version(obj.key))
     pod = await client.get(PODS, obj.metadata.name, "default")
@@ -104,7 +101,7 @@ def _of(pod: Pod, claim: ResourceClaim | None) -> _Fate:
     return pod.spec.node_name, [(result.pool, result.device) for result in results], next(waiting, "")
 
 
-def _planned(before: Objects, stored: _Stored) -> dict[str, _Fate]:
+def _schedule_in_memory(before: Objects, stored: _Stored) -> dict[str, _Fate]:
     plan = Simulation(seed=1)
     plan.load((resource, each.values()) for resource, each in before)
     for resource, obj in stored:

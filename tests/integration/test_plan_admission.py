@@ -1,4 +1,4 @@
-"""Pods of plans are admitted as the cluster's API server admits them, at each door."""
+"""Pods of plans are admitted as by the cluster's API server, through each interface."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -109,7 +109,7 @@ _QUESTIONS = [
 
 
 @pytest.mark.parametrize("asked", _QUESTIONS, ids=str)
-def test_each_door_admits_pods_as_the_api_server_does(
+def test_each_interface_admits_pods_as_the_api_server_does(
     four: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, answer = four.command_line(asked, capsys)

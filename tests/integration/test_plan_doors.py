@@ -1,4 +1,4 @@
-"""A question has one answer, that of arithmetic: at the command line, over HTTP, in the console and in Python."""
+"""A question has the same, computed answer on the command line, over HTTP, in the console and in Python."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -44,7 +44,7 @@ def _spec(template_name: str = "", **resources: JsonObject) -> JsonObject:
 
 
 def _pod(template_name: str = "", **resources: JsonObject) -> JsonObject:
-    """A pod as people write it: without a scheduler's name, a namespace or any other default."""
+    """Return a pod as users write it: without scheduler name, namespace or other defaults."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -70,7 +70,7 @@ def _cron_job(parallelism: int) -> JsonObject:
 
 
 def _fit(name: str, objects: list[JsonObject], answer: JsonObject, *, count: int | None = None) -> Question:
-    """Ask for as many copies as fit, for ``count`` copies, or with 0 for the objects as they are."""
+    """Ask for as many copies as fit, for ``count`` copies, or with 0 for the objects unchanged."""
     if count is None:
         words, body = "--max", JsonObject(max=True)
     else:
@@ -113,8 +113,8 @@ def _with(template_name: str = "", **spec: Any) -> JsonObject:
     return pod
 
 
-def _preempting(priority_class: str) -> JsonObject:
-    """A pod that needs all CPUs of n0 or n1."""
+def _large_pod(priority_class: str) -> JsonObject:
+    """Return a pod that needs all CPUs of n0 or n1."""
     pod = _pod(requests={"cpu": 8})
     pod["spec"] |= {"priorityClassName": priority_class} if priority_class else {}
     return pod
@@ -187,10 +187,10 @@ _SILVER: JsonObject = {
 _SIX = _within("defaulted", _workload("Deployment", "", replicas=6))
 
 _ADMITTED = [
-    _fit("preemption", [_preempting("urgent")], {"fits": 1, "wanted": 1}, count=0),
-    _fit("preemption by a class of the file", [_SILVER, _preempting("silver")], {"fits": 1}, count=0),
-    _fit("no preemption", [_preempting("")], {"fits": 0}, count=0),
-    _fit("no such priority class", [_preempting("none")], {"fits": 0}, count=0),
+    _fit("preemption", [_large_pod("urgent")], {"fits": 1, "wanted": 1}, count=0),
+    _fit("preemption by a class of the file", [_SILVER, _large_pod("silver")], {"fits": 1}, count=0),
+    _fit("no preemption", [_large_pod("")], {"fits": 0}, count=0),
+    _fit("no such priority class", [_large_pod("none")], {"fits": 0}, count=0),
     _fit("a runtime class", [_with(runtimeClassName="heavy")], {"fits": 5}),
     _fit("no such runtime class", [_with(runtimeClassName="none")], {"fits": 0, "wanted": 1}, count=0),
     _fit("default requests of a namespace", [_within("defaulted", _pod())], {"fits": 5}),
@@ -320,7 +320,7 @@ def _class(expression: str) -> JsonObject:
 
 
 def _group(count: int) -> list[JsonObject]:
-    """A gang of so many pods, each with a GPU."""
+    """Return a gang of that many pods, each with a GPU."""
     group = {
         "apiVersion": "scheduling.k8s.io/v1beta1",
         "kind": "PodGroup",
@@ -379,10 +379,10 @@ _WAITING = [
 
 
 @pytest.mark.parametrize("asked", _WAITING, ids=str)
-def test_each_door_counts_pods_that_wait(
+def test_each_interface_counts_pending_pods(
     four_where_a_pod_waits: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    test_each_door_gives_the_answer_of_arithmetic(four_where_a_pod_waits, asked, capsys)
+    test_each_interface_gives_the_computed_answer(four_where_a_pod_waits, asked, capsys)
 
 
 _REFUSED = [
@@ -406,30 +406,30 @@ _REFUSED = [
 @pytest.mark.parametrize(
     ("asked", "message"), _REFUSED, ids=lambda each: str(each) if isinstance(each, Question) else ""
 )
-def test_each_door_refuses_with_the_same_message(four: Doors, asked: Question, message: str) -> None:
+def test_each_interface_rejects_with_the_same_message(four: Doors, asked: Question, message: str) -> None:
     assert [message in each for each in four.refusals(asked)] == [True] * 4
 
 
 @pytest.mark.parametrize("asked", sample([*_FITS, *_PODS, *_ADMITTED, *_MOVES, *_OTHERS], 40), ids=str)
-def test_each_door_gives_the_answer_of_arithmetic(
+def test_each_interface_gives_the_computed_answer(
     four: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, answer = four.command_line(asked, capsys)
-    assert _expected(answer, asked.answer) == asked.answer
+    assert _select_fields(answer, asked.answer) == asked.answer
     assert four.http(asked) == answer
     assert four.console(asked) == answer
     assert four.world(asked) == answer
     assert (code == 0) == _is_yes(answer)
 
 
-def _expected(answer: JsonObject, wanted: JsonObject) -> JsonObject:
+def _select_fields(answer: JsonObject, wanted: JsonObject) -> JsonObject:
     found = {name: answer[name] for name in wanted}
     if found.get("room"):
         found["room"] = {"found": found["room"]["found"], "moves": len(found["room"]["moves"])}
     return found
 
 
-def test_a_timeline_goes_as_arithmetic_says(four: Doors, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_timeline_has_the_computed_waiting_times(four: Doors, capsys: pytest.CaptureFixture[str]) -> None:
     # Two pods of two GPUs have room at a time: two wait ten seconds.
     arrivals = [(0, 10, "a"), (0, 10, "b"), (0, 10, "c"), (5, 15, "d")]
     body = [
@@ -463,7 +463,7 @@ def _is_yes(answer: JsonObject) -> bool:
     return bool(answer.get("after", 1) >= answer.get("before", 1))
 
 
-def test_a_pod_of_another_scheduler_gets_the_names_that_are_served(
+def test_a_pod_of_an_unknown_scheduler_gets_the_known_names(
     four: Doors, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = _fit("another", [_with(schedulerName="kueue")], {}, count=0)
@@ -472,7 +472,7 @@ def test_a_pod_of_another_scheduler_gets_the_names_that_are_served(
     assert place["message"] == f'no profile of the scheduler is for schedulerName "kueue", {served}'
 
 
-def test_the_exit_code_says_that_an_answer_leaves_workloads_out(
+def test_the_exit_code_tells_that_workloads_were_left_out(
     four: Doors, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = _fit("known", [_LEADER_WORKER_SET, _pod("one")], {}, count=5)

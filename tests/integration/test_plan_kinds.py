@@ -1,8 +1,4 @@
-"""A plan and a cluster agree about partitions, shares, gangs and preemption, too.
-
-``DRALAB_PLAN_WORLDS=100`` compares so many worlds. The test stands in for the kubelet, as far as that pods that have to
-go are gone.
-"""
+"""A plan and a cluster agree about partitions, shares, gangs and preemption, too."""
 
 import asyncio
 import os
@@ -66,7 +62,7 @@ async def test_a_plan_agrees_with_a_cluster_about_all_kinds(seed: int, tmp_path:
         before = world(documents, problems)
         assert not problems
         stored, served = await _Served(client).run(steps)
-    assert await asyncio.to_thread(_planned, before, stored) == served
+    assert await asyncio.to_thread(_schedule_in_memory, before, stored) == served
 
 
 async def _create(client: Client, obj: JsonObject) -> tuple[Resource[Any], Object]:
@@ -79,7 +75,7 @@ async def _create(client: Client, obj: JsonObject) -> tuple[Resource[Any], Objec
 
 
 class _Served:
-    """A scheduler with an API server, whose time passes as it is waited for."""
+    """A scheduler with an API server, on a clock that advances while tests wait."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -87,7 +83,7 @@ class _Served:
         self._stored: list[_Stored] = []
 
     async def run(self, steps: Sequence[Sequence[JsonObject]]) -> tuple[list[_Stored], dict[str, _Fate]]:
-        """What was created in each step, and what became of the pods in the end."""
+        """Run the steps. Return the created objects of each step, and the final states of the pods."""
         config = SchedulerConfig(health_port=None, gates=FeatureGates.parse(_GATES))
         async with new_scheduler(
             config, client=self._client, clock=self._clock, rng=random.Random(1)
@@ -100,7 +96,7 @@ class _Served:
                     self._stored[-1].append((resource, made))
                     # What pods refer to comes before them, as in a plan, whichever informer is the slowest.
                     await until(partial(_knows, scheduler, resource, made.key))
-                await until(lambda: self._settled(scheduler), clock=self._clock)
+                await until(lambda: self._is_settled(scheduler), clock=self._clock)
             return self._stored, await self._fates(scheduler)
 
     async def _fates(self, scheduler: Scheduler) -> dict[str, _Fate]:
@@ -109,8 +105,8 @@ class _Served:
         names = [obj.metadata.name for step in self._stored for resource, obj in step if resource is PODS]
         return {name: _fate(pods.get(name), claims.get(name), scheduler) for name in names}
 
-    async def _settled(self, scheduler: Scheduler) -> bool:
-        """Whether the scheduler knows all pods and claims as they are, and is done with them."""
+    async def _is_settled(self, scheduler: Scheduler) -> bool:
+        """True if the scheduler has observed all pods and claims, and has finished with them."""
         pods = (await self._client.list(PODS, "default")).items
         for pod in pods:
             if pod.metadata.deletion_timestamp is not None:
@@ -129,13 +125,13 @@ class _Served:
 
 
 def _knows(scheduler: Scheduler, resource: Resource[Any], key: str) -> bool:
-    """Whether the scheduler has the object, unless it has none of its kind."""
+    """True if the scheduler has the object, or watches no objects of its kind."""
     informer = scheduler.informers.find(resource)
     return informer is None or key in informer.store
 
 
 def _is_known(scheduler: Scheduler, resource: Resource[Any], objects: Sequence[Object]) -> bool:
-    """Whether the scheduler has these objects in their present state."""
+    """True if the scheduler has these objects in their present state."""
     known = scheduler.informers.informer(resource).store
     return all(
         (mine := known.get(obj.key)) is not None
@@ -154,7 +150,7 @@ def _fate(pod: Pod | None, claim: ResourceClaim | None, scheduler: Scheduler) ->
     return pod.spec.node_name, devices, waiting.message if waiting is not None else ""
 
 
-def _planned(before: Objects, stored: Sequence[_Stored]) -> dict[str, _Fate]:
+def _schedule_in_memory(before: Objects, stored: Sequence[_Stored]) -> dict[str, _Fate]:
     plan = Simulation(SchedulerConfig(gates=FeatureGates.parse(_GATES)), seed=1)
     plan.load((resource, each.values()) for resource, each in before)
     names = []

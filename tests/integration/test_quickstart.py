@@ -1,4 +1,4 @@
-"""The whole way, as the README's first command walks it: real processes, real sockets, real files."""
+"""The README's first command: real processes, real sockets, real files."""
 
 import os
 import pty
@@ -41,7 +41,7 @@ def _demo(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def user() -> Iterator[tuple[Path, dict[str, str]]]:
-    """A folder that is a user's home, working folder and /tmp at once, and the environment that says so."""
+    """Return a folder that is a user's home, working folder and /tmp, and the environment for it."""
     # Below /tmp, because a unix socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as folder:
         keys = {name: value for name, value in os.environ.items() if name != "DRALAB_DATA"}
@@ -54,7 +54,7 @@ def _left_behind(folder: Path) -> list[str]:
 
 
 def _survivors(data: Path) -> list[str]:
-    """Command lines of processes that were started for the cluster in ``data``."""
+    """Return the command lines of processes that were started for the cluster in ``data``."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -74,7 +74,7 @@ def _is_whole(story: str) -> bool:
 
 
 @pytest.mark.slow
-def test_the_demo_tells_the_whole_story(tmp_path: Path) -> None:
+def test_the_demo_shows_all_its_phases(tmp_path: Path) -> None:
     result = _demo(tmp_path, "-f", str(manifest_dir("nvidia")))
     assert result.returncode == 0, result.stdout + result.stderr
     assert _is_whole(result.stdout)
@@ -93,7 +93,7 @@ def test_the_demo_leaves_nothing_behind(user: tuple[Path, dict[str, str]]) -> No
 
 
 @pytest.mark.slow
-def test_a_demo_in_steps_waits_for_its_watcher_and_ends_with_a_signal(
+def test_a_demo_in_steps_waits_for_a_key_and_ends_with_a_signal(
     user: tuple[Path, dict[str, str]],
 ) -> None:
     folder, environment = user
@@ -127,7 +127,7 @@ def test_a_demo_in_steps_waits_for_its_watcher_and_ends_with_a_signal(
 
 
 @pytest.mark.slow
-def test_a_demo_whose_port_is_taken_leaves_nothing(user: tuple[Path, dict[str, str]]) -> None:
+def test_a_demo_whose_port_is_in_use_leaves_nothing_behind(user: tuple[Path, dict[str, str]]) -> None:
     folder, environment = user
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = subprocess.run(
@@ -145,7 +145,7 @@ def test_a_demo_whose_port_is_taken_leaves_nothing(user: tuple[Path, dict[str, s
 
 
 @pytest.mark.slow
-def test_a_demo_that_cannot_finish_says_which_phase_and_why(
+def test_a_demo_that_cannot_finish_names_the_phase_and_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     manifest = tmp_path / "impossible.yaml"

@@ -1,4 +1,4 @@
-"""A cluster whose every port needs a token: what ``dralab up`` starts with a real container engine."""
+"""A cluster whose ports all require a token, as ``dralab up`` starts it with a real container engine."""
 
 import asyncio
 import csv
@@ -65,16 +65,16 @@ async def pod(data: Path) -> AsyncIterator[None]:
     async with lab(data) as house:
         made = await house.client.raw("POST", "/api/v1/namespaces/default/pods", content=orjson.dumps(_POD))
         assert made.status_code == 201
-        await house.running("default", "target")
+        await house.wait_for_running("default", "target")
         yield
         await house.client.raw(
             "DELETE", "/api/v1/namespaces/default/pods/target", params={"gracePeriodSeconds": "0"}
         )
-        await house.gone("default", "target")
+        await house.wait_until_gone("default", "target")
 
 
 @pytest.mark.usefixtures("pod")
-async def test_everything_works_with_it(data: Path) -> None:
+async def test_all_commands_work_with_the_token(data: Path) -> None:
     async with lab(data) as house:
         assert await house.log("default", "target", "main") == "hi\n"
         listed = await house.client.raw("GET", "/api/v1/nodes/node-0/proxy/pods")
@@ -85,7 +85,7 @@ async def test_everything_works_with_it(data: Path) -> None:
 
 
 @pytest.mark.usefixtures("pod")
-async def test_kubectl_needs_nothing_but_the_kubeconfig(data: Path) -> None:
+async def test_kubectl_needs_only_the_kubeconfig(data: Path) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("there is no kubectl on the PATH")
     environment = {**os.environ, "KUBECONFIG": str(Cluster(data).kubeconfig), "HOME": str(data)}
@@ -105,7 +105,7 @@ async def test_kubectl_needs_nothing_but_the_kubeconfig(data: Path) -> None:
         assert result.stdout == output, result.stderr
 
 
-def test_no_token_is_seen_in_the_list_of_processes(data: Path) -> None:
+def test_no_token_is_visible_in_the_process_list(data: Path) -> None:
     with (data / "auth" / "tokens.csv").open() as file:
         tokens = [row[0] for row in csv.reader(file)]
     record = Cluster(data).record()

@@ -1,4 +1,4 @@
-"""Which cluster the options mean."""
+"""The cluster that options select."""
 
 from pathlib import Path
 
@@ -17,44 +17,44 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def _chosen(*words: str) -> ChosenCluster:
+def _choose(*words: str) -> ChosenCluster:
     parser = Parser("get", "")
     cluster_options(parser)
     return chosen_cluster(parser.read(words))
 
 
-def test_the_directory_is_the_default() -> None:
-    assert _chosen() == ChosenCluster(data=Path(".dralab"))
+def test_the_data_directory_is_the_default() -> None:
+    assert _choose() == ChosenCluster(data=Path(".dralab"))
 
 
-def test_kubeconfig_is_taken_where_no_cluster_runs_in_the_directory(
+def test_kubeconfig_is_used_if_no_cluster_runs_in_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    assert _chosen() == ChosenCluster(kubeconfig=tmp_path / "config")
+    assert _choose() == ChosenCluster(kubeconfig=tmp_path / "config")
     cluster = Cluster(tmp_path / ".dralab")
     with cluster.locked():
         cluster.write(Record(pid=1, server="http://127.0.0.1:1"))
-        assert _chosen() == ChosenCluster(data=Path(".dralab"))
+        assert _choose() == ChosenCluster(data=Path(".dralab"))
 
 
 def test_a_server_needs_no_kubeconfig() -> None:
-    assert _chosen("--server", "http://localhost:8080/").access().server == "http://localhost:8080"
+    assert _choose("--server", "http://localhost:8080/").access().server == "http://localhost:8080"
 
 
-def test_a_context_is_of_the_kubeconfig(tmp_path: Path) -> None:
+def test_a_context_is_looked_up_in_the_kubeconfig(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_bytes(
         kubeconfig("http://127.0.0.1:1", {"one": {"token": "token-1"}, "two": {"token": "token-2"}})
     )
-    assert _chosen("--kubeconfig", str(file)).access().token == "token-1"
-    access = _chosen("--kubeconfig", str(file), "--context", "dralab-1", "--server", "http://x/").access()
+    assert _choose("--kubeconfig", str(file)).access().token == "token-1"
+    access = _choose("--kubeconfig", str(file), "--context", "dralab-1", "--server", "http://x/").access()
     assert (access.token, access.server) == ("token-2", "http://x")
     with pytest.raises(UserError, match='context "none" does not exist'):
-        _chosen("--kubeconfig", str(file), "--context", "none").access()
+        _choose("--kubeconfig", str(file), "--context", "none").access()
 
 
 @pytest.mark.parametrize("other", ["--kubeconfig", "--context", "--server"])
-def test_a_directory_and_another_cluster_contradict_each_other(other: str) -> None:
+def test_a_directory_and_another_cluster_exclude_each_other(other: str) -> None:
     with pytest.raises(UserError, match="name two clusters"):
-        _chosen("--data", "x", other, "y")
+        _choose("--data", "x", other, "y")

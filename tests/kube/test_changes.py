@@ -1,4 +1,4 @@
-"""What became of devices, from the changes of slices and claims."""
+"""The history of devices, computed from changes of slices and claims."""
 
 from typing import cast
 
@@ -12,7 +12,7 @@ DEVICE = Wanted(["device/pool-0/gpu-1"], "default", "", "", 500, False)
 
 
 class FakeReader:
-    """Answers with these changes, two a page."""
+    """Responds with these changes, two on each page."""
 
     server = "http://fake"
 
@@ -20,7 +20,7 @@ class FakeReader:
         self._kinds = kinds
 
     def json(self, path: str, params: dict[str, str]) -> JsonObject:
-        """A page."""
+        """Return a page."""
         begin = int(params["from"] or 0)
         left = [one for one in self._kinds.get(path.rpartition("/")[2], []) if int(one["revision"]) > begin]
         return {"kind": "ChangeList", "items": left[:2], "more": len(left) > 2}
@@ -38,7 +38,7 @@ def _claim(revision: int, type: str, *devices: str) -> JsonObject:
     return {**claim, "object": {"status": status}}
 
 
-def _shown(**kinds: list[JsonObject]) -> list[str]:
+def _history_lines(**kinds: list[JsonObject]) -> list[str]:
     return [*lines(changes(cast(Reader, FakeReader(**kinds)), DEVICE))]
 
 
@@ -46,7 +46,7 @@ def test_a_device_is_published_changed_and_withdrawn() -> None:
     healthy, hot = {"name": "gpu-1", "x": {"y": 1}}, {"name": "gpu-1", "x": {"y": 2}}
     other = {"name": "gpu-0"}
     about = "device/pool-0/gpu-1"
-    assert _shown(
+    assert _history_lines(
         resourceslices=[
             _slice(1, "ADDED", other),
             _slice(2, "MODIFIED", other, healthy),
@@ -65,7 +65,7 @@ def test_a_device_is_published_changed_and_withdrawn() -> None:
 
 def test_a_device_is_allocated_and_released() -> None:
     about = "device/pool-0/gpu-1"
-    assert _shown(
+    assert _history_lines(
         resourceclaims=[
             _claim(1, "ADDED"),
             _claim(2, "MODIFIED", "gpu-0"),
@@ -83,7 +83,7 @@ def test_a_device_is_allocated_and_released() -> None:
     ]
 
 
-def test_long_values_are_cut() -> None:
+def test_long_values_are_truncated() -> None:
     change = {
         "revision": "1",
         "what": "pod/p",

@@ -22,7 +22,7 @@ def test_a_directory_has_one_cluster_at_a_time(tmp_path: Path) -> None:
         pass
 
 
-def test_a_record_left_by_a_crash_is_no_cluster(tmp_path: Path) -> None:
+def test_a_record_left_by_a_crash_is_ignored(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     with cluster.locked():
         cluster.write(Record(pid=1, server="http://127.0.0.1:1"))
@@ -30,7 +30,7 @@ def test_a_record_left_by_a_crash_is_no_cluster(tmp_path: Path) -> None:
         cluster.record()
 
 
-def test_the_next_cluster_does_not_trust_the_file_of_a_killed_one(tmp_path: Path) -> None:
+def test_the_record_of_a_killed_cluster_is_ignored_by_the_next_one(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     with cluster.locked():
         cluster.write(Record(pid=1, server="http://127.0.0.1:1", ready=True))
@@ -38,7 +38,7 @@ def test_the_next_cluster_does_not_trust_the_file_of_a_killed_one(tmp_path: Path
         cluster.record()
 
 
-def test_commands_to_copy_survive_a_space(tmp_path: Path) -> None:
+def test_suggested_commands_quote_paths_with_spaces(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"dralab up --data '{tmp_path}/a b'`"):
         Cluster(tmp_path / "a b").record()
 
@@ -51,14 +51,14 @@ def test_kubeconfig_points_at_the_server(tmp_path: Path) -> None:
     assert config["contexts"][0]["name"] == config["current-context"]
 
 
-def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
+def test_an_unusable_directory_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(UserError, match="cannot use"), Cluster(file).locked():
         pass
 
 
-def test_a_command_that_looks_does_not_keep_a_cluster_from_starting(
+def test_a_command_that_reads_does_not_prevent_a_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster = Cluster(tmp_path)

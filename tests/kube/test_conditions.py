@@ -1,4 +1,4 @@
-"""What ``wait --for`` waits for (staging/src/k8s.io/kubectl/pkg/cmd/wait/wait_test.go)."""
+"""Conditions of ``wait --for`` (staging/src/k8s.io/kubectl/pkg/cmd/wait/wait_test.go)."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def _conditions(**more: Any) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_is_met(wanted: str, obj: dict[str, Any], met: bool) -> None:
+def test_a_condition_is_met_by_matching_objects(wanted: str, obj: dict[str, Any], met: bool) -> None:
     assert condition(wanted)(obj) is met
 
 
@@ -60,7 +60,7 @@ def test_is_met(wanted: str, obj: dict[str, Any], met: bool) -> None:
         ("jsonpath='{.a}'", "unexpected path string"),
     ],
 )
-def test_is_none(wanted: str, message: str) -> None:
+def test_an_invalid_condition_is_rejected(wanted: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         condition(wanted)
     assert caught.value.code == 2
@@ -73,7 +73,7 @@ def test_is_none(wanted: str, message: str) -> None:
         ("jsonpath={.status.conditions}=Ready", "a nested object or list"),
     ],
 )
-def test_cannot_be_compared(wanted: str, message: str) -> None:
+def test_values_that_cannot_be_compared_are_an_error(wanted: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         condition(wanted)(_object(conditions=_conditions()))
 
@@ -82,12 +82,12 @@ def test_cannot_be_compared(wanted: str, message: str) -> None:
     ("text", "seconds"),
     [("30s", 30), ("1m30s", 90), ("2h", 7200), ("500ms", 0.5), ("5", 5), ("0", 0), ("-1s", 604800)],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_timeouts_are_parsed_as_durations(text: str, seconds: float) -> None:
     chosen = parser("wait").read(["pod/p", "--for=create", f"--timeout={text}"])
     assert chosen.timeout == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "s", "5x", "soon"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(UserError, match="no duration"):
+def test_an_invalid_duration_is_rejected(text: str) -> None:
+    with pytest.raises(UserError, match="is not a duration"):
         parser("wait").read(["pod/p", "--for=create", f"--timeout={text}"])

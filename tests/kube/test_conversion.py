@@ -21,7 +21,7 @@ def _run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return code if isinstance(code, int) else 0
 
 
-def test_objects_go_out_and_comments_to_the_error_stream(
+def test_objects_are_printed_to_stdout_and_comments_to_stderr(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, str(DATA / "training.yaml")) == 0
@@ -35,14 +35,14 @@ def test_objects_go_out_and_comments_to_the_error_stream(
     assert all(line.startswith("# ") for line in err.splitlines())
 
 
-def test_several_objects_are_a_list_in_json(
+def test_several_objects_are_printed_as_a_list_in_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, str(DATA / "training.yaml"), "-o", "json") == 0
     assert len(json.loads(capsys.readouterr().out)["items"]) == 4
 
 
-def test_what_has_no_successor_has_an_exit_code(
+def test_fields_without_successor_set_the_exit_code(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, str(DATA / "versions.yaml")) == 3
@@ -66,7 +66,7 @@ spec:
 """
 
 
-def test_parameters_of_an_unknown_kind_have_an_exit_code(
+def test_parameters_of_an_unknown_kind_set_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "unknown.yaml"
@@ -120,7 +120,7 @@ def test_extended_resources_are_turned_into_claims_on_request(
         (["-", "--class", "gpu"], "--class gpu: want RESOURCE=CLASS"),
     ],
 )
-def test_misuse_is_one_line(
+def test_invalid_arguments_are_reported_in_one_line(
     arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _run(monkeypatch, *arguments) == 2

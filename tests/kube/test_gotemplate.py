@@ -1,4 +1,4 @@
-"""Templates of ``-o go-template``, compared with what Go's text/template 1.26 made of the same data."""
+"""Templates of ``-o go-template``, compared with the output of Go's text/template 1.26 for the same data."""
 
 import json
 from typing import Any
@@ -12,7 +12,7 @@ _RECORDED = json.loads((REPOSITORY / "tests/data/gotemplates.json").read_text())
 
 
 @pytest.mark.parametrize("case", _RECORDED["cases"], ids=lambda case: case["template"])
-def test_a_template_makes_what_go_makes(case: dict[str, str]) -> None:
+def test_a_template_prints_the_output_of_go(case: dict[str, str]) -> None:
     if "error" in case:
         with pytest.raises(TemplateError) as error:
             GoTemplate(case["template"]).text(_RECORDED["data"])
@@ -31,11 +31,11 @@ def test_a_template_makes_what_go_makes(case: dict[str, str]) -> None:
         ("{{base64decode .secret}}", "text"),
     ],
 )
-def test_functions_of_kubectl_are_there(template: str, text: str) -> None:
+def test_functions_of_kubectl_are_supported(template: str, text: str) -> None:
     data: Any = {"a": {"b": None}, "l": [1], "secret": "dGV4dA=="}
     assert GoTemplate(template).text(data) == text
 
 
-def test_a_template_that_calls_itself_without_end_is_an_error() -> None:
+def test_endless_recursion_of_a_template_is_an_error() -> None:
     with pytest.raises(TemplateError, match="exceeded maximum template depth"):
         GoTemplate('{{define "t"}}{{template "t"}}{{end}}{{template "t"}}').text({})

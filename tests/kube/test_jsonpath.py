@@ -1,4 +1,4 @@
-"""JSONPath as kubectl has it; what the expressions give was printed by kubectl's own package."""
+"""JSONPath as in kubectl. The expected outputs were printed by kubectl's own package."""
 
 from typing import Any
 
@@ -49,12 +49,12 @@ _LIST = {
         ("{.spec}", []),
     ],
 )
-def test_a_path_leads_to_values(expression: str, found: list[Any]) -> None:
+def test_a_path_returns_values(expression: str, found: list[Any]) -> None:
     assert path(expression).values(_POD) == found
 
 
 @pytest.mark.parametrize("expression", ["", "{}", "{.a}{.b}"])
-def test_what_is_no_single_path_is_refused(expression: str) -> None:
+def test_a_template_is_rejected_as_a_path(expression: str) -> None:
     with pytest.raises(PathError, match="unexpected path string"):
         path(expression)
 
@@ -86,7 +86,7 @@ def test_what_is_no_single_path_is_refused(expression: str) -> None:
         ("{1}{2.50}{true}", "12.5true"),
     ],
 )
-def test_a_template_becomes_text(template: str, text: str) -> None:
+def test_a_template_is_printed_as_text(template: str, text: str) -> None:
     assert Template(template).text(_LIST) == text
 
 
@@ -106,7 +106,7 @@ def test_a_template_becomes_text(template: str, text: str) -> None:
         ("{=}", r"unrecognized character in action: U\+003D '='"),
     ],
 )
-def test_what_is_no_template_is_refused(template: str, message: str) -> None:
+def test_an_invalid_template_is_rejected(template: str, message: str) -> None:
     with pytest.raises(PathError, match=f"^{message.replace('?', '.')}$"):
         Template(template)
 
@@ -130,7 +130,7 @@ def test_what_is_no_template_is_refused(template: str, message: str) -> None:
         ("{.items[?(@.spec.list[*]==1)]}", "can only compare one element at a time"),
     ],
 )
-def test_what_an_object_does_not_permit_is_an_error(template: str, message: str) -> None:
+def test_a_template_that_does_not_match_the_object_is_an_error(template: str, message: str) -> None:
     with pytest.raises(PathError, match=f"^{message}$"):
         Template(template).text(_LIST)
 
@@ -145,5 +145,5 @@ def test_what_an_object_does_not_permit_is_an_error(template: str, message: str)
         ({"b": [1, "x"], "a": None}, "map[a:<nil> b:[1 x]]"),
     ],
 )
-def test_values_are_printed_as_go_prints_them(value: Any, text: str) -> None:
+def test_values_are_printed_as_in_go(value: Any, text: str) -> None:
     assert format_value(value) == text

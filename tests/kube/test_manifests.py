@@ -7,7 +7,7 @@ from dra_shared.errors import UserError
 from tests.support.yamltexts import bomb
 
 
-def test_reads_documents_lists_and_folders(tmp_path: Path) -> None:
+def test_documents_lists_and_folders_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("---\napiVersion: v1\nkind: Pod\nmetadata: {name: one}\n---\n---\n")
     (tmp_path / "b.json").write_text(
         '{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"Pod","metadata":{"name":"two"}}]}'
@@ -16,7 +16,7 @@ def test_reads_documents_lists_and_folders(tmp_path: Path) -> None:
     assert [obj["metadata"]["name"] for obj in load([str(tmp_path)])] == ["one", "two"]
 
 
-def test_times_and_versions_stay_text(tmp_path: Path) -> None:
+def test_times_and_versions_are_read_as_text(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("apiVersion: v1\nkind: ConfigMap\ndata:\n  when: 2026-01-02\n  operator: =\n")
     assert load([str(file)])[0]["data"] == {"when": "2026-01-02", "operator": "="}
@@ -34,7 +34,7 @@ def test_times_and_versions_stay_text(tmp_path: Path) -> None:
         ("", "no objects in"),
     ],
 )
-def test_refuses_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_manifests_are_rejected_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(text)
     with pytest.raises(UserError, match=message) as error:
@@ -42,6 +42,6 @@ def test_refuses_in_one_line(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_names_a_missing_file() -> None:
+def test_a_missing_file_is_named() -> None:
     with pytest.raises(UserError, match=r"cannot read nowhere\.yaml: No such file"):
         load(["nowhere.yaml"])

@@ -1,4 +1,4 @@
-"""What users do with objects, against a running API server."""
+"""User operations on objects, against a running API server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ def _config_map(**more: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, **more}
 
 
-async def test_apply_tells_what_became_of_each(client: Client) -> None:
+async def test_apply_reports_the_outcome_for_each_object(client: Client) -> None:
     discovery = await Discovery.read(client)
     outcomes = [
         outcome
@@ -39,7 +39,7 @@ async def test_apply_tells_what_became_of_each(client: Client) -> None:
     assert outcomes == ["created", "unchanged", "configured"]
 
 
-async def test_apply_names_a_field_that_is_not_there(client: Client) -> None:
+async def test_apply_names_an_unknown_field(client: Client) -> None:
     discovery = await Discovery.read(client)
     with pytest.raises(UserError, match=r"^configmap/c is refused: \.dta: field not declared in schema$"):
         await objects.apply(client, discovery, [_config_map(dta={"a": "1"})], None)
@@ -58,7 +58,7 @@ async def test_apply_names_a_field_that_is_not_there(client: Client) -> None:
         await objects.apply(client, discovery, [claim], None)
 
 
-async def test_apply_goes_on_after_an_object_is_refused(client: Client) -> None:
+async def test_apply_continues_after_a_rejected_object(client: Client) -> None:
     discovery = await Discovery.read(client)
     wrong, unknown, good = (
         _config_map(dta={"a": "1"}),

@@ -1,4 +1,4 @@
-"""How far long work has come, on a terminal and in a log."""
+"""Progress of long operations, on a terminal and in a log."""
 
 import io
 
@@ -19,7 +19,7 @@ class _Time:
         return self.seconds
 
 
-def test_a_terminal_has_one_line_that_changes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_terminal_shows_one_changing_line(capsys: pytest.CaptureFixture[str]) -> None:
     stream, clock = _Terminal(), _Time()
     with Progress("applying", 20, stream=stream, monotonic=clock) as progress:
         for _ in range(10):
@@ -33,7 +33,7 @@ def test_a_terminal_has_one_line_that_changes(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "pod/x created\n"
 
 
-def test_a_log_has_plain_lines_at_times() -> None:
+def test_a_log_has_plain_lines_at_intervals() -> None:
     stream, clock = io.StringIO(), _Time()
     with Progress("applying", 100, stream=stream, monotonic=clock) as progress:
         for _ in range(50):
@@ -43,7 +43,7 @@ def test_a_log_has_plain_lines_at_times() -> None:
 
 
 @pytest.mark.parametrize(("total", "seconds"), [(9, 100.0), (1000, 0.001)])
-def test_short_work_shows_nothing(total: int, seconds: float) -> None:
+def test_short_operations_show_no_progress(total: int, seconds: float) -> None:
     stream, clock = _Terminal(), _Time()
     with Progress("applying", total, stream=stream, monotonic=clock) as progress:
         for _ in range(9):
@@ -52,7 +52,7 @@ def test_short_work_shows_nothing(total: int, seconds: float) -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_note_takes_the_place_of_the_line_that_changes() -> None:
+def test_a_note_replaces_the_changing_line() -> None:
     stream, clock = _Terminal(), _Time()
     with Progress("compared", 20, stream=stream, monotonic=clock) as progress:
         for _ in range(4):

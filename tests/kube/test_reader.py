@@ -13,7 +13,7 @@ _ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nfirst\n\r\
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """It sends one line of a watch, and nothing more."""
+    """Return a server that sends one line of a watch, and nothing more."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         held: list[socket.socket] = []
 
@@ -31,7 +31,7 @@ def server() -> Iterator[str]:
             connection.close()
 
 
-def test_a_request_is_sent_again_when_the_server_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_retried_as_the_server_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
     monkeypatch.setattr("dra_kube.reader.time.sleep", slept.append)
     answers = [
@@ -80,7 +80,7 @@ def test_a_signal_just_before_a_read_ends_a_watch(server: str) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_another_program_s_timer_goes_on_after_a_watch(server: str) -> None:
+def test_a_timer_of_the_program_continues_after_a_watch(server: str) -> None:
     rest = signal.setitimer(signal.ITIMER_REAL, 1000)
     try:
         with Reader(server) as reader:

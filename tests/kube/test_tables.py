@@ -1,4 +1,4 @@
-"""Tables in a terminal and in a pipe."""
+"""Tables on a terminal and in a pipe."""
 
 import pytest
 from dra_kube.tables import Table, natural_key
@@ -17,7 +17,7 @@ _RED, _GREEN, _PLAIN = "\033[31m", "\033[32m", "\033[0m"
         (True, {"TERM": "dumb"}, False),
     ],
 )
-def test_states_have_colours_on_a_terminal_alone(
+def test_states_have_colors_only_on_a_terminal(
     terminal: bool, environment: dict[str, str], colours: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -34,7 +34,7 @@ def test_states_have_colours_on_a_terminal_alone(
     assert (f"{_RED}Failed{_PLAIN}" in shown) is colours
 
 
-def test_colours_do_not_move_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_do_not_move_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -50,5 +50,5 @@ def test_later_rows_keep_the_widths_of_earlier_ones() -> None:
     assert table.text([["x", "2s"]]) == "x           2s"
 
 
-def test_numbers_in_names_count() -> None:
+def test_names_are_sorted_by_their_numbers() -> None:
     assert sorted(["node-10", "node-2", "a"], key=natural_key) == ["a", "node-2", "node-10"]

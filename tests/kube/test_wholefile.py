@@ -6,7 +6,7 @@ from dra_kube.wholefile import whole_file
 from dra_shared.errors import UserError
 
 
-def test_a_file_that_was_not_finished_leaves_the_one_before(tmp_path: Path) -> None:
+def test_an_unfinished_file_does_not_replace_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("before")
     with pytest.raises(TypeError), whole_file(path) as file:
@@ -19,7 +19,7 @@ def test_a_file_that_was_not_finished_leaves_the_one_before(tmp_path: Path) -> N
 
 
 def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
-    """`bundle -o /dev/stdout` put an archive in the device's place."""
+    """`bundle -o /dev/stdout` replaced the device with an archive."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -32,7 +32,7 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
-def test_a_link_stays_one(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_kept(tmp_path: Path) -> None:
     path, target = tmp_path / "link", tmp_path / "target"
     path.symlink_to(target)
     with whole_file(path) as file:
@@ -45,7 +45,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     ("name", "why"),
     [("", "it is a folder"), ("none/f", "No such file or directory"), ("file/f", "Not a directory")],
 )
-def test_what_cannot_be_written_is_named(tmp_path: Path, name: str, why: str) -> None:
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, name: str, why: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=f"^cannot write .*: {why}$"), whole_file(tmp_path / name):
         pytest.fail("nothing is asked for what cannot be written")

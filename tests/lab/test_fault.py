@@ -61,7 +61,7 @@ async def test_a_checked_fault_does_not_end_other_faults(
 ) -> None:
     """It ended all active faults, also those of nodes and processes."""
     strikes = Strikes()
-    async with _cluster(tmp_path) as cluster, strikes.served() as url:
+    async with _cluster(tmp_path) as cluster, strikes.serve() as url:
         record = cluster.record()
         record.services["node-agent"] = ServiceRecord(pid=0, url=url)
         cluster.write(record)
@@ -102,7 +102,7 @@ async def test_errors_of_the_api_server_are_shown(tmp_path: Path) -> None:
 
 async def test_a_fault_of_a_node_is_sent_to_its_agent(tmp_path: Path) -> None:
     strikes = Strikes()
-    async with _cluster(tmp_path) as cluster, strikes.served() as url:
+    async with _cluster(tmp_path) as cluster, strikes.serve() as url:
         record = cluster.record()
         # The API server knows no such fault, as an agent that has other nodes.
         record.services = {

@@ -1,1 +1,1 @@
-"""What the tests of several packages share: stand-ins, builders of objects, waiting, and the reference material."""
+"""Helpers of several packages: fakes, builders of objects, waiting, and the reference material."""

@@ -1,4 +1,4 @@
-"""A node agent's ``/faults`` that only takes note of what it is asked."""
+"""A node agent's ``/faults`` that only records the requested faults."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -12,14 +12,14 @@ from dra_shared.service import HealthServer
 
 
 class Strikes:
-    """A node agent's faults that only take note."""
+    """Faults of a node agent that are only recorded."""
 
     def __init__(self) -> None:
         self.begun: list[Any] = []
         self.ended: list[Any] = []
 
     @contextlib.asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
+    async def serve(self) -> AsyncIterator[str]:
         board = FaultBoard(SystemClock(), {"driver-slow": self._strike})
         async with HealthServer("127.0.0.1", 0, {}, FaultRoutes(board).routes()) as server:
             yield f"http://127.0.0.1:{server.port}"

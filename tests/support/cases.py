@@ -1,8 +1,4 @@
-"""Tables of cases, each table checked by one test.
-
-A test of its own for each of thousands of cases costs more than the case, and every worker of pytest-xdist collects all
-tests: that is why a test reads the table, and not its module.
-"""
+"""Tables of cases. Each table is checked by one test."""
 
 import traceback
 from collections.abc import Callable, Iterable

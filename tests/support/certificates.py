@@ -13,7 +13,7 @@ _UNTIL = datetime.datetime(2120, 1, 1, tzinfo=datetime.UTC)
 
 
 class Party:
-    """A certificate and its key, signed by ``issuer`` or by itself; ``more`` comes before the name in its subject."""
+    """A certificate and its key, signed by ``issuer`` or by itself. ``more`` precedes the name in its subject."""
 
     def __init__(
         self,
@@ -64,12 +64,12 @@ class Party:
 
     @property
     def pem(self) -> bytes:
-        """The certificate."""
+        """Return the certificate."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def key_pem(self) -> bytes:
-        """The key."""
+        """Return the key."""
         return self.key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,

@@ -1,4 +1,4 @@
-"""Debian's Chromium, in which pages are tried."""
+"""Debian's Chromium for tests of pages."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ PATH = next((path for name in ("chromium-headless-shell", "chromium") if (path :
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A browser; without one the test is skipped, but in CI it fails."""
+    """Return a browser. Without one the test is skipped, but in CI it fails."""
     if PATH is None:
         assert "CI" not in os.environ, "CI has no Chromium"
         pytest.skip("needs Chromium: apt-get install chromium-headless-shell")
@@ -24,6 +24,6 @@ def chromium() -> Iterator[Browser]:
 
 
 def shoot(page: Page, name: str, prefix: str = "console-") -> None:
-    """Write the screenshot of that name to docs/images again, if ``DRALAB_SCREENSHOTS`` is set."""
+    """Take the screenshot ``console-NAME`` of the docs again, if ``DRALAB_SCREENSHOTS`` is set."""
     if os.environ.get("DRALAB_SCREENSHOTS"):
         page.screenshot(path=REPOSITORY / "docs" / "images" / f"{prefix}{name}.png")

@@ -1,4 +1,4 @@
-"""The databases that the tests of the store run on, by a name for each; and two servers of one database."""
+"""The databases for tests of the store, by name; and two servers of one database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Opener = Callable[[Clock, float], Any]
 
 
 class _Pair:
-    """What one store writes another one reads; in between it waits for what was answered."""
+    """Two stores: one writes, the other one reads, and waits for acknowledged writes before each read."""
 
     _writer: Store
     _reader: Store
@@ -31,7 +31,7 @@ class _Pair:
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:
-        """The writer's; the reader has seen it afterwards."""
+        """Write with the writer. The reader has observed the write afterwards."""
         stored = await self._writer.write(resource, key, change, dry_run)
         await self._reader.fresh()
         return stored

@@ -14,7 +14,7 @@ VARIABLE = "DRALAB_FAILURES"
 
 
 class FailureRecorder:
-    """The plugin. Runs where the whole session is seen: in xdist's controller, or in a run without xdist."""
+    """The plugin. It runs in the process with the whole session: xdist's controller, or a run without xdist."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

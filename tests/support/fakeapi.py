@@ -133,7 +133,7 @@ class FakeApi(httpx.AsyncBaseTransport):
 
     @property
     def version(self) -> int:
-        """The newest revision."""
+        """Return the newest revision."""
         return self._memory.revision
 
     # Direct access, which no watch or record tells from a client's.
@@ -167,11 +167,15 @@ class FakeApi(httpx.AsyncBaseTransport):
 
     def has(self, resource: str, namespace: str, name: str) -> bool:
         """True if the object exists."""
-        return any(self._memory.find(kind, _key(namespace, name)) for kind in self._named(resource))
+        return any(
+            self._memory.find(kind, _key(namespace, name)) for kind in self._resources_by_plural(resource)
+        )
 
     def of(self, resource: str) -> list[JsonObject]:
         """Return all objects of a resource, sorted by namespace and name."""
-        found = [(kind, obj) for kind in self._named(resource) for obj in self._memory.objects(kind)]
+        found = [
+            (kind, obj) for kind in self._resources_by_plural(resource) for obj in self._memory.objects(kind)
+        ]
         found.sort(key=lambda pair: (pair[1].metadata.namespace, pair[1].metadata.name))
         return [_json(kind, obj) for kind, obj in found]
 
@@ -185,7 +189,7 @@ class FakeApi(httpx.AsyncBaseTransport):
 
     @property
     def keys(self) -> set[tuple[str, str, str]]:
-        """Resource, namespace and name of every object."""
+        """Return resource, namespace and name of every object."""
         return {
             (kind.plural, obj.metadata.namespace, obj.metadata.name)
             for kind in self._kinds.values()
@@ -206,7 +210,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         try:
             answer = await self._answer(request, content)
         except ApiError as error:
-            answer = httpx.Response(error.code, json=_shown(error.status))
+            answer = httpx.Response(error.code, json=_status_body(error.status))
         if any(self.lost(call) for call in self.calls[before:]):
             raise httpx.ReadTimeout("timed out")
         answer.request = request
@@ -350,7 +354,7 @@ class FakeApi(httpx.AsyncBaseTransport):
                 while sent < len(self._events):
                     event = self._events[sent]
                     sent += 1
-                    if event.resource == kind and (frame := _seen(event, selects)):
+                    if event.resource == kind and (frame := _frame_for(event, selects)):
                         yield frame
                 news.clear()
                 await news.wait()
@@ -359,11 +363,11 @@ class FakeApi(httpx.AsyncBaseTransport):
 
     # Names.
 
-    def _named(self, plural: str) -> list[Resource[Any]]:
+    def _resources_by_plural(self, plural: str) -> list[Resource[Any]]:
         return [kind for kind in self._kinds.values() if kind.plural == plural]
 
     def _holder(self, plural: str, namespace: str, name: str) -> Resource[Any]:
-        for kind in self._named(plural):
+        for kind in self._resources_by_plural(plural):
             if self._memory.find(kind, _key(namespace, name)) is not None:
                 return kind
         raise KeyError((plural, namespace, name))
@@ -390,8 +394,8 @@ class _Stream(httpx.AsyncByteStream):
         return self._frames
 
 
-def _seen(event: _Event, selects: Callable[[JsonObject], bool]) -> bytes | None:
-    """Return the event for a watcher who sees selected objects alone."""
+def _frame_for(event: _Event, selects: Callable[[JsonObject], bool]) -> bytes | None:
+    """Return the event for a watcher of selected objects."""
     before = event.old is not None and selects(event.old)
     after = event.type != "DELETED" and selects(event.new)
     if not before and not after:
@@ -455,8 +459,8 @@ def _frame(event: str, obj: JsonObject) -> bytes:
 
 def _status(code: int, reason: str, message: str) -> JsonObject:
     status = "Success" if code < 400 else "Failure"
-    return _shown(Status(status=status, code=code, reason=reason, message=message))
+    return _status_body(Status(status=status, code=code, reason=reason, message=message))
 
 
-def _shown(status: Status) -> JsonObject:
+def _status_body(status: Status) -> JsonObject:
     return {"kind": status.kind, "apiVersion": status.api_version, **to_builtins(status)}

@@ -48,7 +48,7 @@ _REFUSALS = (StatusError, DecodeError, PatchError, LookupError, TypeError, Value
 
 @dataclass(frozen=True)
 class ListField:
-    """A list or map somewhere in a kind's objects; in `path` 0 stands for an item of a list, "key" for one of a map."""
+    """A list or map in a kind's objects. In `path`, 0 is an item of a list, and "key" one of a map."""
 
     kind: Kind
     path: Path
@@ -59,7 +59,7 @@ class ListField:
 
 
 class Growth:
-    """The fields that are lists or maps, each of a struct's once, whatever kinds have the struct."""
+    """All fields that are lists or maps. A field of a struct is included once, whatever kinds have the struct."""
 
     def __init__(self, registry: Registry) -> None:
         self._seen: set[tuple[str, str]] = set()
@@ -92,7 +92,7 @@ def _simple_first(kind: Kind) -> tuple[bool, str, str]:
 
 
 def item(node: Node, number: int, all_members: bool, keys: tuple[str, ...] = ()) -> Any:
-    """An item of a list, unlike those of other numbers: with all members that are single values, or its keys alone."""
+    """Return an item of a list that differs from other numbers, with all scalar members or only its keys."""
     if isinstance(node, Scalar):
         return _GIVEN[node](number)
     if isinstance(node, ListNode):
@@ -110,8 +110,8 @@ def _identifies(name: str, member: Field) -> bool:
     return member.node is Scalar.STRING and name in ("name", "key", "type", "request")
 
 
-def holding(field: ListField, items: Any) -> JsonObject:
-    """An object that has these items in its list."""
+def object_with_items(field: ListField, items: Any) -> JsonObject:
+    """Return an object that has these items in its list."""
     kind = field.kind
     made: JsonObject = {"apiVersion": kind.storage_api_version, "kind": kind.kind, "metadata": {"name": "x"}}
     if kind.namespaced:
@@ -150,7 +150,7 @@ def _container(node: Node) -> Any:
 
 
 def lists(field: ListField, length: int, first: int = 0) -> Iterator[tuple[str, Any]]:
-    """Lists and maps of this length by what their items are like, their numbers from `first` on."""
+    """Return lists and maps of this length by the kind of their items, numbered from `first`."""
     numbers = range(first, first + length)
     if isinstance(field.node, MapNode):
         yield (
@@ -164,62 +164,62 @@ def lists(field: ListField, length: int, first: int = 0) -> Iterator[tuple[str, 
 
 
 def steps(field: ListField, items: Any) -> dict[str, Step]:
-    """What requests do with such an object, by name."""
+    """Return the operations of requests on such an object, by name."""
     kind, version = field.kind, field.kind.storage_version
-    text = orjson.dumps(holding(field, items))
+    text = orjson.dumps(object_with_items(field, items))
     reverse = dict(reversed(items.items())) if isinstance(items, dict) else items[::-1]
-    turned = orjson.dumps(holding(field, reverse))
+    turned = orjson.dumps(object_with_items(field, reverse))
     status = field.path[0] == "status"
 
     def read(body: bytes = text) -> Any:
         return orjson.loads(body)
 
-    def tracked(body: bytes = text) -> JsonObject:
+    def track(body: bytes = text) -> JsonObject:
         made: JsonObject = read(body)
         track_update(kind, version, None, made, manager="one", now=NOW)
         return made
 
-    def updated() -> None:
-        old = tracked()
+    def update() -> None:
+        old = track()
         track_update(kind, version, old, read(turned), manager="two", now=NOW)
 
-    def applied(force: bool = True) -> None:
+    def apply(force: bool = True) -> None:
         live = server_side_apply(kind, version, None, read(), manager="one", now=NOW)
         changed = orjson.loads(text.replace(b'"n', b'"m'))
         server_side_apply(kind, version, live, changed, manager="one", now=NOW)
-        server_side_apply(kind, version, tracked(), read(turned), manager="two", now=NOW, force=force)
+        server_side_apply(kind, version, track(), read(turned), manager="two", now=NOW, force=force)
 
-    def patched() -> None:
+    def patch() -> None:
         strategic_merge_patch(object_type(kind, version), read(), read(turned))
 
-    def deduplicated() -> None:
+    def deduplicate() -> None:
         request = Request({"method": "", "path": ""}, _nothing, _nothing, "")
         drop_duplicate_owners(read()["metadata"], request)
 
-    def shown() -> None:
+    def show() -> None:
         table(kind, version, [read()], metadata={}, now=datetime(2020, 1, 1, tzinfo=UTC))
 
-    def warned() -> None:
+    def warn() -> None:
         ctx = Context(kind, version, "default", NOW, FeatureGates(), lookup=lambda *_: None)
         GenericStrategy().warnings_on_create(read(), ctx)
 
-    def created() -> None:
+    def create() -> None:
         answer({"object": read()})
 
-    def changed() -> None:
+    def change() -> None:
         operation = "statusUpdate" if status else "update"
         answer({"object": read(turned), "oldObject": read(), "operation": operation})
 
     named: dict[str, Step] = {
-        "create": created,
-        "update": changed,
-        "track a create": tracked,
-        "track an update": updated,
-        "apply": applied,
-        "patch": patched,
-        "owners": deduplicated,
-        "table": shown,
-        "warn": warned,
+        "create": create,
+        "update": change,
+        "track a create": track,
+        "track an update": update,
+        "apply": apply,
+        "patch": patch,
+        "owners": deduplicate,
+        "table": show,
+        "warn": warn,
     }
     return {name: _whatever_it_answers(step) for name, step in named.items()}
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL of the tests' own: a server in a temporary folder, and a schema for each test."""
+"""A PostgreSQL for tests: a server in a temporary folder, and a schema for each test."""
 
 import itertools
 import os
@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 
 def programs() -> Path | None:
-    """The folder of the newest server's programs; None where none is installed."""
+    """Return the folder of the newest server's programs, or None."""
     found = sorted(Path(_PROGRAMS).glob("*/bin/initdb"), key=lambda path: float(path.parent.parent.name))
     if found:
         return found[-1].parent
@@ -37,8 +37,8 @@ def programs() -> Path | None:
     return None if named is None else Path(named).resolve().parent
 
 
-def needed() -> Path:
-    """The programs; the test is skipped where there are none, and fails in CI, which installs them."""
+def require_programs() -> Path:
+    """Return the programs. Without them the test is skipped, but in CI, which installs them, it fails."""
     found = programs()
     if found is None:
         text = "PostgreSQL is not installed (tools/postgresql installs it)"
@@ -86,23 +86,23 @@ class Postgres:
         )
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
+        """Start, and wait until the server responds."""
         options = f"{_OPTIONS} {self._options} -k {self.folder}"
         self._run(
             "pg_ctl", "-D", str(self._data), "-w", "-l", str(self.folder / "log"), "-o", options, "start"
         )
 
     def stop(self, mode: str = "immediate") -> None:
-        """Stop: `immediate` is a crash."""
+        """Stop the server: `immediate` is a crash."""
         self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
 
     def end(self) -> None:
-        """Stop it if it runs: a test that failed may have stopped it already."""
+        """Stop the server if it runs. A failed test may have stopped it already."""
         if (self._data / "postmaster.pid").exists():
             self.stop()
 
     def copy(self) -> Path:
-        """What a standby has that follows no longer: the data as they are now. The server starts again."""
+        """Return a copy of the current data, as of a standby that no longer follows. Restarts the server."""
         self.stop("fast")
         copied = self.folder / "copy"
         self._execute("cp", "-a", self._data, copied)
@@ -110,7 +110,7 @@ class Postgres:
         return copied
 
     def fail_over(self, standby: Path) -> None:
-        """Crash, and have the standby with these data promoted, which begins a timeline. Needs `FAILOVER`."""
+        """Crash, and promote a standby with these data, which begins a new timeline. Needs `FAILOVER`."""
         self.stop()
         self._execute("rm", "-r", self._data)
         self._execute("mv", standby, self._data)
@@ -119,7 +119,7 @@ class Postgres:
         self._run("pg_ctl", "-D", str(self._data), "-w", "promote")
 
     def database(self) -> str:
-        """The URL of a schema of its own, which is quicker to make, and to remove, than a database."""
+        """Return the URL of a new schema, which is faster to create and remove than a database."""
         import psycopg
 
         schema = f"test{next(_numbers)}"
@@ -132,9 +132,9 @@ class Postgres:
 
 
 @contextmanager
-def running(options: str = "") -> Iterator[Postgres]:
-    """A server that is gone afterwards; `options` are more of them."""
-    binaries = needed()
+def run_postgres(options: str = "") -> Iterator[Postgres]:
+    """Run a server until the end of the context, with more options."""
+    binaries = require_programs()
     # Below /tmp, because a unix socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="p", dir="/tmp") as name:
         folder = Path(name)

@@ -44,7 +44,7 @@ class Quick:
             raise RuntimeError(f"--quick: {event} {arguments!r}")
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """Leave a module out before it is imported; None leaves the decision to others."""
+        """Leave a module out before it is imported. None leaves the decision to other plugins."""
         if collection_path.is_dir():
             return True if collection_path.parent == _TESTS and collection_path.name in _FOLDERS else None
         return True if collection_path.name.startswith("test_") and _has_door(collection_path) else None
@@ -74,7 +74,7 @@ class Quick:
 
 
 def _forget_what_was_open() -> None:
-    """Collect what a test that was stopped at a door had open, before another test is blamed for it."""
+    """Collect resources that a stopped test left open, before another test is blamed for them."""
     for name in ("last_exc", "last_type", "last_value", "last_traceback"):
         if hasattr(sys, name):
             delattr(sys, name)
@@ -90,7 +90,7 @@ def _left_out(item: pytest.Item) -> bool:
 
 
 def _conftests(item: pytest.Item) -> Iterator[Path]:
-    """The files of the test's fixtures that other modules share."""
+    """Return the files with shared fixtures of the test."""
     fixtures = getattr(item, "_fixtureinfo", None)
     for definitions in fixtures.name2fixturedefs.values() if fixtures else ():
         for definition in definitions:
@@ -124,18 +124,18 @@ def _has_door(path: Path) -> bool:
 
 @functools.cache
 def _is_door(path: Path) -> bool:
-    """Whether a module starts processes or opens sockets."""
+    """True if a module starts processes or opens sockets."""
     return any(
         (isinstance(node, ast.Attribute) and node.attr in _CALLS)
         or (isinstance(node, ast.Name) and node.id in _CALLS)
-        for node in ast.walk(_parsed(path))
+        for node in ast.walk(_parse(path))
     )
 
 
 @functools.cache
 def _imports(path: Path) -> frozenset[str]:
     found = set()
-    for node in ast.walk(_parsed(path)):
+    for node in ast.walk(_parse(path)):
         if isinstance(node, ast.Import):
             found |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -144,13 +144,13 @@ def _imports(path: Path) -> frozenset[str]:
 
 
 @functools.cache
-def _parsed(path: Path) -> ast.Module:
+def _parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
 @functools.cache
 def _source(name: str) -> Path | None:
-    """The file of a module of the tests or of dralab; None for any other name."""
+    """Return the file of a module of the tests or of dralab, or None."""
     if not name.startswith(("tests.", "dra_")):
         return None
     try:

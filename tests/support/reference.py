@@ -1,9 +1,4 @@
-"""Where the reference material lies, and how tests read it.
-
-The folder named by ``DRALAB_REFERENCE`` (default: ``../shared``, next to the repository) holds what the real Kubernetes
-code answered. It is not part of the project. Without it the conformance tests run the sample in
-``tests/data/recorded``, and other tests that need the reference material skip.
-"""
+"""Location of the reference material, and readers for it."""
 
 import functools
 import json
@@ -20,7 +15,7 @@ REFERENCE = Path(os.environ.get("DRALAB_REFERENCE", REPOSITORY.parent / "shared"
 
 
 def reference_path(*parts: str) -> Path:
-    """A path below the reference folder; skips the test (or module) when it is absent."""
+    """Return a path below the reference folder. Skip the test (or module) if it is absent."""
     path = REFERENCE.joinpath(*parts)
     if not path.exists():
         pytest.skip(
@@ -31,7 +26,7 @@ def reference_path(*parts: str) -> Path:
 
 @functools.cache
 def load_vectors(name: str) -> list[dict[str, Any]]:
-    """The cases of ``vectors/<name>``, a gzipped JSON table or gzipped JSON lines, or the recorded sample of them."""
+    """Return the cases of ``vectors/<name>``, a gzipped JSON table or gzipped JSON lines, or the recorded sample."""
     sample = RECORDED / f"{name.partition('.')[0]}.jsonl"
     if not REFERENCE.exists() and sample.exists():
         return [json.loads(line) for line in sample.read_text().split("\n") if line]
@@ -39,5 +34,5 @@ def load_vectors(name: str) -> list[dict[str, Any]]:
 
 
 def manifest_dir(*parts: str) -> Path:
-    """A folder (or file) of users' manifests."""
+    """Return a folder (or file) of users' manifests."""
     return reference_path("manifests", *parts)

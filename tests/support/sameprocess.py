@@ -1,4 +1,4 @@
-"""Tests that run a service in their own process: what it sets for the whole process is undone."""
+"""Undo process-wide settings of services that tests run in their own process."""
 
 import gc
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import structlog
 
 @contextmanager
 def same_process() -> Iterator[None]:
-    """Logging and garbage collection are afterwards as they were before."""
+    """Restore logging and garbage collection afterwards."""
     configured, before, thresholds = structlog.is_configured(), structlog.get_config(), gc.get_threshold()
     try:
         yield

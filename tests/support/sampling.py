@@ -1,7 +1,4 @@
-"""Samples of what takes long to try.
-
-``DRALAB_SAMPLE`` is the seed, or ``all``. By default it is the commit, so that in time everything has its turn.
-"""
+"""Samples of cases that take long."""
 
 import os
 import random
@@ -28,12 +25,12 @@ def seed() -> str:
 
 
 def either(many: int, few: int) -> int:
-    """Return how many random cases are tried: many if everything is, else few."""
+    """Return the number of random cases: the larger one if all cases are run."""
     return many if seed() == "all" else few
 
 
 def sample(things: Sequence[T], count: int) -> list[T]:
-    """Return ``count`` of the things in their order, or all of them."""
+    """Return ``count`` of the items in their order, or all of them."""
     if seed() == "all":
         return list(things)
     places = random.Random(seed()).sample(range(len(things)), count)

@@ -1,4 +1,4 @@
-"""Kinds for tests: one of the built-in ones, and a custom one."""
+"""Kinds for tests: a built-in one, and a custom one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dra_apiserver.kinds.custom.definitions import kind_of_definition
 
 
 def built_in(group: str, plural: str) -> Kind:
-    """A built-in kind, whether it is served or not."""
+    """Return a built-in kind, whether it is served or not."""
     return next(kind for kind in catalog.KINDS if (kind.group, kind.plural) == (group, plural))
 
 
 def widget(schema: Mapping[str, Any], **version: Any) -> Kind:
-    """The kind ``widgets.example.com`` with one version of this schema; ``version`` has further fields of it."""
+    """Return the kind ``widgets.example.com`` with one version of this schema. ``version`` has its other fields."""
     names = {"kind": "Widget", "plural": "widgets"}
     v1 = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
     spec = {"group": "example.com", "names": names, "scope": "Namespaced", "versions": [v1]}

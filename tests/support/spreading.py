@@ -1,10 +1,4 @@
-"""Which tests pytest-xdist gives to one worker together, and which come first.
-
-The tests of a module run in one process, where they share what its fixtures start; so do those of the modules of a
-folder whose conftest starts something costly. The pages of the documentation share nothing, and are spread. What has
-the most slow tests comes first, so that at the end no worker is left alone with it. (xdist's own ``loadgroup``
-makes a group of each test, and looks at all groups after each.)
-"""
+"""Tests that pytest-xdist gives to one worker together, and the order of the groups."""
 
 from collections import Counter
 from pathlib import Path
@@ -18,13 +12,13 @@ _APART = ("tests/docs/test_commands.py",)
 
 
 def group(nodeid: str) -> str:
-    """What the test is one of: a module, or a folder of modules; itself, where each is apart."""
+    """Return the group of the test: a module, a folder of modules, or the test itself."""
     subject = _subject(nodeid)
     return nodeid if subject in _APART else subject
 
 
 def slow_first(items: list[pytest.Item]) -> None:
-    """Sort tests by how many of their module or folder are slow, and then by its path."""
+    """Sort tests by the number of slow ones in their module or folder, and then by path."""
     slow = Counter(_subject(item.nodeid) for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: (-slow[_subject(item.nodeid)], item.nodeid.partition("::")[0]))
 
@@ -52,7 +46,7 @@ def _subject(nodeid: str) -> str:
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Hands groups out in the order of collection."""
+    """Distributes groups in the order of collection."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         config.option.loadscopereorder = False

@@ -1,8 +1,4 @@
-"""One TLS context for all HTTP clients of the tests that verify servers by the public authorities.
-
-httpx creates one for each client, also for a client that only speaks HTTP. Loading the authorities takes 10
-milliseconds, longer than most tests.
-"""
+"""One TLS context for all HTTP clients of the tests that verify servers with public authorities."""
 
 import functools
 import ssl

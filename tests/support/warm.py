@@ -1,7 +1,4 @@
-"""Services of clusters that tests start in their own process, as forks of the process that `dralab warm` made.
-
-A service that is executed instead imports its modules first, which takes a second of CPU for each.
-"""
+"""Services of clusters that tests start in their own process, as forks of the process that `dralab warm` started."""
 
 import contextlib
 from collections.abc import Iterator

@@ -1,9 +1,4 @@
-"""Work counted instead of timed: what Python executes for a step, equal on every machine and in every run.
-
-It counts calls, and the lines and rounds of loops in our own modules. Inside `counted_strings` it also counts what C
-code compares, as in ``name in names``, because the strings of documents then compare in Python. It does not count what
-C code copies or encodes.
-"""
+"""Work that is counted instead of timed: executed Python lines and calls, which are equal in every run."""
 
 from __future__ import annotations
 
@@ -40,31 +35,31 @@ class CountedString(str):
 
 @contextlib.contextmanager
 def counted_strings() -> Iterator[None]:
-    """Documents read inside consist of counted strings."""
+    """Have documents that are decoded meanwhile consist of counted strings."""
     loads = orjson.loads
 
-    def counted(document: bytes | str) -> Any:
+    def load_counted(document: bytes | str) -> Any:
         tracer = sys.gettrace()
         sys.settrace(None)
         try:
-            return _marked(loads(document))
+            return _count_strings(loads(document))
         finally:
             sys.settrace(tracer)
 
-    with mock.patch.object(orjson, "loads", counted):
+    with mock.patch.object(orjson, "loads", load_counted):
         yield
 
 
-def _marked(value: Any) -> Any:
+def _count_strings(value: Any) -> Any:
     if isinstance(value, str):
         return CountedString(value)
     if isinstance(value, list):
-        return [_marked(item) for item in value]
-    return {key: _marked(item) for key, item in value.items()} if isinstance(value, dict) else value
+        return [_count_strings(item) for item in value]
+    return {key: _count_strings(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def work(step: Step) -> int:
-    """How many calls and lines a step executes."""
+    """Return the number of calls and lines that a step executes."""
     count = 0
 
     def line(frame: FrameType, event: str, argument: object) -> Any:
@@ -93,7 +88,7 @@ def _is_ours(filename: str) -> bool:
 
 
 def is_quadratic(made: Callable[[int], Step], length: int) -> bool:
-    """Whether the work grows with the square of the length.
+    """True if the work grows with the square of the length.
 
     Of three lengths in equal steps the second difference is 0 where the work is linear, however large its constant
     part, and twice the square of the length for each event of a pair where it is quadratic.

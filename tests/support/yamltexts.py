@@ -2,12 +2,12 @@
 
 
 def bomb(levels: int, fan: int) -> bytes:
-    """Lists of aliases of lists of aliases: ``fan`` to the power of ``levels`` strings."""
+    """Return lists of aliases of lists of aliases: ``fan`` to the power of ``levels`` strings."""
     lists = [f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * fan)}]" for level in range(1, levels)]
     return "\n".join(["a0: &a0 [lol]", *lists]).encode()
 
 
 def chain(length: int) -> bytes:
-    """Lists each of which holds the one before: shallow as text, deep as a value."""
+    """Return lists each of which contains the previous one: shallow as text, deep as a value."""
     links = [f"a{index}: &a{index} [*a{index - 1}]" for index in range(1, length)]
     return "\n".join(["a0: &a0 [x]", *links]).encode()

@@ -1,4 +1,4 @@
-"""What these tests apply."""
+"""Manifests for these tests."""
 
 POD = """
 apiVersion: resource.k8s.io/v1

@@ -1,4 +1,4 @@
-"""A cluster whose process is to be killed: prints the pids of the cluster's processes and waits."""
+"""A cluster whose process is killed. Prints the PIDs of the cluster's processes and waits."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""``dralab.testing``, as tests of others use it."""
+"""``dralab.testing``, as other projects use it."""
 
 import itertools
 import unittest
@@ -33,7 +33,7 @@ def test_a_pod_gets_a_device(dra_cluster: Cluster) -> None:
 
 
 @pytest.mark.dra_cluster(scope="module")
-def test_the_next_test_finds_nothing_of_the_last(dra_cluster: Cluster) -> None:
+def test_a_rollback_removes_all_objects_of_a_test(dra_cluster: Cluster) -> None:
     for _ in range(2):
         assert dra_cluster.list("pods") == dra_cluster.list("resourceclaims") == []
         dra_cluster.apply(POD)
@@ -60,7 +60,7 @@ def test_a_rollback_undoes_changes_and_deletions(dra_cluster: Cluster) -> None:
 
 
 @pytest.mark.dra_cluster(scope="module")
-def test_a_pod_that_was_removed_runs_again_where_another_has_its_device(dra_cluster: Cluster) -> None:
+def test_a_deleted_pod_is_restored_even_if_its_device_was_reallocated(dra_cluster: Cluster) -> None:
     dra_cluster.apply(POD)
     dra_cluster.pod("p").wait_for()
     kept, before = dra_cluster.snapshot(), _devices(dra_cluster)
@@ -80,7 +80,7 @@ def test_a_pod_that_was_removed_runs_again_where_another_has_its_device(dra_clus
 
 
 @pytest.mark.dra_cluster(scope="module")
-def test_what_does_not_come_is_explained(dra_cluster: Cluster) -> None:
+def test_a_timeout_is_explained(dra_cluster: Cluster) -> None:
     selector = {"cel": {"expression": "device.attributes['gpu.nvidia.com'].productName == 'none'"}}
     dra_cluster.apply(POD)
     dra_cluster.apply(
@@ -118,7 +118,7 @@ def test_what_does_not_come_is_explained(dra_cluster: Cluster) -> None:
         dra_cluster.wait_for("pod/nowhere", timeout=0.1)
 
 
-async def test_a_coroutine_has_the_cluster_on_its_own_loop(dra_cluster: AsyncCluster) -> None:
+async def test_an_async_test_runs_the_cluster_on_its_own_loop(dra_cluster: AsyncCluster) -> None:
     assert isinstance(dra_cluster, AsyncCluster)
     await dra_cluster.apply(POD)
     assert "A100" in await dra_cluster.pod("p").logs()
@@ -135,13 +135,13 @@ async def test_a_coroutine_has_the_cluster_on_its_own_loop(dra_cluster: AsyncClu
 
 
 @pytest.mark.dra_cluster(scope="module")
-async def test_a_coroutine_can_share_a_cluster(dra_cluster: AsyncCluster) -> None:
+async def test_async_tests_can_share_a_cluster(dra_cluster: AsyncCluster) -> None:
     await dra_cluster.apply(POD)
     await dra_cluster.pod("p").wait_for()
 
 
 @pytest.mark.dra_cluster(fake_clock=True, drivers=["gpu.example.com"], gates={"DRAConsumableCapacity": False})
-async def test_time_passes_as_the_test_says(dra_cluster: AsyncCluster) -> None:
+async def test_time_of_a_fake_clock_passes_when_the_test_advances_it(dra_cluster: AsyncCluster) -> None:
     assert not dra_cluster.options.features.enabled("DRAConsumableCapacity")
     await dra_cluster.apply(
         {
@@ -169,7 +169,7 @@ async def test_time_passes_as_the_test_says(dra_cluster: AsyncCluster) -> None:
 # The others' clients leave closing to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.dra_cluster(scope="module")
-def test_other_clients_work_at_once(dra_cluster: Cluster) -> None:
+def test_other_clients_need_no_configuration(dra_cluster: Cluster) -> None:
     with dra_cluster.httpx() as client:
         assert client.get("/api/v1/nodes").json()["items"][0]["metadata"]["name"] == "node-0"
     kubernetes: Any = pytest.importorskip("kubernetes")
@@ -182,7 +182,7 @@ def test_other_clients_work_at_once(dra_cluster: Cluster) -> None:
 # It warns of every Kubernetes that is newer than itself, and has no way to close its connections.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.dra_cluster(scope="module")
-def test_kr8s_works_at_once(dra_cluster: Cluster) -> None:
+def test_kr8s_needs_no_configuration(dra_cluster: Cluster) -> None:
     kr8s: Any = pytest.importorskip("kr8s")
     api = dra_cluster.kr8s()
     assert [node.name for node in api.get("nodes")] == ["node-0"]
@@ -213,7 +213,7 @@ async def test_kr8s_runs_on_the_loop_of_the_test(dra_cluster: AsyncCluster, scop
 
 
 class TestWithUnittest(unittest.TestCase):
-    """The same without pytest's fixtures."""
+    """The same without the fixtures of pytest."""
 
     def test_a_context_manager_is_enough(self) -> None:
         with Cluster(nodes=0) as cluster:
@@ -222,12 +222,12 @@ class TestWithUnittest(unittest.TestCase):
         assert not cluster.data.exists()
 
 
-def test_a_fake_clock_is_of_this_process() -> None:
+def test_a_fake_clock_requires_services_in_this_process() -> None:
     with pytest.raises(ValueError, match="processes have clocks of their own"):
         Options(processes=True, fake_clock=True)
 
 
-def test_services_are_processes_forked_from_one_that_has_imported_them(
+def test_service_processes_are_forked_from_one_with_imported_modules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv(ADDRESS, raising=False)
@@ -250,17 +250,17 @@ def test_services_are_processes_forked_from_one_that_has_imported_them(
     warm.close()
 
 
-async def test_rolling_back_leaves_alone_what_a_controller_gathers() -> None:
+async def test_a_rollback_keeps_aggregated_roles() -> None:
     async with AsyncCluster(nodes=0) as cluster:
 
         async def roles() -> list[dict[str, Any]]:
             return [await cluster.get(f"clusterrole/{name}") for name in ("view", "edit", "admin")]
 
-        async def gathered() -> bool:
+        async def is_aggregated() -> bool:
             view, edit, admin = [role.get("rules") or [] for role in await roles()]
             return bool(view) and all(rule in edit for rule in view) and all(rule in admin for rule in edit)
 
-        await cluster.until(gathered)
+        await cluster.until(is_aggregated)
         before = await roles()
         await cluster.rollback()
         assert await roles() == before

@@ -1,4 +1,4 @@
-"""States that an object can no longer reach."""
+"""States from which an object cannot reach the expected one."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def _obj(phase: str = "", *conditions: str, owner: str = "") -> dict[str, Any]:
         ("deployments", "Available", _obj("", "ReplicaFailure"), ""),
     ],
 )
-def test_an_obstacle_is_a_state_that_stays(
+def test_an_obstacle_is_a_permanent_state(
     plural: str, wanted: Condition, obj: dict[str, Any], found: str
 ) -> None:
     assert obstacle(wanted, _resource(plural), obj) == found

@@ -1,4 +1,4 @@
-"""A test that starts programs while its cluster runs reads nothing of gRPC's."""
+"""Programs that a test starts while its cluster runs print nothing of gRPC."""
 
 import subprocess
 import sys

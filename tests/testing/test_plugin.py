@@ -1,4 +1,4 @@
-"""The plugin, in a pytest of its own."""
+"""The pytest plugin, in a separate run of pytest."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def _pytest(folder: Path, text: str, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_failed_test_shows_the_events_and_explanations_of_its_cluster(tmp_path: Path) -> None:
+def test_a_failed_test_shows_events_and_explanations_of_its_cluster(tmp_path: Path) -> None:
     shown = _pytest(
         tmp_path,
         """
@@ -75,7 +75,7 @@ async def test_async(dra_cluster):
     assert not list(Path("/tmp").glob(f"dralab-{process}-*"))
 
 
-def test_wrong_marker_is_named(tmp_path: Path) -> None:
+def test_an_invalid_marker_is_reported(tmp_path: Path) -> None:
     messages = {
         "scope='class'": "dra_cluster: unknown scope 'class': choose function, module, session",
         "node=3": "dra_cluster: unknown node: "

@@ -1,4 +1,4 @@
-"""``dralab up`` as a child of the program that tests with it."""
+"""``dralab up`` as a child process of the program that uses it in tests."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ from tests.support.waiting import blocking_until, is_running
 _FORKS: list[None] = []
 
 
-def test_a_cluster_of_processes_starts_without_a_fork(
+def test_a_cluster_of_processes_starts_without_forking_the_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "false")

@@ -1,4 +1,4 @@
-"""The services of a cluster in the test's own process, and that process's logging."""
+"""The services of a cluster in the test's own process, and the logging of that process."""
 
 import gc
 import weakref
@@ -28,12 +28,14 @@ def _is_printed(capfd: pytest.CaptureFixture[str]) -> bool:
     return "a service fails" in "".join(capfd.readouterr())
 
 
-def test_services_print_nothing_into_a_test(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_services_print_nothing_to_the_output_of_a_test(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     _quiet_logs(tmp_path)
     assert not _is_printed(capfd)
 
 
-def test_a_test_that_captured_logs_before_makes_no_difference(
+def test_services_print_nothing_after_a_test_that_captured_logs(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with capture_logs():
@@ -43,7 +45,7 @@ def test_a_test_that_captured_logs_before_makes_no_difference(
     assert not _is_printed(capfd)
 
 
-def test_logging_that_a_program_has_set_up_is_left_alone(
+def test_logging_that_a_program_configured_is_not_changed(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     structlog.configure(processors=[structlog.processors.JSONRenderer()])
@@ -52,15 +54,15 @@ def test_logging_that_a_program_has_set_up_is_left_alone(
 
 
 @pytest.fixture
-def thawed() -> Iterator[None]:
-    """Without what the tests' own process keeps from the collector: a program that does so is left alone."""
+def unfreeze() -> Iterator[None]:
+    """Unfreeze objects that the test process keeps from the garbage collector, as such programs are not changed."""
     gc.unfreeze()
     yield
     gc.freeze()
 
 
-@pytest.mark.usefixtures("thawed")
-async def test_a_new_cluster_is_no_work_for_the_collector_and_an_ended_one_is_gone(
+@pytest.mark.usefixtures("unfreeze")
+async def test_a_cluster_is_frozen_for_the_garbage_collector_and_freed_at_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(services, "_COLLECT_AFTER", 1)

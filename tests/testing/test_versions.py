@@ -22,7 +22,7 @@ spec:
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
-def test_a_pod_gets_a_gpu(version: Version) -> None:
+def test_a_pod_gets_a_gpu_in_each_version(version: Version) -> None:
     with Cluster(version=str(version)) as cluster:
         cluster.apply(MANIFEST)
         cluster.pod("p").wait_for("Succeeded")

@@ -1,4 +1,4 @@
-"""The pinned scripts of /docs: only the package with the right checksum is unpacked."""
+"""The pinned scripts of /docs: only a package with the right checksum is unpacked."""
 
 import base64
 import gzip
@@ -22,7 +22,7 @@ def _package(**files: bytes) -> bytes:
     return packed.getvalue()
 
 
-def test_files_are_packed_and_licences_kept(tmp_path: Path) -> None:
+def test_files_are_packed_with_their_licenses(tmp_path: Path) -> None:
     data = _package(script=b"1", LICENSE=b"free")
     integrity = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
     pin = {"version": "1.0.0", "integrity": integrity, "files": ["script"], "licences": ["LICENSE"]}
@@ -31,7 +31,7 @@ def test_files_are_packed_and_licences_kept(tmp_path: Path) -> None:
     assert (tmp_path / "thing.LICENSE.txt").read_text() == "thing 1.0.0\n\nfree"
 
 
-def test_another_package_is_refused(tmp_path: Path) -> None:
+def test_a_package_with_another_checksum_is_rejected(tmp_path: Path) -> None:
     pin = {"version": "1.0.0", "integrity": "sha512-x", "files": ["script"], "licences": []}
     with pytest.raises(ValueError, match=r"thing 1\.0\.0 has sha512-"):
         unpack("thing", _package(script=b"1"), pin, tmp_path)

@@ -1,4 +1,4 @@
-"""One test for a table of cases still says which of them fail, and why."""
+"""A failing table of cases names each failed case with its reason."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def _small(number: int) -> None:
     assert 10 // number < 10, "too large"
 
 
-def test_all_that_fail_are_named() -> None:
+def test_all_failed_cases_are_named() -> None:
     cases = [("two", 2), ("one", 1), ("none", 0), ("three", 3), ("again", 1)]
     with pytest.raises(pytest.fail.Exception) as failure:
         check_all(cases, _small)
@@ -21,7 +21,7 @@ def test_all_that_fail_are_named() -> None:
     assert "ZeroDivisionError: integer division or modulo by zero" in message
 
 
-def test_good_cases_pass() -> None:
+def test_passing_cases_pass() -> None:
     check_all([("two", 2), ("three", 3)], _small)
 
 

@@ -1,4 +1,4 @@
-"""The API server in memory answers as a real one does: both get the same requests."""
+"""The API server in memory responds as a real one to the same requests."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,7 +27,7 @@ _POD_SPEC = {"containers": [{"name": "c", "image": "busybox"}]}
 
 
 class _Session:
-    """Sends requests, and keeps what is comparable of the answers."""
+    """Sends requests, and keeps the comparable parts of the responses."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class _Session:
         return answer
 
     async def watch(self, path: str, count: int, **params: str) -> None:
-        """Watch until there have been so many events."""
+        """Watch until there have been that many events."""
         response = await self._client.stream("GET", path, params={"watch": "true", **params})
         events: list[Any] = []
         async for line in response.aiter_lines():
@@ -248,7 +248,7 @@ async def _real_server(data: Path) -> AsyncIterator[Client]:
     ],
     ids=lambda script: script.__name__.removeprefix("_"),
 )
-async def test_server_in_memory_answers_as_a_real_one(
+async def test_the_server_in_memory_responds_as_a_real_one(
     script: Callable[[_Session], Awaitable[None]], tmp_path: Path
 ) -> None:
     async with _real_server(tmp_path) as client:

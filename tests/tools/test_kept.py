@@ -1,4 +1,4 @@
-"""Making the schemas of one release leaves what only other versions have."""
+"""Generating the schemas of one release keeps the parts that only other versions have."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tools.schemas.__main__ import TARGET
 from tools.schemas.kept import full_name, keep, keep_messages, kinds_of
 
 
-def known() -> tuple[JsonObject, JsonObject, list[JsonObject]]:
-    """The types and messages of all versions, and the kinds."""
+def read_schemas() -> tuple[JsonObject, JsonObject, list[JsonObject]]:
+    """Return the types and messages of all versions, and the kinds."""
     types = {file.stem: json.loads(file.read_text()) for file in TARGET.glob("io.*.json")}
     messages = json.loads((TARGET / "protobuf.json").read_text())
     return types, messages, json.loads((TARGET / "kinds.json").read_text())["kinds"]
@@ -24,7 +24,7 @@ def known() -> tuple[JsonObject, JsonObject, list[JsonObject]]:
 def without_others(
     types: JsonObject, messages: JsonObject, kinds: list[JsonObject], version: Version
 ) -> tuple[JsonObject, JsonObject]:
-    """What a release alone has: no fields of other versions, and no types that nothing refers to any more."""
+    """Return the types and messages of one release, without fields of other versions and unreferenced types."""
     types, messages = copy.deepcopy(types), copy.deepcopy(messages)
     has = release(version)
     for package, name in changes("field"):
@@ -50,8 +50,8 @@ def without_others(
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
-def test_nothing_is_lost_when_the_schemas_of_one_version_are_made(version: Version) -> None:
-    types, messages, kinds = known()
+def test_generating_the_schemas_of_one_version_loses_nothing(version: Version) -> None:
+    types, messages, kinds = read_schemas()
     made, made_messages = without_others(types, messages, kinds, version)
     keep(made, types, kinds, version)
     keep_messages(made_messages, messages, made, version)
@@ -59,8 +59,8 @@ def test_nothing_is_lost_when_the_schemas_of_one_version_are_made(version: Versi
     assert made_messages == messages
 
 
-def test_types_that_a_newer_version_brought_are_kept_with_their_field() -> None:
-    types, _, kinds = known()
+def test_types_of_a_newer_version_are_kept_with_their_field() -> None:
+    types, _, kinds = read_schemas()
     made = copy.deepcopy(types)
     package = made["io.k8s.api.resource.v1alpha3"]
     del package["PoolStatus"]["properties"]["shareableSummary"]
@@ -71,16 +71,16 @@ def test_types_that_a_newer_version_brought_are_kept_with_their_field() -> None:
     assert made == types
 
 
-def test_a_field_that_the_version_has_is_not_kept() -> None:
-    """What it does not declare any more has gone."""
-    types, _, kinds = known()
+def test_a_field_that_the_version_removed_is_not_kept() -> None:
+    """The release is authoritative for its own fields."""
+    types, _, kinds = read_schemas()
     made = copy.deepcopy(types)
     del made["io.k8s.api.resource.v1"]["Device"]["properties"]["nodeAllocatableResources"]
     keep(made, types, kinds, V1_37)
     assert "nodeAllocatableResources" not in made["io.k8s.api.resource.v1"]["Device"]["properties"]
 
 
-def test_kinds_are_those_of_a_version() -> None:
+def test_each_version_has_its_own_kinds() -> None:
     kinds = [
         {
             "group": "scheduling.k8s.io",

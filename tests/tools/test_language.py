@@ -18,7 +18,7 @@ def _find(source: str) -> list[tuple[str, int, str]]:
 @pytest.mark.parametrize(
     "word", ["What", "Which", "Who", "Where", "How", "As", "Those", "That", "Whether", "Of", "“What"]
 )
-def test_docstring_that_opens_with_a_listed_word_is_find(word: str) -> None:
+def test_docstring_that_opens_with_a_listed_word_is_found(word: str) -> None:
     text = f"{word} is it."
     source = f'class A:\n    async def read(self):\n        """{text}\n\n        More.\n        """\n'
     assert _find(source) == [("docstrings", 3, text)]
@@ -29,26 +29,26 @@ def test_plain_docstring_is_accepted(text: str) -> None:
     assert _find(f'"""{text}"""\n\nx = """What is no docstring."""\n') == []
 
 
-def test_docstrings_below_other_statements_are_find() -> None:
+def test_docstrings_below_other_statements_are_found() -> None:
     inner = '        def run():\n            """How it runs."""\n'
     source = f"try:\n    if x:\n{inner}finally:\n    match x:\n        case 1:\n            'That value.'\n"
     assert {line for _, line, _ in _find(source)} == {4, 8}
 
 
 @pytest.mark.parametrize("name", ["made", "_known", "waiting", "resolved", "unsent", "__shown"])
-def test_function_named_by_a_bare_participle_is_find(name: str) -> None:
+def test_function_named_by_a_bare_participle_is_found(name: str) -> None:
     assert _find(f"def {name}(): ...\n") == [("participles", 1, name)]
 
 
 @pytest.mark.parametrize(
     "name", ["build", "is_made", "made_pods", "need", "embed", "mapping", "__init__", "nvmlGetCached"]
 )
-def test_other_names_are_no_participles(name: str) -> None:
+def test_other_names_are_not_participles(name: str) -> None:
     assert not is_participle(name)
 
 
 @pytest.mark.parametrize("start", ["what", "who", "which", "where", "of", "as", "it", "that", "those"])
-def test_test_name_that_is_no_statement_is_find(start: str) -> None:
+def test_test_name_that_is_not_a_statement_is_found(start: str) -> None:
     name = f"test_{start}_is_there"
     assert _find(f"async def {name}(): ...\n") == [("tests", 1, name)]
 
@@ -64,7 +64,7 @@ _LONG = "long " * 20 + "lines"
 
 
 @pytest.mark.parametrize("line", [_LONG, f"* {_LONG}", f"> {_LONG}", f"text [link](https://{'x' * 100})"])
-def test_long_line_of_a_page_is_find(line: str) -> None:
+def test_long_line_of_a_page_is_found(line: str) -> None:
     assert [found.line for found in check_page("docs/a.md", f"# Title\n\n{line}\n")] == [3]
 
 
@@ -86,7 +86,7 @@ def test_long_line_that_cannot_be_broken_is_accepted(text: str) -> None:
     assert list(check_page("docs/a.md", text)) == []
 
 
-def test_long_line_after_a_code_block_is_find() -> None:
+def test_long_line_after_a_code_block_is_found() -> None:
     assert [found.line for found in check_page("docs/a.md", f"```\nx\n```\n{_LONG}\n")] == [4]
 
 
@@ -120,7 +120,7 @@ def test_imperative_title_is_accepted(title: str) -> None:
         f"cli: add {'x' * 70}",
     ],
 )
-def test_other_title_is_refused(title: str) -> None:
+def test_other_title_is_rejected(title: str) -> None:
     assert check_title(title)
 
 

@@ -1,4 +1,4 @@
-"""The tests lie where their modules lie: a folder of tests has a package, or a module, of the same path."""
+"""Each folder of tests has the path of a package or a module."""
 
 from tests.support.reference import REPOSITORY
 

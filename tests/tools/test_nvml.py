@@ -12,7 +12,7 @@ from tools.nvml.root import make, make_kernel_files
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_a_program_sees_the_simulated_gpus(tmp_path: Path) -> None:
+def test_a_program_finds_the_simulated_gpus(tmp_path: Path) -> None:
     gpus = parse_gpus("1xT4, 1xA100-SXM4-40GB:whole", "node-0")
     make(gpus, tmp_path)
     nvml = ctypes.CDLL(str(tmp_path / "usr/lib64/libnvidia-ml.so.1"))
@@ -58,7 +58,7 @@ def test_gpus_of_a_rack_are_in_its_fabric(tmp_path: Path) -> None:
     assert nvml.nvmlDeviceGetGpuFabricInfo(device, ctypes.byref(found)) == 3
 
 
-def test_the_kernels_files_are_those_of_simulated_nodes(tmp_path: Path) -> None:
+def test_files_of_the_kernel_are_those_of_simulated_nodes(tmp_path: Path) -> None:
     host = SimulatedHost(open_system("1xGB200", "node-0"), tmp_path)
     devices = make_kernel_files(host, tmp_path).read_text()
     assert f"\n{host.imex_channel(0).major} nvidia-caps-imex-channels\n" in devices

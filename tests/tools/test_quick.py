@@ -1,4 +1,4 @@
-"""``make quick`` leaves out what starts a process or opens a socket."""
+"""``make quick`` leaves out tests that start a process or open a socket."""
 
 from pathlib import Path
 
@@ -25,5 +25,5 @@ _TESTS = REPOSITORY / "tests"
         ("driver_conformance/test_show.py", None),
     ],
 )
-def test_modules_behind_a_door_are_left_out(path: str, ignored: bool | None) -> None:
+def test_modules_that_start_processes_or_open_sockets_are_left_out(path: str, ignored: bool | None) -> None:
     assert Quick().pytest_ignore_collect(Path(_TESTS, path)) is ignored

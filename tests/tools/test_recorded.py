@@ -1,4 +1,4 @@
-"""The recorded cases in the repository are a sample of the whole tables, and the tool makes them again."""
+"""The recorded cases in the repository are a sample of the whole tables, and the tool generates them."""
 
 import json
 
@@ -11,7 +11,7 @@ _LIMIT = 300 * 1024
 
 
 @pytest.mark.slow
-def test_the_tool_makes_the_files_again() -> None:
+def test_the_tool_generates_the_same_files() -> None:
     vectors = reference_path("vectors")
 
     assert make(vectors) == {path.name: path.read_text() for path in RECORDED.glob("*.jsonl")}

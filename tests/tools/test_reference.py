@@ -1,4 +1,4 @@
-"""The pages that are made from the code have all that the code has."""
+"""The pages that are generated from the code are complete."""
 
 import re
 from functools import cache
@@ -21,20 +21,20 @@ def _pages() -> dict[str, str]:
 
 
 def _section(page: str, heading: str) -> str:
-    """What follows a heading, until the next of its level or above."""
+    """Return the text after a heading, until the next heading of its level or above."""
     level = heading.partition(" ")[0]
     text = _pages()[page].partition(f"\n{heading}\n")[2]
     return re.split(rf"^#{{1,{len(level)}}} ", text, flags=re.MULTILINE)[0]
 
 
 @pytest.mark.parametrize("command", commandline.COMMANDS)
-def test_every_option_of_a_command_is_there(command: str) -> None:
+def test_every_option_of_a_command_is_listed(command: str) -> None:
     section = _section("commands.md", f"### {command}")
     assert f"dralab {command}" in section
     assert not [flag for flag in flags_of(command) if not re.search(rf"`{flag}[` ]", section)]
 
 
-def test_every_gate_is_there_with_its_default() -> None:
+def test_every_gate_is_listed_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (on|off) ", _pages()["feature-gates.md"], re.MULTILINE))
     assert rows == {name: "on" if gate.default else "off" for name, gate in release(DEFAULT).gates.items()}
     row = "| `DRADerivedAttributes` | Alpha | off |  | `DynamicResourceAllocation` | yes |"
@@ -61,12 +61,12 @@ def test_each_version_of_kubernetes_has_a_page() -> None:
     assert "`schedulingGroup` | `workloadRef` |" in pages["kubernetes-1.36.md"]
 
 
-def test_every_kind_is_there() -> None:
+def test_every_kind_is_listed() -> None:
     page = _pages()["kinds/index.md"]
     assert not [kind.kind for kind in KINDS if not re.search(rf"^\| \[?{kind.kind}[\] ]", page, re.MULTILINE)]
 
 
-def test_fields_have_their_types_and_what_they_mean() -> None:
+def test_fields_are_listed_with_type_and_description() -> None:
     claim = _section("kinds/resource.k8s.io.md", "## ResourceClaim")
     assert "| `spec` | [ResourceClaimSpec](#resourceclaimspec) | What is claimed." in claim
     assert "| `metadata` | [ObjectMeta](meta.v1.md#objectmeta) |" in claim
@@ -77,13 +77,13 @@ def test_fields_have_their_types_and_what_they_mean() -> None:
 
 
 @pytest.mark.parametrize("thing", [World, Cluster, AsyncCluster])
-def test_every_method_is_there(thing: type[object]) -> None:
+def test_every_method_is_listed(thing: type[object]) -> None:
     section = _section("python.md", f"### {thing.__name__}")
     public = [name for name in vars(thing) if not name.startswith("_")]
     assert not [name for name in public if f"#### {name}\n" not in section]
 
 
-def test_what_the_testing_package_offers_is_there() -> None:
+def test_public_names_of_the_testing_package_are_listed() -> None:
     assert not [name for name in dralab.testing.__all__ if f"### {name}\n" not in _pages()["python.md"]]
 
 

@@ -1,4 +1,4 @@
-"""A release is refused until the tree, the version and the changelog agree."""
+"""A release is rejected unless the tree, the version and the changelog agree."""
 
 import subprocess
 from pathlib import Path
@@ -27,7 +27,7 @@ def _commit(repository: Path, **files: str) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository whose version 0.2.0 can be released."""
+    """Return a repository whose version 0.2.0 can be released."""
     _git(tmp_path, "init", "-q", "-b", "main")
     _git(tmp_path, "config", "user.name", "t")
     _git(tmp_path, "config", "user.email", "t@example.com")
@@ -48,12 +48,12 @@ def test_a_release_is_tagged_with_the_changelogs_section(repository: Path) -> No
     assert find_problems(repository, version) == ["there is a tag v0.2.0 already: raise the version"]
 
 
-def test_a_tree_with_changes_is_refused(repository: Path) -> None:
+def test_a_tree_with_changes_is_rejected(repository: Path) -> None:
     (repository / "new").touch()
     assert find_problems(repository, "0.2.0") == ["the working tree has changes: commit them first"]
 
 
-def test_another_branch_than_main_is_refused(repository: Path) -> None:
+def test_another_branch_than_main_is_rejected(repository: Path) -> None:
     _git(repository, "switch", "-qc", "work")
     assert find_problems(repository, "0.2.0") == ["releases are made from the branch main"]
 
@@ -62,19 +62,19 @@ def test_another_branch_than_main_is_refused(repository: Path) -> None:
     ("heading", "body"),
     [("[0.1.0] - 2026-12-01", "- a"), ("[0.2.0]", "- a"), ("[0.2.0] - 2026-12-01", "")],
 )
-def test_a_version_without_a_dated_section_is_refused(repository: Path, heading: str, body: str) -> None:
+def test_a_version_without_a_dated_section_is_rejected(repository: Path, heading: str, body: str) -> None:
     _commit(repository, CHANGELOG_md=f"# Changelog\n\n## [Unreleased]\n\n## {heading}\n\n{body}\n")
     (problem,) = find_problems(repository, "0.2.0")
     assert problem == "CHANGELOG.md has no section `## [0.2.0] - YYYY-MM-DD` with text"
 
 
-def test_lines_that_are_still_unreleased_are_refused(repository: Path) -> None:
+def test_unreleased_lines_are_rejected(repository: Path) -> None:
     _commit(repository, CHANGELOG_md=_CHANGELOG.replace("[Unreleased]\n", "[Unreleased]\n\n- b\n"))
     (problem,) = find_problems(repository, "0.2.0")
     assert problem.endswith("move its lines to 0.2.0")
 
 
-def test_a_version_that_is_not_three_numbers_is_refused(repository: Path) -> None:
+def test_a_version_that_is_not_three_numbers_is_rejected(repository: Path) -> None:
     _commit(repository, version_py='__version__ = "0.2.0.dev1"\n')
     with pytest.raises(ValueError, match="no version of three numbers"):
         find_version(repository)

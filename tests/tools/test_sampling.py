@@ -7,7 +7,7 @@ import pytest
 from tests.support import sampling
 
 
-def test_seed_chooses_the_same_things_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_seeds_choose_equal_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRALAB_SAMPLE", "7")
     chosen = sampling.sample(range(100), 5)
     assert chosen == sampling.sample(range(100), 5) == sorted(chosen)
@@ -20,7 +20,7 @@ def test_all_chooses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sampling.sample("abc", 2) == ["a", "b", "c"]
 
 
-def test_seed_is_kept_for_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_seed_is_passed_to_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DRALAB_SAMPLE", raising=False)
     seed = sampling.seed()
     assert os.environ["DRALAB_SAMPLE"] == seed

@@ -97,7 +97,7 @@ def test_a_field_without_a_comment_is_a_plain_reference(schemas: dict[str, Any])
     assert "allOf" not in plain
 
 
-def test_unions_and_defaults_that_name_a_constant(schemas: dict[str, Any]) -> None:
+def test_unions_and_defaults_that_name_a_constant_are_read(schemas: dict[str, Any]) -> None:
     choice = schemas[f"{PREFIX}.Choice"]
     assert choice["properties"]["mode"]["default"] == "All"
     union = {"discriminator": "mode", "fields-to-discriminateBy": {"all": "All"}}
@@ -138,7 +138,7 @@ type Widget struct {
     assert rules == ["ifDisabled(Wide): forbidden", "maximum=10"]
 
 
-def test_a_module_with_another_sum_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_with_another_checksum_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go = tmp_path / "go"
     go.write_text(
         f'#!/bin/sh\ntest "$4" = k8s.io/api@v0.37.0 && echo \'{{"Dir": "{tmp_path}", "Sum": "h1:a"}}\'\n'
@@ -151,7 +151,7 @@ def test_a_module_with_another_sum_is_refused(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("file", sorted(TARGET.glob("*.json")), ids=lambda file: file.name)
-def test_files_are_as_the_generator_writes_them(file: Path) -> None:
+def test_files_have_the_format_of_the_generator(file: Path) -> None:
     document = json.loads(file.read_text())
     dump = {"kinds.json": dump_kinds, "protobuf.json": dump_messages}.get(file.name, dump_types)
     assert file.read_text() == dump(document)

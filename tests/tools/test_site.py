@@ -1,4 +1,4 @@
-"""What the site is made of, and that its builder finds what is wrong with the pages."""
+"""The pages of the site, and the problems that its builder finds."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ _MADE = [
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A small repository with documentation."""
+    """Return a small repository with documentation."""
     files = {
         "docs/README.md": _INDEX,
         "docs/one.md": "# One\n\nSee [more](more/README.md#part), [a program](../bin/x.py), [all](../bin), "
@@ -49,7 +49,7 @@ def repository(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_links_lead_to_where_the_pages_are(repository: Path) -> None:
+def test_links_point_to_the_pages_of_the_site(repository: Path) -> None:
     texts = Pages(repository, _MADE).texts
     assert "[more](more/README.md#part)" in texts["one.md"]
     assert "[a program](files/bin/x.py.md), [all](files/bin.md), [news](NEWS.md)" in texts["one.md"]
@@ -104,7 +104,7 @@ def test_the_index_is_the_table_of_contents(repository: Path) -> None:
     assert "kinds/a.md" not in pages.texts["README.md"]
 
 
-def test_each_link_that_leads_nowhere_is_a_problem(repository: Path, tmp_path: Path) -> None:
+def test_each_broken_link_is_a_problem(repository: Path, tmp_path: Path) -> None:
     assert build(repository, tmp_path / "out", _MADE) == []
     assert (tmp_path / "out" / "more" / "two.html").exists()
     with (repository / "docs/one.md").open("a") as page:
@@ -122,7 +122,7 @@ def test_every_page_is_in_the_table_of_contents() -> None:
     assert not missing, "docs/README.md has no line for them"
 
 
-def test_images_stay_images(repository: Path, tmp_path: Path) -> None:
+def test_images_are_copied_unchanged(repository: Path, tmp_path: Path) -> None:
     (repository / "docs/images").mkdir()
     (repository / "docs/images/a.png").write_bytes(b"\x89PNG")
     (repository / "docs/more/two.md").write_text("# Two\n\n![a picture](../images/a.png)\n")
@@ -133,7 +133,7 @@ def test_images_stay_images(repository: Path, tmp_path: Path) -> None:
 
 
 def test_lists_are_lists_in_the_site_too() -> None:
-    """Python's Markdown wants an empty line above a list, and four spaces before one within another."""
+    """Python's Markdown needs an empty line above a list, and four spaces before a nested one."""
     item = r"(?:[*-]|\d+\.) "
     wrong = []
     for path, text in Pages(REPOSITORY, []).texts.items():

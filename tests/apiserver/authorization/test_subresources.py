@@ -40,7 +40,7 @@ class Case(NamedTuple):
         return f"{prefix}/{self.version}{place}/{self.kind.plural}/x/{self.subresource}"
 
     @property
-    def served(self) -> bool:
+    def is_served(self) -> bool:
         found = self.kind.subresources_in(self.version).get(self.subresource)
         return found is not None and _VERBS[self.method] in found.verbs
 
@@ -90,7 +90,7 @@ async def test_owner_of_an_object_has_no_rights_to_its_subresources(
 
 
 async def test_subresource_that_is_not_served_is_refused_for_each_method(client: httpx.AsyncClient) -> None:
-    for case in sample([case for case in CASES if not case.served], _ASKED):
+    for case in sample([case for case in CASES if not case.is_served], _ASKED):
         answer = await _ask(client, case, httpx.Headers())
         known = case.subresource in case.kind.subresources_in(case.version)
         assert answer.status_code == (405 if known else 404), case
@@ -129,7 +129,7 @@ async def test_no_subresource_with_a_kind_of_its_own_is_the_object(client: httpx
 def test_every_subresource_of_discovery_is_served() -> None:
     registry = catalog.registry("api/all=true", FeatureGates())
     for case in CASES:
-        if case.served:
+        if case.is_served:
             resolve(registry, catalog.ROUTES, case.method, f"{case.path}/", watching=False)
 
 

@@ -12,7 +12,7 @@ from dra_apiserver.kinds.connect.pagelinks import rewrite_page, rewrite_url
 from dra_apiserver.server import ApiServer
 
 from tests.support.kubelet.bench import Bench
-from tests.support.kubelet.endpoints import WEB_SERVER, served
+from tests.support.kubelet.endpoints import WEB_SERVER, serve_kubelet
 
 _NAMESPACE = "/api/v1/namespaces/ns"
 _IP = "10.128.0.7"
@@ -29,7 +29,7 @@ async def _create(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> 
 @asynccontextmanager
 async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
     """Run a pod on a kubelet, on port 8080, and register both with the API server."""
-    async with served(WEB_SERVER) as (bench, port):
+    async with serve_kubelet(WEB_SERVER) as (bench, port):
         await _create(client, "/api/v1/namespaces", {"metadata": {"name": "ns"}})
         address = {"type": "InternalIP", "address": "127.0.0.1"}
         status = {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
@@ -151,7 +151,7 @@ async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
 @asynccontextmanager
 async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
     """Run another kubelet for the objects that the API server has."""
-    async with served(WEB_SERVER) as (bench, port):
+    async with serve_kubelet(WEB_SERVER) as (bench, port):
         node = (await client.get("/api/v1/nodes/node")).json()
         node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port
         assert (await client.put("/api/v1/nodes/node/status", json=node)).status_code == 200

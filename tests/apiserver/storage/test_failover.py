@@ -48,7 +48,7 @@ async def _write_eventually(store: SharedStore, name: str) -> Record:
 
 @pytest.fixture
 def primary() -> Iterator[Postgres]:
-    with servers.running(servers.FAILOVER) as started:
+    with servers.run_postgres(servers.FAILOVER) as started:
         yield started
 
 

@@ -202,7 +202,7 @@ def test_connections_that_share_sessions_are_refused(postgres: Callable[[], str]
 
 
 def test_the_database_ends_sessions_of_a_server_that_is_cut_off() -> None:
-    with Port() as port, servers.running(f"-c listen_addresses=127.0.0.1 -c port={port.number}"):
+    with Port() as port, servers.run_postgres(f"-c listen_addresses=127.0.0.1 -c port={port.number}"):
         engine = PostgresqlEngine(
             f"postgresql://dralab@127.0.0.1:{port.number}/postgres?options=-clock_timeout%3D7"
         )

@@ -392,7 +392,7 @@ async def test_a_database_that_can_only_be_read_is_none_to_work_with(postgres: C
 
 
 async def test_acknowledged_writes_survive_the_databases_crash() -> None:
-    with servers.running() as server:
+    with servers.run_postgres() as server:
         url = server.database()
         async with AsyncExitStack() as stack:
             stores = [

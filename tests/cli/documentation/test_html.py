@@ -13,7 +13,7 @@ from tests.support.reference import REPOSITORY
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The plain site of our own pages."""
+    """Return the folder of the plain site of the pages."""
     folder = tmp_path_factory.mktemp("plain")
     Pages(REPOSITORY, []).write_with_navigation(folder / "pages")
     build(folder / "pages", folder / "site")
@@ -36,7 +36,7 @@ def test_every_link_of_every_page_leads_to_a_file_and_an_anchor(site: Path) -> N
     assert not wrong
 
 
-def test_the_navigation_marks_the_page_that_is_shown(site: Path) -> None:
+def test_the_navigation_marks_the_current_page(site: Path) -> None:
     assert '<a href="./tutorial.html" aria-current="page">' in (site / "tutorial.html").read_text()
     below = (site / "controllers" / "index.html").read_text()
     assert '<a href="../controllers/index.html" aria-current="page">' in below
@@ -49,7 +49,7 @@ def test_tables_and_code_are_rendered(site: Path) -> None:
     assert re.search(r'<pre><code class="language-sh">', (site / "tutorial.html").read_text())
 
 
-def test_the_search_knows_every_page(site: Path) -> None:
+def test_the_search_index_has_every_page(site: Path) -> None:
     text = (site / "pages.js").read_text()
     pages = json.loads(text.removeprefix("const pages = ").removesuffix(";\n"))
     addresses = {page["address"] for page in pages}

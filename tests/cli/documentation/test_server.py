@@ -1,4 +1,4 @@
-"""Where the documentation's site is found, and how it is served."""
+"""Finding the documentation's site, and serving it."""
 
 import importlib.util
 import os
@@ -14,8 +14,8 @@ from dra_shared.errors import UserError
 
 
 @pytest.fixture
-def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An installation without a checkout, and without a site."""
+def bare_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an installation without a checkout, and without a site."""
     monkeypatch.setattr(server, "_PACKAGE", tmp_path / "dra_cli")
     monkeypatch.setattr(server, "_CHECKOUT", tmp_path)
     return tmp_path
@@ -38,35 +38,35 @@ def _docs(repository: Path) -> None:
     (repository / "docs/one.md").write_text("# One\n")
 
 
-def test_the_site_of_the_distribution_is_found(installed: Path, scratch: Path) -> None:
+def test_the_site_of_the_distribution_is_found(bare_installation: Path, scratch: Path) -> None:
     with pytest.raises(UserError, match="this dralab was built without its documentation"):
         server.find(scratch)
-    site = _site(installed / "dra_cli" / "site")
+    site = _site(bare_installation / "dra_cli" / "site")
     assert server.find(scratch) == site
 
 
-def test_pages_of_a_wheel_without_a_site_are_rendered(installed: Path, scratch: Path) -> None:
-    _docs(installed)
-    Pages(installed, []).write_with_navigation(installed / "dra_cli/pages")
+def test_pages_of_a_wheel_without_a_site_are_rendered(bare_installation: Path, scratch: Path) -> None:
+    _docs(bare_installation)
+    Pages(bare_installation, []).write_with_navigation(bare_installation / "dra_cli/pages")
     site = server.find(scratch)
     assert ">Our pages</h1>" in (site / "index.html").read_text()
     assert ">One</h1>" in (site / "one.html").read_text()
 
 
 def test_a_checkout_without_mkdocs_renders_its_pages(
-    installed: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    bare_installation: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (installed / "tools" / "site").mkdir(parents=True)
-    _docs(installed)
+    (bare_installation / "tools" / "site").mkdir(parents=True)
+    _docs(bare_installation)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     assert ">Our pages</h1>" in (server.find(scratch) / "index.html").read_text()
-    assert not (installed / "site").exists()
+    assert not (bare_installation / "site").exists()
 
 
 def test_a_checkout_with_mkdocs_builds_the_whole_site_once(
-    installed: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    bare_installation: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (installed / "tools" / "site").mkdir(parents=True)
+    (bare_installation / "tools" / "site").mkdir(parents=True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     built: list[Path] = []
 
@@ -80,9 +80,9 @@ def test_a_checkout_with_mkdocs_builds_the_whole_site_once(
 
 
 def test_a_site_that_cannot_be_built_is_an_error(
-    installed: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+    bare_installation: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (installed / "tools" / "site").mkdir(parents=True)
+    (bare_installation / "tools" / "site").mkdir(parents=True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(subprocess, "run", lambda command, **more: subprocess.CompletedProcess(command, 1))
     with pytest.raises(UserError, match="cannot be built"):
@@ -90,7 +90,7 @@ def test_a_site_that_cannot_be_built_is_an_error(
 
 
 def test_sigterm_ends_the_server(tmp_path: Path) -> None:
-    """A process of its own, because a container's first process has no default action for signals."""
+    """It runs in a separate process, because the first process of a container has no default signal handlers."""
     code = (
         "import argparse, os, signal\n"
         "from dra_cli.commands import docs\n"
@@ -106,8 +106,8 @@ def test_sigterm_ends_the_server(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_pages_are_held_to_what_is_served(installed: Path) -> None:
-    with server.serve(lambda: _site(installed / "site"), 0) as serving:
+def test_pages_have_a_content_security_policy(bare_installation: Path) -> None:
+    with server.serve(lambda: _site(bare_installation / "site"), 0) as serving:
         answer = httpx.get(serving.url)
         assert answer.text == "<h1>dralab</h1>"
         assert answer.headers["content-security-policy"].startswith("default-src 'self'")
@@ -115,11 +115,11 @@ def test_pages_are_held_to_what_is_served(installed: Path) -> None:
         assert httpx.get(f"{serving.url}gone").headers["content-security-policy"]
 
 
-def test_a_port_in_use_is_an_error(installed: Path) -> None:
+def test_a_port_in_use_is_an_error(bare_installation: Path) -> None:
     def build() -> Path:
         raise AssertionError("the site is built though nothing can show it")
 
-    with server.serve(lambda: _site(installed / "site"), 0) as serving:
+    with server.serve(lambda: _site(bare_installation / "site"), 0) as serving:
         port = int(serving.url.rstrip("/").rpartition(":")[2])
         with (
             pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"),
@@ -128,7 +128,7 @@ def test_a_port_in_use_is_an_error(installed: Path) -> None:
             pass
 
 
-def test_it_may_be_served_to_others(tmp_path: Path) -> None:
+def test_the_site_may_be_served_on_other_addresses(tmp_path: Path) -> None:
     with server.serve(lambda: _site(tmp_path / "site"), 0, "0.0.0.0") as serving:
         assert serving.url.startswith("http://0.0.0.0:")
         assert httpx.get(serving.url.replace("0.0.0.0", "127.0.0.1")).text == "<h1>dralab</h1>"

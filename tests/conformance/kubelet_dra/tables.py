@@ -1,4 +1,4 @@
-"""What the recorded cases of the kubelet's DRA manager hold, and a manager to try them on."""
+"""The recorded cases of the kubelet's DRA manager, and a manager to run them on."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -33,7 +33,7 @@ CASES: list[JsonObject] = load_vectors("kubelet_dra.json.gz")
 
 
 def cases(checks: Mapping[str, Check]) -> list[Any]:
-    """The cases of the Go tests that ``checks`` names, as parameters."""
+    """Return the cases of the Go tests in ``checks``, as parameters."""
     return [
         pytest.param(case, id=f"{case['test']}/{case['name']}") for case in CASES if case["test"] in checks
     ]

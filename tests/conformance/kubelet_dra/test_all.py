@@ -1,4 +1,4 @@
-"""Every recorded case is tried, or named here with the reason why it can't be."""
+"""Every recorded case is run, or listed here with the reason why it cannot be."""
 
 import pytest
 
@@ -15,7 +15,7 @@ _NOT_OURS = {
 
 
 @pytest.mark.parametrize("test", sorted({case["test"] for case in CASES}))
-def test_is_tried(test: str) -> None:
+def test_every_recorded_case_is_run(test: str) -> None:
     if test in _NOT_OURS:
         pytest.skip(_NOT_OURS[test])
     modules = (test_claiminfo, test_health, test_manager, test_plugins)

@@ -1,4 +1,4 @@
-"""The claim info cache and its checkpoint against what the real ones held after the same steps."""
+"""The claim info cache and its checkpoint, compared with the real ones after the same steps."""
 
 from pathlib import Path
 
@@ -184,5 +184,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
+async def test_claim_info_agrees_with_upstream(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

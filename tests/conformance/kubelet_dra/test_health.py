@@ -1,4 +1,4 @@
-"""Device health in the kubelet against what the real one made of the same reports."""
+"""Device health in the kubelet, compared with the real one for the same reports."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -77,7 +77,7 @@ def _report_healthy(manager: DraManager, info: ClaimInfo, message: str) -> None:
 
 
 class _Ahead(SystemClock):
-    """A clock that can be put forward."""
+    """A clock that can be advanced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -229,5 +229,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
+async def test_device_health_agrees_with_upstream(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

@@ -1,4 +1,4 @@
-"""The DRA manager's prepare and unprepare against what the real one did with the same inputs."""
+"""Prepare and unprepare of the DRA manager, compared with the real one for the same inputs."""
 
 import asyncio
 from pathlib import Path
@@ -162,5 +162,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
+async def test_prepare_and_unprepare_agree_with_upstream(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

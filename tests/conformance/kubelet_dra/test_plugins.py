@@ -1,4 +1,4 @@
-"""The kubelet's view of drivers against what the real one did with the same registrations and calls."""
+"""Registered drivers in the kubelet, compared with the real one after the same registrations and calls."""
 
 import asyncio
 from pathlib import Path
@@ -161,5 +161,5 @@ CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("case", cases(CHECKS))
-async def test_upstream_case(case: JsonObject, tmp_path: Path) -> None:
+async def test_driver_registration_agrees_with_upstream(case: JsonObject, tmp_path: Path) -> None:
     await CHECKS[case["test"]](case, tmp_path)

@@ -1,4 +1,4 @@
-"""Drivers with one bug each that a driver once had: which check has to name it, and where the bug was reported."""
+"""Drivers with one bug each that a real driver had: the check that has to fail, and where the bug was reported."""
 
 from collections.abc import Sequence
 

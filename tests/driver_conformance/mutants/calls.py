@@ -23,7 +23,7 @@ class OncePrepared(Mutant):
 
 
 class LeavesOut(Mutant):
-    """Of several claims it answers for the first alone."""
+    """It answers only for the first of several claims."""
 
     check = "prepare.several-claims"
     source = f"{KUBERNETES}/pull/124091 (answers that are left out)"
@@ -93,7 +93,7 @@ class FirstRequest(Mutant):
 
 
 class AnyDevice(Mutant):
-    """A device that it does not have is left out of the answer, without an error."""
+    """It omits unknown devices from the answer, without an error."""
 
     check = "prepare.unknown-device"
     source = "https://github.com/google/dranet/pull/253 (a requested device is not found)"

@@ -1,4 +1,4 @@
-"""Bugs that show on nodes with thousands of devices alone."""
+"""Bugs that appear only on nodes with thousands of devices."""
 
 from dra_shared.jsontypes import JsonObject
 
@@ -14,10 +14,10 @@ class _OnLargeNodes(Mutant):
 
     def devices(self) -> list[JsonObject]:
         found = super().devices()
-        return found if len(found) < _LARGE else self.published(found)
+        return found if len(found) < _LARGE else self.select_published(found)
 
-    def published(self, devices: list[JsonObject]) -> list[JsonObject]:
-        """What it publishes in place of these devices."""
+    def select_published(self, devices: list[JsonObject]) -> list[JsonObject]:
+        """Return the devices that it publishes in place of these."""
         raise NotImplementedError
 
 
@@ -30,12 +30,12 @@ class OneSlice(Mutant):
 
 
 class GivesUp(_OnLargeNodes):
-    """Of more devices than a slice may have it publishes the first ones."""
+    """It publishes only the first devices if a slice cannot hold them all."""
 
     check = "thousands.published"
     source = f"{CPU}/pull/55 (exceeds the slice limit)"
 
-    def published(self, devices: list[JsonObject]) -> list[JsonObject]:
+    def select_published(self, devices: list[JsonObject]) -> list[JsonObject]:
         return [*devices[:50], *devices[-5:]]
 
 
@@ -53,7 +53,7 @@ class Shuffled(_OnLargeNodes):
     check = "thousands.quiet"
     source = f"{ROCM}/pull/74"
 
-    def published(self, devices: list[JsonObject]) -> list[JsonObject]:
+    def select_published(self, devices: list[JsonObject]) -> list[JsonObject]:
         self.turn = getattr(self, "turn", 0) + 1
         return [*devices[self.turn % 3 :], *devices[: self.turn % 3]]
 

@@ -48,7 +48,7 @@ class RefusesNews(Mutant):
     check = "registration.notified"
     source = f"{KUBERNETES}/issues/124962 (handling request failed: RegistrationStatus)"
 
-    async def notified(self, request: Any) -> None:
+    async def handle_notification(self, request: Any) -> None:
         raise RuntimeError("what do I do with that?")
 
 
@@ -114,8 +114,8 @@ class TakesOlderRegistration(Mutant):
     check = "registration.rolling-update"
     source = f"{KUBERNETES}/issues/128964 (two instances that are registered at a time)"
 
-    async def notified(self, request: Any) -> None:
-        await super().notified(request)
+    async def handle_notification(self, request: Any) -> None:
+        await super().handle_notification(request)
         for socket in self.registry.glob(f"{self.name}-*.sock"):
             if socket != self.registration_socket:
                 socket.unlink()
@@ -158,7 +158,7 @@ class DiesWithoutApi(Mutant):
 
 
 class RemembersRefusals(Mutant):
-    """What it has refused once it refuses for good, whatever the reason was."""
+    """It rejects a claim for good once it has rejected it, whatever the reason was."""
 
     check = "prepare.api-error"
     source = f"{KUBERNETES}/pull/124323 (what failed stays in a cache)"

@@ -216,7 +216,7 @@ class LockForEachClaim(Mutant):
 
 
 class BindsHalf(Mutant):
-    """Of two binding conditions it sets the first."""
+    """It sets only the first of two binding conditions."""
 
     check = "binding.set"
     source = f"{KUBERNETES}/pull/130160 (all binding conditions have to be true)"

@@ -1,4 +1,4 @@
-"""What every mutant says of itself."""
+"""The base class of all mutants."""
 
 from typing import ClassVar
 

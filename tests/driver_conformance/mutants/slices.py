@@ -224,7 +224,7 @@ class NamesByPlace(Mutant):
         ]
 
     def count_start(self) -> int:
-        """How often it was started; a second instance next to it counts the same."""
+        """Count the start. A second instance of the driver counts the same."""
         file = self.plugins / "starts"
         known = int(file.read_text()) if file.exists() else 0
         file.write_text(str(known + (self.socket.name == "dra-0.sock")))

@@ -87,7 +87,7 @@ class CountsWhole(Mutant):
 
     def devices(self) -> list[JsonObject]:
         found = super().devices()
-        found[0] = {**found[0], "capacity": {"memory": {"value": "8Gi"}}, **self.taken()}
+        found[0] = {**found[0], "capacity": {"memory": {"value": "8Gi"}}, **self.node_resources()}
         return found
 
 
@@ -98,7 +98,7 @@ class FieldOfYesterday(Mutant):
     source = f"{EXAMPLE}/pull/262"
     version = V1_37
 
-    def taken(self) -> JsonObject:
+    def node_resources(self) -> JsonObject:
         return {"nodeAllocatableResourceMappings": {"memory": {"capacityKey": "memory"}}}
 
 

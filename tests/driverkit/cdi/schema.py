@@ -1,4 +1,4 @@
-"""The CDI specification (1.1.0) as a JSON schema, stricter than it must be: unknown fields are errors."""
+"""The CDI specification (1.1.0) as a strict JSON schema, in which unknown fields are errors."""
 
 from pathlib import Path
 from typing import Any
@@ -97,7 +97,7 @@ SCHEMA = _object(
 
 
 def check_file(path: Path) -> dict[str, Any]:
-    """The document of a spec file that the schema accepts."""
+    """Return the document of a spec file after validation."""
     document: dict[str, Any] = yaml.safe_load(path.read_text())
     jsonschema.validate(document, SCHEMA)
     return document

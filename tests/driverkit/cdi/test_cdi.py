@@ -57,7 +57,9 @@ class TestVersion:
             (_spec(_device(ContainerEdits(net_devices=(NetDevice("eth1", "net0"),)))), "1.1.0"),
         ],
     )
-    def test_is_the_lowest_that_can_express_the_spec(self, spec: Spec, version: str, tmp_path: Path) -> None:
+    def test_the_version_is_the_lowest_that_can_express_the_spec(
+        self, spec: Spec, version: str, tmp_path: Path
+    ) -> None:
         assert minimum_version(spec) == version
         assert check_file(write_spec(tmp_path, "x", spec))["cdiVersion"] == version
 
@@ -98,7 +100,7 @@ class TestValidation:
 
 
 class TestFiles:
-    def test_everything_survives_the_file(self, tmp_path: Path) -> None:
+    def test_all_fields_are_written_and_read(self, tmp_path: Path) -> None:
         edits = ContainerEdits(
             env=("A=1", "B=x=y"),
             device_nodes=(DeviceNode("/dev/a", "/dev/b", "c", 1, 2, 0o666, "rw", 3, 4),),
@@ -118,13 +120,13 @@ class TestFiles:
             file.write("# by hand")
         assert read_spec(path) == written
 
-    def test_common_edits_are_where_they_are_in_one_document(self, tmp_path: Path) -> None:
+    def test_common_edits_are_written_as_in_a_single_document(self, tmp_path: Path) -> None:
         spec = _spec(_device(_ENV), container_edits=ContainerEdits(mounts=(Mount("/h", "/c", ("ro",)),)))
         spec = msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
         whole = yaml.safe_dump(to_document(spec), sort_keys=False, width=200)
         assert write_spec(tmp_path, "x", spec).read_text() == f"---\n{whole}"
 
-    def test_a_file_that_somebody_changed_is_read_as_it_is(self, tmp_path: Path) -> None:
+    def test_a_file_that_was_changed_by_hand_is_read(self, tmp_path: Path) -> None:
         path = write_spec(tmp_path, "x", _spec(_device(_ENV)))
         path.write_text(path.read_text().replace("gpu0", "gpu1"))
         assert [device.name for device in read_spec(path).devices] == ["gpu1"]
@@ -135,11 +137,11 @@ class TestFiles:
         assert parse_qualified_name("a.b/c=d") == ("a.b", "c", "d")
 
     @pytest.mark.parametrize("name", ["gpu", "a/b", "a=b", "a/b=", "/b=c", "a/=c", "a/b=c d", "1a/b=c"])
-    def test_malformed_names(self, name: str) -> None:
+    def test_malformed_names_are_rejected(self, name: str) -> None:
         with pytest.raises(ValueError, match="device"):
             parse_qualified_name(name)
 
-    def test_replaces_and_removes(self, tmp_path: Path) -> None:
+    def test_a_spec_is_replaced_and_removed(self, tmp_path: Path) -> None:
         write_spec(tmp_path / "cdi", "x", _spec())
         write_spec(tmp_path / "cdi", "x", _spec(_device(_ENV, "gpu1")))
         assert [path.name for path in (tmp_path / "cdi").iterdir()] == ["x.yaml"]
@@ -168,7 +170,7 @@ class TestFiles:
 
 
 class TestResolve:
-    def test_common_edits_come_once_and_before_their_devices(self, tmp_path: Path) -> None:
+    def test_common_edits_are_applied_once_and_before_their_devices(self, tmp_path: Path) -> None:
         common = ContainerEdits(env=("COMMON=1",))
         devices = [_device(ContainerEdits(env=(f"DEVICE={n}",)), f"gpu{n}") for n in range(2)]
         write_spec(tmp_path, "acme.com-gpu_1", _spec(*devices, container_edits=common))
@@ -176,10 +178,10 @@ class TestResolve:
         assert resolve(ids, tmp_path).env == ("COMMON=1", "DEVICE=1", "DEVICE=0")
         assert resolve(ids, tmp_path).environment() == {"COMMON": "1", "DEVICE": "0"}
 
-    def test_no_devices_no_edits(self, tmp_path: Path) -> None:
+    def test_no_edits_are_applied_without_devices(self, tmp_path: Path) -> None:
         assert resolve([], tmp_path) == ContainerEdits()
 
-    def test_names_all_that_is_missing(self, tmp_path: Path) -> None:
+    def test_all_missing_devices_are_named(self, tmp_path: Path) -> None:
         write_spec(tmp_path, "x", _spec())
         with pytest.raises(UnresolvableError, match=r"unresolvable CDI devices acme.com/gpu=gpu7, nonsense"):
             resolve(["acme.com/gpu=gpu0", "acme.com/gpu=gpu7", "nonsense"], tmp_path)

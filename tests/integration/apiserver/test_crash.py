@@ -1,4 +1,4 @@
-"""S2: whatever was answered survives kill -9; revisions never go back; the database stays whole."""
+"""S2: acknowledged writes survive kill -9, revisions never decrease, and the database stays consistent."""
 
 import asyncio
 import os
@@ -55,7 +55,7 @@ async def start(data: Path, port: int) -> asyncio.subprocess.Process:
 
 
 class Writer:
-    """Creates, changes and deletes its own objects, and remembers the answers."""
+    """Creates, updates and deletes its own objects, and remembers the responses."""
 
     def __init__(self, number: int) -> None:
         self._rng = random.Random(number)
@@ -98,7 +98,7 @@ class Writer:
                 self.newest = revision
 
     def check(self, found: dict[str, dict[str, Any]]) -> None:
-        """Compare what is there with the answers; a write without an answer may have happened or not."""
+        """Compare the stored objects with the responses. A write without a response may or may not have happened."""
         for name, known in self.known.items():
             if name not in self.unsure:
                 assert found.get(name) == known
@@ -107,7 +107,7 @@ class Writer:
         self.unsure.clear()
 
 
-async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path, port: int) -> None:
+async def test_kill_9_loses_no_acknowledged_write(tmp_path: Path, port: int) -> None:
     rng = random.Random(5)
     writers = [Writer(number) for number in range(6)]
     newest = 0
@@ -154,7 +154,7 @@ async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path, port: int)
         assert await watching == []
 
 
-async def test_two_servers_on_one_port_is_a_clear_error(tmp_path: Path, port: int) -> None:
+async def test_a_second_server_on_a_port_reports_that_it_is_in_use(tmp_path: Path, port: int) -> None:
     process = await start(tmp_path, port)
     try:
         second = await asyncio.create_subprocess_exec(

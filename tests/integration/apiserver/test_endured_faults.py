@@ -1,4 +1,4 @@
-"""Servers on one database, each fault once; ``make endure-servers`` has them for longer."""
+"""Servers on one database, with each fault once. ``make endure-servers`` runs longer."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.endurance import servers
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
-async def test_what_was_answered_survives_each_fault() -> None:
+async def test_acknowledged_writes_survive_each_fault() -> None:
     run = await servers.endure(0, 1, faults=servers.FAULTS)
     assert run.broken == []
     assert set(run.faults) == set(servers.FAULTS)

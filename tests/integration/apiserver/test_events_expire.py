@@ -1,4 +1,4 @@
-"""Events go an hour after their last change, as upstream's leases have it."""
+"""Events expire an hour after their last change, as with upstream's leases."""
 
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ async def _names(client: httpx.AsyncClient) -> list[str]:
     return [item["metadata"]["name"] for item in answer["items"]]
 
 
-async def test_an_event_goes_an_hour_after_its_last_change(tmp_path: Path) -> None:
+async def test_an_event_expires_an_hour_after_its_last_change(tmp_path: Path) -> None:
     clock = FakeClock()
     config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with (

@@ -1,4 +1,4 @@
-"""The guarantees that clients of etcd-backed watches rely on, against a storm of writers (W1 to W9, S1 to S4)."""
+"""Guarantees that clients of etcd-backed watches rely on, with many concurrent writers (W1 to W9, S1 to S4)."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ Served = tuple[ApiServer, httpx.AsyncClient]
 
 
 @contextlib.asynccontextmanager
-async def serving(config: Config) -> AsyncIterator[tuple[ApiServer, httpx.AsyncClient]]:
+async def run_server(config: Config) -> AsyncIterator[tuple[ApiServer, httpx.AsyncClient]]:
     """Start an API server and a client of it."""
     async with (
         ApiServer(config) as started,
@@ -31,19 +31,19 @@ async def serving(config: Config) -> AsyncIterator[tuple[ApiServer, httpx.AsyncC
 
 
 @pytest.fixture
-async def served(tmp_path: Path) -> AsyncIterator[Served]:
-    async with serving(Config(port=0, data=tmp_path, relaxed=True)) as made:
+async def running_server(tmp_path: Path) -> AsyncIterator[Served]:
+    async with run_server(Config(port=0, data=tmp_path, relaxed=True)) as made:
         yield made
 
 
 @pytest.fixture
-def server(served: Served) -> ApiServer:
-    return served[0]
+def server(running_server: Served) -> ApiServer:
+    return running_server[0]
 
 
 @pytest.fixture
-def client(served: Served) -> httpx.AsyncClient:
-    return served[1]
+def client(running_server: Served) -> httpx.AsyncClient:
+    return running_server[1]
 
 
 def claim(name: str, **labels: str) -> JsonObject:
@@ -70,7 +70,7 @@ async def start_revision(client: httpx.AsyncClient) -> int:
 
 @dataclass
 class Log:
-    """The answers that the writers got: each revision with the object, None in `before` where there was none."""
+    """The responses to the writers: each revision with the object. `before` is None if there was no object."""
 
     writes: dict[int, tuple[str, JsonObject]] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ async def storm(client: httpx.AsyncClient, seed: int, operations: int, log: Log)
 
 @dataclass
 class Watcher:
-    """A watch that may be cut or stalled, and resumes from the last revision that it saw."""
+    """A watch that may be cut or stalled, and resumes from the last revision that it received."""
 
     parameters: dict[str, str]
     base: str = CLAIMS
@@ -151,8 +151,10 @@ class Watcher:
                         return
 
 
-def expected(log: list[JsonObject], selects: Callable[[JsonObject], bool]) -> list[tuple[str, int, str]]:
-    """What a selection has to see of the whole log: its transitions."""
+def expected_events(
+    log: list[JsonObject], selects: Callable[[JsonObject], bool]
+) -> list[tuple[str, int, str]]:
+    """Return the events of the whole log that a selection has to observe."""
     state: dict[str, JsonObject] = {}
     found = []
     for event in log:
@@ -173,7 +175,7 @@ def expected(log: list[JsonObject], selects: Callable[[JsonObject], bool]) -> li
     return found
 
 
-def seen(watcher: Watcher) -> list[tuple[str, int, str]]:
+def received_events(watcher: Watcher) -> list[tuple[str, int, str]]:
     return [
         (
             event["type"],
@@ -215,12 +217,12 @@ def watchers_for(rng: random.Random) -> list[tuple[Watcher, Callable[[JsonObject
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_path: Path) -> None:
+async def test_every_watcher_receives_every_change_once_and_in_order(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     config = Config(port=0, data=tmp_path, relaxed=True)
     log = Log()
     done: int | None = None
-    async with serving(config) as (server, client):
+    async with run_server(config) as (server, client):
         first = await start_revision(client)
         crowd = watchers_for(rng)
         tasks = [asyncio.create_task(watcher.run(client, first, lambda: done)) for watcher, _ in crowd]
@@ -233,13 +235,13 @@ async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_
             number: obj for number, (_, obj) in log.writes.items()
         }
         for watcher, selects in crowd:
-            assert seen(watcher) == expected(whole, selects), watcher.parameters
+            assert received_events(watcher) == expected_events(whole, selects), watcher.parameters
         # S3: a list is at least as new as each of its items.
         listed = (await client.get(CLAIMS)).json()
         assert all(revision(listed) >= revision(item) for item in listed["items"])
         assert server.store.collection(("resource.k8s.io", "resourceclaims")).floor == 1
     # W3: the same from the database, after a restart, from wherever each one stood.
-    async with serving(config) as (server, client):
+    async with run_server(config) as (server, client):
         begins = [rng.choice([first, *log.writes]) for _ in SELECTIONS]
         resumed = [
             Watcher(parameters, base, last=after)
@@ -247,7 +249,9 @@ async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_
         ]
         await asyncio.gather(*(watcher._once(client, seconds=1) for watcher in resumed))
         for watcher, after, (_, _, selects) in zip(resumed, begins, SELECTIONS, strict=True):
-            assert seen(watcher) == [one for one in expected(whole, selects) if one[1] > after]
+            assert received_events(watcher) == [
+                one for one in expected_events(whole, selects) if one[1] > after
+            ]
         assert await server.store.check() == []
 
 
@@ -285,8 +289,10 @@ async def test_list_then_watch_leaves_no_gap(client: httpx.AsyncClient) -> None:
     assert all(replayed == final for replayed in await asyncio.gather(*(replay(*one) for one in chosen)))
 
 
-async def test_an_old_revision_is_gone_and_says_so(server: ApiServer, client: httpx.AsyncClient) -> None:
-    """W4: 410 Expired for watches, lists and continue tokens, of every kind."""
+async def test_a_compacted_revision_is_rejected_with_410(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
+    """W4: Expired for watches, lists and continue tokens, of every kind."""
     for number in range(6):
         await client.post(path("default"), json=claim(f"c-{number}"))
     old = await start_revision(client)
@@ -331,7 +337,7 @@ async def test_a_future_revision_never_brings_old_events(
     assert watcher.events == []
 
 
-async def test_leaving_a_selection_brings_what_was_known_of_it(client: httpx.AsyncClient) -> None:
+async def test_an_object_that_leaves_a_selection_is_reported_as_deleted(client: httpx.AsyncClient) -> None:
     """W6."""
     made = (await client.post(path("default"), json=claim("a", team="a"))).json()
     patched = await client.patch(
@@ -376,10 +382,10 @@ async def test_initial_events_end_with_a_bookmark_that_is_not_ahead(client: http
     assert later == sorted(number for number in log.writes if revision(bookmark) < number <= until)
 
 
-async def test_a_client_that_does_not_read_holds_up_no_other(
+async def test_a_client_that_does_not_read_does_not_block_others(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
-    """W8: writers and other watchers go on; the memory that the slow one takes is bounded."""
+    """W8: writers and other watchers continue, and the memory for the slow client is bounded."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", int(server.url.rpartition(":")[2]), limit=1 << 10
     )
@@ -412,7 +418,7 @@ async def test_a_client_that_does_not_read_holds_up_no_other(
 async def test_compaction_drops_nothing_that_is_being_watched(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
-    """W9: compaction right at a delete's and at a watch's own revision."""
+    """W9: compaction at the revision of a delete and of a watch."""
     made = (await client.post(path("default"), json=claim("a", team="a"))).json()
     watcher = Watcher({"labelSelector": "team=a"}, cut_after=lambda: 2)
     watcher.last = revision(made)
@@ -432,7 +438,7 @@ async def test_compaction_drops_nothing_that_is_being_watched(
     ]
 
 
-async def test_of_many_writers_with_one_revision_one_wins(client: httpx.AsyncClient) -> None:
+async def test_one_of_many_writers_with_the_same_revision_succeeds(client: httpx.AsyncClient) -> None:
     """S1."""
     made = (await client.post(path("default"), json=claim("a"))).json()
 
@@ -448,7 +454,7 @@ async def test_of_many_writers_with_one_revision_one_wins(client: httpx.AsyncCli
     assert "UID in the precondition" in answer.json()["message"]
 
 
-async def test_finalizers_come_before_the_end(client: httpx.AsyncClient) -> None:
+async def test_an_object_is_deleted_after_its_finalizers_are_removed(client: httpx.AsyncClient) -> None:
     """S4."""
     held = claim("a")
     held["metadata"]["finalizers"] = ["example.com/hold"]

@@ -1,4 +1,4 @@
-"""A cluster without a scheduler: pods get their claims' devices and their node from the test."""
+"""A cluster without a scheduler: tests allocate claims and bind pods."""
 
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
@@ -24,7 +24,7 @@ async def find_pod(client: Client, name: str) -> Pod | None:
 
 
 async def bound_pod(client: Client, name: str, node: str, device: str) -> ResourceClaim:
-    """A pod with a claim, allocated, reserved and bound as a scheduler does it."""
+    """Create a pod with a claim, allocated, reserved and bound as a scheduler does."""
     claim = await client.create(
         RESOURCE_CLAIMS,
         convert(
@@ -80,7 +80,7 @@ async def bound_pod(client: Client, name: str, node: str, device: str) -> Resour
     return claim
 
 
-async def running(client: Client, name: str) -> Pod:
+async def wait_until_running(client: Client, name: str) -> Pod:
     """Wait until the pod is running, and return it."""
     pod = await until_object(
         client, PODS, name, lambda pod: pod is not None and pod.status.phase == "Running", "default"
@@ -89,6 +89,6 @@ async def running(client: Client, name: str) -> Pod:
     return pod
 
 
-async def gone(client: Client, name: str) -> None:
+async def wait_until_gone(client: Client, name: str) -> None:
     """Wait until the pod is gone."""
     await until_object(client, PODS, name, lambda pod: pod is None, "default")

@@ -1,8 +1,4 @@
-"""A DRA driver that behaves on the wire as one does that is written in Go with the kubeletplugin helper.
-
-It shares nothing with our drivers but the generated protocol modules: sockets, registration, requests to the API server
-and the order of things are those of k8s.io/dynamic-resource-allocation/kubeletplugin and resourceslice.
-"""
+"""A DRA driver with the protocol behaviour of one that is written in Go with the kubeletplugin helper."""
 
 import asyncio
 import base64
@@ -87,14 +83,14 @@ class GoPlugin:
         await self._api.aclose()
 
     async def stop(self) -> None:
-        """Leave: stop serving, and take the sockets away."""
+        """Stop serving, and remove the sockets."""
         while self._servers:
             server, socket = self._servers.pop(0)
             await server.stop(None)
             await asyncio.to_thread(socket.unlink, missing_ok=True)
 
     async def publish(self, devices: Sequence[JsonObject]) -> None:
-        """Make the node's slice as the helper's slice controller does, or bring the one there is up to date."""
+        """Create or update the node's slice as the helper's slice controller does."""
         node = (await self._request("GET", f"/api/v1/nodes/{self._node}")).json()
         selector = {"fieldSelector": f"spec.driver={self.name},spec.nodeName={self._node}"}
         known = (await self._request("GET", _SLICES, params={**selector, "resourceVersion": "0"})).json()[
@@ -126,7 +122,7 @@ class GoPlugin:
         assert made["spec"] == slice_["spec"]
 
     async def slices(self) -> list[JsonObject]:
-        """The driver's slices of this node."""
+        """Return the driver's slices of this node."""
         selector = {"fieldSelector": f"spec.driver={self.name},spec.nodeName={self._node}"}
         items: list[JsonObject] = (await self._request("GET", _SLICES, params=selector)).json()["items"]
         return items
@@ -153,13 +149,13 @@ class GoPlugin:
         self._servers.append((server, socket))
 
     def info(self) -> registration_v1_pb2.PluginInfo:
-        """What the plugin tells of itself."""
+        """Return the registration data of the plugin."""
         return registration_v1_pb2.PluginInfo(
             type="DRAPlugin", name=self.name, endpoint=str(self._endpoint), supported_versions=self._services
         )
 
     async def prepare(self, claim: Any) -> JsonObject:
-        """The answer for one claim: each of its devices with a CDI id of its own."""
+        """Return the response for one claim, with a CDI ID for each of its devices."""
         path = f"/apis/resource.k8s.io/v1/namespaces/{claim.namespace}/resourceclaims/{claim.name}"
         found = (await self._request("GET", path)).json()
         if found["metadata"]["uid"] != claim.uid:
@@ -194,7 +190,7 @@ class GoPlugin:
         }
 
     def unprepare(self, claim: Any) -> None:
-        """Take back what :meth:`prepare` made; fine where it made nothing."""
+        """Undo :meth:`prepare`. No-op if nothing was prepared."""
         self._file(claim.uid).unlink(missing_ok=True)
 
     def _file(self, uid: str) -> Path:
@@ -202,7 +198,7 @@ class GoPlugin:
 
 
 def _registrar_socket(registry: Path, name: str, uid: str) -> Path:
-    """The first of the helper's names that isn't too long for a socket."""
+    """Return the first of the helper's names that is short enough for a socket."""
     if not uid:
         return registry / f"{name}-reg.sock"
     short = _hash(uid)[:8]

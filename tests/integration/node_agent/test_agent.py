@@ -1,4 +1,4 @@
-"""The node agent with its drivers against the real API server: claims prepared, pods run, logs read, all given back."""
+"""The node agent with its drivers and the real API server: claims are prepared, pods run, and all is released."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +16,7 @@ from dra_shared.api.resources import NODES, PODS
 from dra_shared.client.rest import Client
 from dra_shared.service import HealthServer
 
-from tests.integration.node_agent.cluster import bound_pod, gone, running, slices
+from tests.integration.node_agent.cluster import bound_pod, slices, wait_until_gone, wait_until_running
 from tests.support.waiting import until
 
 
@@ -42,17 +42,17 @@ async def _server(folder: Path) -> AsyncIterator[Client]:
         yield client
 
 
-async def test_claims_come_and_go_on_two_nodes(folder: Path) -> None:
+async def test_claims_are_prepared_and_unprepared_on_two_nodes(folder: Path) -> None:
     async with _server(folder) as client, _agent(client, folder, "node-0", "node-1"):
 
-        async def published() -> bool:
+        async def is_published() -> bool:
             return {slice_.spec.node_name for slice_ in await slices(client)} == {"node-0", "node-1"}
 
-        await until(published)
+        await until(is_published)
         for number in range(2):
             await bound_pod(client, f"pod-{number}", f"node-{number}", "gpu-6")
         for number in range(2):
-            pod = await running(client, f"pod-{number}")
+            pod = await wait_until_running(client, f"pod-{number}")
             health = pod.status.container_statuses[0].allocated_resources_status
             assert [entry.name for entry in health] == ["claim:gpu"]
             log = await client.raw("GET", PODS.path("default", f"pod-{number}", "log"))
@@ -72,7 +72,7 @@ async def test_claims_come_and_go_on_two_nodes(folder: Path) -> None:
         for number in range(2):
             await client.delete(PODS, f"pod-{number}", "default")
         for number in range(2):
-            await gone(client, f"pod-{number}")
+            await wait_until_gone(client, f"pod-{number}")
             home = folder / "nodes" / f"node-{number}"
             assert list((home / "cdi").iterdir()) == []
             assert decode((home / "kubelet" / STATE_FILE).read_bytes()) == ()
@@ -80,14 +80,14 @@ async def test_claims_come_and_go_on_two_nodes(folder: Path) -> None:
         assert node.status.node_info.container_runtime_version == "fake://1.0.0"
 
 
-async def test_restarted_agent_goes_on(folder: Path) -> None:
+async def test_a_restarted_agent_keeps_running_pods_and_removes_deleted_ones(folder: Path) -> None:
     async with _server(folder) as client:
         async with _agent(client, folder, "node-0"):
             await until(lambda: slices(client))
             await bound_pod(client, "stays", "node-0", "gpu-4")
             await bound_pod(client, "leaves", "node-0", "gpu-5")
-            before = await running(client, "stays")
-            await running(client, "leaves")
+            before = await wait_until_running(client, "stays")
+            await wait_until_running(client, "leaves")
         await client.delete(PODS, "leaves", "default", grace_period=0)
         async with _agent(client, folder, "node-0"):
             cdi = folder / "nodes" / "node-0" / "cdi"
@@ -96,12 +96,12 @@ async def test_restarted_agent_goes_on(folder: Path) -> None:
                 return len(list(cdi.iterdir())) == 1
 
             await until(one_left)
-            after = await running(client, "stays")
+            after = await wait_until_running(client, "stays")
             old, new = before.status.container_statuses[0], after.status.container_statuses[0]
             assert (new.container_id, new.restart_count) == (old.container_id, 0)
             await until(lambda: slices(client))
             await client.delete(PODS, "stays", "default")
-            await gone(client, "stays")
+            await wait_until_gone(client, "stays")
             assert list(cdi.iterdir()) == []
 
 
@@ -118,7 +118,7 @@ async def test_deep_data_directories_get_a_short_path(folder: Path) -> None:
         link.unlink()
 
 
-async def test_the_short_path_goes_with_the_agent(folder: Path) -> None:
+async def test_the_short_path_is_removed_with_the_agent(folder: Path) -> None:
     deep = folder.joinpath(*["a-rather-long-name"] * 6)
     async with _server(folder) as client:
         async with _agent(client, deep, "node-0") as agent:

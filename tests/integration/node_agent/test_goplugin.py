@@ -1,4 +1,4 @@
-"""Drivers from elsewhere on a node of ours: what a driver's author sees."""
+"""Drivers of other authors on a simulated node."""
 
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -47,7 +47,7 @@ def _plugin(data: Path, name: str, **options: Any) -> GoPlugin:
 
 
 async def _want(house: Lab, driver: str) -> None:
-    """A class for the driver's devices, and a pod that wants one."""
+    """Create a class for the driver's devices, and a pod that requests one."""
     name = driver.partition(".")[0]
     devices = {"selectors": [{"cel": {"expression": f"device.driver == '{driver}'"}}]}
     await house.client.create(
@@ -96,7 +96,7 @@ async def test_driver_is_updated_while_its_devices_are_in_use(cluster: Path, hou
         assert await old.registered.get() == (True, "")
         await old.publish(_DEVICES)
         await _want(house, name)
-        await house.running("default", "rolling")
+        await house.wait_for_running("default", "rolling")
         assert await house.log("default", "rolling", "main") in ("got dev-0\n", "got dev-1\n")
         assert old.calls == [("v1.DRAPlugin", "NodePrepareResources")]
 
@@ -114,12 +114,12 @@ async def test_driver_is_updated_while_its_devices_are_in_use(cluster: Path, hou
             (slice_,) = await new.slices()
             assert len(slice_["spec"]["devices"]) == 3
             await house.client.delete(PODS, "rolling", "default")
-            await house.gone("default", "rolling")
+            await house.wait_until_gone("default", "rolling")
             assert new.calls == [("v1.DRAPlugin", "NodeUnprepareResources")]
             assert not list((cluster / "nodes" / "node-0" / "cdi").glob(f"{name}*"))
 
 
-async def test_slices_go_half_a_minute_after_their_driver() -> None:
+async def test_slices_are_deleted_half_a_minute_after_their_driver_stopped() -> None:
     async with AsyncCluster(drivers=(), fake_clock=True) as cluster:
         node = cluster.data / "nodes" / "node-0"
         plugin = GoPlugin(cluster.url, node / "kubelet", node / "cdi", name="leaving.go.dev")
@@ -129,22 +129,22 @@ async def test_slices_go_half_a_minute_after_their_driver() -> None:
             assert len(await cluster.list("resourceslices")) == 1
         left = cluster.clock.monotonic()
 
-        async def gone() -> bool:
+        async def is_gone() -> bool:
             return await cluster.list("resourceslices") == []
 
-        await until(gone, clock=cluster.clock)
+        await until(is_gone, clock=cluster.clock)
         assert cluster.clock.monotonic() - left > 29
 
 
 @pytest.mark.parametrize("service", ["v1.DRAPlugin", "v1beta1.DRAPlugin"])
-async def test_driver_of_one_version(cluster: Path, house: Lab, service: str) -> None:
+async def test_a_driver_with_one_api_version_prepares_claims(cluster: Path, house: Lab, service: str) -> None:
     name = f"only-{service.partition('.')[0]}.go.dev"
     pod = name.partition(".")[0]
     async with _plugin(cluster, name, services=(service,)) as plugin:
         assert await plugin.registered.get() == (True, "")
         await plugin.publish(_DEVICES)
         await _want(house, name)
-        await house.running("default", pod)
+        await house.wait_for_running("default", pod)
         await house.client.delete(PODS, pod, "default")
-        await house.gone("default", pod)
+        await house.wait_until_gone("default", pod)
         assert plugin.calls == [(service, "NodePrepareResources"), (service, "NodeUnprepareResources")]

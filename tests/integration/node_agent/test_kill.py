@@ -1,4 +1,4 @@
-"""The node agent's process is killed again and again while pods come and go: nothing is lost, nothing is left."""
+"""The node agent's process is killed repeatedly while pods start and end. Nothing is lost, and nothing is left."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode
 from dra_shared.api.resources import PODS
 from dra_shared.client.rest import Client
 
-from tests.integration.node_agent.cluster import bound_pod, gone, running, slices
+from tests.integration.node_agent.cluster import bound_pod, slices, wait_until_gone, wait_until_running
 from tests.support.waiting import until
 
 # Seconds after a pod was bound: before, within and after its claim is prepared.
@@ -31,7 +31,7 @@ def folder() -> Iterator[Path]:
 
 @asynccontextmanager
 async def _agent(url: str, folder: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """An agent's process that carries one node; killed at the end."""
+    """Run an agent process with one node, and kill it at the end."""
     with (folder / "agent.log").open("ab") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -61,14 +61,14 @@ async def test_killed_agents_leave_nothing_behind(folder: Path) -> None:
                 await asyncio.sleep(moment)
         last = len(_MOMENTS) - 1
         async with _agent(server.url, folder):
-            await running(client, f"pod-{last}")
+            await wait_until_running(client, f"pod-{last}")
             for number in range(last):
-                await gone(client, f"pod-{number}")
+                await wait_until_gone(client, f"pod-{number}")
             claims = {state.claim_name for state in decode((home / "kubelet" / STATE_FILE).read_bytes())}
             assert claims == {f"pod-{last}"}
             assert len(list((home / "cdi").iterdir())) == 1
             await client.delete(PODS, f"pod-{last}", "default")
-            await gone(client, f"pod-{last}")
+            await wait_until_gone(client, f"pod-{last}")
             assert list((home / "cdi").iterdir()) == []
             assert decode((home / "kubelet" / STATE_FILE).read_bytes()) == ()
             checkpoint = (home / "kubelet" / "plugins" / "gpu.nvidia.com" / "checkpoint.json").read_text()

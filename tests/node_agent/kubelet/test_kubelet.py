@@ -69,7 +69,7 @@ async def test_a_node_registers_again_after_its_object_was_deleted() -> None:
 async def test_pod_runs_until_it_is_deleted() -> None:
     async with Bench() as bench:
         bench.create(pod())
-        await bench.running()
+        await bench.wait_for_running()
         found = bench.pod()
         assert found is not None
         assert found.status.pod_ip.startswith("10.244.0.")
@@ -237,7 +237,7 @@ async def test_claims_are_prepared_injected_and_unprepared(version: str) -> None
             "resources": {"claims": [{"name": "gpu"}]},
         }
         bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-        await bench.running()
+        await bench.wait_for_running()
         assert await bench.log() == "gpu-uid\n"
         assert driver.prepared == {"gpu-uid"}
         bench.delete("pod")
@@ -293,7 +293,7 @@ async def test_two_pods_share_a_claim() -> None:
         claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
         bench.create(pod("one", resourceClaims=claims))
         bench.create(pod("two", resourceClaims=claims))
-        await bench.running("one", "two")
+        await bench.wait_for_running("one", "two")
         bench.delete("one")
         await until(lambda: bench.pod("one") is None)
         assert driver.prepared == {"gpu-uid"}
@@ -334,7 +334,7 @@ async def test_sidecars_end_after_the_main_containers() -> None:
     async with Bench() as bench:
         side = {"name": "side", "image": "x", "command": SLEEPER, "restartPolicy": "Always"}
         bench.create(pod(initContainers=[side]))
-        await bench.running()
+        await bench.wait_for_running()
         bench.delete("pod")
         await until(lambda: bench.pod() is None)
         killed = [message for reason, message in await bench.events() if reason == "Killing"]

@@ -6,7 +6,7 @@ import pytest
 
 from tests.node_agent.kubelet.spdyclient import Client, upgrade
 from tests.support.kubelet.channels import Answered, session
-from tests.support.kubelet.endpoints import WEB_SERVER, served
+from tests.support.kubelet.endpoints import WEB_SERVER, serve_kubelet
 from tests.support.waiting import until
 
 _PROTOCOL = "portforward.k8s.io"
@@ -24,7 +24,7 @@ async def _pair(client: Client, port: int, request: str = "0") -> tuple[int, int
 
 
 async def test_a_server_in_the_pod_answers_over_spdy() -> None:
-    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
+    async with serve_kubelet(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         for request in ("0", "1"):
             error, data = await _pair(client, 8080, request)
             await client.data(data, _GET)
@@ -35,7 +35,7 @@ async def test_a_server_in_the_pod_answers_over_spdy() -> None:
 
 
 async def test_many_connections_share_one_session() -> None:
-    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
+    async with serve_kubelet(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         pairs = [await _pair(client, 8080, str(number)) for number in range(20)]
         for _, data in pairs:
             await client.data(data, _GET)
@@ -44,7 +44,7 @@ async def test_many_connections_share_one_session() -> None:
 
 
 async def test_a_closed_port_is_an_error_of_that_connection_only() -> None:
-    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
+    async with serve_kubelet(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         error, data = await _pair(client, 81)
         found = await client.everything(error, data)
         assert found[error].startswith(
@@ -57,7 +57,7 @@ async def test_a_closed_port_is_an_error_of_that_connection_only() -> None:
 
 
 async def test_the_end_of_the_client_stream_reaches_the_pod() -> None:
-    async with served("nc -l -p 7; echo done; sleep 9999") as (bench, port):
+    async with serve_kubelet("nc -l -p 7; echo done; sleep 9999") as (bench, port):
         async with upgrade(port, _PATH, _PROTOCOL) as client:
             error, data = await _pair(client, 7)
             await client.data(data, b"one\n")
@@ -69,7 +69,7 @@ async def test_the_end_of_the_client_stream_reaches_the_pod() -> None:
 
 
 async def test_invalid_streams_are_rejected() -> None:
-    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
+    async with serve_kubelet(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         for headers in ({"streamtype": "data"}, {"port": "80"}, {"streamtype": "x", "port": "80"}):
             number = await client.open(False, **headers)
             assert await client.reply() == number
@@ -79,13 +79,13 @@ async def test_invalid_streams_are_rejected() -> None:
 
 
 async def test_data_that_is_not_spdy_ends_the_session() -> None:
-    async with served(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
+    async with serve_kubelet(WEB_SERVER) as (_, port), upgrade(port, _PATH, _PROTOCOL) as client:
         await client.send(b"\xff" * 64)
         assert (await client.frame())[0] == -7
 
 
 async def test_an_unknown_protocol_is_rejected() -> None:
-    async with served(WEB_SERVER) as (_, port):
+    async with serve_kubelet(WEB_SERVER) as (_, port):
         with pytest.raises(Answered) as refused:
             async with upgrade(port, _PATH, "other"):
                 pass
@@ -104,7 +104,10 @@ async def test_an_unknown_protocol_is_rejected() -> None:
 
 
 async def test_ports_are_forwarded_over_spdy_in_a_websocket() -> None:
-    async with served(WEB_SERVER) as (_, port), session(port, _PATH, f"SPDY/3.1+{_PROTOCOL}") as channels:
+    async with (
+        serve_kubelet(WEB_SERVER) as (_, port),
+        session(port, _PATH, f"SPDY/3.1+{_PROTOCOL}") as channels,
+    ):
         assert channels.protocol.lower() == f"spdy/3.1+{_PROTOCOL}"
 
         async def send(data: bytes) -> None:
@@ -122,7 +125,7 @@ async def test_ports_are_forwarded_over_spdy_in_a_websocket() -> None:
 
 
 async def test_two_ports_are_forwarded_as_channels_of_a_websocket() -> None:
-    async with served(WEB_SERVER) as (_, port):
+    async with serve_kubelet(WEB_SERVER) as (_, port):
         async with session(port, f"{_PATH}?port=8080,81", "v4.channel.k8s.io") as channels:
             begun = [await channels.read() for _ in range(4)]
             assert begun == [(number, struct.pack("<H", (8080, 81)[number // 2])) for number in range(4)]

@@ -4,7 +4,7 @@ import httpx
 import pytest
 
 from tests.support.kubelet.channels import END, RESIZE, STDERR, STDIN, STDOUT, Answered, session
-from tests.support.kubelet.endpoints import served
+from tests.support.kubelet.endpoints import serve_kubelet
 
 _SLEEPER = "sleep 60; echo later; trap 'exit 0' TERM; sleep 999 & wait"
 
@@ -15,7 +15,7 @@ def _exec(*command: str, flags: str = "output=1&error=1") -> str:
 
 async def test_a_command_returns_output_and_success() -> None:
     async with (
-        served(_SLEEPER) as (_, port),
+        serve_kubelet(_SLEEPER) as (_, port),
         session(port, _exec("sh", "-c", "echo+a;echo+b+>%262")) as channels,
     ):
         assert channels.protocol == "v5.channel.k8s.io"
@@ -27,21 +27,21 @@ async def test_a_command_returns_output_and_success() -> None:
 
 
 async def test_a_commands_exit_code_is_reported() -> None:
-    async with served(_SLEEPER) as (_, port), session(port, _exec("sh", "-c", "exit+3")) as channels:
+    async with serve_kubelet(_SLEEPER) as (_, port), session(port, _exec("sh", "-c", "exit+3")) as channels:
         _, status = await channels.result()
         assert status["reason"] == "NonZeroExitCode"
         assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
 async def test_an_unknown_program_is_an_error() -> None:
-    async with served(_SLEEPER) as (_, port), session(port, _exec("nosuch")) as channels:
+    async with serve_kubelet(_SLEEPER) as (_, port), session(port, _exec("nosuch")) as channels:
         _, status = await channels.result()
         assert (status["reason"], status["code"]) == ("InternalError", 500)
         assert 'exec: "nosuch": executable file not found in $PATH' in status["message"]
 
 
 async def test_the_command_gets_all_of_its_input() -> None:
-    async with served(_SLEEPER) as (_, port):
+    async with serve_kubelet(_SLEEPER) as (_, port):
         async with session(port, _exec("sh", "-c", "cat+>+/tmp/f", flags="input=1&output=1")) as channels:
             await channels.send(STDIN, b"one\n")
             await channels.send(STDIN, b"tw", final=False)
@@ -54,16 +54,16 @@ async def test_the_command_gets_all_of_its_input() -> None:
 
 async def test_a_shell_is_interactive_on_a_terminal() -> None:
     async with (
-        served(_SLEEPER) as (_, port),
+        serve_kubelet(_SLEEPER) as (_, port),
         session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
     ):
-        assert await channels.shown(b"# ") == b"/ # "
+        assert await channels.read_until(b"# ") == b"/ # "
         await channels.send(STDIN, b"echo hx\x7fi | cat\r")
-        assert await channels.shown(b"# ") == b"echo hx\b \bi | cat\r\nhi\r\n/ # "
+        assert await channels.read_until(b"# ") == b"echo hx\b \bi | cat\r\nhi\r\n/ # "
         await channels.send(STDIN, b"for i in 1 2; do\r")
-        assert await channels.shown(b"> ") == b"for i in 1 2; do\r\n> "
+        assert await channels.read_until(b"> ") == b"for i in 1 2; do\r\n> "
         await channels.send(STDIN, b"echo $i; done\r")
-        assert await channels.shown(b"# ") == b"echo $i; done\r\n1\r\n2\r\n/ # "
+        assert await channels.read_until(b"# ") == b"echo $i; done\r\n1\r\n2\r\n/ # "
         await channels.send(STDIN, b"exit 4\r")
         output, status = await channels.result()
         assert output == {STDOUT: b"exit 4\r\n"}
@@ -72,34 +72,37 @@ async def test_a_shell_is_interactive_on_a_terminal() -> None:
 
 async def test_a_terminals_interrupt_ends_the_command_not_the_shell() -> None:
     async with (
-        served(_SLEEPER) as (_, port),
+        serve_kubelet(_SLEEPER) as (_, port),
         session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
     ):
-        await channels.shown(b"# ")
+        await channels.read_until(b"# ")
         await channels.send(STDIN, b"sleep 1000\r")
-        await channels.shown(b"1000\r\n")
+        await channels.read_until(b"1000\r\n")
         await channels.send(STDIN, b"\x03")
-        assert await channels.shown(b"# ") == b"^C\r\n/ # "
+        assert await channels.read_until(b"# ") == b"^C\r\n/ # "
         await channels.send(STDIN, b"echo $?\r")
-        assert await channels.shown(b"# ") == b"echo $?\r\n130\r\n/ # "
+        assert await channels.read_until(b"# ") == b"echo $?\r\n130\r\n/ # "
 
 
 async def test_a_terminal_has_the_size_of_the_client() -> None:
     async with (
-        served(_SLEEPER) as (_, port),
+        serve_kubelet(_SLEEPER) as (_, port),
         session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
     ):
-        await channels.shown(b"# ")
+        await channels.read_until(b"# ")
         await channels.send(STDIN, b"stty size\r")
-        assert b"Inappropriate ioctl" in await channels.shown(b"# ")
+        assert b"Inappropriate ioctl" in await channels.read_until(b"# ")
         for text in (b'{"Width": 100, "Height": 30}', b"no size", b'{"Width": 120, "Height": 40}'):
             await channels.send(RESIZE, text)
         await channels.send(STDIN, b"stty size; echo $COLUMNS\r")
-        assert (await channels.shown(b"# ")).endswith(b"40 120\r\n120\r\n/ # ")
+        assert (await channels.read_until(b"# ")).endswith(b"40 120\r\n120\r\n/ # ")
 
 
 async def test_attach_streams_new_output() -> None:
-    async with served(_SLEEPER) as (bench, port), session(port, "/attach/ns/pod/main?output=1") as channels:
+    async with (
+        serve_kubelet(_SLEEPER) as (bench, port),
+        session(port, "/attach/ns/pod/main?output=1") as channels,
+    ):
         assert await channels.read() == (STDOUT, b"")
         await bench.clock.advance(61)
         assert await channels.read() == (STDOUT, b"later\n")
@@ -107,7 +110,7 @@ async def test_attach_streams_new_output() -> None:
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "channel.k8s.io"])
 async def test_older_protocols_are_supported(protocol: str) -> None:
-    async with served(_SLEEPER) as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
+    async with serve_kubelet(_SLEEPER) as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
         assert channels.protocol == protocol
         assert [await channels.read() for _ in range(2)] == [(STDOUT, b""), (STDOUT, b"hi\n")]
 
@@ -128,7 +131,7 @@ async def test_older_protocols_are_supported(protocol: str) -> None:
     ],
 )
 async def test_invalid_exec_requests_are_rejected(path: str, protocol: str, code: int, text: str) -> None:
-    async with served(_SLEEPER) as (_, port):
+    async with serve_kubelet(_SLEEPER) as (_, port):
         with pytest.raises(Answered) as refused:
             async with session(port, path, protocol):
                 pass
@@ -137,7 +140,7 @@ async def test_invalid_exec_requests_are_rejected(path: str, protocol: str, code
 
 
 async def test_a_command_is_killed_when_its_client_disconnects() -> None:
-    async with served(_SLEEPER) as (bench, port):
+    async with serve_kubelet(_SLEEPER) as (bench, port):
         async with session(port, _exec("sh", "-c", "sleep+5;+touch+/tmp/done")) as channels:
             assert await channels.read() == (STDOUT, b"")
         async with session(port, _exec("ls", "/tmp")) as channels:
@@ -154,7 +157,7 @@ async def test_requests_from_web_pages_are_rejected(headers: dict[str, str]) -> 
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
     async with (
-        served(_SLEEPER) as (_, port),
+        serve_kubelet(_SLEEPER) as (_, port),
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
     ):
         for path in (_exec("echo"), "/attach/ns/pod/main?output=1"):

@@ -1,4 +1,4 @@
-"""A kubelet on its own: in-memory API server, simulated runtime, a clock that tests move."""
+"""A kubelet by itself: API server in memory, simulated runtime, and a clock that tests advance."""
 
 import tempfile
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ SLEEPER = ["sh", "-c", "trap 'exit 0' TERM; echo hello; sleep 9999 & wait"]
 
 
 def pod(name: str = "pod", *containers: JsonObject, **spec: Any) -> JsonObject:
-    """A pod on the test's node; by default with one container that runs until it is asked to stop."""
+    """Return a pod on the test's node, by default with one container that runs until it is stopped."""
     main = list(containers) or [{"name": "main", "image": "busybox", "command": SLEEPER}]
     return {
         "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid", "generation": 1},
@@ -40,7 +40,7 @@ def pod(name: str = "pod", *containers: JsonObject, **spec: Any) -> JsonObject:
 
 
 def claim(name: str, *pods: str, driver: str = "test-driver") -> JsonObject:
-    """An allocated claim that is reserved for these pods."""
+    """Return an allocated claim that is reserved for these pods."""
     result = {"request": "request", "driver": driver, "pool": "pool", "device": name}
     return {
         "metadata": {"name": name, "namespace": "ns", "uid": f"{name}-uid"},
@@ -53,7 +53,7 @@ def claim(name: str, *pods: str, driver: str = "test-driver") -> JsonObject:
 
 
 def no_devices(folder: Path) -> DeviceManager:
-    """The device manager of a node without device plugins."""
+    """Return the device manager of a node without device plugins."""
     around = Surroundings(active_pods=lambda: (), sources_ready=lambda: True)
     return DeviceManager(folder / "device-plugins", FakeClock(), around, durable=False)
 
@@ -99,7 +99,7 @@ class Bench:
             self._watcher,
             self.config_maps,
         )
-        self.api.on_write = self._changed
+        self.api.on_write = self._handle_change
 
     async def __aenter__(self) -> Self:
         await self._watcher.__aenter__()
@@ -121,7 +121,7 @@ class Bench:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _changed(self, event: str, resource: str, obj: JsonObject) -> None:
+    def _handle_change(self, event: str, resource: str, obj: JsonObject) -> None:
         if resource != "pods":
             return
         pod = convert(PODS, obj)
@@ -131,15 +131,15 @@ class Bench:
             self.kubelet.handle_pod(pod)
 
     def create(self, obj: JsonObject) -> None:
-        """Make a pod, bound to this node already."""
+        """Create a pod that is bound to this node."""
         self.api.put(PODS, obj)
 
     def add_claim(self, obj: JsonObject) -> None:
-        """Make a claim."""
+        """Create a claim."""
         self.api.put(RESOURCE_CLAIMS, obj)
 
     def delete(self, name: str, grace: int = 30) -> None:
-        """Ask for a pod's deletion, as a client does."""
+        """Request the deletion of a pod, as a client does."""
         obj = self.api.get("pods", "ns", name)
         obj["metadata"] = {
             **obj["metadata"],
@@ -149,20 +149,20 @@ class Bench:
         self.api.add(obj)
 
     def force_delete(self, name: str) -> None:
-        """Remove a pod's object under the kubelet's feet."""
+        """Remove a pod's object without notice to the kubelet."""
         self.api.remove("pods", "ns", name)
 
     def pod(self, name: str = "pod") -> Pod | None:
-        """The pod as the server has it."""
+        """Return the stored pod."""
         found: Pod | None = self.api.find(PODS, name, "ns")
         return found
 
     def phase(self, name: str = "pod") -> str:
-        """Its phase; empty once it is gone."""
+        """Return the pod's phase. Empty once it is gone."""
         found = self.pod(name)
         return found.status.phase if found is not None else ""
 
-    async def running(self, *names: str) -> None:
+    async def wait_for_running(self, *names: str) -> None:
         """Wait until the pods are Running, and each of their containers has printed something.
 
         A kubelet reports a container before its program has set its traps, and a signal that comes earlier is lost.
@@ -171,11 +171,11 @@ class Bench:
             await until(partial(self._runs, name))
 
     async def _runs(self, name: str) -> bool:
-        printed = [await self._printed(record) for record in self.kubelet.records(f"{name}-uid")]
+        printed = [await self._read_log(record) for record in self.kubelet.records(f"{name}-uid")]
         return self.phase(name) == "Running" and all(printed)
 
     async def events(self, kind: str = "") -> list[tuple[str, str]]:
-        """Reason and message of every event, or those about objects of ``kind``, in order."""
+        """Return reason and message of every event, or of those about objects of ``kind``, in order."""
         await settle(50)
         return [
             (event.reason, event.message)
@@ -184,22 +184,22 @@ class Bench:
         ]
 
     async def log(self, name: str = "pod") -> str:
-        """What the pod's newest container printed."""
+        """Return the output of the pod's newest container."""
         records = sorted(self.kubelet.records(f"{name}-uid"), key=lambda record: record.attempt)
-        return await self._printed(records[-1])
+        return await self._read_log(records[-1])
 
     async def prints(self, text: str) -> None:
         """Wait until the pod's newest container has printed this, and nothing else."""
 
-        async def printed() -> bool:
+        async def has_printed() -> bool:
             return bool(self.kubelet.records("pod-uid")) and await self.log() == text
 
-        await until(printed, describe=self.log)
+        await until(has_printed, describe=self.log)
 
-    async def _printed(self, record: ContainerRecord) -> str:
+    async def _read_log(self, record: ContainerRecord) -> str:
         return b"".join([piece async for piece in self.runtime.logs(record.id, LogOptions())]).decode()
 
 
 def reasons(events: Sequence[tuple[str, str]]) -> list[str]:
-    """The events' reasons."""
+    """Return the events' reasons."""
     return [reason for reason, _ in events]

@@ -1,4 +1,4 @@
-"""A client of exec and attach, as kubectl is one."""
+"""A client of exec and attach like kubectl."""
 
 import asyncio
 import base64
@@ -13,7 +13,7 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE, END = 0, 1, 2, 3, 4, 255
 
 
 class Answered(Exception):
-    """The server answered instead of opening a WebSocket."""
+    """The server responded instead of opening a WebSocket."""
 
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
@@ -28,7 +28,7 @@ class Channels:
         self._reader, self._writer = reader, writer
 
     async def send(self, channel: int, data: bytes, *, opcode: int = 2, final: bool = True) -> None:
-        """Send a message, or the first of its pieces."""
+        """Send a message, or the first of its fragments."""
         payload = bytes((channel,)) + data if opcode else data
         mask = os.urandom(4)
         size = len(payload)
@@ -39,7 +39,7 @@ class Channels:
         await self._writer.drain()
 
     async def frame(self) -> tuple[int, bytes]:
-        """The next frame: opcode and payload."""
+        """Return the next frame: opcode and payload."""
         first, second = await self._reader.readexactly(2)
         size = second & 0x7F
         if size == 126:
@@ -49,20 +49,20 @@ class Channels:
         return first & 0x0F, await self._reader.readexactly(size)
 
     async def read(self) -> tuple[int, bytes]:
-        """The next message: channel and data."""
+        """Return the next message: channel and data."""
         opcode, payload = await self.frame()
         assert opcode == 2
         return payload[0], payload[1:]
 
-    async def shown(self, text: bytes) -> bytes:
-        """Output up to what ends with ``text``."""
+    async def read_until(self, text: bytes) -> bytes:
+        """Return the output up to one that ends with ``text``."""
         seen = b""
         while not seen.endswith(text):
             seen += (await self.read())[1]
         return seen
 
     async def result(self) -> tuple[dict[int, bytes], dict[str, Any]]:
-        """All output by channel, and the Status."""
+        """Return all output by channel, and the Status."""
         output: dict[int, bytes] = {}
         while True:
             channel, data = await self.read()
@@ -76,7 +76,7 @@ class Channels:
 async def session(
     port: int, path: str, protocol: str = "v5.channel.k8s.io", **headers: str
 ) -> AsyncIterator[Channels]:
-    """Open a session; raises Answered where the server doesn't."""
+    """Open a session. Raise Answered if the server refuses."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         sent = {

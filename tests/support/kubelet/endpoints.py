@@ -1,4 +1,4 @@
-"""A kubelet's endpoints on a port, with a pod that runs."""
+"""A kubelet's endpoints on a port, with a running pod."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,8 +15,8 @@ WEB_SERVER = "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www
 
 
 @asynccontextmanager
-async def served(command: str) -> AsyncIterator[tuple[Bench, int]]:
-    """A kubelet whose pod runs a shell command, and its port."""
+async def serve_kubelet(command: str) -> AsyncIterator[tuple[Bench, int]]:
+    """Run a kubelet whose pod runs a shell command, and yield it with its port."""
     async with Bench() as bench:
         endpoints = KubeletServer([bench.kubelet], bench.clock)
         server = HealthServer(

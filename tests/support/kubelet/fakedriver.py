@@ -1,4 +1,4 @@
-"""A DRA driver to test the kubelet with: it answers as configured and remembers its calls."""
+"""A DRA driver for tests of the kubelet. It responds as configured and records its calls."""
 
 import asyncio
 import tempfile
@@ -100,7 +100,7 @@ class FakeDriver:
         await self.stop()
 
     async def stop(self) -> None:
-        """Stop serving, and take the sockets away."""
+        """Stop serving, and remove the sockets."""
         if self._server is not None:
             await self._server.stop(None)
             self._server = None
@@ -109,7 +109,7 @@ class FakeDriver:
         self._folder.cleanup()
 
     def make(self, uid: str) -> None:
-        """Note a claim as prepared, with a CDI file where the driver has a directory for it."""
+        """Record a claim as prepared, with a CDI file if the driver has a directory for it."""
         self.prepared.add(uid)
         if self._cdi is not None:
             edits = ContainerEdits(env=(f"DEVICE={uid}",))
@@ -117,14 +117,14 @@ class FakeDriver:
             write_spec(self._cdi, f"test_{uid}", Spec(kind=f"{self.name}/claim", devices=(device,)))
 
     def unmake(self, uid: str) -> None:
-        """Undo :meth:`make`; fine where nothing was made."""
+        """Undo :meth:`make`. No-op if nothing was made."""
         self.prepared.discard(uid)
         if self._cdi is not None:
             (self._cdi / f"test_{uid}.yaml").unlink(missing_ok=True)
 
     @property
     def registration_socket(self) -> Path:
-        """Where the kubelet finds the driver."""
+        """Return the socket on which the kubelet registers the driver."""
         assert self._registry is not None
         return self._registry / f"{self.name}-reg.sock"
 

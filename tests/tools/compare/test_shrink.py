@@ -1,4 +1,4 @@
-"""Shrinking a case that fails."""
+"""Shrinking a failing case."""
 
 from dra_shared.jsontypes import JsonObject
 
@@ -19,7 +19,7 @@ def test_shrinking_keeps_only_what_a_failure_needs() -> None:
     assert shrink(case, fails) == {"name": "x", "devices": [{"name": "b", "shared": True}]}
 
 
-def test_a_case_that_needs_everything_stays_as_it_is() -> None:
+def test_a_minimal_case_is_not_shrunk() -> None:
     case = {"a": [1, {"b": 2}]}
 
     assert shrink(case, lambda smaller: smaller == case) == case

@@ -36,7 +36,7 @@ def test_sample_of_random_cases_agrees_with_the_real_code(name: str, program: Pa
     assert sum(one.verdict == "agree" for _, one in found) > _COUNT // 2
 
 
-def test_case_that_is_not_json_of_a_world_is_refused(program: Path) -> None:
+def test_a_malformed_case_is_rejected(program: Path) -> None:
     case = {"slices": [{"spec": {"devices": [{"capacity": {"mem": {"value": "many"}}}]}}]}
     with Upstream(program, "alloc") as upstream:
         assert compare(SUBJECTS["alloc"], upstream, case, DEFAULT).verdict == "refused"

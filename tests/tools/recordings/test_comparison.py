@@ -26,7 +26,7 @@ def _cel_lines(path: Path, *outs: dict[str, object]) -> Path:
     return path
 
 
-def test_counts_agreement_and_names_the_rest(tmp_path: Path) -> None:
+def test_agreeing_cases_are_counted_and_others_are_named(tmp_path: Path) -> None:
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     assert right["match"] is True
     file = _cel_lines(tmp_path / "mixed.jsonl", right, {**right, "match": False})
@@ -35,7 +35,7 @@ def test_counts_agreement_and_names_the_rest(tmp_path: Path) -> None:
     assert not agree
 
 
-def test_any_of_several_outcomes_agrees_and_a_panic_is_no_model(tmp_path: Path) -> None:
+def test_any_of_several_outcomes_agrees_and_panics_are_not_compared(tmp_path: Path) -> None:
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     wrong = {**right, "match": False}
     lines = [
@@ -51,7 +51,7 @@ def test_any_of_several_outcomes_agrees_and_a_panic_is_no_model(tmp_path: Path) 
     )
 
 
-def test_cases_are_of_the_version_that_is_asked_for(tmp_path: Path) -> None:
+def test_cases_are_run_with_the_requested_version(tmp_path: Path) -> None:
     slice_spec = {
         "driver": "d.example.com",
         "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
@@ -78,7 +78,7 @@ def _cost_by(file: Path, asked: str = "") -> tuple[str, int]:
     return version, answer["estimatedCost"]
 
 
-def test_a_recording_is_answered_as_the_version_that_it_names(tmp_path: Path) -> None:
+def test_a_recording_is_run_with_the_version_in_its_name(tmp_path: Path) -> None:
     in_1_36, in_1_37 = ("1.36", 48), ("1.37", 3)
     case: dict[str, Any] = {"in": _INCLUDES, "out": {}}
     for name, content, expected in (
@@ -106,7 +106,7 @@ def test_the_summary_names_each_version_that_was_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("named", "asked"), [("1.99", ""), ("1.37", "1.99")])
-def test_an_unknown_version_is_refused(tmp_path: Path, named: str, asked: str) -> None:
+def test_an_unknown_version_is_rejected(tmp_path: Path, named: str, asked: str) -> None:
     file = tmp_path / "case.jsonl"
     file.write_bytes(orjson.dumps({"in": {**CASE, "kubernetesVersion": named}, "out": {}}))
     with pytest.raises(UserError, match=r"unknown Kubernetes version '1\.99'") as caught:
@@ -129,7 +129,7 @@ def test_scheduler_configurations_get_the_defaults_of_their_version(tmp_path: Pa
     assert plugins[0] < plugins[1]
 
 
-def test_reads_gzipped_files(tmp_path: Path) -> None:
+def test_gzipped_files_are_read(tmp_path: Path) -> None:
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     plain = _cel_lines(tmp_path / "plain.jsonl", right)
     packed = tmp_path / "packed.jsonl.gz"
@@ -141,7 +141,7 @@ _NEW_IN_1_37 = reference_path("reference", "kubernetes-1.37", "allocator-new-sin
 
 
 @pytest.mark.skipif(not _NEW_IN_1_37.exists(), reason="no reference material")
-def test_tables_of_upstreams_own_cases_are_read_as_they_are() -> None:
+def test_tables_of_upstream_cases_are_read_unchanged() -> None:
     assert compare("alloc", _NEW_IN_1_37, "1.37") == (
         {"cases": 4, "agree": 4, "disagree": [], "kubernetesVersions": ["1.37"]},
         True,
@@ -154,7 +154,7 @@ def test_tables_of_upstreams_own_cases_are_read_as_they_are() -> None:
     ]
 
 
-def test_a_table_says_what_each_implementation_answered(tmp_path: Path) -> None:
+def test_a_table_has_the_answer_of_each_implementation(tmp_path: Path) -> None:
     node = {"metadata": {"name": "n"}}
     case = {"name": "nothing-wanted", "features": [], "node": node, "claims": []}
     none = {"supported": False, "allocated": False, "results": None}
@@ -179,7 +179,7 @@ def test_a_table_says_what_each_implementation_answered(tmp_path: Path) -> None:
         (gzip.compress(b"{}" * 1000, mtime=0)[:20], "cannot read"),
     ],
 )
-def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_without_cases_is_rejected(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_bytes(content)
     with pytest.raises(UserError, match=message) as caught:
@@ -199,7 +199,7 @@ def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -
         {"features": "x", "node": {}},
     ],
 )
-def test_a_case_that_makes_no_sense_is_one_of_disagreement(
+def test_a_malformed_case_counts_as_a_disagreement(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, case: dict[str, object]
 ) -> None:
     file = tmp_path / "odd.jsonl"
@@ -214,12 +214,12 @@ def test_a_case_that_makes_no_sense_is_one_of_disagreement(
     assert isinstance(answer, dict)
 
 
-def test_refuses_an_unknown_subject(tmp_path: Path) -> None:
+def test_an_unknown_subject_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"choose {', '.join(SUBJECTS)}"):
         compare("taste", tmp_path / "any")
 
 
-def test_a_long_comparison_shows_how_far_it_is(
+def test_a_long_comparison_shows_its_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     class EverySecond(Progress):
