@@ -26,4 +26,4 @@ def test_the_page_shows_the_layers_of_the_contract() -> None:
 def test_engine_lies_below_the_rooms_of_kinds() -> None:
     layers = _contract("The API server's floors")["layers"]
     above = {name for layer in layers[: layers.index("kinds")] for name in layer.split(" | ")}
-    assert above == {"main", "server", "app", "conformance", "offline", "verdict"}
+    assert above == {"main", "server", "app", "offline", "verdict"}

@@ -10,7 +10,7 @@ import pytest
 from dra_cli.commandline import run
 from dra_shared.client.rest import Client
 from dra_shared.jsontypes import JsonObject
-from dra_shared.version import DEFAULT, V1_34, V1_35, V1_36, V1_37
+from dra_shared.version import DEFAULT, V1_34, V1_35, V1_36, V1_37, V1_38
 from dra_worlds.running import Running, newest_of, of_cluster
 from dra_worlds.working import Settings
 
@@ -48,7 +48,7 @@ def test_version_and_gates_are_read_from_the_cluster() -> None:
 
 
 def test_an_unknown_version_is_replaced_by_the_nearest_one() -> None:
-    for version, nearest in (("v1.32.1", V1_34), ("v1.40.0", V1_37)):
+    for version, nearest in (("v1.32.1", V1_34), ("v1.40.0", V1_38)):
         found, problems = _read_running(version)
         assert found == Running(nearest)
         assert problems == [f"Kubernetes {version[1:-2]} is not known: the scheduler of {nearest} decides"]

@@ -37,6 +37,7 @@ SUBJECTS = {
 
 
 _FAULTS = ("disagree", "crash")
+_MORE_ANSWERS = 20
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,13 @@ def compare(subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: 
     except Exception as error:
         return Comparison({"error": f"{type(error).__name__}: {error}"}, theirs, "crash")
     agree = any(subject.agrees(ours, answer) for answer in theirs)
+    # Go reads maps in a random order, so the real code may name another of several faults the next time.
+    for _ in range(_MORE_ANSWERS):
+        if agree:
+            break
+        answers = upstream.answer(case)
+        agree = any(subject.agrees(ours, answer) for answer in answers)
+        theirs += [answer for answer in answers if answer not in theirs]
     return Comparison(ours, theirs, "agree" if agree else "disagree")
 
 

@@ -13,6 +13,7 @@ from tests.support.reference import REPOSITORY
 
 _PROFILES = (REPOSITORY / "docs" / "driver-profiles.md").read_text()
 _FOLLOWED = (REPOSITORY / "docs" / "followed-drivers.md").read_text()
+_FOLLOWED = (REPOSITORY / "docs" / "followed-drivers.md").read_text()
 _MODELS = (REPOSITORY / "docs" / "gpu-models.md").read_text()
 
 
