@@ -102,6 +102,22 @@ def test_every_environment_variable_is_documented() -> None:
     assert unknown <= made
 
 
+def test_environment_variables_with_a_row_exist() -> None:
+    section = (
+        (DOCS / "configuration.md").read_text().partition("## Environment variables that are no flag")[2]
+    )
+    rows = re.findall(r"^\| (.*?) \|", section.partition("\n## ")[0], re.MULTILINE)
+    named = set(re.findall(r"`(DRALAB_\w+)`", " ".join(rows)))
+    sources = [*_modules(), *(REPOSITORY / "tests").rglob("*.py"), *REPOSITORY.glob("docker-compose*.yml")]
+    sources += [
+        REPOSITORY / "Makefile",
+        *(path for path in (REPOSITORY / "tools").rglob("*") if path.is_file()),
+    ]
+    texts = "".join(path.read_text(errors="ignore") for path in sources)
+    assert len(named) > 10
+    assert not [name for name in named if name not in texts]
+
+
 def test_make_help_and_the_guides_list_the_same_targets() -> None:
     makefile = (REPOSITORY / "Makefile").read_text()
     targets = set(re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE))
