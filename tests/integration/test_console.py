@@ -1,4 +1,4 @@
-"""The console in a real Chromium, against a real cluster: what a person sees, by mouse and by keyboard."""
+"""The console in a real Chromium, on a real cluster: views and actions, by mouse and by keyboard."""
 
 import itertools
 import re
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.slow, on(_CONSOLE)]
 
 
 class _Server:
-    """The cluster's API, for what happens while the page is open."""
+    """The cluster's API, for changes while the page is open."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -40,7 +40,7 @@ class _Server:
         assert answer.status_code == 201, answer.text
 
     def claim(self, name: str, expression: str) -> None:
-        """A claim for two GPUs, and a pod of the same name that uses it."""
+        """Create a claim for two GPUs, and a pod of the same name that uses it."""
         namespace = self.namespace
         exactly = {
             "deviceClassName": "gpu.nvidia.com",
@@ -103,7 +103,7 @@ def _chip(page: Page, state: str) -> int:
     return int(text.split()[-1])
 
 
-def test_the_fleet_changes_as_devices_are_taken(page: Page, server: _Server) -> None:
+def test_the_fleet_view_updates_when_devices_are_allocated(page: Page, server: _Server) -> None:
     _open(page, server)
     free = _chip(page, "free")
     server.claim("train", "true")
@@ -121,7 +121,7 @@ def test_the_fleet_changes_as_devices_are_taken(page: Page, server: _Server) -> 
     expect(page.get_by_role("heading", name=f"Pod {server.namespace}/train")).to_be_visible()
 
 
-def test_ages_grow_while_nothing_changes(page: Page, server: _Server) -> None:
+def test_ages_are_updated_while_nothing_changes(page: Page, server: _Server) -> None:
     server.claim("train", "true")
     page.clock.install()
     _open(page, server, "#/pods")
@@ -131,7 +131,7 @@ def test_ages_grow_while_nothing_changes(page: Page, server: _Server) -> None:
     expect(age).to_have_text(re.compile(r"^2 h 3\d min$"))
 
 
-def test_the_keyboard_alone_reaches_every_device(page: Page, server: _Server) -> None:
+def test_every_device_is_reachable_by_keyboard(page: Page, server: _Server) -> None:
     _open(page, server)
     picture = page.locator("canvas")
     picture.focus()
@@ -146,7 +146,7 @@ def test_the_keyboard_alone_reaches_every_device(page: Page, server: _Server) ->
     expect(page.locator("#chosen")).to_have_text("")
 
 
-def test_what_would_happen_is_shown_before_it_is_done(page: Page, server: _Server) -> None:
+def test_effects_of_an_action_are_previewed(page: Page, server: _Server) -> None:
     server.claim("train", "true")
     _open(page, server)
     page.get_by_role("button", name="used 2").click()
@@ -170,7 +170,7 @@ def test_what_would_happen_is_shown_before_it_is_done(page: Page, server: _Serve
     expect(undo).to_have_count(0)
 
 
-def test_a_preview_says_what_is_uncertain(page: Page, server: _Server) -> None:
+def test_a_preview_shows_uncertainties(page: Page, server: _Server) -> None:
     answer = {"moved": 0, "stuck": 0, "moves": [], "uncertain": ["there are no DeviceClasses"]}
     page.route("**/insight/plan/drain", lambda route: route.fulfill(json=answer))
     _open(page, server)
@@ -181,7 +181,7 @@ def test_a_preview_says_what_is_uncertain(page: Page, server: _Server) -> None:
     expect(panel.locator(".preview")).to_contain_text("Uncertain: there are no DeviceClasses")
 
 
-def test_what_more_nodes_would_bring_is_known_before_they_are_bought(page: Page, server: _Server) -> None:
+def test_the_effect_of_additional_nodes_is_previewed(page: Page, server: _Server) -> None:
     for number in range(5):
         server.claim(f"pod-{number}", "true")
     _open(page, server)
@@ -195,7 +195,7 @@ def test_what_more_nodes_would_bring_is_known_before_they_are_bought(page: Page,
     assert len(server.get("/api/v1/nodes")["items"]) == 2
 
 
-def test_classes_choose_colour_and_group_devices(page: Page, server: _Server) -> None:
+def test_devices_are_filtered_colored_and_grouped_by_class(page: Page, server: _Server) -> None:
     _open(page, server)
     page.get_by_text("As a table").click()
     rows = page.locator("details.table tbody tr")
@@ -218,7 +218,7 @@ def test_classes_choose_colour_and_group_devices(page: Page, server: _Server) ->
     expect(rows).to_have_count(every)
 
 
-def test_a_state_may_be_shown_alone(page: Page, server: _Server) -> None:
+def test_devices_of_one_state_may_be_shown_alone(page: Page, server: _Server) -> None:
     _open(page, server)
     page.get_by_role("button", name="stranded 0").click()
     page.get_by_text("As a table (0)").click()
@@ -253,7 +253,7 @@ def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(page: Pag
     expect(panel).to_have_count(0)
 
 
-def test_zoomed_in_each_device_has_its_name(page: Page, server: _Server) -> None:
+def test_devices_have_names_when_zoomed_in(page: Page, server: _Server) -> None:
     _open(page, server)
     page.locator("canvas").focus()
     page.keyboard.press("ArrowRight")
@@ -267,7 +267,7 @@ def test_zoomed_in_each_device_has_its_name(page: Page, server: _Server) -> None
     assert page.locator("#chosen").inner_text().startswith(f"node-0 {page.evaluate(shown)[0]}")
 
 
-def test_lists_are_asked_for_without_indentation(page: Page, server: _Server) -> None:
+def test_lists_are_requested_without_indentation(page: Page, server: _Server) -> None:
     """A browser's User-Agent gets indented JSON, which takes the server and the browser three times as long."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -277,7 +277,7 @@ def test_lists_are_asked_for_without_indentation(page: Page, server: _Server) ->
     assert all("pretty=false" in url for url in lists)
 
 
-def test_what_a_pod_or_device_less_would_mean_is_shown_first(page: Page, server: _Server) -> None:
+def test_the_effect_of_losing_a_pod_or_device_is_previewed(page: Page, server: _Server) -> None:
     for number in range(5):
         server.claim(f"pod-{number}", "true")
     _open(page, server)
@@ -296,7 +296,7 @@ def test_what_a_pod_or_device_less_would_mean_is_shown_first(page: Page, server:
     blocking_until(lambda: "pod-0" not in server.pods())
 
 
-def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, server: _Server) -> None:
+def test_a_pending_pod_is_listed_first_with_its_reasons(page: Page, server: _Server) -> None:
     server.claim("works", "true")
     server.claim("zz-waits", "device.attributes['gpu.nvidia.com'].productName.contains('H100')")
     _open(page, server, "#/pods")
@@ -356,7 +356,7 @@ def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, serve
     assert complaints == []
 
 
-def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) -> None:
+def test_the_workbench_updates_at_each_keystroke(page: Page, server: _Server) -> None:
     _open(page, server, "#/cel")
     field = page.get_by_role("textbox", name="Selector")
     field.press_sequentially('device.attributes["gpu')
@@ -377,7 +377,7 @@ def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) ->
     server.delete(f"{_DRA}/deviceclasses/a100-of-the-test")
 
 
-def test_the_workbench_tries_whole_claims(page: Page, server: _Server) -> None:
+def test_the_workbench_evaluates_whole_claims(page: Page, server: _Server) -> None:
     _open(page, server, "#/cel")
     page.get_by_role("textbox", name="Selector").fill(_A100)
     page.get_by_role("link", name="Use it in a claim").click()
@@ -410,7 +410,7 @@ def test_the_workbench_tries_whole_claims(page: Page, server: _Server) -> None:
     expect(page.get_by_text(f"resourceclaim {server.namespace} created")).to_be_visible()
 
 
-def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> None:
+def test_past_revisions_are_shown_played_and_compared(page: Page, server: _Server) -> None:
     _open(page, server)
     server.claim("train", "true")
     expect(page.get_by_role("button", name="used 2")).to_be_visible()
@@ -454,9 +454,7 @@ def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> N
     assert not any("limit=" in url for url in asked)
 
 
-def test_the_console_begins_with_the_moment_that_it_is_opened_for(
-    page: Page, server: _Server, cluster: Path
-) -> None:
+def test_the_console_opens_at_the_given_revision(page: Page, server: _Server, cluster: Path) -> None:
     revision = server.get("/api/v1/nodes")["metadata"]["resourceVersion"]
     server.claim("train", "true")
     command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--data", str(cluster)]
@@ -472,7 +470,7 @@ def test_the_console_begins_with_the_moment_that_it_is_opened_for(
 
 
 def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> None:
-    """It has v1beta1 alone, where a device's attributes are in `basic`."""
+    """It serves only v1beta1, where the attributes of a device are in `basic`."""
     server.claim("train", "true")
     gone = re.compile(r"/apis/resource\.k8s\.io/(v1|v1beta2)/")
     page.route(gone, lambda route: route.fulfill(status=404, json={"kind": "Status", "code": 404}))
@@ -488,7 +486,7 @@ def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> N
     expect(page.locator(".timeline li.done")).to_have_count(6)
 
 
-def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
+def test_text_of_the_cluster_is_not_rendered_as_html(page: Page, server: _Server) -> None:
     attack = "<img src=x onerror=document.title='run'>"
     spec = {
         "containers": [{"name": "main", "image": "x", "command": ["sh", "-c", f'echo "{attack}"; sleep 999']}]
@@ -504,7 +502,7 @@ def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_labels_contrast_and_roles_pass_axe(browser: Browser, server: _Server, scheme: Any) -> None:
+def test_every_view_passes_the_axe_checks(browser: Browser, server: _Server, scheme: Any) -> None:
     server.claim("train", "true")
     server.claim("waits", "false")
     context = browser.new_context(color_scheme=scheme)
@@ -523,7 +521,7 @@ def test_labels_contrast_and_roles_pass_axe(browser: Browser, server: _Server, s
     context.close()
 
 
-def test_a_narrow_page_needs_no_sideways_scrolling(browser: Browser, server: _Server) -> None:
+def test_a_narrow_page_needs_no_horizontal_scrolling(browser: Browser, server: _Server) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     for view in ("", "#/pods", "#/claims", "#/cel"):
@@ -532,7 +530,9 @@ def test_a_narrow_page_needs_no_sideways_scrolling(browser: Browser, server: _Se
     context.close()
 
 
-def test_any_cluster_has_a_console_by_its_kubeconfig(page: Page, server: _Server, cluster: Path) -> None:
+def test_the_console_connects_to_any_cluster_by_kubeconfig(
+    page: Page, server: _Server, cluster: Path
+) -> None:
     server.claim("waits", "false")
     command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--kubeconfig"]
     with subprocess.Popen(

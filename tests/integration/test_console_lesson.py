@@ -14,7 +14,7 @@ from tests.support.chromium import shoot
 pytestmark = pytest.mark.slow
 
 
-def test_a_lesson_is_solved_in_the_browser_by_the_keyboard(page: Page, tmp_path: Path) -> None:
+def test_a_lesson_is_solved_in_the_browser_with_the_keyboard(page: Page, tmp_path: Path) -> None:
     program = [sys.executable, "-m", "dra_cli.main", "learn"]
     environment = {**os.environ, "DRALAB_LEARN": str(tmp_path)}
     command = [*program, "1", "--console", "--no-open"]

@@ -1,4 +1,4 @@
-"""The console's picture of what is had in parts: MIG placements, and shares of a device's memory."""
+"""The console's picture of partially used devices: MIG placements, and shares of a device's memory."""
 
 import re
 from pathlib import Path
@@ -59,9 +59,7 @@ _NEAR = """([node, name, scale]) => {
 pytestmark = [pytest.mark.slow, on(_PARTS)]
 
 
-def test_placements_and_shares_fill_their_devices_up_to_a_close_view(
-    page: Page, cluster: Path, tmp_path: Path
-) -> None:
+def test_placements_and_shares_are_drawn_in_their_devices(page: Page, cluster: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "mig.yaml"
     manifest.write_text(_MIG)
     shared = REPOSITORY / "examples" / "consumable-capacity" / "shared-memory.yaml"

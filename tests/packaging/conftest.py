@@ -1,4 +1,4 @@
-"""The distribution, built once, and an environment that has nothing but it."""
+"""The distribution, built once, and an environment with nothing else."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ WHEEL = f"dralab-{__version__}-py3-none-any.whl"
 
 
 def run(*command: str | Path, cwd: Path = REPOSITORY, **environment: str) -> str:
-    """What the command prints; it must succeed."""
+    """Return the output of the command, which must succeed."""
     result = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
@@ -86,7 +86,7 @@ def install(interpreter: str, locked: Path, environment: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def empty(locked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the commands of an environment with the wheel; what it requires is found where these tests find it."""
+    """Return an environment with the wheel. Its dependencies are found where these tests find them."""
     folder = tmp_path_factory.mktemp("environment")
     commands = install(sys.executable, locked, folder)
     site = next(folder.glob("lib/python*/site-packages"))

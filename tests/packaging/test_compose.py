@@ -1,4 +1,4 @@
-"""``docker-compose.yml`` against what the Compose specification allows, where no engine can try it."""
+"""``docker-compose.yml``, checked against the Compose specification because no engine is available."""
 
 import re
 from typing import Any
@@ -88,11 +88,11 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
-def test_is_a_compose_file(compose: dict[str, Any]) -> None:
+def test_the_file_matches_the_compose_specification(compose: dict[str, Any]) -> None:
     jsonschema.validate(compose, _FILE)
 
 
-def test_every_service_has_an_image_of_its_own(compose: dict[str, Any]) -> None:
+def test_every_service_has_its_own_image(compose: dict[str, Any]) -> None:
     services = compose["services"]
     assert set(services) == {"apiserver", "scheduler", "controller", "node-agent"}
     assert len({service["image"] for service in services.values()}) == len(services)
@@ -106,7 +106,7 @@ def test_everything_waits_for_a_healthy_api_server(compose: dict[str, Any]) -> N
             assert service["depends_on"] == {"apiserver": {"condition": "service_healthy"}}
 
 
-def test_only_loopback_reaches_the_api(compose: dict[str, Any]) -> None:
+def test_the_api_is_published_only_on_loopback(compose: dict[str, Any]) -> None:
     ports = {name: service.get("ports", []) for name, service in compose["services"].items()}
     assert ports.pop("apiserver") == ["127.0.0.1:${DRALAB_PORT:-8080}:8080"]
     assert not any(ports.values())
@@ -138,19 +138,19 @@ def test_every_environment_variable_is_an_option_of_its_service(compose: dict[st
             assert f'"{flag}"' in source, f"{name} has no option {flag} for {variable}"
 
 
-def test_containers_have_the_gates_of_up(compose: dict[str, Any]) -> None:
+def test_containers_have_the_feature_gates_of_up(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         assert service["environment"]["DRALAB_FEATURE_GATES"] == with_defaults(LAB_GATES, "")
 
 
-def test_health_checks_are_words_that_every_engine_keeps_apart(compose: dict[str, Any]) -> None:
+def test_health_checks_are_lists_of_words(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         command = service["healthcheck"]["test"]
         assert command[:4] == ["CMD", "python3", "-m", "dra_shared.health"], name
         assert all(re.fullmatch(r"[\w./:-]+", word) for word in command)
 
 
-def test_the_file_with_postgresql_completes_the_other_one() -> None:
+def test_the_postgresql_file_extends_the_other_one() -> None:
     plain = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
     more = yaml.safe_load((REPOSITORY / "docker-compose.postgresql.yml").read_text())
     services = {**plain["services"], **more["services"]}

@@ -1,4 +1,4 @@
-"""``make dist``, tried as a user would: in an environment that has nothing of the checkout."""
+"""``make dist``, tested as by a user: in an environment without anything of the checkout."""
 
 import platform
 import re
@@ -27,7 +27,7 @@ def test_nothing_of_the_checkout_is_used(empty: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("dralab",), ("python", "-m", "dralab")], ids=" ".join)
-def test_the_command_knows_its_version(empty: Path, command: tuple[str, ...]) -> None:
+def test_the_command_prints_its_version(empty: Path, command: tuple[str, ...]) -> None:
     shown = run(empty / command[0], *command[1:], "--version", cwd=empty)
     assert shown.splitlines()[0] == f"dralab {__version__}"
 
@@ -51,7 +51,7 @@ def data(empty: Path, tmp_path: Path) -> Iterator[Path]:
     run(empty / "dralab", "down", "--data", tmp_path, cwd=empty)
 
 
-def test_a_pod_runs(empty: Path, data: Path) -> None:
+def test_an_installed_dralab_runs_a_pod(empty: Path, data: Path) -> None:
     manifest = data / "pod.yaml"
     manifest.write_text(
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
@@ -61,7 +61,7 @@ def test_a_pod_runs(empty: Path, data: Path) -> None:
     assert run(empty / "dralab", "logs", "-f", "p", "--data", data, cwd=empty) == "it runs\n"
 
 
-def test_wheel_has_the_examples(empty: Path, tmp_path: Path) -> None:
+def test_the_wheel_has_the_examples(empty: Path, tmp_path: Path) -> None:
     run(empty / "dralab", "new", "examples", cwd=tmp_path)
     examples = REPOSITORY / "examples"
     copies = sorted(
@@ -70,7 +70,7 @@ def test_wheel_has_the_examples(empty: Path, tmp_path: Path) -> None:
     assert copies == sorted(path.relative_to(examples) for path in examples.rglob("*.yaml"))
 
 
-def test_the_sdist_has_what_the_wheel_is_made_of(dist: Path) -> None:
+def test_the_sdist_has_the_sources_of_the_wheel(dist: Path) -> None:
     with zipfile.ZipFile(dist / WHEEL) as wheel, tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
         inside = {
             name
@@ -131,8 +131,8 @@ _OLD = next(map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python")), shu
 
 
 @pytest.mark.skipif(_OLD is None, reason="needs Python 3.10")
-def test_an_older_python_is_refused_in_one_line(tmp_path: Path) -> None:
-    """The metadata hook works there, and asks for nothing: pip looks for dependencies before it compares versions."""
+def test_an_older_python_is_rejected_in_one_line(tmp_path: Path) -> None:
+    """The metadata hook works on it and requires nothing, as pip collects dependencies before it compares versions."""
     script = (
         "import sys; sys.modules['hatchling'] = sys\n"
         "class Interface: root = '.'; config = {'command': ['a'], 'parts': ['shared']}\n"

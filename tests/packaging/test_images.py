@@ -1,4 +1,4 @@
-"""Each Dockerfile against the tree: what it copies and starts exists, and no process is root."""
+"""Each Dockerfile: the files and programs that it uses exist, and no process is root."""
 
 import itertools
 import json
@@ -31,7 +31,7 @@ def _values(service: str, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("service", [*SERVICES, ALL_IN_ONE])
-def test_copies_what_exists_and_is_not_ignored(service: str) -> None:
+def test_copied_files_exist_and_are_not_ignored(service: str) -> None:
     kept = {
         line.removeprefix("!")
         for line in (REPOSITORY / ".dockerignore").read_text().splitlines()
@@ -46,14 +46,14 @@ def test_copies_what_exists_and_is_not_ignored(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_starts_an_entry_point_of_its_package(service: str) -> None:
+def test_the_image_starts_an_entry_point_of_its_package(service: str) -> None:
     (entry,) = _values(service, "ENTRYPOINT")
     project = tomllib.loads((REPOSITORY / "services" / service / "pyproject.toml").read_text())["project"]
     assert json.loads(entry)[0] in project["scripts"]
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_the_entry_point_takes_the_command(service: str) -> None:
+def test_the_entry_point_has_the_options_of_the_command(service: str) -> None:
     (command,) = _values(service, "CMD")
     package = f"dra_{service.replace('-', '_')}"
     sources = "".join(p.read_text() for p in (REPOSITORY / "services" / service / package).glob("*.py"))
@@ -64,7 +64,7 @@ def test_the_entry_point_takes_the_command(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_runs_as_an_ordinary_user_from_a_pinned_base(service: str) -> None:
+def test_the_image_has_an_ordinary_user_and_a_pinned_base(service: str) -> None:
     (user,) = _values(service, "USER")
     assert int(user.split(":")[0]) > 0
     (base,) = _values(service, "ARG")
@@ -87,7 +87,7 @@ def test_the_lock_has_every_dependency_with_its_hash(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_only_what_keeps_something_has_a_volume(service: str) -> None:
+def test_only_services_with_data_have_a_volume(service: str) -> None:
     assert _values(service, "VOLUME") == [
         command["--data"]
         for (text,) in [_values(service, "CMD")]
@@ -96,8 +96,8 @@ def test_only_what_keeps_something_has_a_volume(service: str) -> None:
     ]
 
 
-def test_the_image_of_everything_has_what_its_documentation_links_to() -> None:
-    """All that pages show, and what makes the reference, is in the context that the stage copies."""
+def test_the_combined_image_has_the_files_that_its_documentation_links_to() -> None:
+    """All files that pages show, and the sources of the reference, are in the context that the stage copies."""
     kept = {line[1:] for line in (REPOSITORY / ".dockerignore").read_text().splitlines() if line[:1] == "!"}
     links = {
         (page.parent / link).resolve()

@@ -1,4 +1,4 @@
-"""What starts a cluster elsewhere: the image of everything, the GitHub action, the GitLab template."""
+"""Starting a cluster in pipelines: the combined image, the GitHub action and the GitLab template."""
 
 import os
 import re
@@ -24,14 +24,14 @@ def _instructions(name: str) -> list[str]:
 
 
 def _reads(command: str) -> None:
-    """Read the words as the command does: a quoted variable is one word, any other may be none."""
+    """Parse the words as the command does: a quoted variable is one word, and any other one may be absent."""
     command = re.sub(r'"\$\w+"', "1", command)
     program, name, *words = shlex.split(re.sub(r'"\$\{\w+\[@\]\}"|\$\w+', "", command))
     assert program == "dralab"
     commandline.parser(name).read(words)
 
 
-def test_the_image_copies_what_is_there_and_not_ignored() -> None:
+def test_files_that_the_image_copies_exist_and_are_not_ignored() -> None:
     ignored = (REPOSITORY / ".dockerignore").read_text().splitlines()
     own = [line for line in _instructions("COPY") if not line.startswith("--from=")]
     for source in [word for line in own for word in line.split()[:-1] if word != "."]:
@@ -39,7 +39,7 @@ def test_the_image_copies_what_is_there_and_not_ignored() -> None:
         assert f"!{source.partition('/')[0]}" in ignored
 
 
-def test_the_image_starts_a_cluster_that_is_reached_from_outside() -> None:
+def test_the_image_starts_a_cluster_that_is_reachable_from_outside() -> None:
     entry, command = (yaml.safe_load(_instructions(name)[0]) for name in ("ENTRYPOINT", "CMD"))
     chosen = commandline.parser(command[0]).read(command[1:])
     assert (entry, command[0], chosen.listen, chosen.port) == (["dralab"], "up", "0.0.0.0", 8080)
@@ -47,7 +47,7 @@ def test_the_image_starts_a_cluster_that_is_reached_from_outside() -> None:
     assert int(_instructions("USER")[0].split(":")[0]) > 0
 
 
-def test_the_lock_that_the_image_installs_can_build_it() -> None:
+def test_the_lock_of_the_image_has_the_build_requirements() -> None:
     assert re.search(r"^hatchling==", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
 
 
@@ -66,12 +66,12 @@ def test_the_action_uses_each_of_its_inputs(action: dict[str, Any]) -> None:
     assert {re.findall(r"steps\.(\w+)", output["value"])[0] for output in action["outputs"].values()} <= ids
 
 
-def test_the_action_hands_no_input_to_a_shell_as_text(action: dict[str, Any]) -> None:
-    """An expression in a script is replaced before the shell reads it: a value could be a command."""
+def test_scripts_of_the_action_contain_no_expressions(action: dict[str, Any]) -> None:
+    """An expression is replaced before the shell reads the script, so a value could be a command."""
     assert not [step["run"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")]
 
 
-def test_the_commands_of_the_action_are_read(action: dict[str, Any]) -> None:
+def test_commands_of_the_action_are_valid(action: dict[str, Any]) -> None:
     lines = [line for step in action["runs"]["steps"] for line in step.get("run", "").splitlines()]
     commands = [line for line in lines if line.startswith("dralab ")]
     assert commands
@@ -79,7 +79,7 @@ def test_the_commands_of_the_action_are_read(action: dict[str, Any]) -> None:
         _reads(command)
 
 
-def test_the_template_is_a_component() -> None:
+def test_the_template_is_a_valid_gitlab_component() -> None:
     spec, jobs = yaml.safe_load_all((REPOSITORY / "templates" / "gitlab-ci.yml").read_text())
     inputs = spec["spec"]["inputs"]
     assert set(_EXPRESSION.findall(str(jobs))) == set(inputs)
@@ -150,7 +150,7 @@ def test_the_template_puts_only_programs_of_dralab_on_the_path(tmp_path: Path) -
     assert sorted(path.name for path in (tmp_path / "lab/bin").iterdir()) == ["dralab", "dralab-driver"]
 
 
-def test_the_template_installs_git_where_pip_needs_it(tmp_path: Path) -> None:
+def test_the_template_installs_git_if_pip_needs_it(tmp_path: Path) -> None:
     """python:3.12-slim has none."""
     _, jobs = yaml.safe_load_all((REPOSITORY / "templates" / "gitlab-ci.yml").read_text())
     (job,) = jobs.values()

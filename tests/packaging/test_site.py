@@ -1,4 +1,4 @@
-"""The documentation's site as the distribution brings it along, without network, in a real Chromium."""
+"""The documentation's site in the distribution, without network, in a real Chromium."""
 
 import os
 import re
@@ -24,7 +24,7 @@ def site(empty: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def url(empty: Path, site: Path) -> Iterator[str]:
-    """Where ``dralab docs`` serves it."""
+    """Return the URL at which ``dralab docs`` serves the site."""
     with subprocess.Popen(
         [empty / "dralab", "docs", "--no-open"], cwd=empty, stdout=subprocess.PIPE, text=True
     ) as server:
@@ -35,7 +35,7 @@ def url(empty: Path, site: Path) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """A browser for which no other machine exists."""
+    """Return a browser that cannot reach other machines."""
     if _CHROMIUM is None:
         assert "CI" not in os.environ, "CI has no Chromium"
         pytest.skip("needs Chromium: tools/browser")
@@ -61,11 +61,11 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     assert not re.search(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", styles)
 
 
-def test_what_no_reader_loads_is_left_out(site: Path) -> None:
+def test_unused_files_are_left_out(site: Path) -> None:
     assert not [path for path in site.rglob("*") if path.suffix == ".map" or path.name == "wordcut.js"]
 
 
-def test_a_reader_finds_a_page_by_searching(page: Page, url: str) -> None:
+def test_the_search_finds_a_page(page: Page, url: str) -> None:
     asked: list[str] = []
     problems: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
@@ -81,7 +81,7 @@ def test_a_reader_finds_a_page_by_searching(page: Page, url: str) -> None:
     assert [one for one in asked if not one.startswith((url, "data:"))] == []
 
 
-def test_a_page_may_load_nothing_from_elsewhere(page: Page, url: str) -> None:
+def test_the_content_security_policy_blocks_other_servers(page: Page, url: str) -> None:
     page.goto(url)
     with page.expect_console_message(lambda message: message.type == "error") as refused:
         page.evaluate("fetch('http://127.0.0.2/').catch(() => '')")

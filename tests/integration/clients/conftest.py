@@ -1,4 +1,4 @@
-"""One cluster of real processes for every client that is tried."""
+"""One cluster of real processes for all clients."""
 
 import gc
 import subprocess
@@ -19,7 +19,7 @@ def _dralab(data: Path, *arguments: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _left_connections() -> Iterator[None]:
-    """Some clients leave connections open; they are collected here, not in whichever test comes later."""
+    """Collect connections that some clients leave open, before another test is blamed for them."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

@@ -1,4 +1,4 @@
-"""Objects that the clients make."""
+"""Objects that the clients create."""
 
 from dra_shared.jsontypes import JsonObject
 

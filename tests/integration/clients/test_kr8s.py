@@ -1,4 +1,4 @@
-"""kr8s, which asks the server what there is."""
+"""kr8s, which discovers the served kinds."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -34,14 +34,14 @@ def name() -> str:
     return f"k-{uuid.uuid4().hex[:8]}"
 
 
-async def test_what_there_is(api: Any) -> None:
+async def test_version_kinds_and_objects_are_listed(api: Any) -> None:
     assert (await api.version())["minor"] == str(DEFAULT.minor)
     assert "ResourceSlice" in {item["kind"] for item in await api.api_resources()}
     assert {node.name async for node in api.get("nodes")} == {"node-0", "node-1"}
     assert [item.raw["spec"]["driver"] async for item in api.get("resourceslices")] == ["gpu.nvidia.com"] * 2
 
 
-async def test_objects_change_and_go(api: Any, name: str) -> None:
+async def test_objects_are_created_patched_and_deleted(api: Any, name: str) -> None:
     made = await ConfigMap(
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}}, api=api
     )
@@ -55,7 +55,7 @@ async def test_objects_change_and_go(api: Any, name: str) -> None:
     assert not await made.exists()
 
 
-async def test_a_pod_runs_and_speaks(api: Any, name: str) -> None:
+async def test_a_pod_runs_and_prints_a_log(api: Any, name: str) -> None:
     shape = await Template(template(name), api=api)
     await shape.create()
     pod = await Pod(gpu_pod(name, name, "echo hello from kr8s; sleep 1000"), api=api)
@@ -63,15 +63,15 @@ async def test_a_pod_runs_and_speaks(api: Any, name: str) -> None:
     await pod.wait("condition=Ready", timeout=60)
     assert await pod.ready()
 
-    async def printed() -> list[str]:
+    async def read_log() -> list[str]:
         return [line async for line in pod.logs(tail_lines=1)]
 
-    assert await until(printed) == ["hello from kr8s"]
+    assert await until(read_log) == ["hello from kr8s"]
     await pod.delete()
     await pod.wait("delete", timeout=60)
 
 
-async def test_a_deployment_scales(api: Any, name: str) -> None:
+async def test_a_deployment_is_scaled(api: Any, name: str) -> None:
     made = await Deployment(deployment(name, 1), api=api)
     await made.create()
     await made.wait("condition=Available", timeout=60)

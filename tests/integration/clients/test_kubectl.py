@@ -1,4 +1,4 @@
-"""kubectl, as users type it."""
+"""kubectl, with commands as users type them."""
 
 import json
 import os
@@ -71,7 +71,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-def test_versions_and_the_cluster(kubectl: Kubectl, server: str) -> None:
+def test_version_cluster_info_and_readiness_are_printed(kubectl: Kubectl, server: str) -> None:
     assert f"Server Version: v{DEFAULT}." in kubectl("version")
     assert f"is running at {server}" in re.sub(r"\x1b\[[0-9;]*m", "", kubectl("cluster-info"))
     assert "ok" in kubectl("get", "--raw", "/readyz?verbose")
@@ -88,7 +88,7 @@ def test_every_kind_can_be_listed_in_every_form(kubectl: Kubectl) -> None:
     assert "LABELS" in kubectl("get", "namespaces", "--show-labels")
 
 
-def test_top_shows_what_nodes_and_pods_use(kubectl: Kubectl, name: str) -> None:
+def test_top_shows_the_usage_of_nodes_and_pods(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "namespace", name)
     annotations = {"dralab.dev/cpu-usage.main": "1500m"}
     requests = {"cpu": "250m", "memory": "64Mi"}
@@ -128,7 +128,7 @@ def test_top_shows_what_nodes_and_pods_use(kubectl: Kubectl, name: str) -> None:
     kubectl("delete", "namespace", name, "--wait=false")
 
 
-def test_explain_knows_the_fields(kubectl: Kubectl) -> None:
+def test_explain_describes_the_fields_of_each_version(kubectl: Kubectl) -> None:
     text = kubectl("explain", "resourceclaim.spec.devices.requests", "--recursive")
     assert "exactly\t<ExactDeviceRequest>" in text
     assert "expression\t<string> -required-" in text
@@ -137,7 +137,7 @@ def test_explain_knows_the_fields(kubectl: Kubectl) -> None:
     assert "deviceClassName\t<string>" in old
 
 
-def test_apply_is_three_way(kubectl: Kubectl, name: str) -> None:
+def test_apply_keeps_fields_of_others(kubectl: Kubectl, name: str) -> None:
     assert "created" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
     assert "unchanged" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
     kubectl("patch", "configmap", name, "--type=merge", "-p", '{"data":{"c":"other"}}')
@@ -152,7 +152,7 @@ def test_apply_is_three_way(kubectl: Kubectl, name: str) -> None:
     assert "deleted" in kubectl("delete", stdin=config_map(name))
 
 
-def test_apply_on_the_server_tells_who_owns_what(kubectl: Kubectl, name: str) -> None:
+def test_server_side_apply_detects_conflicts(kubectl: Kubectl, name: str) -> None:
     kubectl("apply", "--server-side", stdin=config_map(name, a="1", b="2"))
     refused = kubectl(
         "apply", "--server-side", "--field-manager=other", stdin=config_map(name, a="3"), fails=True
@@ -165,7 +165,7 @@ def test_apply_on_the_server_tells_who_owns_what(kubectl: Kubectl, name: str) ->
     kubectl("delete", "configmap", name)
 
 
-def test_patches_labels_and_edit(kubectl: Kubectl, name: str) -> None:
+def test_objects_are_patched_labeled_and_edited(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=deployment(name, 0))
     kubectl("patch", "deploy", name, "--type=json", "-p", '[{"op":"add","path":"/spec/paused","value":true}]')
     kubectl("patch", "deploy", name, "--type=merge", "-p", '{"spec":{"minReadySeconds":1}}')
@@ -185,7 +185,7 @@ def test_patches_labels_and_edit(kubectl: Kubectl, name: str) -> None:
     kubectl("delete", "deploy", name)
 
 
-def test_a_rollout_from_first_to_last(kubectl: Kubectl, name: str) -> None:
+def test_a_deployment_is_rolled_out_and_rolled_back(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "deployment", name, "--image=nginx:1", "--replicas=2", "--port=80")
     assert "successfully rolled out" in kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     kubectl("scale", f"deploy/{name}", "--replicas=3")
@@ -209,7 +209,7 @@ def test_a_rollout_from_first_to_last(kubectl: Kubectl, name: str) -> None:
     assert kubectl("get", "pods", "-l", f"app={name}", "-o", "name") == ""
 
 
-def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
+def test_a_pod_with_a_claim_runs_and_is_described(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=template(name))
     kubectl("create", stdin=gpu_pod(name, name, "echo one; echo two; sleep 1000"))
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
@@ -235,7 +235,7 @@ def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
     kubectl("wait", "--for=delete", f"resourceclaim/{generated}", "--timeout=60s")
 
 
-def test_jobs_and_their_logs(kubectl: Kubectl, name: str) -> None:
+def test_a_job_completes_and_its_logs_are_printed(kubectl: Kubectl, name: str) -> None:
     kubectl("create", "job", name, "--image=busybox", "--", "echo", "done")
     kubectl("wait", "--for=condition=complete", f"job/{name}", "--timeout=60s")
     assert kubectl("logs", f"job/{name}") == "done\n"
@@ -246,7 +246,7 @@ def test_jobs_and_their_logs(kubectl: Kubectl, name: str) -> None:
     kubectl("delete", "job", name, "--cascade=background")
 
 
-def test_run_waits_for_the_end(kubectl: Kubectl, name: str) -> None:
+def test_run_waits_for_the_end_of_the_pod(kubectl: Kubectl, name: str) -> None:
     shown = kubectl("run", "-i", "--rm", name, "--image=busybox", "--restart=Never", "--", "echo", "hi")
     assert shown.startswith("hi\n")
     assert "NotFound" in kubectl("get", "pod", name, fails=True)
@@ -254,7 +254,7 @@ def test_run_waits_for_the_end(kubectl: Kubectl, name: str) -> None:
     assert "NotFound" in kubectl("get", "pod", name, fails=True)
 
 
-def test_what_create_makes(kubectl: Kubectl, name: str) -> None:
+def test_create_supports_each_kind(kubectl: Kubectl, name: str) -> None:
     for arguments in (
         ("configmap", name, "--from-literal=a=b"),
         ("secret", "generic", name, "--from-literal=a=b"),
@@ -281,7 +281,7 @@ def test_what_create_makes(kubectl: Kubectl, name: str) -> None:
     kubectl("delete", "namespace", name, "--timeout=60s")
 
 
-def test_lists_as_users_ask_for_them(kubectl: Kubectl, name: str) -> None:
+def test_lists_are_selected_sorted_and_paged(kubectl: Kubectl, name: str) -> None:
     for index in (2, 0, 1):
         kubectl("create", "configmap", f"{name}-{index}", f"--from-literal=n={index}")
         kubectl("label", "configmap", f"{name}-{index}", f"list={name}", f"n={index}")
@@ -331,7 +331,7 @@ def test_nodes_are_cordoned_tainted_and_drained(kubectl: Kubectl, name: str) -> 
     kubectl("delete", "deploy,pdb", name)
 
 
-def test_mistakes_are_reported_as_by_kubernetes(kubectl: Kubectl, name: str) -> None:
+def test_errors_are_reported_as_by_kubernetes(kubectl: Kubectl, name: str) -> None:
     wrong = claim("Bad_Name")
     wrong["spec"] = {
         "devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "B", "count": -1}}]}
@@ -348,7 +348,7 @@ def test_mistakes_are_reported_as_by_kubernetes(kubectl: Kubectl, name: str) -> 
     kubectl("delete", "deploy", name)
 
 
-def test_children_may_be_left_behind(kubectl: Kubectl, name: str) -> None:
+def test_children_of_a_deployment_may_be_orphaned(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=deployment(name, 1))
     kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     kubectl("delete", "deploy", name, "--cascade=orphan")
@@ -363,7 +363,7 @@ _SERVER = "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"
 
 @pytest.fixture
 def web(kubectl: Kubectl, server: str, name: str) -> Iterator[str]:
-    """A pod that serves HTTP on port 8080."""
+    """Create a pod that serves HTTP on port 8080."""
     kubectl("run", name, "--image=busybox", "--port=8080", "--command", "--", "sh", "-c", _SERVER)
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
     # Without a probe it is ready before it listens.
@@ -390,7 +390,7 @@ def test_ports_are_forwarded(environment: dict[str, str], web: str, websockets: 
         forwarding.terminate()
 
 
-def test_files_are_copied_both_ways(kubectl: Kubectl, web: str, tmp_path: Path) -> None:
+def test_files_are_copied_to_and_from_a_pod(kubectl: Kubectl, web: str, tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     (sent / "sub").mkdir(parents=True)
     (sent / "binary").write_bytes(bytes(range(256)) * 100)
@@ -402,7 +402,7 @@ def test_files_are_copied_both_ways(kubectl: Kubectl, web: str, tmp_path: Path) 
     assert (tmp_path / "back" / "sub" / "text").read_text() == "hi"
 
 
-def test_a_pod_and_its_service_answer_through_the_proxy(kubectl: Kubectl, web: str) -> None:
+def test_a_pod_and_its_service_are_reachable_through_the_proxy(kubectl: Kubectl, web: str) -> None:
     kubectl("expose", "pod", web, "--port=80", "--target-port=8080")
     for path in (f"pods/{web}/proxy/", f"pods/{web}:8080/proxy/index.html", f"services/{web}:80/proxy/"):
         assert kubectl("get", "--raw", f"/api/v1/namespaces/default/{path}") == "hello\n"

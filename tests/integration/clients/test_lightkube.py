@@ -1,4 +1,4 @@
-"""lightkube, by typed and by generic resources."""
+"""lightkube, with typed and generic resources."""
 
 import contextlib
 import uuid
@@ -38,7 +38,7 @@ def name() -> str:
     return f"l-{uuid.uuid4().hex[:8]}"
 
 
-def test_lists_and_pages(client: lightkube.Client, name: str) -> None:
+def test_objects_are_listed_in_pages(client: lightkube.Client, name: str) -> None:
     assert [node.metadata.name for node in client.list(Node)] == ["node-0", "node-1"]
     assert [item.spec["driver"] for item in client.list(SLICES)] == ["gpu.nvidia.com"] * 2
     for index in range(3):
@@ -50,7 +50,7 @@ def test_lists_and_pages(client: lightkube.Client, name: str) -> None:
     assert not list(client.list(ConfigMap, labels={"page": name}))
 
 
-def test_patch_replace_apply_and_errors(client: lightkube.Client, name: str) -> None:
+def test_objects_are_patched_replaced_and_applied_with_conflicts(client: lightkube.Client, name: str) -> None:
     made = client.create(ConfigMap(metadata=ObjectMeta(name=name), data={"a": "1"}))
     client.patch(ConfigMap, name, {"data": {"b": "2"}}, patch_type=PatchType.MERGE)
     made.data = {"a": "3"}
@@ -86,7 +86,7 @@ def test_a_pod_runs_and_is_watched(client: lightkube.Client, name: str) -> None:
     client.delete(Pod, name)
 
 
-def test_waiting_for_a_condition(client: lightkube.Client, name: str) -> None:
+def test_a_condition_of_a_deployment_is_awaited(client: lightkube.Client, name: str) -> None:
     client.create(Deployment.from_dict(deployment(name, 2)))
     done = client.wait(Deployment, name, for_conditions=["Available"])
     assert done.status.readyReplicas == 2

@@ -38,7 +38,7 @@ def name() -> str:
     return f"o-{uuid.uuid4().hex[:8]}"
 
 
-def test_versions_and_discovery(api: Any) -> None:
+def test_version_groups_and_kinds_are_discovered(api: Any) -> None:
     assert client.VersionApi(api).get_code().minor == str(DEFAULT.minor)
     groups = {group.name for group in client.ApisApi(api).get_api_versions().groups}
     assert {"apps", "batch", "resource.k8s.io", "scheduling.k8s.io"} <= groups
@@ -46,7 +46,7 @@ def test_versions_and_discovery(api: Any) -> None:
     assert {"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"} <= kinds
 
 
-def test_typed_objects_of_every_list(api: Any) -> None:
+def test_every_list_is_decoded_into_typed_objects(api: Any) -> None:
     core, apps, batch = client.CoreV1Api(api), client.AppsV1Api(api), client.BatchV1Api(api)
     assert len(core.list_node().items) == 2
     kubelets = {node.status.node_info.kubelet_version for node in core.list_node().items}
@@ -74,7 +74,7 @@ def test_typed_objects_of_every_list(api: Any) -> None:
         assert listing().metadata.resource_version
 
 
-def test_a_pod_with_a_claim_runs_and_goes(api: Any, name: str) -> None:
+def test_a_pod_with_a_claim_runs_and_is_deleted(api: Any, name: str) -> None:
     core, resources = client.CoreV1Api(api), client.ResourceV1Api(api)
     resources.create_namespaced_resource_claim_template("default", template(name))
     core.create_namespaced_pod("default", gpu_pod(name, name, "echo $0 hello; sleep 1000"))
@@ -96,19 +96,19 @@ def test_a_pod_with_a_claim_runs_and_goes(api: Any, name: str) -> None:
     blocking_until(lambda: "hello" in core.read_namespaced_pod_log(name, "default"))
     core.delete_namespaced_pod(name, "default")
 
-    def gone() -> bool:
+    def is_gone() -> bool:
         return not core.list_namespaced_pod("default", label_selector=f"app={name}").items
 
-    blocking_until(gone)
+    blocking_until(is_gone)
 
-    def released() -> bool:
+    def is_released() -> bool:
         names = [item.metadata.name for item in resources.list_namespaced_resource_claim("default").items]
         return generated.metadata.name not in names
 
-    blocking_until(released)
+    blocking_until(is_released)
 
 
-def test_errors_are_the_servers_statuses(api: Any, name: str) -> None:
+def test_errors_have_the_status_of_the_server(api: Any, name: str) -> None:
     core = client.CoreV1Api(api)
     with pytest.raises(ApiException) as missing:
         core.read_namespaced_pod(name, "default")
@@ -127,7 +127,7 @@ def test_errors_are_the_servers_statuses(api: Any, name: str) -> None:
     core.delete_namespaced_config_map(name, "default")
 
 
-def test_lists_in_pages(api: Any, name: str) -> None:
+def test_lists_are_read_in_pages(api: Any, name: str) -> None:
     core = client.CoreV1Api(api)
     for index in range(5):
         core.create_namespaced_config_map(
@@ -146,7 +146,7 @@ def test_lists_in_pages(api: Any, name: str) -> None:
     assert not core.list_namespaced_config_map("default", label_selector=f"page={name}").items
 
 
-def test_a_reflector_sees_each_change_in_order(api: Any, name: str) -> None:
+def test_a_watch_returns_each_change_in_order(api: Any, name: str) -> None:
     core = client.CoreV1Api(api)
     listed = core.list_namespaced_config_map("default")
     seen: list[tuple[str, str]] = []
@@ -175,7 +175,7 @@ def test_a_reflector_sees_each_change_in_order(api: Any, name: str) -> None:
     assert seen == [("ADDED", "0"), *changes, ("DELETED", "19")]
 
 
-def test_scale_status_and_eviction(api: Any, name: str) -> None:
+def test_a_deployment_is_scaled_and_an_evicted_pod_is_replaced(api: Any, name: str) -> None:
     apps, core = client.AppsV1Api(api), client.CoreV1Api(api)
     apps.create_namespaced_deployment("default", deployment(name, 1))
     apps.patch_namespaced_deployment_scale(name, "default", {"spec": {"replicas": 3}})
@@ -190,16 +190,16 @@ def test_scale_status_and_eviction(api: Any, name: str) -> None:
         victim, "default", client.V1Eviction(metadata=client.V1ObjectMeta(name=victim))
     )
 
-    def replaced() -> bool:
+    def is_replaced() -> bool:
         names = {item.metadata.name for item in core.list_namespaced_pod("default").items}
         return victim not in names and ready()
 
-    blocking_until(replaced)
+    blocking_until(is_replaced)
     apps.delete_namespaced_deployment(name, "default", propagation_policy="Foreground")
     blocking_until(lambda: not core.list_namespaced_pod("default", label_selector=f"app={name}").items)
 
 
-def test_the_dynamic_client(api: Any, name: str, tmp_path: Path) -> None:
+def test_the_dynamic_client_creates_applies_and_lists_claims(api: Any, name: str, tmp_path: Path) -> None:
     # It keeps what it discovers, by default in the folder of temporary files.
     found = dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery.json"))
     claims = found.resources.get(api_version="resource.k8s.io/v1", kind="ResourceClaim")
@@ -215,7 +215,7 @@ def test_the_dynamic_client(api: Any, name: str, tmp_path: Path) -> None:
     claims.delete(name=name, namespace="default")
 
 
-def test_leader_election(api: Any, name: str) -> None:
+def test_leader_election_acquires_and_loses_a_lease(api: Any, name: str) -> None:
     client.Configuration.set_default(api.configuration)
     led = threading.Event()
     stopped = threading.Event()
@@ -242,8 +242,8 @@ def test_leader_election(api: Any, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (REPOSITORY / "examples").iterdir()))
-def test_our_examples_are_what_typed_clients_take(api: Any, name: str) -> None:
-    """Quantities are strings, as the API's types have them: the client refuses what is not."""
+def test_our_examples_are_accepted_by_typed_clients(api: Any, name: str) -> None:
+    """Quantities must be strings, as in the API's types."""
     for file in sorted((REPOSITORY / "examples" / name).glob("*.yaml")):
         for obj in yaml.safe_load_all(file.read_text()):
             version = obj.get("apiVersion", "")
@@ -255,8 +255,8 @@ def test_our_examples_are_what_typed_clients_take(api: Any, name: str) -> None:
             utils.create_from_dict(api, obj, dry_run="All")
 
 
-def test_a_quantity_comes_as_text_however_it_was_written(api: Any, name: str) -> None:
-    """kube-apiserver decodes objects into Go's types and encodes them again: a Quantity is a string then."""
+def test_a_quantity_is_returned_as_a_string(api: Any, name: str) -> None:
+    """kube-apiserver decodes objects into Go types and encodes them again, after which a Quantity is a string."""
     body = deployment(name, 0)
     container = body["spec"]["template"]["spec"]["containers"][0]
     container["resources"] = {"limits": {"example.com/gpu": 2}, "requests": {"cpu": 0.5}}
