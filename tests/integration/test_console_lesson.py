@@ -21,8 +21,15 @@ def test_a_lesson_is_solved_in_the_browser_with_the_keyboard(page: Page, tmp_pat
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as serving:
         try:
             assert serving.stdout is not None
+            viewport = page.viewport_size
+            assert viewport is not None
             page.goto(next(line for line in serving.stdout if line.startswith("http")))
             expect(page.get_by_role("heading", name="Your first claim")).to_be_visible()
+            for width, height in ((1440, 900), (1024, 700)):
+                page.set_viewport_size({"width": width, "height": height})
+                for goal in page.locator(".goals li").all():
+                    expect(goal).to_be_in_viewport(ratio=1)
+            page.set_viewport_size(viewport)
             page.get_by_role("button", name="Check").press("Enter")
             expect(page.get_by_text("lists no claims in spec.resourceClaims")).to_be_visible()
             page.get_by_role("button", name="Hint").press("Enter")

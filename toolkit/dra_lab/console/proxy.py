@@ -48,7 +48,7 @@ def router(client: Client, reader: Reader) -> APIRouter:
             await _pass_events(client, socket, target)
             code = 1000
         # The browser may have left first.
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await socket.close(code)
 
     # The last two are the past, of a server that remembers it.

@@ -106,22 +106,25 @@ function Work({ lesson, lessons }) {
     event.preventDefault();
     if (!waits) check(field.current.value);
   };
+  const { goals, problem, advice, explanations, solved } = verdict.value;
+  const said = problem || advice.length || explanations.length || hints.value.length || solution.value;
+  // Goals and advice come before the editor, where they are seen without scrolling.
   return html`<div>
-    <div class="editor"><label for="answer">Your file, <code>${lesson.file}</code> (Ctrl+Enter checks it)</label>
-      <textarea id="answer" ref=${field} rows=${Math.min(30, lesson.text.split("\n").length + 1)} spellcheck="false" autocomplete="off" defaultValue=${lesson.text} onKeyDown=${keys}></textarea></div>
-    <p class="note">In the file's folder, commands of dralab mean this lesson's cluster; so do the other views here.</p>
+    <h2 id="goals">Goals</h2>
+    <ul class="goals" aria-labelledby="goals" aria-live="polite">${goals.map(({ text, reached }) => html`<li key=${text}><span class=${`chip ${reached ? "free" : "waiting"}`}>${reached ? "reached" : "open"}</span> ${text}</li>`)}</ul>
     <p class="controls"><button disabled=${waits} onClick=${() => check(field.current.value)}>Check</button>
       <button disabled=${waits} onClick=${() => work("", async () => (hints.value = (await post("/learn/hint")).hints))}>Hint</button>
       <button disabled=${waits} onClick=${() => work("", async () => (solution.value = (await request("/learn/solution")).text))}>Solution</button>
       <button disabled=${waits} onClick=${() => move("Starting the lesson again…", "/learn/reset")}>Begin again</button>
-      ${verdict.value.solved && next && html`<button disabled=${waits} onClick=${() => move("Starting the lesson's cluster…", "/learn/lesson", { number: next.number })}>Next: ${next.title}</button>`}</p>
-    <h2 id="goals">Goals</h2>
-    <ul class="goals" aria-labelledby="goals" aria-live="polite">${verdict.value.goals.map(({ text, reached }) => html`<li key=${text}><span class=${`chip ${reached ? "free" : "waiting"}`}>${reached ? "reached" : "open"}</span> ${text}</li>`)}</ul>
-    <div aria-live="polite">${verdict.value.problem && html`<p class="bad">${verdict.value.problem}</p>`}
-      ${verdict.value.advice.map((text) => html`<div class="change"><${Markdown} text=${text} /></div>`)}
-      ${verdict.value.explanations.map((text) => html`<pre tabindex="0">${text}</pre>`)}
-      ${verdict.value.solved && !next && html`<p><b>All lessons are solved.</b></p>`}
+      ${solved && next && html`<button disabled=${waits} onClick=${() => move("Starting the lesson's cluster…", "/learn/lesson", { number: next.number })}>Next: ${next.title}</button>`}</p>
+    <div class="advice" role="region" aria-label="Advice" aria-live="polite" tabindex=${said ? 0 : undefined}>${problem && html`<p class="bad">${problem}</p>`}
+      ${advice.map((text) => html`<div class="change"><${Markdown} text=${text} /></div>`)}
+      ${explanations.map((text) => html`<pre tabindex="0">${text}</pre>`)}
+      ${solved && !next && html`<p><b>All lessons are solved.</b></p>`}
       ${hints.value.map((text, index) => html`<div class="change"><b>Hint ${index + 1}</b><${Markdown} text=${text} /></div>`)}
       ${solution.value && html`<details open><summary>Solution</summary><pre tabindex="0">${solution.value}</pre></details>`}</div>
+    <div class="editor"><label for="answer">Your file, <code>${lesson.file}</code> (Ctrl+Enter checks it)</label>
+      <textarea id="answer" ref=${field} rows=${Math.min(30, lesson.text.split("\n").length + 1)} spellcheck="false" autocomplete="off" defaultValue=${lesson.text} onKeyDown=${keys}></textarea></div>
+    <p class="note">In the file's folder, commands of dralab mean this lesson's cluster; so do the other views here.</p>
   </div>`;
 }
