@@ -22,6 +22,7 @@ from dra_shared.version import V1_37
 from dra_worlds.anonymous import anonymized
 from dra_worlds.anonymous.expressions import rewritten
 from dra_worlds.reading import read
+from dralab.testing import Cluster
 
 _MARK = "acme-secret"
 # Fields that stay, by what the documentation promises: drivers, and the names of attributes and capacities.
@@ -319,6 +320,40 @@ def test_drivers_keep_their_name_even_if_a_class_has_it_too(
     [device_class] = [one for one in made if one["kind"] == "DeviceClass"]
     assert device_class["metadata"]["name"] == "deviceclass-1"
     assert device_class["spec"]["selectors"][0]["cel"]["expression"] == 'device.driver == "gpu.acme.com"'
+
+
+_SERVICES: list[JsonObject] = [
+    {
+        "selector": {"app": "acme"},
+        "ports": [
+            {"name": "acme-http", "port": 80, "targetPort": "acme", "nodePort": 30080},
+            {"name": "acme-metrics", "port": 9090, "protocol": "TCP"},
+        ],
+        "type": "NodePort",
+        "clusterIP": "10.96.0.7",
+        "clusterIPs": ["10.96.0.7"],
+    },
+    {"selector": {"app": "acme"}, "clusterIP": "None", "clusterIPs": ["None"]},
+    {"type": "ExternalName", "externalName": "db.acme.com"},
+]
+
+
+@pytest.mark.system
+@pytest.mark.dra_cluster(nodes=0, drivers=[])
+def test_anonymized_services_are_accepted_by_the_api_server(
+    export: Callable[[list[JsonObject]], list[JsonObject]], dra_cluster: Cluster
+) -> None:
+    made = export(
+        [
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"acme-{index}"}, "spec": spec}
+            for index, spec in enumerate(_SERVICES)
+        ]
+    )
+    assert "acme" not in " ".join(_texts(made))
+    first, headless, external = dra_cluster.apply(*made)
+    assert [port["port"] for port in first["spec"]["ports"]] == [80, 9090]
+    assert headless["spec"]["clusterIP"] == "None"
+    assert external["spec"]["externalName"] == "host-1"
 
 
 def _places(file: Path) -> dict[str, tuple[str, int, str]]:

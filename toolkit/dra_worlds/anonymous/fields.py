@@ -55,9 +55,9 @@ _DROPPED = """
     providerID readinessProbe runtimeHandlers secrets securityContext serviceAccount startupProbe subdomain swap
     systemUUID terminationMessagePath terminationMessagePolicy uncountedTerminatedPods volumeDevices volumeMounts
     volumesAttached volumesInUse workingDir
-    NodeStatus.config ServiceSpec.clusterIP ServiceSpec.clusterIPs ServiceSpec.externalIPs ServiceSpec.externalName
-    ServiceSpec.loadBalancerIP ServiceSpec.loadBalancerSourceRanges ServiceSpec.loadBalancerClass ServiceSpec.ports
-    Service.status ContainerPort.name JobSpec.podFailurePolicy Container.restartPolicyRules
+    NodeStatus.config ServiceSpec.externalIPs ServiceSpec.loadBalancerIP ServiceSpec.loadBalancerSourceRanges
+    ServiceSpec.loadBalancerClass ServicePort.appProtocol ServicePort.nodePort ServicePort.targetPort Service.status
+    ContainerPort.name JobSpec.podFailurePolicy Container.restartPolicyRules
     PersistentVolumeClaimSpec.dataSource PersistentVolumeClaimSpec.dataSourceRef
     PersistentVolumeClaimStatus.allocatedResourceStatuses PersistentVolumeClaimStatus.modifyVolumeStatus
 """
@@ -94,7 +94,7 @@ RULES: Mapping[str, Rule] = {
     **_each(Rule.AMOUNT, _AMOUNTS),
     **_each(Rule.TIME, _TIMES),
     **_each(Rule.KEEP, _KEPT),
-    **_each(Rule.LISTED_WORD, "finalizers"),
+    **_each(Rule.LISTED_WORD, "finalizers ServiceSpec.clusterIP ServiceSpec.clusterIPs"),
     **_each(Rule.VERSION, "version versions kubeletVersion"),
     **_each(Rule.UID, "uid shareID"),
     **_each(Rule.LABEL_KEY, "key topologyKey matchLabelKeys mismatchLabelKeys"),
@@ -152,6 +152,7 @@ NOUNS: Mapping[str, str] = {
     "resourceClaimTemplateName": "resourceclaimtemplate",
     "runtimeClassName": "runtimeclass",
     "schedulerName": "scheduler",
+    "externalName": "host",
     "serviceAccountName": "serviceaccount",
     "storageClassName": "storageclass",
     "string": "id",
@@ -161,6 +162,7 @@ NOUNS: Mapping[str, str] = {
     "volumeName": "persistentvolume",
     "Container.name": "container",
     "CounterSet.name": "counterset",
+    "ServicePort.name": "port",
     "Device.name": "device",
     "DeviceRequest.name": "request",
     "DeviceSubRequest.name": "request",
