@@ -17,12 +17,18 @@ if TYPE_CHECKING:
     from dra_cli.commandline import Parser
 
 
+def recursive_option(parser: "Parser") -> None:
+    """Add kubectl's option that reads the folders of a folder."""
+    parser.switch("--recursive", "-R", help="read the subfolders of folders, too")
+
+
 def target_options(parser: "Parser", verb: str) -> None:
     """Add the options for :func:`manifests_of` and :func:`targets`. ``verb`` says what the command does."""
     parser.add_argument("what", nargs="*", help="KIND NAME…, KIND/NAME…, or KIND with --all or --selector")
     parser.add_argument(
         "--filename", "-f", action="append", default=[], help=f"{verb} the objects in these manifests"
     )
+    recursive_option(parser)
     parser.add_argument("--kustomize", "-k", metavar="DIR", help=f"{verb} the objects of this kustomization")
     parser.add_argument("--all", action="store_true", help="all objects of the kind in the namespace")
     parser.add_argument("--selector", "-l", help="only objects with these labels")
@@ -41,7 +47,9 @@ def manifests_of(chosen: argparse.Namespace, verb: str) -> list[dict[str, Any]]:
     from dra_kube import manifests
     from dra_kube.kustomization import build
 
-    loaded: list[dict[str, Any]] = [*manifests.load(chosen.filename)] if chosen.filename else []
+    loaded: list[dict[str, Any]] = []
+    if chosen.filename:
+        loaded += manifests.load(chosen.filename, recursive=chosen.recursive)
     loaded += build(chosen.kustomize) if chosen.kustomize else []
     if bool(loaded) == bool(chosen.what):
         raise UserError(f"say what to {verb}: either KIND NAME… or --filename", 2)

@@ -16,6 +16,18 @@ def test_documents_lists_and_folders_are_read(tmp_path: Path) -> None:
     assert [obj["metadata"]["name"] for obj in load([str(tmp_path)])] == ["one", "two"]
 
 
+def test_subfolders_are_read_only_recursively(tmp_path: Path) -> None:
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
+    (tmp_path / "below" / "deeper").mkdir(parents=True)
+    (tmp_path / "below" / "deeper" / "a.yaml").write_text(text % "a")
+    with pytest.raises(UserError, match="--recursive reads its subfolders"):
+        load([str(tmp_path)])
+    (tmp_path / "z.yaml").write_text(text % "z")
+    (tmp_path / "below" / "notes.txt").write_text("no manifest")
+    assert [one["metadata"]["name"] for one in load([str(tmp_path)])] == ["z"]
+    assert [one["metadata"]["name"] for one in load([str(tmp_path)], recursive=True)] == ["a", "z"]
+
+
 def test_times_and_versions_are_read_as_text(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("apiVersion: v1\nkind: ConfigMap\ndata:\n  when: 2026-01-02\n  operator: =\n")

@@ -40,18 +40,23 @@ class Manifest(dict[str, Any]):
         return self.where
 
 
-def load(sources: list[str]) -> list[Manifest]:
+def load(sources: list[str], *, recursive: bool = False) -> list[Manifest]:
     """Return the objects in ``sources``, in order: paths of files or folders, or ``-`` for standard input.
+
+    As with kubectl, the folders of a folder are only read if ``recursive`` is set (``ExpandPathsToFileVisitors`` in
+    k8s.io/cli-runtime/pkg/resource/visitor.go).
 
     Raises:
         UserError: a source cannot be read, is not YAML, or has something that is not an API object.
     """
     objects: list[Manifest] = []
     for source in sources:
-        for name, text in _texts(source):
+        for name, text in _texts(source, recursive):
             objects.extend(_objects(name, text))
     if not objects:
-        raise UserError(f"no objects in {', '.join(sources)}")
+        folders = not recursive and any(Path(source).is_dir() for source in sources)
+        hint = "; --recursive reads its subfolders, too" if folders else ""
+        raise UserError(f"no objects in {', '.join(sources)}{hint}")
     return objects
 
 
@@ -64,21 +69,29 @@ def parse(name: str, text: str) -> list[Manifest]:
     return list(_objects(name, text))
 
 
-def _texts(source: str) -> Iterator[tuple[str, str]]:
+def _texts(source: str, recursive: bool) -> Iterator[tuple[str, str]]:
     path = Path(source)
     try:
         if source == "-":
             yield "standard input", read_standard_input().decode()
         elif path.is_dir():
-            for file in sorted(path.iterdir()):
-                if file.suffix in _SUFFIXES:
-                    yield str(file), read_text(file)
+            for file in _files(path, recursive):
+                yield str(file), read_text(file)
         else:
             yield source, read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         name = "standard input" if source == "-" else source
         raise UserError(f"cannot read {name}: {reason}") from error
+
+
+def _files(folder: Path, recursive: bool) -> Iterator[Path]:
+    """Yield the manifests of a folder in the order of their names."""
+    for path in sorted(folder.iterdir()):
+        if recursive and path.is_dir() and not path.is_symlink():
+            yield from _files(path, recursive)
+        elif path.suffix in _SUFFIXES:
+            yield path
 
 
 def _objects(name: str, text: str) -> Iterator[Manifest]:

@@ -9,6 +9,7 @@ from dra_shared.errors import UserError
 
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
+from dra_cli.targets import recursive_option
 
 
 def options(parser: Parser) -> None:
@@ -20,6 +21,7 @@ def options(parser: Parser) -> None:
         default=[],
         help="manifest: a file, a folder, or - for standard input; may be repeated",
     )
+    recursive_option(parser)
     parser.add_argument("--kustomize", "-k", metavar="DIR", help="apply the objects of this kustomization")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     cluster_options(parser)
@@ -36,7 +38,7 @@ def run(chosen: argparse.Namespace) -> None:
 
     if not (chosen.filename or chosen.kustomize):
         raise UserError("say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help", 2)
-    loaded = manifests.load(chosen.filename) if chosen.filename else []
+    loaded = manifests.load(chosen.filename, recursive=chosen.recursive) if chosen.filename else []
     loaded += build(chosen.kustomize) if chosen.kustomize else []
     asyncio.run(_apply(chosen, loaded))
 

@@ -8,6 +8,7 @@ from dra_shared.errors import UserError
 
 from dra_cli.access import chosen_cluster
 from dra_cli.commandline import Parser
+from dra_cli.targets import recursive_option
 
 if TYPE_CHECKING:
     from dra_worlds.check.reading import Named
@@ -20,6 +21,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="manifests: files, folders, or - for standard input"
     )
+    recursive_option(parser)
     parser.add_argument("--against", required=True, metavar="VERSION", help="the other version, such as 1.37")
     parser.add_argument(
         "--from",
@@ -85,7 +87,9 @@ def _subject_of(chosen: argparse.Namespace) -> "Named":
         cluster, source = kubeconfig_cluster(source, chosen.context), None
     elif source is None and (is_chosen or not chosen.files):
         cluster = chosen_cluster(chosen)
-    return Named(chosen.files, source, cluster, chosen.kubernetes_version, chosen.feature_gates)
+    return Named(
+        chosen.files, source, cluster, chosen.kubernetes_version, chosen.feature_gates, chosen.recursive
+    )
 
 
 def _plain(value: object, output: str) -> str:

@@ -10,6 +10,7 @@ from dra_shared.errors import UserError
 
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
+from dra_cli.targets import recursive_option
 
 
 def options(parser: Parser) -> None:
@@ -21,6 +22,7 @@ def options(parser: Parser) -> None:
         default=[],
         help="manifest: a file, a folder, or - for standard input; may be repeated",
     )
+    recursive_option(parser)
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     cluster_options(parser)
 
@@ -35,7 +37,7 @@ def run(chosen: argparse.Namespace) -> None:
 
     if not chosen.filename:
         raise UserError("say what to create: --filename FILE; see dralab create --help", 2)
-    asyncio.run(_create(chosen, manifests.load(chosen.filename)))
+    asyncio.run(_create(chosen, manifests.load(chosen.filename, recursive=chosen.recursive)))
 
 
 async def _create(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -> None:

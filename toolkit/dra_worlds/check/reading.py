@@ -63,6 +63,7 @@ class Named:
     cluster: ChosenCluster | None = None
     kubernetes_version: str = ""
     feature_gates: str = ""
+    recursive: bool = False
 
 
 def subject(named: Named, against: Version) -> Subject:
@@ -73,7 +74,7 @@ def subject(named: Named, against: Version) -> Subject:
     """
     found = Subject()
     if named.files:
-        found.manifests = load(list(named.files))
+        found.manifests = load(list(named.files), recursive=named.recursive)
     live = ""
     if named.source is not None:
         found.documents = list(from_source(named.source, found.problems))
