@@ -5,9 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import msgspec
 import orjson
 from dra_kube.access import ChosenCluster
 from dra_kube.cluster import Cluster
+from dra_scheduler.explain.report import ClassReport, PodReport
+from dra_scheduler.explain.text import render, render_class
 from dra_shared.errors import UserError
 
 from dra_worlds.snapshot import Snapshot
@@ -70,8 +73,10 @@ async def explain(
     else:
         within = "" if _KINDS[kind] == "class" else f"{namespace}/"
         path = f"/explain/{_KINDS[kind]}/{within}{name}"
-        answer = orjson.loads(await _ask(asked, path, {"nodes": str(nodes)}))
-        text = await _ask(asked, path, {"nodes": str(nodes), "format": "text"})
+        found_json = await _ask(asked, path, {"nodes": str(nodes)})
+        answer = orjson.loads(found_json)
+        # A second request for the text would explain it again, perhaps with another result.
+        text = _render(_KINDS[kind], found_json)
     pod = answer.get("pod", "").partition("/")[2]
     found: dict[str, Any] = {}
     if pod and source is None:
@@ -107,6 +112,13 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
     if isinstance(asked, Snapshot):
         return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
     return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
+
+
+def _render(kind: str, report: str) -> str:
+    """Return a scheduler's report as text."""
+    if kind == "class":
+        return render_class(msgspec.json.decode(report, type=ClassReport))
+    return render(msgspec.json.decode(report, type=PodReport))
 
 
 def _check(output: str) -> None:

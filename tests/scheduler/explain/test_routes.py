@@ -1,9 +1,12 @@
 """The HTTP routes of explanations."""
 
 import httpx
+import msgspec
 import pytest
 from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.report import ClassReport, PodReport
 from dra_scheduler.explain.routes import routes
+from dra_scheduler.explain.text import render, render_class
 from dra_scheduler.main import main
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.api.codec import convert
@@ -49,6 +52,18 @@ async def test_a_pod_is_explained_as_a_tree(client: httpx.AsyncClient) -> None:
     assert answer.headers["content-type"].startswith("text/plain")
     assert "  nodes:\n    2 nodes (node-1..2): NodeResourcesFit: Insufficient cpu\n" in answer.text
     assert "node node-1: does not fit (and 1 more like it: node-2)\n    NodeResourcesFit:" in answer.text
+
+
+@pytest.mark.parametrize("path", ["/explain/pod/default/p", "/explain/claim/default/mine"])
+async def test_text_is_that_of_the_decoded_report(client: httpx.AsyncClient, path: str) -> None:
+    """``dralab explain`` decodes the report and asks only once."""
+    report = msgspec.json.decode((await client.get(path)).content, type=PodReport)
+    assert render(report) == (await client.get(f"{path}?format=text")).text
+
+
+async def test_text_of_a_class_is_that_of_the_decoded_report(client: httpx.AsyncClient) -> None:
+    report = msgspec.json.decode((await client.get("/explain/class/gpu")).content, type=ClassReport)
+    assert render_class(report) == (await client.get("/explain/class/gpu?format=text")).text
 
 
 async def test_a_claim_is_explained(client: httpx.AsyncClient) -> None:
