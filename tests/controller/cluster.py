@@ -34,7 +34,7 @@ from dra_shared.api.resources import (
     STATEFUL_SETS,
     Resource,
 )
-from dra_shared.client.errors import NotFound
+from dra_shared.client.errors import Conflict, Invalid, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
@@ -89,7 +89,7 @@ class Cluster:
         return await self.client.patch(
             _RESOURCES[kind],
             obj.metadata.name,
-            {"status": status},
+            {"metadata": {"uid": obj.metadata.uid}, "status": status},
             obj.metadata.namespace,
             subresource="status",
         )
@@ -110,14 +110,19 @@ class Cluster:
         await self.client.delete(resource, name, namespace if resource.namespaced else None, **options)
 
     async def run_pods(self, namespace: str = "default") -> None:
-        """Act as the kubelet: make new pods ready, and remove deleted ones."""
+        """Play the kubelet: new pods become ready, and pods whose deletion has begun are removed.
+
+        As the kubelet's, each write names the pod's uid: a controller may have created another pod of the same name
+        since the pods were listed.
+        """
         for pod in await self.items("Pod", namespace):
-            if pod.metadata.deletion_timestamp is not None and not pod.metadata.finalizers:
-                with contextlib.suppress(NotFound):
-                    await self.delete("Pod", pod.metadata.name, namespace, grace_period=0)
-            elif pod.status.phase in ("", "Pending"):
-                ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-                with contextlib.suppress(NotFound):
+            with contextlib.suppress(NotFound, Conflict, Invalid):
+                if pod.metadata.deletion_timestamp is not None and not pod.metadata.finalizers:
+                    await self.delete(
+                        "Pod", pod.metadata.name, namespace, uid=pod.metadata.uid, grace_period=0
+                    )
+                elif pod.status.phase in ("", "Pending"):
+                    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
                     await self.set_status("Pod", pod, phase="Running", conditions=[ready])
 
     async def until(

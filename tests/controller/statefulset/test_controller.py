@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import httpx
 from dra_shared.api.resources import CONTROLLER_REVISIONS, EVENTS, STATEFUL_SETS
+from dra_shared.client.transport import HttpTransport
 
 from tests.controller.cluster import Cluster, controllers
+from tests.support.waiting import until
 
 _LABELS = {"app": "db"}
 _IMAGE = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "busybox:2"}]}}}}
@@ -113,3 +116,35 @@ async def test_a_failed_pod_is_created_again(cluster: Cluster) -> None:
             ]
 
         await cluster.until(is_reported)
+
+
+class _LosesFirstPod(httpx.AsyncBaseTransport):
+    """Loses the answer to the first creation of a pod."""
+
+    def __init__(self) -> None:
+        self._inner = HttpTransport()
+        self._is_lost = False
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await self._inner.handle_async_request(request)
+        if request.method == "POST" and request.url.path.endswith("/pods") and not self._is_lost:
+            self._is_lost = True
+            await response.aread()
+            raise httpx.RemoteProtocolError("the answer got lost", request=request)
+        return response
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def test_creation_without_an_answer_is_reported_as_failed(cluster: Cluster) -> None:
+    """The pod exists, so the next try finds it and reports nothing, as in 1.36."""
+    async with controllers(cluster, "statefulset-controller", transport=_LosesFirstPod()):
+        await cluster.create("StatefulSet", "db", **_stateful_set(replicas=1))
+        await cluster.until(lambda: _has_updated_replicas(cluster, 1), meanwhile=cluster.run_pods)
+
+        async def list_reasons() -> list[tuple[str, str]]:
+            events = await cluster.client.list(EVENTS, "default")
+            return [(event.type, event.reason) for event in events.items]
+
+        assert await until(list_reasons) == [("Warning", "FailedCreate")]

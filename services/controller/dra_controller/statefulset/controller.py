@@ -3,6 +3,7 @@
 Mirrors pkg/controller/statefulset/stateful_set.go and stateful_set_control.go.
 """
 
+import httpx
 from dra_shared.api.apps import StatefulSet, StatefulSetStatus
 from dra_shared.api.core import PersistentVolumeClaim
 from dra_shared.api.meta import Object, OwnerReference
@@ -198,7 +199,8 @@ class StatefulSetController(WorkloadController):
             if any(owner.uid == stateful_set.metadata.uid for owner in live.metadata.owner_references):
                 return
             raise Retry(f"another pod has the name {live.key}: {error}") from error
-        except ApiError as error:
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            # As upstream also if no answer came: the pod may exist then, and the next try records no event.
             text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
             self.recorder.event(involved, "Warning", "FailedCreate", text)
             raise
@@ -219,7 +221,7 @@ class StatefulSetController(WorkloadController):
                 )
             except AlreadyExists:
                 continue
-            except ApiError as error:
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 text = f"Create Claim {what} for {where} failed error: {error}"
                 self.recorder.event(involved, "Warning", "FailedCreate", text)
                 raise
