@@ -5,7 +5,7 @@ from typing import Any
 from msgspec import field
 
 from dra_shared.api.core import PersistentVolumeClaim
-from dra_shared.api.meta import LabelSelector, Object, Struct
+from dra_shared.api.meta import ConditionFields, LabelSelector, Object, Struct
 from dra_shared.api.pod import PodTemplateSpec
 
 
@@ -30,13 +30,8 @@ class DeploymentSpec(Struct):
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
 
 
-class DeploymentCondition(Struct):
-    last_transition_time: str | None = None
+class DeploymentCondition(ConditionFields):
     last_update_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
 
 
 class DeploymentStatus(Struct):
@@ -63,12 +58,8 @@ class ReplicaSetSpec(Struct):
     template: PodTemplateSpec = field(default_factory=PodTemplateSpec)
 
 
-class ReplicaSetCondition(Struct):
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
+class ReplicaSetCondition(ConditionFields):
+    """A condition of a ReplicaSet."""
 
 
 class ReplicaSetStatus(Struct):
@@ -119,12 +110,8 @@ class StatefulSetSpec(Struct):
     volume_claim_templates: tuple[PersistentVolumeClaim, ...] = ()
 
 
-class StatefulSetCondition(Struct):
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
+class StatefulSetCondition(ConditionFields):
+    """A condition of a StatefulSet."""
 
 
 class StatefulSetStatus(Struct):
@@ -163,12 +150,8 @@ class DaemonSetSpec(Struct):
     update_strategy: DaemonSetUpdateStrategy = field(default_factory=DaemonSetUpdateStrategy)
 
 
-class DaemonSetCondition(Struct):
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
+class DaemonSetCondition(ConditionFields):
+    """A condition of a DaemonSet."""
 
 
 class DaemonSetStatus(Struct):

@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from dra_shared.api.meta import LabelSelector, Object, ObjectMeta, Struct
+from dra_shared.api.meta import ConditionFields, LabelSelector, Object, ObjectMeta, Struct
 from dra_shared.api.pod import ObjectReference, PodTemplateSpec
 
 
@@ -55,13 +55,8 @@ class JobSpec(Struct):
     ttl_seconds_after_finished: int | None = None
 
 
-class JobCondition(Struct):
+class JobCondition(ConditionFields):
     last_probe_time: str | None = None
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
 
 
 class UncountedTerminatedPods(Struct):

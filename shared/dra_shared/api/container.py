@@ -236,33 +236,8 @@ class Container(Struct):
     working_dir: str = ""
 
 
-class EphemeralContainer(Struct):
-    args: tuple[str, ...] = ()
-    command: tuple[str, ...] = ()
-    env: tuple[EnvVar, ...] = ()
-    env_from: tuple[EnvFromSource, ...] = ()
-    image: str = ""
-    image_pull_policy: str = ""
-    lifecycle: Lifecycle | None = None
-    liveness_probe: Probe | None = None
-    name: str = ""
-    ports: tuple[ContainerPort, ...] = ()
-    readiness_probe: Probe | None = None
-    resize_policy: tuple[ContainerResizePolicy, ...] = ()
-    resources: ResourceRequirements = field(default_factory=ResourceRequirements)
-    restart_policy: str = ""
-    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
-    security_context: SecurityContext | None = None
-    startup_probe: Probe | None = None
-    stdin: bool | None = None
-    stdin_once: bool | None = None
+class EphemeralContainer(Container):
     target_container_name: str = ""
-    termination_message_path: str = ""
-    termination_message_policy: str = ""
-    tty: bool | None = None
-    volume_devices: tuple[VolumeDevice, ...] = ()
-    volume_mounts: tuple[VolumeMount, ...] = ()
-    working_dir: str = ""
 
 
 class ResourceHealth(Struct):

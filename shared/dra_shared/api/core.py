@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from dra_shared.api.meta import Condition, LabelSelector, Object, Struct
+from dra_shared.api.meta import Condition, ConditionFields, LabelSelector, Object, Struct
 from dra_shared.api.pod import LocalObjectReference, ObjectReference, PodTemplateSpec
 
 
@@ -27,12 +27,8 @@ class NamespaceSpec(Struct):
     finalizers: tuple[str, ...] = ()
 
 
-class NamespaceCondition(Struct):
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
+class NamespaceCondition(ConditionFields):
+    """A condition of a Namespace."""
 
 
 class NamespaceStatus(Struct):
@@ -124,12 +120,8 @@ class ReplicationControllerSpec(Struct):
     template: PodTemplateSpec | None = None
 
 
-class ReplicationControllerCondition(Struct):
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
+class ReplicationControllerCondition(ConditionFields):
+    """A condition of a ReplicationController."""
 
 
 class ReplicationControllerStatus(Struct):
@@ -176,13 +168,8 @@ class PersistentVolumeClaimSpec(Struct):
     volume_name: str | None = None
 
 
-class PersistentVolumeClaimCondition(Struct):
+class PersistentVolumeClaimCondition(ConditionFields):
     last_probe_time: str | None = None
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
 
 
 class ModifyVolumeStatus(Struct):

@@ -78,13 +78,18 @@ class LabelSelector(Struct):
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class Condition(Struct):
+class ConditionFields(Struct):
+    """The fields that the conditions of all kinds have."""
+
     type: str = ""
     status: str = ""
-    observed_generation: int | None = None
     last_transition_time: str | None = None
     reason: str = ""
     message: str = ""
+
+
+class Condition(ConditionFields):
+    observed_generation: int | None = None
 
 
 class StatusCause(Struct):

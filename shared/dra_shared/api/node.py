@@ -2,7 +2,7 @@
 
 from msgspec import field
 
-from dra_shared.api.meta import Object, Struct
+from dra_shared.api.meta import ConditionFields, Object, Struct
 
 
 class ConfigMapNodeConfigSource(Struct):
@@ -39,13 +39,8 @@ class NodeAddress(Struct):
     type: str = ""
 
 
-class NodeCondition(Struct):
+class NodeCondition(ConditionFields):
     last_heartbeat_time: str | None = None
-    last_transition_time: str | None = None
-    message: str = ""
-    reason: str = ""
-    status: str = ""
-    type: str = ""
 
 
 class NodeConfigStatus(Struct):

@@ -9,7 +9,7 @@ from dra_shared.api.container import (
     PodSecurityContext,
     ResourceRequirements,
 )
-from dra_shared.api.meta import LabelSelector, Object, ObjectMeta, Struct
+from dra_shared.api.meta import Condition, LabelSelector, Object, ObjectMeta, Struct
 from dra_shared.api.node import NodeSelector, NodeSelectorTerm, Toleration
 from dra_shared.api.volume import Volume
 
@@ -167,14 +167,8 @@ class PodSpec(Struct):
     workload_ref: WorkloadReference | None = None
 
 
-class PodCondition(Struct):
+class PodCondition(Condition):
     last_probe_time: str | None = None
-    last_transition_time: str | None = None
-    message: str = ""
-    observed_generation: int | None = None
-    reason: str = ""
-    status: str = ""
-    type: str = ""
 
 
 class ContainerExtendedResourceRequest(Struct):
