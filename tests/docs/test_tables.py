@@ -4,11 +4,11 @@ import re
 from collections import Counter
 
 import pytest
-from dra_cli import commandline
+from dra_cli import commandline, plugin
 from dra_shared.version import DEFAULT, release
 
 from tests.docs.flags import service_options
-from tools.reference.tables import TABLES, blocks, pages, render
+from tools.reference.tables import ROOT, TABLES, blocks, pages, render
 
 _BLOCKS = [block for page in pages() for block in blocks(page.read_text())]
 _SHOWN = dict(_BLOCKS)
@@ -39,6 +39,12 @@ def test_each_flag_of_a_service_has_a_row(service: str) -> None:
     parser = service_options(f"dra_{service.replace('-', '_')}")
     flags = Counter(flag for action in parser._actions for flag in action.option_strings)
     assert rows == flags - Counter(["-h", "--help"])
+
+
+def test_the_page_names_the_commands_of_kubectl() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    sentence = page.partition("`kubectl dra ")[2].partition(" are the same commands")[0]
+    assert re.findall(r"(\w+)`", sentence) == plugin.commands()
 
 
 def test_the_table_of_gates_has_their_defaults() -> None:
