@@ -59,6 +59,21 @@ def test_generating_the_schemas_of_one_version_loses_nothing(version: Version) -
     assert made_messages == messages
 
 
+def test_stages_that_rules_get_in_newer_versions_are_kept() -> None:
+    types, _, kinds = read_schemas()
+    made = copy.deepcopy(types)
+    requests = made["io.k8s.api.resource.v1"]["CapacityRequirements"]["properties"]["requests"]
+    status = made["io.k8s.apimachinery.pkg.apis.meta.v1"]["Condition"]["properties"]["status"]
+    assert requests.pop("x-rules") == [
+        "standard(1.38): optional",
+        "standard(1.38): maxProperties=32",
+        "standard(1.38): eachVal: minimum=0",
+    ]
+    status["x-rules"] = ["alpha(1.37): required", "alpha(1.37): enum"]
+    keep(made, types, kinds, V1_37)
+    assert made == types
+
+
 def test_types_of_a_newer_version_are_kept_with_their_field() -> None:
     types, _, kinds = read_schemas()
     made = copy.deepcopy(types)

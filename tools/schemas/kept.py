@@ -16,6 +16,7 @@ from dra_shared.version.release import changes
 Packages = dict[str, dict[str, Any]]
 """Types, or protobuf messages, by package and name."""
 
+_STAGED = re.compile(r"(?:alpha|beta|standard)\((\d+)\.(\d+)\)")
 _REFERENCE = re.compile(r'"(?:#/components/schemas/)?(io\.k8s\.[\w.-]+)\.(\w+)"')
 
 
@@ -37,6 +38,11 @@ def keep(made: Packages, known: Packages, kinds: list[dict[str, Any]], version: 
         new = made.get(package, {}).get(type_name)
         if old is not None and new is not None and field in old.get("properties", {}):
             made[package][type_name] = _with_field(new, old, field)
+    for package, types in made.items():
+        for type_name, schema in types.items():
+            before = known.get(package, {}).get(type_name, {}).get("properties", {})
+            for field, spec in schema.get("properties", {}).items():
+                _keep_stages(spec, before.get(field, {}), version)
     has = kinds_of(kinds, version)
     for entry in kinds:
         there: list[str] = next((one["versions"] for one in has if _place(one) == _place(entry)), [])
@@ -47,6 +53,30 @@ def keep(made: Packages, known: Packages, kinds: list[dict[str, Any]], version: 
                     if found is not None and _is(found, entry["group"], name):
                         made.setdefault(package, {}).setdefault(kind, found)
     _keep_referred(made, known)
+
+
+def _keep_stages(made: dict[str, Any], known: dict[str, Any], version: Version) -> None:
+    """Keeps the stages that rules get in later versions, and rules that only later versions have."""
+    rules: list[str] = made.get("x-rules", [])
+    for text in known.get("x-rules", ()):
+        stages, rest = _split_stages(text)
+        until = [word for word, since in stages if since <= version]
+        if len(until) == len(stages) or text in rules:
+            continue
+        now = f"{' '.join(until)}: {rest}"
+        if until and now in rules:
+            rules[rules.index(now)] = text
+        elif not until:
+            made["x-rules"] = rules = [*rules, text]
+
+
+def _split_stages(rule: str) -> tuple[list[tuple[str, Version]], str]:
+    """The stages of a rule such as ``alpha(1.37) beta(1.38): optional`` with their versions, and what follows them."""
+    first, _, rest = rule.partition(": ")
+    found = [(word, _STAGED.fullmatch(word)) for word in first.split()]
+    if not all(match for _, match in found):
+        return [], rule
+    return [(word, Version(int(match[1]), int(match[2]))) for word, match in found if match], rest
 
 
 def keep_messages(made: Packages, known: Packages, schemas: Packages, version: Version) -> None:

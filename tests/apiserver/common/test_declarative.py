@@ -11,6 +11,7 @@ from dra_apiserver.common.declarative.rules import DeclaredRules
 from dra_apiserver.common.declarative.structs import Rule, Stage
 from dra_shared.api.schema import schema_document
 from dra_shared.jsontypes import JsonObject
+from dra_shared.version import V1_35, V1_36, V1_37, V1_38
 
 V1 = "io.k8s.api.resource.v1"
 POOLS = DeclaredRules("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest")
@@ -110,13 +111,24 @@ def test_a_union_is_judged_where_other_members_are_set() -> None:
 
 
 def test_a_rule_names_its_stage_and_what_it_applies_to() -> None:
-    inner = Rule("format", Stage.ALPHA, value="k8s-short-name")
-    assert Rule.parse("alpha(1.36): eachKey: format=k8s-short-name") == Rule(
-        "eachKey", Stage.ALPHA, inner=inner
-    )
+    since = ((V1_36, Stage.ALPHA),)
+    inner = Rule("format", since, value="k8s-short-name")
+    assert Rule.parse("alpha(1.36): eachKey: format=k8s-short-name") == Rule("eachKey", since, inner=inner)
     assert Rule.parse("subfield(name): optional") == Rule("subfield", argument="name", inner=Rule("optional"))
     with pytest.raises(ValueError, match="not a validation rule"):
         Rule.parse("alpha(1.36): ")
+
+
+def test_stage_of_a_rule_is_that_of_the_version() -> None:
+    rule = Rule.parse("alpha(1.36) beta(1.38): optional")
+    assert [rule.stage_in(version) for version in (V1_35, V1_36, V1_37, V1_38)] == [
+        None,
+        Stage.ALPHA,
+        Stage.ALPHA,
+        Stage.BETA,
+    ]
+    assert Rule.parse("optional").stage_in(V1_35) is Stage.STANDARD
+    assert Rule.parse("standard(1.38): maxProperties=32").stage_in(V1_38) is Stage.STANDARD
 
 
 def test_a_rule_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

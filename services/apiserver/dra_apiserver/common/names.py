@@ -6,7 +6,7 @@ import re
 import uuid
 
 from dra_shared.names import dns_label, dns_subdomain, label_key, label_value, regex_message
-from dra_shared.version import DEFAULT, V1_35, V1_37, Version
+from dra_shared.version import DEFAULT, V1_35, V1_38, Version
 
 from dra_apiserver.errors import FieldError, invalid, missing_field, too_long
 
@@ -78,7 +78,7 @@ def c_identifier(value: str, path: str) -> list[FieldError]:
 def qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
     """Check an attribute's or capacity's name, with or without its domain.
 
-    Before 1.37, several slashes are allowed.
+    Before 1.38, several slashes are allowed.
     """
     if kubernetes < V1_35 and not value:
         return [missing_field(path, "name required")]
@@ -86,7 +86,7 @@ def qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list
     if len(parts) == 1:
         return c_identifier(value, path)
     if len(parts) > 2:
-        return [invalid(path, value, "must not contain more than one slash")] if kubernetes >= V1_37 else []
+        return [invalid(path, value, "must not contain more than one slash")] if kubernetes >= V1_38 else []
     domain, name = parts
     errors = driver_name(domain, path, kubernetes) if domain else [_empty(path, "domain", kubernetes)]
     return errors + (c_identifier(name, path) if name else [_empty(path, "name", kubernetes)])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from dra_shared.jsontypes import JsonObject
-from dra_shared.version import V1_36, V1_37, Version
+from dra_shared.version import V1_36, V1_37, V1_38, Version
 
 from tests.apiserver.kinds.resource.answers import Errors, errors, get_answer, get_stored, slice_of
 
@@ -320,9 +320,10 @@ def test_summaries_of_pools_are_checked_as_declared() -> None:
     ]
 
 
-def test_names_have_one_slash() -> None:
+def test_names_have_one_slash_since_1_38() -> None:
     obj = slice_of({"name": "d", "attributes": {"a/b/c": {"int": 1}}})
-    assert errors(obj) == [
+    assert errors(obj) == []
+    assert errors(obj, version=V1_38) == [
         (
             "FieldValueInvalid",
             "spec.devices[0].attributes",

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from dra_shared.quantity import Quantity
+
 from dra_apiserver.common.declarative.formats import FORMATS
 from dra_apiserver.common.declarative.structs import Field, Rule
 from dra_apiserver.common.objectmeta import IMMUTABLE
@@ -115,7 +117,11 @@ def _create_limit(low: bool) -> Callable[[Rule, Field], Check]:
         limit = int(rule.value)
         text = f"must be {word} than or equal to {limit}"
 
-        def check(value: int, _: Any, site: Site) -> list[FieldError]:
+        def check(value: int | str, _: Any, site: Site) -> list[FieldError]:
+            if isinstance(value, str):
+                quantity, bound = Quantity.parse(value), Quantity(limit)
+                fits = quantity >= bound if low else quantity <= bound
+                return [] if fits else [invalid(site.path, str(quantity), text)]
             fits = value >= limit if low else value <= limit
             return [] if fits else [invalid(site.path, value, text)]
 
@@ -154,6 +160,7 @@ SHORT_CIRCUIT: dict[str, Callable[[Rule, Field], Check]] = {
     "forbidden": _check_forbidden,
     "immutable": _check_immutable,
     "maxItems": _max_items,
+    "maxProperties": _max_items,
     "required": _check_required,
     "update": _check_update,
 }

@@ -17,7 +17,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_apiserver.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
 from dra_apiserver.common.declarative.structs import Field, Rule, Shape, Stage, encode, fields
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.errors import FieldError, duplicate, invalid
+from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field
 from dra_apiserver.schema import equal, equal_fields, struct_fields
 from dra_apiserver.schema import types as schema
 
@@ -28,6 +28,8 @@ ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
 _LIST_RULES = ("listType", "listMapKey", "unique")
 # Rules that apply in one state of a gate.
 _CONDITIONS = ("ifDisabled", "ifEnabled")
+# Rules of the whole struct or of the field's type, and customValidation, which is hand-written code.
+_ELSEWHERE = ("customValidation", "dependentRequired", "opaqueType", "optional", "unionMember")
 # A subfield is a string in all existing rules.
 _SUBFIELD = Shape.TEXT
 
@@ -82,12 +84,19 @@ class _Compiler:
             if (check := self._field(field, typed[field.name], asked := self._active_rules(field)))
             is not None
         ]
-        if not members and not checks:
+        by_name = {field.name: field for field in known}
+        whole = [
+            _dependency(field, by_name[rule.argument])
+            for field in known
+            for rule in self._active_rules(field)
+            if rule.name == "dependentRequired"
+        ]
+        whole += [_union(members)] if members else []
+        if not whole and not checks:
             return None
-        union = _union(members) if members else None
 
         def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
-            errors = union(value, old, site) if union is not None else []
+            errors = [error for check in whole for error in check(value, old, site)]
             prefix = f"{site.path}." if site.path else ""
             update, known = site.update, old is not None
             for field, zero, idle, check in checks:
@@ -108,11 +117,14 @@ class _Compiler:
     def _active_rules(self, field: Field) -> list[Rule]:
         """Return the rules of a field that apply with the gates, sorted by their tags as in the generated code."""
         found = []
-        for rule in sorted(field.rules, key=_outer_tag):
-            if rule.stage in self._stages and rule.name in _CONDITIONS and rule.inner is not None:
+        staged = [(rule, rule.stage_in(self._gates.version)) for rule in field.rules]
+        for rule, stage in sorted(staged, key=_outer_tag):
+            if stage not in self._stages:
+                continue
+            if rule.name in _CONDITIONS and rule.inner is not None:
                 if self._gates.enabled(rule.argument) == (rule.name == "ifEnabled"):
                     found.append(rule.inner)
-            elif rule.stage in self._stages:
+            else:
                 found.append(rule)
         return found
 
@@ -122,8 +134,9 @@ class _Compiler:
         return _field(field, member, asked, inner)
 
 
-def _outer_tag(rule: Rule) -> str:
-    return rule.stage.value or rule.name
+def _outer_tag(staged: tuple[Rule, Stage | None]) -> str:
+    rule, stage = staged
+    return (stage.value if stage is not None else "") or rule.name
 
 
 def _is_idle(field: Field, rules: list[Rule]) -> bool:
@@ -132,6 +145,23 @@ def _is_idle(field: Field, rules: list[Rule]) -> bool:
     if field.pointer:
         return not field.defaulted and not names & {"immutable", "required"}
     return "optional" in names and not field.defaulted and not names & {"immutable", "required", "update"}
+
+
+def _dependency(trigger: Field, dependent: Field) -> Check:
+    """Check that one field is set if another is. Only checked if either was set or cleared."""
+    text = f"must be set when {trigger.name} is set"
+
+    def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
+        given = [field.has(field.get(value)) for field in (trigger, dependent)]
+        if (
+            site.update
+            and old is not None
+            and given == [one.has(one.get(old)) for one in (trigger, dependent)]
+        ):
+            return []
+        return [missing_field(f"{site.path}.{dependent.name}", text)] if given == [True, False] else []
+
+    return validate
 
 
 def _union(members: list[Field]) -> Check:
@@ -193,9 +223,11 @@ def _others(field: Field, rules: list[Rule]) -> Iterable[Check]:
         elif rule.name == "eachVal" and rule.inner is not None and field.shape is Shape.LIST:
             is_set = any(one.value == "set" for one in rules if one.name in _LIST_RULES)
             yield _each_scalar(PLAIN[rule.inner.name](rule.inner, field), is_set)
+        elif rule.name == "eachVal" and rule.inner is not None and field.shape is Shape.MAP:
+            yield _each_changed(PLAIN[rule.inner.name](rule.inner, field))
         elif rule.name == "subfield" and rule.inner is not None:
             subfields.setdefault(rule.argument, []).append(rule.inner)
-        elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, "opaqueType", "optional", "unionMember"):
+        elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, *_ELSEWHERE):
             raise ValueError(f"{field.name} declares a rule that is not known: {rule.name}")
     for name, inner in subfields.items():
         found = _field(Field(name, _SUBFIELD), schema.Field(name, schema.Scalar.STRING, ""), inner, None)
@@ -219,6 +251,20 @@ def _each_key(check: Check) -> Check:
     def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
         new = (key for key in value if not (site.update and old and key in old))
         return [error for key in new for error in check(key, None, site)]
+
+    return validate
+
+
+def _each_changed(check: Check) -> Check:
+    """Check every value of a map that is new or changed. The values are no structs."""
+
+    def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
+        new = (key for key in value if not (site.update and old and key in old and old[key] == value[key]))
+        return [
+            error
+            for key in new
+            for error in check(value[key], None, Site(f"{site.path}[{key}]", site.update, False))
+        ]
 
     return validate
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import orjson
 from dra_shared.api.schema import schema_document
+from dra_shared.version import Version
 
 _REF = "#/components/schemas/"
-_STAGE = re.compile(r"(alpha|beta)\([\d.]+\)")
+_STAGE = re.compile(r"(alpha|beta|standard)\(([\d.]+)\)")
 _RULE = re.compile(r"(\w+)(?:\((.*)\))?(?:=(.*))?")
 
 
@@ -23,6 +24,9 @@ class Stage(enum.Enum):
     STANDARD = ""
     BETA = "beta"
     ALPHA = "alpha"
+
+
+_STAGES = {"alpha": Stage.ALPHA, "beta": Stage.BETA, "standard": Stage.STANDARD}
 
 
 class Shape(enum.Enum):
@@ -54,31 +58,41 @@ class Rule:
     """One tag: ``name(argument)=value``, or a name with an `inner` rule that it applies to a part."""
 
     name: str
-    stage: Stage = Stage.STANDARD
+    stages: tuple[tuple[Version, Stage], ...] = ()
     argument: str = ""
     value: str = ""
     inner: Rule | None = None
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Parse a rule like ``alpha(1.36): eachKey: format=k8s-short-name``.
+        """Parse a rule like ``alpha(1.36) beta(1.37): eachKey: format=k8s-short-name``.
+
+        The words before it say from which version on it has which stage. Without any, it is standard in all.
 
         Raises:
             ValueError: it is not a rule.
         """
         first, _, rest = text.partition(": ")
-        if found := _STAGE.fullmatch(first):
-            return cls._parse(rest, Stage(found.group(1)))
-        return cls._parse(text, Stage.STANDARD)
+        found = [_STAGE.fullmatch(word) for word in first.split()]
+        if not all(found):
+            return cls._parse(text, ())
+        stages = [(Version(*map(int, one[2].split("."))), _STAGES[one[1]]) for one in found if one]
+        return cls._parse(rest, tuple(stages))
+
+    def stage_in(self, kubernetes: Version) -> Stage | None:
+        """Return the stage of the rule in a version, or None if that version does not have it."""
+        if not self.stages:
+            return Stage.STANDARD
+        return next((stage for since, stage in reversed(self.stages) if since <= kubernetes), None)
 
     @classmethod
-    def _parse(cls, text: str, stage: Stage) -> Rule:
+    def _parse(cls, text: str, stages: tuple[tuple[Version, Stage], ...]) -> Rule:
         own, _, rest = text.partition(": ")
         found = _RULE.fullmatch(own)
         if found is None:
             raise ValueError(f"not a validation rule: {text!r}")
         name, argument, value = found.groups(default="")
-        return cls(name, stage, argument, value, cls._parse(rest, stage) if rest else None)
+        return cls(name, stages, argument, value, cls._parse(rest, stages) if rest else None)
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
+from dra_shared.version import V1_38, Version
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, field_not_found, invalid, json_value, missing_field
 
 
-def check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
+def check_allocatable(device: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     """Validate both forms. Each version of Kubernetes has one of them."""
     errors = _check_mappings(device, f"{path}.nodeAllocatableResourceMappings")
     for name, entry in (device.get("nodeAllocatableResources") or {}).items():
@@ -20,17 +22,25 @@ def check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
         if mapping is None and overhead is None:
             errors.append(missing_field(at, "at least one of mapping or overhead must be set"))
         if mapping is not None:
-            errors += _check_mapping(mapping, device, f"{at}.mapping")
+            errors += _check_mapping(mapping, device, f"{at}.mapping", kubernetes)
         if overhead is not None:
             errors += _check_overhead(overhead, f"{at}.overhead")
     return errors
 
 
-def _check_mapping(mapping: JsonObject, device: JsonObject, path: str) -> list[FieldError]:
+def _check_mapping(
+    mapping: JsonObject, device: JsonObject, path: str, kubernetes: Version
+) -> list[FieldError]:
     key, each = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
     errors: list[FieldError] = []
     if key is not None:
-        errors += _check_key(key, device, f"{path}.capacityKey")
+        # Since 1.38 the name is validated. One that is invalid cannot be that of a capacity either.
+        bad = (
+            names.qualified_name(key, f"{path}.capacityKey", kubernetes)
+            if key and kubernetes >= V1_38
+            else []
+        )
+        errors += bad or _check_key(key, device, f"{path}.capacityKey")
         at = f"{path}.capacityMultiplier"
         if each is None:
             errors.append(missing_field(at, "capacityMultiplier is required when capacityKey is set"))

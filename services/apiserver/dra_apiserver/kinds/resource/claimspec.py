@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
-from dra_shared.version import V1_35, Version
+from dra_shared.version import V1_35, V1_38, Version
 
 from dra_apiserver.common import names
 from dra_apiserver.common.validspecs import KnownGood
@@ -60,9 +62,35 @@ class RequestNames:
         return self._lists.check_set(references, _REFERENCES, self.check, lambda name: name, path)
 
 
-def check_claim_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
-    """Validate the spec of a claim, in a ResourceClaim or a template."""
-    return _good.check(spec, lambda: _check_spec(spec, path, gates), under=gates)
+def check_claim_spec(
+    spec: JsonObject, path: str, gates: FeatureGates, *, stored: bool = False
+) -> list[FieldError]:
+    """Validate the spec of a claim, in a ResourceClaim or a template.
+
+    Names of capacities of a ``stored`` spec are valid: older versions did not validate them.
+    """
+    errors = _good.check(spec, lambda: _check_spec(spec, path, gates), under=gates)
+    return errors if stored or gates.version < V1_38 else errors + _check_capacities(spec, path, gates)
+
+
+def _check_capacities(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+        at = f"{path}.devices.requests[{index}]"
+        exactly, alternatives = request.get("exactly"), request.get("firstAvailable") or ()
+        parts = [(exactly, f"{at}.exactly")] if exactly is not None and not alternatives else []
+        if exactly is None:
+            parts += [(part, f"{at}.firstAvailable[{number}]") for number, part in enumerate(alternatives)]
+        for part, where in parts:
+            requested = (part.get("capacity") or {}).get("requests")
+            errors += check_capacity_names(requested, f"{where}.capacity.requests", gates.version)
+    return errors
+
+
+def check_capacity_names(amounts: JsonObject | None, path: str, kubernetes: Version) -> list[FieldError]:
+    """Validate the names of requested or consumed capacities. Their amounts have declared rules."""
+    check = functools.partial(names.qualified_name, kubernetes=kubernetes)
+    return Lists(kubernetes).check_map(amounts or {}, None, names.KEY_LENGTH, check, lambda *_: [], path)
 
 
 def _check_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
-from dra_shared.version import V1_35, V1_37, Version
+from dra_shared.version import V1_35, V1_37, V1_38, Version
 
 from dra_apiserver.common import names
 from dra_apiserver.common.conditions import check_conditions
@@ -24,7 +24,7 @@ from dra_apiserver.errors import (
     too_many,
 )
 from dra_apiserver.kinds.resource.binding import check_binding
-from dra_apiserver.kinds.resource.claimspec import RequestNames
+from dra_apiserver.kinds.resource.claimspec import RequestNames, check_capacity_names
 from dra_apiserver.kinds.resource.declared import limit, values
 from dra_apiserver.kinds.resource.goshapes import allocation as allocation_shape
 from dra_apiserver.kinds.resource.lists import Lists
@@ -202,7 +202,11 @@ def _check_result(
             errors += check_toleration(toleration, f"{path}.tolerations[{index}]", kubernetes)
     if result.get("shareID") is not None:
         errors += names.uid(result["shareID"], f"{path}.shareID")
-    return errors + check_skips(result.get("skipNodeOperations"), f"{path}.skipNodeOperations")
+    errors += check_skips(result.get("skipNodeOperations"), f"{path}.skipNodeOperations")
+    if kubernetes >= V1_38:
+        consumed = result.get("consumedCapacity")
+        errors += check_capacity_names(consumed, f"{path}.consumedCapacity", kubernetes)
+    return errors
 
 
 def _check_config(

@@ -7,10 +7,10 @@ import re
 
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
-from dra_shared.version import V1_35, V1_37, Version
+from dra_shared.version import V1_35, V1_37, V1_38, Version
 
 from dra_apiserver.common import names
-from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
 from dra_apiserver.common.validspecs import KnownGood
 from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field, too_long
 from dra_apiserver.kinds.resource.allocatable import check_allocatable
@@ -32,12 +32,21 @@ _ATTRIBUTES_AND_CAPACITIES = 32
 _ATTRIBUTE_VALUES = 48
 _VALUE_LENGTH = 64
 
-_NUMBER = r"(0|[1-9]\d*)"
-_PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
 _BUILD = r"[0-9a-zA-Z-]+"
-_SEMVER = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
-)
+_LONGEST_NUMBER = 18
+
+
+def _compile_semver(digits: str) -> re.Pattern[str]:
+    number = rf"(0|[1-9]\d{digits})"
+    part = rf"({number}|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+    return re.compile(
+        rf"{number}\.{number}\.{number}(-{part}(\.{part})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
+    )
+
+
+_SEMVER = _compile_semver("*")
+# Since 1.38 numbers fit in 64 bits, which is all that the scheduler can compare.
+_SEMVER_SINCE_1_38 = _compile_semver(f"{{0,{_LONGEST_NUMBER - 1}}}")
 _good = KnownGood()
 _SCALARS = ("int", "bool", "string", "version")
 _LISTS = ("ints", "bools", "strings", "versions")
@@ -47,7 +56,7 @@ def check_device(
     device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
 ) -> list[FieldError]:
     """Validate a device. `old` is the previous device of that name. `per_device`: it selects its own nodes."""
-    if old is not None:
+    if old is not None and not nodes_are_apart(gates.version):
         return _check(device, old, per_device, path, gates)
     return _good.check(
         _shape(device), lambda: _check(device, None, per_device, path, gates), under=(gates, per_device)
@@ -119,9 +128,15 @@ def _check(
         f"{path}.consumesCounters",
         "counterSet",
     )
-    errors += _check_nodes(device, per_device, path)
+    if not nodes_are_apart(kubernetes):
+        errors += check_nodes(device, per_device, path, kubernetes)
     errors += check_binding(device, path, kubernetes)
-    return errors + check_allocatable(device, path)
+    return errors + check_allocatable(device, path, kubernetes)
+
+
+def nodes_are_apart(kubernetes: Version) -> bool:
+    """True if the nodes of devices are validated after all devices, and devices that did not change are not."""
+    return kubernetes >= V1_38
 
 
 def _counts_are_first(kubernetes: Version) -> bool:
@@ -146,11 +161,12 @@ def check_attribute(attribute: JsonObject, path: str, kubernetes: Version) -> li
     if attribute.get("string") is not None:
         errors += _check_string(attribute["string"], f"{path}.string")
     if attribute.get("version") is not None:
-        errors += _check_version(attribute["version"], f"{path}.version")
+        errors += _check_version(attribute["version"], f"{path}.version", kubernetes)
     for name in _LISTS:
         if attribute.get(name) is not None and not attribute[name]:
             errors.append(invalid(f"{path}.{name}", show([]), "must not be empty if specified"))
-    for name, check in (("strings", _check_string), ("versions", _check_version)):
+    check_version = functools.partial(_check_version, kubernetes=kubernetes)
+    for name, check in (("strings", _check_string), ("versions", check_version)):
         errors += Lists(kubernetes).check_list(attribute.get(name), None, check, f"{path}.{name}")
     if not given:
         text = "exactly one value must be specified"
@@ -165,14 +181,18 @@ def _check_string(value: str, path: str) -> list[FieldError]:
     return [too_long(path, _VALUE_LENGTH)] if len(value.encode()) > _VALUE_LENGTH else []
 
 
-def _check_version(value: str, path: str) -> list[FieldError]:
+def _check_version(value: str, path: str, kubernetes: Version) -> list[FieldError]:
     errors = []
-    if not _SEMVER.fullmatch(value):
-        errors.append(invalid(path, value, "must be a string compatible with semver.org spec 2.0.0"))
+    text, pattern = "must be a string compatible with semver.org spec 2.0.0", _SEMVER
+    if kubernetes >= V1_38:
+        text, pattern = f"{text}, with at most {_LONGEST_NUMBER} digits in numbers", _SEMVER_SINCE_1_38
+    if not pattern.fullmatch(value):
+        errors.append(invalid(path, value, text))
     return errors + _check_string(value, path)
 
 
-def _check_nodes(device: JsonObject, per_device: bool, path: str) -> list[FieldError]:
+def check_nodes(device: JsonObject, per_device: bool, path: str, kubernetes: Version) -> list[FieldError]:
+    """Validate the nodes of a device, which it only has if each device selects its own."""
     name, selector, everywhere = (
         device.get("nodeName"),
         device.get("nodeSelector"),
@@ -197,6 +217,11 @@ def _check_nodes(device: JsonObject, per_device: bool, path: str) -> list[FieldE
     if selector is not None:
         given.append("`nodeSelector`")
         errors += check_node_selector(selector, f"{path}.nodeSelector")
+        terms = selector.get("nodeSelectorTerms") or []
+        if kubernetes >= V1_38 and len(terms) != 1:
+            shown = show(selector.get("nodeSelectorTerms"), [NODE_SELECTOR_TERM])
+            at = f"{path}.nodeSelector.nodeSelectorTerms"
+            errors.append(invalid(at, shown, "must have exactly one node selector term"))
     if everywhere is not None:
         if everywhere:
             given.append("`allNodes`")

@@ -16,12 +16,14 @@ from dra_apiserver.kinds.resource.counters import (
     counters_and_devices_are_apart,
 )
 from dra_apiserver.kinds.resource.declared import limit
-from dra_apiserver.kinds.resource.device import check_device
+from dra_apiserver.kinds.resource.device import check_device, check_nodes, nodes_are_apart
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.partitiontype import check_partition_type
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.kinds.resource.skips import check_skips
+from dra_apiserver.schema import same_members
 
+_SPEC = "io.k8s.api.resource.v1.ResourceSliceSpec"
 _DEVICES = 128
 _DEVICES_WITH_DETAILS = 64
 """The limit if any device has taints, consumes counters or has attribute lists."""
@@ -52,14 +54,20 @@ def check_slice(
         found = check_device(device, before.get(device.get("name", "")), per_device, at, gates)
         return found if apart else found + check_consumption_of(device, spec.get("sharedCounters"), at)
 
-    errors += lists.check_set(
-        devices,
-        _DEVICES_WITH_DETAILS if apart and _any_detailed(devices) else _DEVICES,
-        check,
-        lambda device: device.get("name", ""),
-        f"{path}.devices",
-        "name",
-    )
+    alone = nodes_are_apart(gates.version)
+    changed = not alone or old is None or not same_members(_SPEC, spec, old, "devices")
+    if changed:
+        errors += lists.check_set(
+            devices,
+            _DEVICES_WITH_DETAILS if apart and _any_detailed(devices) else _DEVICES,
+            check,
+            lambda device: device.get("name", ""),
+            f"{path}.devices",
+            "name",
+        )
+    if alone and (changed or not same_members(_SPEC, spec, old or {}, "perDeviceNodeSelection")):
+        for index, device in enumerate(devices):
+            errors += check_nodes(device, per_device, f"{path}.devices[{index}]", gates.version)
     if not apart:
         errors += check_totals(spec, path)
     errors += lists.check_set(

@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
-from dra_shared.version import V1_35, V1_36, V1_37, Version
+from dra_shared.version import V1_35, V1_36, V1_38
 
 from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
 from dra_apiserver.common.gates import drop_disabled
@@ -155,21 +155,26 @@ class ResourceClaimTemplateStrategy(GenericStrategy):
         errors = _check_admin_requests(claim.get("devices") or {}, ctx) + self._check(obj, ctx)
         return with_declared(errors, obj, None, ctx)
 
-    def _check(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        return super().validate_create(obj, ctx) + self._check_spec(obj.get("spec") or {}, ctx)
+    def _check(self, obj: JsonObject, ctx: Context, old: JsonObject | None = None) -> list[FieldError]:
+        before = None if old is None else (old.get("spec") or {}).get("spec") or {}
+        return super().validate_create(obj, ctx) + self._check_spec(obj.get("spec") or {}, ctx, before)
 
-    def _check_spec(self, spec: JsonObject, ctx: Context) -> list[FieldError]:
+    def _check_spec(
+        self, spec: JsonObject, ctx: Context, before: JsonObject | None = None
+    ) -> list[FieldError]:
         errors = _validate_template_metadata(spec.get("metadata") or {}, "spec.metadata")
-        return errors + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", ctx.features)
+        claim = spec.get("spec") or {}
+        # Names of capacities were not validated before 1.38, so those of an immutable spec may be invalid.
+        stored = before is not None and same(_CLAIM_SPEC, claim, before)
+        return errors + requests.check_claim_spec(claim, "spec.spec", ctx.features, stored=stored)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Validate metadata, and that the spec is unchanged.
+        """Validate everything as at creation, except for admin access, and that the spec is unchanged.
 
-        Before 1.37, everything is also validated as at creation, except for admin access. 1.34 validates the
-        spec twice.
+        1.34 validates the spec twice.
         """
         kubernetes = ctx.features.version
-        errors = [] if _stored_specs_stay(kubernetes) else self._check(obj, ctx)
+        errors = self._check(obj, ctx, old)
         errors += super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
         if not same(_TEMPLATE_SPEC, spec, old.get("spec")):
@@ -177,11 +182,6 @@ class ResourceClaimTemplateStrategy(GenericStrategy):
         if _checks_again(ctx):
             errors += self._check_spec(spec, ctx)
         return with_declared(errors, obj, old, ctx)
-
-
-def _stored_specs_stay(kubernetes: Version) -> bool:
-    """True if a template's spec, which is immutable, is not validated again."""
-    return kubernetes >= V1_37
 
 
 # ObjectMeta's fields in their order, without labels and annotations.
@@ -265,6 +265,21 @@ class DeviceClassStrategy(GenericStrategy):
 
 class DeviceTaintRuleStrategy(GenericStrategy):
     """The strategy of taint rules. The taint's time is set at creation, and again when the taint changes."""
+
+    def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
+        """Since 1.38, warn about a selector that is there and empty."""
+        selector = (obj.get("spec") or {}).get("deviceSelector")
+        if ctx.features.version < V1_38 or selector is None:
+            return []
+        if any(selector.get(name) is not None for name in ("driver", "pool", "device")):
+            return []
+        return [
+            "spec.deviceSelector: an empty selector matches every device from every driver in the cluster"
+        ]
+
+    def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
+        """Return the warnings for a new rule."""
+        return self.warnings_on_create(obj, ctx)
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Set the time of the taint to the current time."""
