@@ -10,7 +10,6 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from socket import socket
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dra_shared import log
@@ -336,12 +335,7 @@ class HealthServer:
         self._task = asyncio.create_task(self._serve(sock))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._server.should_exit = True
         if self._task is not None:
             await asyncio.wait((self._task,), timeout=3)

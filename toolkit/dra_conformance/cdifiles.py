@@ -6,7 +6,6 @@ import os
 import struct
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from dra_driverkit.cdi import Spec, SpecError, read_spec
@@ -34,12 +33,7 @@ class CdiFiles:
             asyncio.get_running_loop().add_reader(self._descriptor, self._read)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._descriptor >= 0:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)

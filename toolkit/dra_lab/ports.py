@@ -2,7 +2,6 @@
 
 import errno
 import socket
-from types import TracebackType
 from typing import Self
 
 from dra_shared.errors import UserError
@@ -58,12 +57,7 @@ class Port:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -11,7 +11,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import structlog
@@ -86,12 +85,7 @@ class Services:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
         if next(_ended) % _COLLECT_AFTER == 0 and gc.isenabled():
             # Hide warnings about resources that other tests left open: they would be reported for this test.

@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from dra_shared import recursion
@@ -190,9 +189,7 @@ class ApiServer:
         self.url = f"http{'s' if tls else ''}://{address(*listener.getsockname()[:2])}"
         _log.info("API server listens", url=self.url, data=self.store.database, revision=self.store.revision)
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.api.stopping = True
         for task in self._tasks:
             task.cancel()

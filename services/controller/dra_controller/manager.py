@@ -6,7 +6,6 @@ Mirrors cmd/kube-controller-manager/app/controllermanager.go.
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 from typing import Self
 
 import prometheus_client
@@ -77,12 +76,7 @@ class ControllerManager:
         self._task = asyncio.create_task(self._run())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait((self._task,))

@@ -4,7 +4,6 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import grpc
@@ -91,12 +90,7 @@ class FakeDriver:
             rpc.serve(health_v1alpha1_pb2, "DRAResourceHealth", old, server)
         rpc.serve(registration_v1_pb2, "Registration", _Registration(self), server)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def stop(self) -> None:

@@ -1,7 +1,6 @@
 """The console of a learner: the lessons, and the console of the cluster that the current lesson has."""
 
 import secrets
-from types import TracebackType
 from typing import Self
 
 from dra_apiserver.front.console import Settings
@@ -31,12 +30,7 @@ class LearnersConsole:
         await self.follow()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._leave()
 
     async def follow(self) -> None:

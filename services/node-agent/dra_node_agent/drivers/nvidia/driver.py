@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from dra_driverkit.claims import ClaimRef, PreparedDevice
@@ -118,12 +117,7 @@ class NvidiaDriver:
             self._watching = asyncio.create_task(self._watch(self._monitor), name=f"health of {self._node}")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 from dra_driverkit.claims import ClaimRef, PreparedDevice
@@ -103,12 +102,7 @@ class ProfileDriver:
             )
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._setting is not None:
             self._setting.cancel()
             await asyncio.gather(self._setting, return_exceptions=True)

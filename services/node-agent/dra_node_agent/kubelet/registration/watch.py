@@ -10,7 +10,6 @@ import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from dra_shared.log import logger
@@ -44,12 +43,7 @@ class DirectoryWatcher:
             asyncio.get_running_loop().add_reader(self._descriptor, self._read)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._descriptor >= 0:
             asyncio.get_running_loop().remove_reader(self._descriptor)
             os.close(self._descriptor)

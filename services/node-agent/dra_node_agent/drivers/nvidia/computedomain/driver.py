@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
@@ -98,12 +97,7 @@ class ComputeDomainDriver:
         self.server.publish(devices.resources(node.name, host_managed=self._imex.host_managed))
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
     async def wait_until_published(self) -> None:

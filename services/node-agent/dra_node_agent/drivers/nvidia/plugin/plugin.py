@@ -5,7 +5,6 @@ import contextlib
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from dra_driverkit.cdi import CdiDevice, DeviceNode, Mount, Spec, SpecError, qualified_name, write_spec
@@ -163,12 +162,7 @@ class NvidiaPlugins:
         self._watching = asyncio.create_task(self._watch(), name=f"health of {self._node}")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
