@@ -100,7 +100,7 @@ async def test_unexpected_errors_are_logged_as_panics(
         assert "responseObject" not in panic
 
 
-async def test_events_are_upstreams(tmp_path: Path) -> None:
+async def test_audit_events_equal_upstreams(tmp_path: Path) -> None:
     async with _serve(tmp_path) as (client, log):
         made = await client.post(_MAPS, json={"metadata": {"name": "c"}, "data": {"a": "b"}}, headers=_JANE)
         received, complete = log.new()
@@ -150,7 +150,7 @@ async def test_events_of_new_tokens_have_their_ids(tmp_path: Path) -> None:
         assert annotations["authentication.kubernetes.io/issued-credential-id"] == f"JTI={claims['jti']}"
 
 
-async def test_refusals_say_why(tmp_path: Path) -> None:
+async def test_audit_events_of_rejected_requests_have_the_reason(tmp_path: Path) -> None:
     async with _serve(tmp_path) as (client, log):
         assert (await client.get(f"{_MAPS}/c", headers={"authorization": "Bearer x"})).status_code == 401
         (rejected,) = log.new()
@@ -188,7 +188,9 @@ async def test_refusals_say_why(tmp_path: Path) -> None:
         ("/api/v1/pods?watch=1&timeoutSeconds=0", ["ResponseStarted", "ResponseComplete"], "Metadata"),
     ],
 )
-async def test_the_first_rule_decides(tmp_path: Path, path: str, stages: list[str], level: str) -> None:
+async def test_the_first_matching_rule_decides_the_audit_level(
+    tmp_path: Path, path: str, stages: list[str], level: str
+) -> None:
     async with _serve(tmp_path) as (client, log):
         async with client.stream("GET", path, headers=_JANE) as answer:
             if "watch" not in path:
@@ -235,7 +237,7 @@ async def test_the_first_rule_decides(tmp_path: Path, path: str, stages: list[st
         ),
     ],
 )
-def test_a_policy_that_is_none(tmp_path: Path, text: str, message: str) -> None:
+def test_an_invalid_audit_policy_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(text)
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
@@ -268,7 +270,7 @@ def test_logs_that_cannot_be_written_are_refused_at_the_start(
         main._audit(chosen)
 
 
-def test_the_log_is_there_from_the_start(tmp_path: Path) -> None:
+def test_the_audit_log_is_created_at_the_start(tmp_path: Path) -> None:
     policy, log = tmp_path / "policy.yaml", tmp_path / "logs" / "audit.log"
     policy.write_text(f"{_BARE}rules: [{{level: Metadata}}]")
     words = ["--audit-policy-file", str(policy), "--audit-log-path"]
@@ -323,7 +325,7 @@ async def test_objects_in_protobuf_are_logged_as_others(tmp_path: Path) -> None:
         }
 
 
-async def test_a_client_names_its_request_and_may_have_a_long_name(tmp_path: Path) -> None:
+async def test_a_client_may_set_the_audit_id_of_its_request(tmp_path: Path) -> None:
     async with _serve(tmp_path) as (client, _):
         headers = {**_JANE, "audit-id": "its-own", "user-agent": "x" * 1025}
         answer = await client.get("/version", headers=headers)
@@ -333,7 +335,7 @@ async def test_a_client_names_its_request_and_may_have_a_long_name(tmp_path: Pat
     assert {event["userAgent"] for event in events} == {f"{'x' * 1024}...TRUNCATED"}
 
 
-async def test_a_request_has_a_name_of_its_own(tmp_path: Path) -> None:
+async def test_each_request_has_a_unique_audit_id(tmp_path: Path) -> None:
     async with _serve(tmp_path) as (client, _):
         answers = [await client.get("/version", headers=_JANE) for _ in range(3)]
         events = [orjson.loads(line) for line in (tmp_path / "logs" / "audit.log").read_bytes().splitlines()]
@@ -380,7 +382,7 @@ async def test_objects_are_logged_as_they_are_decoded(tmp_path: Path) -> None:
         assert complete["annotations"]["k8s.io/deprecated"] == "true"
 
 
-async def test_addresses_and_paths_are_as_they_came(tmp_path: Path) -> None:
+async def test_addresses_and_paths_are_logged_as_received(tmp_path: Path) -> None:
     async with _serve(tmp_path) as (client, log):
         proxied = {"x-forwarded-for": "10.0.0.1, x, 127.0.0.1,10.0.0.1", "x-real-ip": "10.0.0.1"}
         await client.get(f"{_MAPS}/a%62?pretty=%74", headers={**_JANE, **proxied})
@@ -393,7 +395,7 @@ def _files(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.iterdir())
 
 
-async def test_a_large_file_makes_room_for_a_new_one(tmp_path: Path) -> None:
+async def test_a_large_audit_log_is_rotated(tmp_path: Path) -> None:
     clock = FakeClock(datetime(2026, 1, 1, tzinfo=UTC))
     path = tmp_path / "audit.log"
     log = AuditLog(str(path), clock, max_size=1, max_backups=2, max_age=3, compress=True)

@@ -33,7 +33,7 @@ class Socket(asyncio.Transport):
         self.closed = True
 
 
-async def test_writes_of_one_turn_are_sent_together() -> None:
+async def test_writes_of_one_loop_iteration_are_sent_together() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())
     transport.write(b"head")
@@ -65,7 +65,7 @@ async def test_large_writes_do_not_wait() -> None:
     assert socket.written == [[b"head", bytes(1 << 17)]]
 
 
-async def test_close_sends_what_is_held() -> None:
+async def test_close_sends_buffered_data() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())
     transport.write(b"last")
@@ -93,7 +93,7 @@ def _config_map(name: str) -> bytes:
     return b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%b"}}' % name.encode()
 
 
-async def test_whatever_way_requests_come_each_gets_its_answer_in_turn(tmp_path: Path) -> None:
+async def test_pipelined_requests_get_their_responses_in_order(tmp_path: Path) -> None:
     async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         host, port = server.url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -140,7 +140,7 @@ async def test_a_slow_write_is_answered_after_the_client_half_closes(tmp_path: P
         writer.close()
 
 
-async def test_an_answer_that_is_still_held_is_sent_when_the_client_half_closes(tmp_path: Path) -> None:
+async def test_a_buffered_response_is_sent_after_the_client_half_closes(tmp_path: Path) -> None:
     async with ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server:
         # Answers with headers of their own, and those without a body, are held until the turn of the loop ends.
         for line in (b"GET /livez", b"GET /no", b"HEAD /version", b"GET /openapi/v3"):

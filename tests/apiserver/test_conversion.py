@@ -157,7 +157,7 @@ def test_events_move_between_groups_and_back() -> None:
     assert back == event
 
 
-def test_autoscalers_keep_what_v1_cannot_say() -> None:
+def test_autoscalers_keep_fields_that_v1_lacks() -> None:
     kind = kind_of("autoscaling", "horizontalpodautoscalers")
     memory = {"type": "Resource", "resource": {"name": "memory", "target": {"type": "Utilization"}}}
     cpu = {

@@ -89,7 +89,7 @@ def _status(number: int) -> dict[str, Any]:
     return {"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}}
 
 
-async def test_a_status_costs_few_calls(base: httpx.AsyncClient) -> None:
+async def test_a_status_update_costs_few_calls(base: httpx.AsyncClient) -> None:
     path = f"{_CLAIMS}/base/status"
     assert await _calls(lambda number: base.patch(path, json=_status(number), headers=_MERGE)) <= 538
 
@@ -115,7 +115,7 @@ def _kubelets_status(number: int) -> dict[str, Any]:
     }
 
 
-async def test_a_kubelets_status_costs_few_calls(base: httpx.AsyncClient) -> None:
+async def test_a_status_update_of_the_kubelet_costs_few_calls(base: httpx.AsyncClient) -> None:
     path = f"{_PODS}/base/status"
     headers = {"content-type": "application/strategic-merge-patch+json"}
     assert (

@@ -79,7 +79,7 @@ def test_the_token_file_has_upstreams_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rbac", [False, True])
-async def test_a_known_token_makes_the_caller_its_user(tmp_path: Path, rbac: bool) -> None:
+async def test_a_caller_with_a_known_token_is_its_user(tmp_path: Path, rbac: bool) -> None:
     async with _serve(tmp_path, rbac=rbac) as client:
         assert await _name(client, authorization="Bearer s3cret") == "jane"
         assert await _name(client, authorization="bearer s3cret and more") == "jane"
@@ -96,7 +96,7 @@ async def test_a_known_token_makes_the_caller_its_user(tmp_path: Path, rbac: boo
         assert response.json()["status"] == {"user": {}, "error": "invalid bearer token"}
 
 
-async def test_roles_hold_for_the_users_of_the_token_file(tmp_path: Path) -> None:
+async def test_roles_apply_to_users_of_the_token_file(tmp_path: Path) -> None:
     async with _serve(tmp_path, rbac=True) as client:
         codes = [
             (await client.get("/api/v1/pods", headers={"authorization": f"Bearer {token}"})).status_code
@@ -106,9 +106,7 @@ async def test_roles_hold_for_the_users_of_the_token_file(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("header", _MALFORMED)
-async def test_credentials_that_are_none_make_no_administrator_where_roles_count(
-    tmp_path: Path, header: str
-) -> None:
+async def test_invalid_credentials_are_rejected_with_rbac(tmp_path: Path, header: str) -> None:
     async with _serve(tmp_path, rbac=True) as client:
         assert await _name(client, authorization=header) == "401 Unauthorized"
         impersonating = {"impersonate-user": "system:admin", "impersonate-group": "system:masters"}
@@ -116,7 +114,7 @@ async def test_credentials_that_are_none_make_no_administrator_where_roles_count
 
 
 @pytest.mark.parametrize("rbac", [False, True])
-async def test_without_anonymous_callers_every_route_needs_a_token(tmp_path: Path, rbac: bool) -> None:
+async def test_every_route_needs_a_token_without_anonymous_access(tmp_path: Path, rbac: bool) -> None:
     async with _serve(tmp_path, rbac=rbac, anonymous=False) as client:
         for path in _PATHS:
             for headers in ({}, {"authorization": "Bearer other"}, {"impersonate-user": "system:admin"}):

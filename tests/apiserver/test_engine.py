@@ -76,12 +76,12 @@ def texts(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("module", modules())
-def test_no_kind_is_named(module: str) -> None:
+def test_the_engine_names_no_kind(module: str) -> None:
     found = {text for text in texts(ENGINE / module) if text in names()}
     assert found <= ALLOWED.get(module, set())
 
 
-def test_every_kind_of_the_schema_data_has_a_room() -> None:
+def test_every_kind_of_the_schema_data_has_a_module() -> None:
     from dra_apiserver.kindkit.names import all_resources
 
     assert [(kind.group, kind.plural) for kind in catalog.KINDS] == all_resources()

@@ -44,7 +44,7 @@ async def _code(faults: Faults, verb: str, resource: GroupResource, agent: str =
     return 200
 
 
-async def test_a_fault_meets_whom_it_is_meant_for_until_it_ends() -> None:
+async def test_a_fault_affects_its_targets_until_it_ends() -> None:
     wanted = _fault(
         fault="error",
         seconds=10,
@@ -71,7 +71,7 @@ async def test_a_resource_may_be_named_with_its_group() -> None:
     assert await _code(faults, "get", PODS) == 200
 
 
-async def test_a_service_is_met_by_its_user_agent_and_who_looks_by_nothing() -> None:
+async def test_a_fault_selects_services_by_user_agent_and_spares_observers() -> None:
     faults, _ = _faults(_fault(fault="error", seconds=1, service="scheduler"))
     assert await _code(faults, "get", PODS, "kube-scheduler/v1.37 dralab-scheduler") == 500
     assert await _code(faults, "get", PODS, "dralab-node-agent") == 200
@@ -80,7 +80,7 @@ async def test_a_service_is_met_by_its_user_agent_and_who_looks_by_nothing() -> 
     assert await _code(faults, "get", PODS, "kubectl") == 500
 
 
-async def test_conflicts_are_of_updates_and_patches() -> None:
+async def test_conflict_faults_affect_updates_and_patches() -> None:
     faults, _ = _faults(_fault(fault="conflict", seconds=10))
     verbs = ("create", "update", "patch", "delete", "get")
     assert [await _code(faults, verb, CLAIMS) for verb in verbs] == [200, 409, 409, 200, 200]
@@ -105,7 +105,7 @@ async def test_a_seed_draws_the_same_requests() -> None:
     assert set(await draw_codes(7)) == {200, 500}
 
 
-async def test_watches_are_cut_again_and_again() -> None:
+async def test_watches_are_cut_repeatedly() -> None:
     clock, cuts = FakeClock(), 0
 
     def cut() -> int:
@@ -125,7 +125,7 @@ async def test_watches_are_cut_again_and_again() -> None:
     assert cuts == 3
 
 
-async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
+async def test_watches_are_delayed_repeatedly() -> None:
     clock = FakeClock()
     held: list[bool] = []
 
@@ -186,7 +186,7 @@ async def test_a_body_that_is_no_fault_is_refused(
     assert (await client.get("/faults")).json() == {"items": []}
 
 
-async def test_a_fault_says_what_is_promised_and_afterwards_what_was_kept(client: httpx.AsyncClient) -> None:
+async def test_a_fault_reports_its_promises_and_the_kept_ones(client: httpx.AsyncClient) -> None:
     begun = (await client.post("/faults", json={"fault": "error", "seconds": 0.6, "code": 503})).json()
     assert begun["promise"] == "clients try again, later each time; all that was wanted happens in the end"
     assert begun["what"].startswith("the API server answers --code")
@@ -220,7 +220,7 @@ async def test_invariants_broken_during_a_fault_are_named(client: httpx.AsyncCli
     assert (await client.get(f"/faults/{begun['id']}")).json()["broken"] == ["pod default/p is gone"]
 
 
-async def test_a_fault_of_a_node_is_its_agents(client: httpx.AsyncClient) -> None:
+async def test_a_fault_of_a_node_is_forwarded_to_its_agent(client: httpx.AsyncClient) -> None:
     strikes = Strikes()
     async with strikes.serve() as url:
         port = int(url.rpartition(":")[2])
@@ -252,7 +252,7 @@ async def test_a_fault_of_a_node_is_its_agents(client: httpx.AsyncClient) -> Non
     assert (unknown.status_code, unknown.json()["message"]) == (404, 'nodes "node-7" not found')
 
 
-async def test_clients_see_what_the_fault_does_until_it_is_cleared(client: httpx.AsyncClient) -> None:
+async def test_clients_are_affected_until_the_fault_is_cleared(client: httpx.AsyncClient) -> None:
     made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
     assert (await client.post(MAPS, json=made)).status_code == 201
     begun = await client.post("/faults", json={"fault": "conflict", "seconds": 600})
@@ -283,7 +283,7 @@ async def test_a_watch_that_is_cut_ends_and_can_be_resumed(client: httpx.AsyncCl
     assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "b")
 
 
-async def test_a_watch_that_is_behind_has_every_event_later(client: httpx.AsyncClient) -> None:
+async def test_a_delayed_watch_gets_every_event_later(client: httpx.AsyncClient) -> None:
     revision = (await client.get(MAPS)).json()["metadata"]["resourceVersion"]
     watch = {"watch": "1", "resourceVersion": revision}
     async with client.stream("GET", MAPS, params=watch) as stream:
@@ -299,7 +299,7 @@ async def test_a_watch_that_is_behind_has_every_event_later(client: httpx.AsyncC
     assert [one["object"]["metadata"]["name"] for one in events] == ["x", "y", "z"]
 
 
-async def test_some_requests_that_the_network_cut_are_done(client: httpx.AsyncClient) -> None:
+async def test_some_requests_of_a_cut_connection_are_executed(client: httpx.AsyncClient) -> None:
     await client.post("/faults", json={"fault": "reset", "seconds": 600, "seed": 1})
     for number in range(20):
         made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"cut-{number}"}}
@@ -313,7 +313,7 @@ async def test_some_requests_that_the_network_cut_are_done(client: httpx.AsyncCl
     assert 0 < len(done) < 20
 
 
-async def test_a_request_that_is_lost_has_no_answer_until_it_is_over() -> None:
+async def test_a_lost_request_has_no_response_until_the_fault_ends() -> None:
     faults, clock = _faults(_fault(fault="loss", seconds=30, verbs=("get",)))
     assert await faults.meet("list", PODS, "", "") == "handled"
     waiting = asyncio.create_task(faults.meet("get", PODS, "x", ""))
@@ -323,7 +323,7 @@ async def test_a_request_that_is_lost_has_no_answer_until_it_is_over() -> None:
     assert await waiting == "lost"
 
 
-async def test_faults_need_a_right_where_rights_are_checked(tmp_path: Any) -> None:
+async def test_faults_require_permission_with_rbac(tmp_path: Any) -> None:
     config = Config(port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         body, somebody = {"fault": "error", "seconds": 1}, {"Impersonate-User": "somebody"}

@@ -23,7 +23,7 @@ def test_the_page_shows_the_layers_of_the_contract() -> None:
     assert [row.split("|")[1].strip().split(", ") for row in rows] == [layer.split(" | ") for layer in layers]
 
 
-def test_engine_lies_below_the_rooms_of_kinds() -> None:
+def test_the_engine_is_a_layer_below_the_kinds() -> None:
     layers = _contract("The API server's floors")["layers"]
     above = {name for layer in layers[: layers.index("kinds")] for name in layer.split(" | ")}
     assert above == {"main", "server", "app", "offline", "verdict"}

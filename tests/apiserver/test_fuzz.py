@@ -5,7 +5,7 @@ from tests.apiserver.fuzzing.run import fuzz, serve
 REQUESTS = 2000
 
 
-async def test_no_request_is_an_internal_error(tmp_path: Path) -> None:
+async def test_random_requests_cause_no_internal_error(tmp_path: Path) -> None:
     async with serve(tmp_path) as server:
         outcome = await fuzz(server, seed=11, count=REQUESTS)
         assert outcome.broken == []

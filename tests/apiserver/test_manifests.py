@@ -38,7 +38,7 @@ def test_requests_of_pods_and_of_templates_default_to_limits(obj: JsonObject, pa
     assert spec["containers"][0]["resources"]["requests"] == {"cpu": "2"}
 
 
-def test_older_versions_are_converted_and_unknown_kinds_stay() -> None:
+def test_older_versions_are_converted_and_unknown_kinds_are_kept() -> None:
     request = {"name": "r", "deviceClassName": "gpu"}
     flat = _workload("resource.k8s.io/v1beta1", "ResourceClaim", {"devices": {"requests": [request]}})
     (converted,) = offline.complete_object(flat)["spec"]["devices"]["requests"]

@@ -49,7 +49,7 @@ async def _await(work: Callable[[], Awaitable[Any]]) -> Any:
     return await work()
 
 
-async def test_large_objects_are_decided_on_in_a_thread(
+async def test_large_objects_are_processed_in_a_thread(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     created, updated = _Spy(before_create), _Spy(before_update)
@@ -84,7 +84,7 @@ async def test_a_selector_that_is_long_is_compiled_in_a_thread(
     assert created.apart == [True]
 
 
-async def test_a_long_change_takes_in_what_was_written_meanwhile(
+async def test_a_long_change_includes_writes_made_meanwhile(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"{CONFIG_MAPS}/large"
@@ -158,7 +158,7 @@ async def test_waiting_work_does_not_occupy_the_threads() -> None:
     assert await asyncio.gather(*waiting) == ["open"] * 5
 
 
-async def test_errors_come_out_of_the_thread() -> None:
+async def test_errors_in_the_thread_are_raised() -> None:
     def fail() -> None:
         raise LookupError("gone")
 
@@ -175,7 +175,7 @@ async def test_errors_come_out_of_the_thread() -> None:
         "application/json",
     ],
 )
-async def test_long_lists_are_the_same_from_a_thread_and_in_parts(
+async def test_long_lists_are_equal_if_encoded_in_a_thread_or_in_parts(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, accept: str
 ) -> None:
     for number in range(7):

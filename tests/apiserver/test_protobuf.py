@@ -39,7 +39,7 @@ def test_empty_fields_that_are_not_pointers_are_written() -> None:
     assert port == bytes.fromhex("0a00 1000 1850 2200 2a00")
 
 
-def test_a_pointer_is_written_where_it_is_set_even_to_nothing() -> None:
+def test_a_set_pointer_is_written_even_if_empty() -> None:
     name = "io.k8s.api.core.v1.EndpointPort"
     unset, zero = (
         protobuf.message("io.k8s.api.core.v1.Toleration", {}),
@@ -66,7 +66,7 @@ def test_numbers_are_varints_of_64_bits(number: int, expected: str) -> None:
     assert written.hex().endswith(expected)
 
 
-def test_a_time_has_seconds_and_a_micro_time_more() -> None:
+def test_times_have_seconds_and_micro_times_microseconds() -> None:
     moment = "2026-01-02T03:04:05"
     seconds = bytes.fromhex("08a5ebdcca06")
     spec = protobuf.message("io.k8s.api.coordination.v1.LeaseSpec", {"renewTime": f"{moment}.000007Z"})
@@ -120,7 +120,7 @@ _NOTHING = protobuf.message(_SCHEMA, {})
         ({"default": {"a": 1}}, None, b'\x0a\x07{"a":1}'),
     ],
 )
-def test_schemas_have_messages_where_json_has_one_of_several_things(
+def test_unions_in_json_schemas_are_encoded_as_messages(
     schema: dict[str, Any], tag: str | None, inner: bytes
 ) -> None:
     written = protobuf.message(_SCHEMA, schema)

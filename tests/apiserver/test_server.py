@@ -9,7 +9,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 
 
-async def test_callers_who_come_all_at_once_are_let_in(server: ApiServer) -> None:
+async def test_many_simultaneous_connections_are_accepted(server: ApiServer) -> None:
     address = server.url.removeprefix("http://").rsplit(":", 1)
     with contextlib.ExitStack() as callers:
         # Nothing is accepted meanwhile: this does not yield to the event loop. A caller too many gets no answer.

@@ -45,7 +45,7 @@ def _map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-async def test_a_client_sees_what_the_other_server_answered(pair: Pair) -> None:
+async def test_a_read_includes_acknowledged_writes_of_the_other_server(pair: Pair) -> None:
     one, other = pair
     for number in range(5):
         created = await one.post(_MAPS, json=_map(f"m{number}"))
@@ -60,7 +60,7 @@ async def test_a_client_sees_what_the_other_server_answered(pair: Pair) -> None:
         assert f"n{number}" in [item["metadata"]["name"] for item in listed["items"]]
 
 
-async def test_an_empty_resource_version_is_none(pair: Pair) -> None:
+async def test_an_empty_resource_version_reads_the_latest_state(pair: Pair) -> None:
     one, other = pair
     for number in range(20):
         assert (await one.post(_MAPS, json=_map(f"m{number}"))).status_code == 201
@@ -85,7 +85,7 @@ async def test_discovery_needs_no_database(
         assert (await client.get("/api/v1/nodes")).status_code == 500
 
 
-async def test_watches_end_where_the_database_is_away_for_long(
+async def test_watches_end_when_the_database_is_unreachable_for_long(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that new watches are refused and connections end, so that a balancer sends clients elsewhere."""
@@ -121,7 +121,7 @@ async def test_watches_end_where_the_database_is_away_for_long(
         await until(watches)
 
 
-async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) -> None:
+async def test_a_new_namespace_is_usable_at_the_other_server(pair: Pair) -> None:
     one, other = pair
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}
     assert (await one.post("/api/v1/namespaces", json=namespace)).status_code == 201
@@ -129,7 +129,7 @@ async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) 
     assert created.status_code == 201, created.text
 
 
-async def test_a_namespace_that_goes_at_one_server_takes_no_object_at_the_other(
+async def test_a_terminating_namespace_rejects_objects_at_the_other_server(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True, database=postgres())
@@ -276,7 +276,7 @@ async def test_a_watch_follows_both_servers(pair: Pair) -> None:
     assert versions == sorted(versions)
 
 
-async def test_a_kind_that_one_server_gets_is_served_by_the_other(pair: Pair) -> None:
+async def test_a_kind_defined_at_one_server_is_served_by_the_other(pair: Pair) -> None:
     one, other = pair
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -312,7 +312,7 @@ async def _create_when_served(
     return answer if answer.status_code == 201 else None
 
 
-async def test_a_token_of_one_server_holds_at_the_other(pair: Pair) -> None:
+async def test_a_token_of_one_server_is_accepted_by_the_other(pair: Pair) -> None:
     one, other = pair
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "robot"}}
     assert (await one.post("/api/v1/namespaces/default/serviceaccounts", json=account)).status_code == 201

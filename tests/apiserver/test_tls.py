@@ -91,7 +91,7 @@ async def _whoami(url: str, context: ssl.SSLContext, **headers: str) -> dict[str
     return found
 
 
-async def test_a_certificate_names_its_user_and_goes_before_a_token(tmp_path: Path) -> None:
+async def test_a_certificate_identifies_its_user_and_overrides_a_token(tmp_path: Path) -> None:
     known = {"s3cret": UserInfo("by-token", ("system:masters", "system:authenticated"))}
     async with _serve(tmp_path, known=known) as (url, files):
         subject = [(_ORGANIZATION, "team"), (_ORGANIZATION, "other"), (_UID, "u-1")]
@@ -131,7 +131,7 @@ async def test_clients_without_certificate_are_anonymous(tmp_path: Path) -> None
             await _whoami(url, files.client(Party("jane", Party("strangers"))))
 
 
-async def test_changed_files_count_from_the_next_connection(tmp_path: Path) -> None:
+async def test_changed_certificates_are_used_from_the_next_connection(tmp_path: Path) -> None:
     async with _serve(tmp_path, mode="AlwaysAllow") as (url, files):
         jane, before = Party("jane", files.users), files.client()
         async with httpx.AsyncClient(base_url=url, verify=before, trust_env=False) as open_already:
@@ -149,7 +149,7 @@ async def test_changed_files_count_from_the_next_connection(tmp_path: Path) -> N
             assert (await open_already.get("/version")).status_code == 200
 
 
-async def test_files_that_are_of_no_use_are_reported_once_until_they_change(tmp_path: Path) -> None:
+async def test_unusable_certificate_files_are_reported_once_until_they_change(tmp_path: Path) -> None:
     async with _serve(tmp_path, mode="AlwaysAllow") as (url, files):
         with capture_logs() as logs:
             for content in (b"garbage", b"other garbage"):
@@ -161,7 +161,7 @@ async def test_files_that_are_of_no_use_are_reported_once_until_they_change(tmp_
     assert [log["event"] for log in logs] == 2 * ["changed certificates are of no use yet"]
 
 
-def test_a_certificate_that_has_ended_counts_no_longer_on_an_open_connection(tmp_path: Path) -> None:
+def test_an_expired_certificate_is_rejected_on_an_open_connection(tmp_path: Path) -> None:
     moment = 100.0
     now = datetime.datetime.fromtimestamp(0, datetime.UTC)
     tokens = Tokens(Keys(KeyOptions(tmp_path / "key")), TokenOptions(), lambda *_: None, lambda: now)

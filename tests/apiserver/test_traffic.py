@@ -26,7 +26,7 @@ class _Watcher:
         self.seen.append(visit)
 
 
-async def test_requests_are_seen_and_stopped(tmp_path: Path) -> None:
+async def test_traffic_hooks_observe_and_stop_requests(tmp_path: Path) -> None:
     traffic = _Watcher()
     config = Config(port=0, data=tmp_path, database=IN_MEMORY)
     async with (

@@ -63,7 +63,7 @@ def test_stored_objects_keep_fields_in_use_when_their_gate_is_off() -> None:
     assert _judge(V1_35).keep(claim).dropped == ()
 
 
-def test_admin_access_goes_by_the_label_of_a_namespace_that_is_given() -> None:
+def test_admin_access_depends_on_the_label_of_the_given_namespace() -> None:
     claim = _claim(adminAccess=True)
     bare = Judge(FeatureGates(V1_36), namespaces={"default": {"metadata": {"name": "default"}}})
     assert _judge(V1_36).create(claim).refused == ()
@@ -79,7 +79,7 @@ def test_admin_access_goes_by_the_label_of_a_namespace_that_is_given() -> None:
         ("resource.k8s.io/v1alpha1", V1_34, "", False, False),
     ],
 )
-def test_the_place_of_a_kind_depends_on_version_and_configuration(
+def test_the_served_path_of_a_kind_depends_on_version_and_configuration(
     api_version: str, version: Version, runtime_config: str, known: bool, served: bool
 ) -> None:
     place = Judge(FeatureGates(version), runtime_config).place(api_version, "ResourceClaim")
@@ -87,7 +87,7 @@ def test_the_place_of_a_kind_depends_on_version_and_configuration(
     assert place.elsewhere[0] == "resource.k8s.io/v1"
 
 
-def test_objects_that_are_not_given_are_not_missed() -> None:
+def test_missing_referenced_objects_are_no_error() -> None:
     pod = {
         "apiVersion": "v1",
         "kind": "Pod",

@@ -115,7 +115,7 @@ def test_a_new_field_of_a_claim(tmp_path: Path) -> None:
     assert described["description"] == "What the devices are for, a DNS label."
 
 
-def test_a_new_column(tmp_path: Path) -> None:
+def test_the_documented_new_column_is_shown(tmp_path: Path) -> None:
     claim = _claim("v1", "a", {"exactly": {"deviceClassName": "gpu"}})
     result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
     status = {**claim, "status": {"allocation": {"devices": {"results": [result]}}}}
@@ -138,7 +138,7 @@ def test_a_new_column(tmp_path: Path) -> None:
     assert (row["Name"], row["State"], row["Devices"]) == ("a", "allocated", 1)
 
 
-def test_a_new_version_of_kubernetes(tmp_path: Path) -> None:
+def test_the_documented_new_kubernetes_version_is_served(tmp_path: Path) -> None:
     packages = _apply_changes("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
     heading = "Example: a new version of Kubernetes"
     _apply_more_changes(heading, packages, VERSIONS)
@@ -238,7 +238,7 @@ with Cluster(gpus="1xT4", fake_clock=True) as cluster:
 """
 
 
-def test_new_fault_is_listed_strikes_and_is_judged(tmp_path: Path) -> None:
+def test_the_documented_new_fault_is_listed_injected_and_checked(tmp_path: Path) -> None:
     copy_packages(REPOSITORY, tmp_path, ["shared/dra_shared"])
     _apply_more_changes("Example: a fault", tmp_path, "shared/dra_shared/faults/")
     command = ("-m", "dralab", "fault")

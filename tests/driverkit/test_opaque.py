@@ -16,7 +16,7 @@ class _Config(msgspec.Struct):
     name: str = ""
 
 
-def test_class_configs_come_before_claim_configs_and_others_are_skipped() -> None:
+def test_class_configs_precede_claim_configs_and_others_are_skipped() -> None:
     configs = (
         opaque(1, "a"),
         opaque(2, source="FromClass"),

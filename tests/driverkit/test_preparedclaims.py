@@ -38,7 +38,7 @@ def test_two_instances_see_each_others_claims(tmp_path: Path) -> None:
     assert two.claims() == {"b": "started"}
 
 
-def test_claims_stay_as_they_were_if_the_disk_is_full(tmp_path: Path) -> None:
+def test_claims_are_unchanged_if_the_disk_is_full(tmp_path: Path) -> None:
     claims = _claims(tmp_path)
     claims.replace({"a": "ready"})
     with full_disk(tmp_path), pytest.raises(OSError, match="No space left"):

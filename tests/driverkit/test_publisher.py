@@ -237,7 +237,7 @@ async def test_devices_published_during_a_sync_are_not_lost(world: _World) -> No
     assert [devices for _, _, _, devices in world.shape()] == [["b"]]
 
 
-async def test_events_of_own_writes_cause_no_others(world: _World) -> None:
+async def test_events_of_own_writes_cause_no_further_writes(world: _World) -> None:
     await world.publish(_devices("a"))
     (own,) = world.slices()
     world.events.changed(msgspec.structs.replace(own, metadata=own.metadata))

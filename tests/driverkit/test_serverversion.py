@@ -33,7 +33,7 @@ async def test_a_server_that_hides_its_version_counts_as_new() -> None:
         assert await has_split_slices(client)
 
 
-def test_each_counter_set_goes_to_the_slice_of_its_devices() -> None:
+def test_each_counter_set_is_moved_to_the_slice_of_its_devices() -> None:
     pool = Pool((PoolSlice(shared_counters=(_set("a"), _set("b"))), _slice("a", "0"), _slice("b", "1")))
 
     joined = join_counters(DriverResources({"p": pool})).pools["p"].slices

@@ -198,7 +198,7 @@ async def test_a_cel_selector_chooses_the_gpu(house: Lab) -> None:
 
 
 @on(MAIN)
-async def test_the_first_alternative_that_fits_is_taken(house: Lab) -> None:
+async def test_the_first_alternative_that_fits_is_allocated(house: Lab) -> None:
     name = "prioritized-alternatives"
     await house.apply(manifest(name))
     pods = await house.wait_for_running(name, "pod0", "pod1")

@@ -10,12 +10,12 @@ from dra_shared.boundedfiles import Refused, TooLarge, read_file, read_standard_
 
 
 @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null"])
-def test_devices_are_refused(device: str) -> None:
+def test_device_files_are_rejected(device: str) -> None:
     with pytest.raises(Refused, match="it is a device, not a file"):
         read_file(device)
 
 
-def test_folders_are_refused(tmp_path: Path) -> None:
+def test_folders_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="it is a folder"):
         read_file(tmp_path)
 
@@ -57,7 +57,7 @@ def test_a_pipe_is_read_to_its_end() -> None:
         os.close(source)
 
 
-def test_standard_input_is_a_pipe_or_what_a_caller_put_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read_from_a_pipe_or_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("text"))
     assert read_standard_input() == b"text"
     source, target = os.pipe()

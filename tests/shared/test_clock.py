@@ -41,7 +41,7 @@ def test_a_time_needs_a_zone() -> None:
         parse_rfc3339("2026-02-03T04:05:06")
 
 
-async def test_waiting_ends_with_what_is_waited_for_or_with_the_time() -> None:
+async def test_waiting_ends_with_the_result_or_the_timeout() -> None:
     clock, event = FakeClock(), asyncio.Event()
     late = asyncio.ensure_future(wait_for(event.wait(), 5.0, clock))
     waiting = asyncio.ensure_future(wait_for(event.wait(), None, clock))
@@ -54,7 +54,7 @@ async def test_waiting_ends_with_what_is_waited_for_or_with_the_time() -> None:
     await wait_for(event.wait(), 5.0, clock)
 
 
-async def test_time_can_pass_faster_since_a_moment_that_processes_share(
+async def test_accelerated_time_is_equal_in_all_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     since = time.time() - 100

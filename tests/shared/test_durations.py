@@ -18,7 +18,7 @@ from dra_shared.durations import Duration, parse, parse_age, seconds
         ("1m1ms", "1m0.001s"),
     ],
 )
-def test_printed_as_go_does(text: str, printed: str) -> None:
+def test_durations_are_printed_as_in_go(text: str, printed: str) -> None:
     assert str(parse(text)) == printed
     assert parse(printed) == parse(text)
 
@@ -34,12 +34,12 @@ def test_printed_as_go_does(text: str, printed: str) -> None:
         ("9999999h", 'time: invalid duration "9999999h"'),
     ],
 )
-def test_refused_in_gos_words(text: str, message: str) -> None:
+def test_invalid_durations_have_gos_errors(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         parse(text)
 
 
-def test_order() -> None:
+def test_durations_are_ordered() -> None:
     assert seconds(1) > Duration(999_999_999)
     assert not Duration()
 

@@ -73,7 +73,7 @@ def test_all_alpha_sets_every_gate_of_its_stage() -> None:
         ),
     ],
 )
-def test_parse_refuses(text: str, message: str) -> None:
+def test_invalid_feature_gates_are_rejected(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         FeatureGates.parse(text)
 
@@ -88,14 +88,14 @@ def test_parse_refuses(text: str, message: str) -> None:
         ("GangScheduling=true", "GenericWorkload=true,DRADeviceTaintRules=true,GangScheduling=true"),
     ],
 )
-def test_defaults_of_ones_own_leave_out_what_cannot_be(text: str, composed: str) -> None:
+def test_own_defaults_omit_impossible_combinations(text: str, composed: str) -> None:
     # Since 1.37 gangs have no gate, and rules of taints are on.
     own = dict.fromkeys(("GenericWorkload", "GangScheduling", "DRADeviceTaintRules"), True)
     assert with_defaults(own, text, V1_36) == composed
     FeatureGates.parse(composed, V1_36)
 
 
-def test_defaults_of_ones_own_leave_out_what_a_stage_that_is_off_would_have_to_give() -> None:
+def test_own_defaults_omit_gates_that_depend_on_a_disabled_stage() -> None:
     # The one needs DRAPartitionableDevices, which is beta; nothing that is off is needed by the other.
     own = dict.fromkeys(("DRADeviceCompatibilityGroups", "DRADerivedAttributes"), True)
     off = "AllBeta=false"

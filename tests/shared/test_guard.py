@@ -23,11 +23,11 @@ def _refusal(guard: Guard, method: str = "POST", **headers: str) -> str | None:
         "",
     ],
 )
-def test_the_servers_own_names_are_known(host: str) -> None:
+def test_names_of_the_server_are_allowed(host: str) -> None:
     assert _refusal(Guard(), host=host) is None
 
 
-def test_the_machines_name_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_name_of_the_machine_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "Box.corp.example")
     guard = Guard()
     assert _refusal(guard, host="box.corp.example:8080") is None
@@ -64,20 +64,20 @@ def test_names_can_be_added() -> None:
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-def test_a_browsers_word_on_pages_of_other_origins_counts(site: str, method: str) -> None:
+def test_requests_marked_cross_site_by_the_browser_are_rejected(site: str, method: str) -> None:
     reason = _refusal(Guard(), method, host="localhost", sec_fetch_site=site)
     assert reason == f"cross-origin request: a web page of another origin asks (Sec-Fetch-Site: {site})"
 
 
 @pytest.mark.parametrize("site", ["same-origin", "none"])
-def test_a_browsers_word_on_the_users_own_requests_counts(site: str) -> None:
+def test_requests_marked_same_origin_by_the_browser_are_allowed(site: str) -> None:
     # Through kubectl proxy the origin is the proxy's.
     passed = _refusal(Guard(), host="127.0.0.1:8080", sec_fetch_site=site, origin="http://127.0.0.1:8001")
     assert passed is None
     assert _refusal(Guard(), host="evil.example", sec_fetch_site=site) is not None
 
 
-def test_links_may_lead_here_and_frames_and_forms_may_not() -> None:
+def test_links_from_other_sites_are_allowed_but_frames_and_forms_are_not() -> None:
     link = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
     assert _refusal(Guard(), "GET", host="localhost", **link) is None
     assert _refusal(Guard(), "POST", host="localhost", **link) is not None
@@ -87,7 +87,7 @@ def test_links_may_lead_here_and_frames_and_forms_may_not() -> None:
 @pytest.mark.parametrize(
     "origin", ["http://evil.example", "http://localhost:3000", "null", "file://", "http://[::1"]
 )
-def test_without_the_browsers_word_the_origin_counts(origin: str) -> None:
+def test_the_origin_header_is_checked_without_fetch_metadata(origin: str) -> None:
     for method in ("GET", "POST"):
         reason = _refusal(Guard(), method, host="localhost:8080", origin=origin)
         assert reason == f'cross-origin request: a web page of origin "{origin}" asks'
@@ -95,7 +95,7 @@ def test_without_the_browsers_word_the_origin_counts(origin: str) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer other", "secret", "bearer secret", "Bearer secret "])
-def test_a_token_is_needed_where_there_is_one(given: str) -> None:
+def test_a_configured_token_is_required(given: str) -> None:
     guard = Guard(token="secret")
     assert _refusal(guard, host="localhost", authorization=given) == (
         "the request has not the token that this server needs"

@@ -15,7 +15,7 @@ async def _ask(url: str) -> tuple[int | None, str]:
     return process.returncode, errors.decode().strip()
 
 
-async def test_tells_whether_a_service_is_ready() -> None:
+async def test_the_readiness_of_a_service_is_reported() -> None:
     well = False
     async with HealthServer("127.0.0.1", 0, {"up": lambda: well}) as server:
         url = f"http://127.0.0.1:{server.port}/readyz"
@@ -25,7 +25,7 @@ async def test_tells_whether_a_service_is_ready() -> None:
     assert (await _ask(url))[0] == 1
 
 
-async def test_web_pages_of_other_origins_reach_health_alone() -> None:
+async def test_web_pages_of_other_origins_reach_only_health() -> None:
     async def secret(_: Request) -> Response:
         return PlainTextResponse("secret")
 

@@ -96,7 +96,7 @@ async def test_a_head_without_end_is_refused(connect: Connect, head: bytes) -> N
     assert await client.rest() == TOO_LARGE
 
 
-async def test_a_head_of_just_a_mebibyte_is_taken(connect: Connect) -> None:
+async def test_a_head_of_one_mebibyte_is_accepted(connect: Connect) -> None:
     client = await connect()
     await client.send(HEAD + b"long: " + b"x" * (1 << 20) + b"\r\n\r\n")
     assert (await client.answer()).startswith(OK)
@@ -243,7 +243,7 @@ async def test_bodies_of_requests_that_offer_an_upgrade_are_read(
         assert (await client.answer()).endswith(b"\r\n\r\n" + body)
 
 
-async def test_expected_body_of_a_request_that_offers_an_upgrade_is_asked_for(connect: Connect) -> None:
+async def test_an_upgrade_request_with_expect_gets_100_continue(connect: Connect) -> None:
     client = await connect()
     head = b"POST /echo HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 3\r\n"
     await client.send(head + OFFER + b"\r\n")

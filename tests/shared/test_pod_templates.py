@@ -57,7 +57,7 @@ def _find_unknown(
                     yield from _find_unknown(part, reference, schemas, place, seen)
 
 
-def test_all_of_a_pod_template_is_known() -> None:
+def test_all_fields_of_a_pod_template_are_typed() -> None:
     schemas = _schemas()
     unknown = set(_find_unknown(PodTemplateSpec, "io.k8s.api.core.v1.PodTemplateSpec", schemas, "", set()))
     assert unknown - _LEFT_OUT == set()

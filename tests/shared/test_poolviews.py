@@ -55,7 +55,7 @@ HALVES = [partition("a", "half", "40Gi"), partition("b", "half", "40Gi"), partit
         (("c",), [("full", 1, 0), ("half", 2, 0)]),
     ],
 )
-def test_each_type_is_counted_as_if_the_rest_went_to_it(
+def test_each_partition_type_is_counted_as_if_alone(
     in_use: tuple[str, ...], wanted: list[tuple[str, int, int]]
 ) -> None:
     pool = use(counters(gpu0="80Gi"), piece(HALVES, partitionTypeAttribute=PROFILE), in_use=in_use)
@@ -108,7 +108,7 @@ def test_the_default_is_for_slices_that_name_no_attribute() -> None:
         ),
     ],
 )
-def test_partitions_that_cannot_be_counted(slices: list[ResourceSlice], error: str) -> None:
+def test_uncountable_partitions_are_an_error(slices: list[ResourceSlice], error: str) -> None:
     with pytest.raises(ViewError) as raised:
         partition_summary(use(*slices))
     assert str(raised.value) == error
@@ -138,13 +138,13 @@ def test_capacity_of_shared_devices_is_summed() -> None:
     assert shareable_summary(use(piece([{"name": "whole"}]))) is None
 
 
-def test_no_capacity_is_left_where_more_is_consumed_than_there_is() -> None:
+def test_remaining_capacity_is_never_negative() -> None:
     found = shareable_summary(use(piece([shared_device("a", "1Gi")]), memory="2Gi"))
     assert found is not None
     assert [entry.available for entry in found.capacity] == ["0"]
 
 
-def test_a_pool_with_too_many_shared_capacities() -> None:
+def test_too_many_shared_capacities_are_an_error() -> None:
     capacity = {f"c{i}": {"value": "1"} for i in range(33)}
     device = {"name": "a", "allowMultipleAllocations": True, "capacity": capacity}
     with pytest.raises(ViewError, match=r"ShareableSummaryOverCap: pool .* has 33 shareable capacity keys"):

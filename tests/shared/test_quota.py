@@ -91,7 +91,7 @@ def _numbers(usage: Usage) -> tuple[str, str]:
         ),
     ],
 )
-def test_claim_counts_what_its_pod_does_not_count(
+def test_a_claim_counts_only_resources_that_its_pod_does_not_count(
     pod: JsonObject, claim: JsonObject, others: list[JsonObject], expected: tuple[str, str]
 ) -> None:
     usage = _namespace([pod], others).of_claim(convert(RESOURCE_CLAIMS, claim))

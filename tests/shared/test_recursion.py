@@ -7,7 +7,7 @@ import pytest
 from dra_shared.recursion import room
 
 
-def test_there_is_room_within_and_none_left_behind() -> None:
+def test_the_recursion_limit_is_raised_and_restored() -> None:
     before = sys.getrecursionlimit()
     with room(before + 1000):
         assert sys.getrecursionlimit() == before + 1000
@@ -19,7 +19,7 @@ def test_there_is_room_within_and_none_left_behind() -> None:
     assert sys.getrecursionlimit() == before
 
 
-def test_room_is_kept_for_who_leaves_last() -> None:
+def test_the_recursion_limit_is_kept_until_the_last_user_leaves() -> None:
     before = sys.getrecursionlimit()
     first, second = ExitStack(), ExitStack()
     first.enter_context(room(before + 1000))
@@ -30,7 +30,7 @@ def test_room_is_kept_for_who_leaves_last() -> None:
     assert sys.getrecursionlimit() == before
 
 
-def test_little_room_is_no_limit() -> None:
+def test_a_small_reservation_does_not_lower_the_recursion_limit() -> None:
     before = sys.getrecursionlimit()
     with room(10):
         assert sys.getrecursionlimit() == before

@@ -64,7 +64,7 @@ def test_selectors_match_these_labels(text: str, selected: bool) -> None:
         ),
     ],
 )  # fmt: skip
-def test_errors_are_upstreams(text: str, message: str) -> None:
+def test_label_selector_errors_equal_upstreams(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_label_selector(text)
     assert str(caught.value) == message
@@ -80,7 +80,7 @@ def test_keys_and_values_are_checked() -> None:
 
 
 @given(st.text(alphabet="ab =!(),<>in-/.", max_size=30))
-def test_any_text_is_a_selector_or_an_error(text: str) -> None:
+def test_any_text_is_parsed_or_raises_a_selector_error(text: str) -> None:
     try:
         selector = parse_label_selector(text)
     except SelectorError:
@@ -88,7 +88,7 @@ def test_any_text_is_a_selector_or_an_error(text: str) -> None:
     assert parse_label_selector(str(selector)) == selector
 
 
-def test_label_selectors_of_objects() -> None:
+def test_label_selector_objects_are_parsed() -> None:
     expressions = [
         {"key": "tier", "operator": "In", "values": ["front"]},
         {"key": "x", "operator": "DoesNotExist"},
@@ -117,7 +117,7 @@ def test_label_selectors_of_objects() -> None:
         ("absent=", True),
     ],
 )
-def test_field_selectors(text: str, selected: bool) -> None:
+def test_field_selectors_match_these_fields(text: str, selected: bool) -> None:
     fields = {"metadata.name": "a", "spec.nodeName": "n", "odd": "x,y=z\\"}
     assert parse_field_selector(text).matches(lambda name: fields.get(name, "")) is selected
 
@@ -131,13 +131,13 @@ def test_field_selectors(text: str, selected: bool) -> None:
         ("a=b\\", "invalid field selector: invalid escape sequence: \\"),
     ],
 )
-def test_field_selector_errors(text: str, message: str) -> None:
+def test_field_selector_errors_equal_upstreams(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_field_selector(text)
     assert str(caught.value) == message
 
 
-def test_a_field_that_a_selector_fixes() -> None:
+def test_the_exact_value_of_a_selected_field_is_returned() -> None:
     selector = parse_field_selector("metadata.name=a,x!=y")
     assert selector.exact("metadata.name") == "a"
     assert selector.exact("x") is None

@@ -44,7 +44,7 @@ def test_versions_that_are_too_far_apart_are_rejected(text: str, message: str) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_of_dra_is_on_where_a_version_has_it(version: Version) -> None:
+def test_all_dra_features_of_the_version_are_enabled(version: Version) -> None:
     gates = FeatureGates.parse(Versions(version).gates("apiserver", ""), version)
     assert gates.version == version
     assert gates.enabled("DRADeviceTaints")
@@ -60,7 +60,7 @@ def test_pod_groups_are_off_in_a_service_that_could_not_read_them() -> None:
     assert "GenericWorkload=true" in Versions.parse("1.36").gates("scheduler", "")
 
 
-def test_gates_that_an_older_service_lacks_are_left_out_for_it() -> None:
+def test_gates_that_an_older_service_lacks_are_not_passed_to_it() -> None:
     versions = Versions.parse("1.36,node-agent=1.34")
     wanted = "DRAListTypeAttributes=false,DRADeviceTaints=false"
     assert "DRAListTypeAttributes" not in versions.gates("node-agent", wanted)

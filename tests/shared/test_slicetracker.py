@@ -77,7 +77,7 @@ def test_a_class_selects_devices_and_its_errors_are_not_reported() -> None:
     assert world.errors == []
 
 
-def test_every_condition_of_a_rule_counts() -> None:
+def test_every_condition_of_a_rule_must_match() -> None:
     world = _World(_class())
     world.tracker.set_rule(_rule(deviceClassName="gpu", device="gpu-0"))
     assert world.find_tainted() == ["gpu-0"]
@@ -85,7 +85,7 @@ def test_every_condition_of_a_rule_counts() -> None:
     assert world.find_tainted() == []
 
 
-def test_a_class_may_come_later_and_change() -> None:
+def test_a_class_may_be_created_later_and_change() -> None:
     world = _World()
     changes: list[list[str]] = []
     world.tracker.add_listener(lambda old, new: changes.append(world.find_tainted()))
@@ -97,7 +97,7 @@ def test_a_class_may_come_later_and_change() -> None:
     assert changes == [[], ["gpu-0"], ["gpu-1"]]
 
 
-def test_with_an_expression_that_does_not_compile_a_slice_stays_as_it_was() -> None:
+def test_a_rule_with_an_invalid_expression_does_not_change_slices() -> None:
     world = _World()
     world.tracker.set_rule(_rule(device="gpu-0"))
     world.tracker.set_rule(_rule(selectors=_selectors("no.such.thing")))
@@ -126,7 +126,7 @@ def _without_selector(rule: DeviceTaintRule) -> DeviceTaintRuleSpec:
     return msgspec.structs.replace(rule.spec, device_selector=None)
 
 
-def test_rules_of_later_versions_do_not_know_these_criteria() -> None:
+def test_rules_of_later_versions_ignore_these_criteria() -> None:
     tracker = SliceTracker()
     tracker.set_slice(_GPUS)
     tracker.set_rule(_rule(deviceClassName="gpu"))

@@ -55,7 +55,7 @@ def test_work_in_deep_flow_collections_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("opening", [b"[", b"- "])
-def test_takes_what_is_just_deep_enough(opening: bytes) -> None:
+def test_documents_of_the_greatest_depth_are_read(opening: bytes) -> None:
     closing = b"]" if opening == b"[" else b""
     value = load(opening * MAX_DEPTH + b"x" + closing * MAX_DEPTH).value
     for _ in range(MAX_DEPTH):
@@ -63,7 +63,7 @@ def test_takes_what_is_just_deep_enough(opening: bytes) -> None:
     assert value == "x"
 
 
-def test_takes_as_many_aliases_as_go_does() -> None:
+def test_the_limit_of_aliases_is_gos() -> None:
     plain = b"a: &a [" + b"x, " * 98 + b"x]\n"
     many = load(plain + b"b: [" + b"*a, " * 90 + b"]\n").value["b"]
     assert len(many) == 90
@@ -72,7 +72,7 @@ def test_takes_as_many_aliases_as_go_does() -> None:
         load(plain + b"b: [" + b"*a, " * 5000 + b"]\n")
 
 
-def test_each_alias_is_a_value_of_its_own() -> None:
+def test_each_alias_gets_a_copy_of_the_value() -> None:
     value = load(b"a: &a {x: [1]}\nb: *a\nc: [*a, *a]").value
     value["a"]["x"].append(2)
     value["c"][0]["y"] = 3
@@ -108,27 +108,27 @@ def test_each_alias_is_a_value_of_its_own() -> None:
         ("<<", "<<"),
     ],
 )
-def test_scalars_are_what_go_takes_them_for(text: str, value: Any) -> None:
+def test_scalars_are_typed_as_in_go(text: str, value: Any) -> None:
     found = load(f"a: {text}").value["a"]
     assert found == value
     assert type(found) is type(value)
 
 
-def test_merges_give_way_to_keys_and_to_merges_before() -> None:
+def test_keys_and_earlier_merges_override_merges() -> None:
     text = b"base: &base {x: 1, z: 1}\nmore: &more {x: 2, w: 2}\nall: {<<: [*base, *more], z: 3}\none:\n  <<: *more\n"
     value = load(text).value
     assert value["all"] == {"x": 1, "w": 2, "z": 3}
     assert value["one"] == {"x": 2, "w": 2}
 
 
-def test_names_the_lines_of_repeated_keys_also_behind_aliases() -> None:
+def test_lines_of_repeated_keys_are_named_also_behind_aliases() -> None:
     read = load(b"a: &a {x: 1, x: 2}\nb: *a\na: 3\n1: x\n1: y\n")
     assert [tuple(one) for one in read.repeated] == [("x", 1), ("x", 1), ("a", 3), (1, 5)]
     assert isinstance(read.value, RepeatedKeys)
     assert isinstance(read.value["b"], RepeatedKeys)
 
 
-def test_reads_documents_one_by_one() -> None:
+def test_documents_are_read_one_by_one() -> None:
     documents = load_all(b"a: 1\n---\n---\n[")
     assert next(documents).value == {"a": 1}
     assert next(documents).value is None

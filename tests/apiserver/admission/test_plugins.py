@@ -43,7 +43,7 @@ async def limit(client: httpx.AsyncClient, **item: Any) -> None:
     await create(client, f"{CORE}/limitranges", body)
 
 
-async def test_a_limit_range_fills_in_what_containers_leave_out(client: httpx.AsyncClient) -> None:
+async def test_a_limit_range_sets_default_requests_and_limits(client: httpx.AsyncClient) -> None:
     await limit(client, type="Container", default={"cpu": "500m"}, defaultRequest={"cpu": "100m"})
     made = await create(client, PODS, pod())
     assert made["spec"]["containers"][0]["resources"] == {
@@ -81,7 +81,7 @@ async def test_a_limit_range_fills_in_what_containers_leave_out(client: httpx.As
         ),
     ],
 )
-async def test_a_limit_range_refuses(
+async def test_a_limit_range_rejects_pods_beyond_its_bounds(
     client: httpx.AsyncClient, item: dict[str, Any], resources: dict[str, Any], problem: str
 ) -> None:
     await limit(client, **item)
@@ -90,7 +90,7 @@ async def test_a_limit_range_refuses(
     assert answer["message"] == f'pods "p" is forbidden: {problem}'
 
 
-async def test_a_limit_range_refuses_a_large_claim(client: httpx.AsyncClient) -> None:
+async def test_a_limit_range_rejects_a_large_claim(client: httpx.AsyncClient) -> None:
     await limit(client, type="PersistentVolumeClaim", max={"storage": "1Gi"})
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
     body = {
@@ -115,7 +115,7 @@ def priority_class(name: str, value: int, **more: Any) -> dict[str, Any]:
     }
 
 
-async def test_the_default_priority_class(client: httpx.AsyncClient) -> None:
+async def test_a_pod_gets_the_default_priority_class(client: httpx.AsyncClient) -> None:
     body = priority_class("usual", 7, globalDefault=True, preemptionPolicy="Never")
     await create(client, CLASSES, body)
     spec = (await create(client, PODS, pod()))["spec"]
@@ -127,7 +127,7 @@ async def test_the_default_priority_class(client: httpx.AsyncClient) -> None:
     )
 
 
-async def test_the_priority_is_the_classes(client: httpx.AsyncClient) -> None:
+async def test_the_priority_of_a_pod_is_that_of_its_class(client: httpx.AsyncClient) -> None:
     body = pod(priorityClassName="system-node-critical", priority=1)
     answer = (await client.post(PODS, json=body)).json()
     assert "priority admission controller computed 2000001000" in answer["message"]
@@ -136,7 +136,7 @@ async def test_the_priority_is_the_classes(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
-async def test_the_priority_of_a_group_is_its_classes(tmp_path: Path, version: Version) -> None:
+async def test_the_priority_of_a_group_is_that_of_its_class(tmp_path: Path, version: Version) -> None:
     """Check what upstream's TestAdmitPodGroup checks: a group's priority also applies to its pods."""
     since_1_37 = version >= V1_37
     more = {} if since_1_37 else {"GangScheduling": True, "WorkloadAwarePreemption": True}
@@ -170,7 +170,7 @@ async def test_the_priority_of_a_group_is_its_classes(tmp_path: Path, version: V
             assert (answer.status_code, why in answer.json()["message"]) == (403, True)
 
 
-async def test_a_runtime_class_brings_overhead_and_nodes(client: httpx.AsyncClient) -> None:
+async def test_a_runtime_class_sets_overhead_and_node_selector(client: httpx.AsyncClient) -> None:
     refused = (await client.post(PODS, json=pod(runtimeClassName="vm"))).json()
     assert refused["message"] == 'pods "p" is forbidden: pod rejected: RuntimeClass "vm" not found'
     body = {
@@ -190,7 +190,7 @@ async def test_a_runtime_class_brings_overhead_and_nodes(client: httpx.AsyncClie
     assert "conflict: runtimeClass.scheduling.nodeSelector[vm] = yes" in clash["message"]
 
 
-async def test_the_default_storage_class(client: httpx.AsyncClient) -> None:
+async def test_a_claim_gets_the_default_storage_class(client: httpx.AsyncClient) -> None:
     body = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
@@ -215,7 +215,7 @@ async def test_the_default_storage_class(client: httpx.AsyncClient) -> None:
     assert (await create(client, f"{CORE}/persistentvolumeclaims", none))["spec"]["storageClassName"] == ""
 
 
-async def test_a_gated_pod_says_so_from_the_start(client: httpx.AsyncClient) -> None:
+async def test_a_gated_pod_is_created_with_the_scheduling_gated_condition(client: httpx.AsyncClient) -> None:
     status = (await create(client, PODS, pod(schedulingGates=[{"name": "example.com/wait"}])))["status"]
     condition = status["conditions"][0]
     assert (condition["type"], condition["status"]) == ("PodScheduled", "False")
@@ -223,7 +223,7 @@ async def test_a_gated_pod_says_so_from_the_start(client: httpx.AsyncClient) -> 
     assert condition["message"] == "Scheduling is blocked due to non-empty scheduling gates"
 
 
-async def test_an_autoscaler_without_metrics_goes_by_processor_use(client: httpx.AsyncClient) -> None:
+async def test_an_autoscaler_without_metrics_uses_cpu_utilization(client: httpx.AsyncClient) -> None:
     reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
     body = {
         "apiVersion": "autoscaling/v2",
@@ -251,7 +251,7 @@ async def test_an_autoscaler_without_metrics_goes_by_processor_use(client: httpx
     ]
 
 
-async def test_component_statuses_are_made_up_on_the_spot(client: httpx.AsyncClient) -> None:
+async def test_component_statuses_are_computed_at_each_request(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api/v1/componentstatuses")
     assert "ComponentStatus is deprecated" in answer.headers["warning"]
     found = {item["metadata"]["name"]: item["conditions"][0] for item in answer.json()["items"]}
@@ -266,7 +266,7 @@ def account(name: str, **fields: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}, **fields}
 
 
-async def test_every_container_finds_the_service_accounts_token(client: httpx.AsyncClient) -> None:
+async def test_the_service_account_token_is_mounted_into_every_container(client: httpx.AsyncClient) -> None:
     own = {"name": "own", "image": "i", "volumeMounts": [{"name": "mine", "mountPath": TOKEN_MOUNT}]}
     body = pod(volumes=[{"name": "mine", "emptyDir": {}}], initContainers=[{"name": "first", "image": "i"}])
     body["spec"]["containers"].append(own)
@@ -298,7 +298,7 @@ async def test_every_container_finds_the_service_accounts_token(client: httpx.As
     assert spec["containers"][1]["volumeMounts"] == own["volumeMounts"]
 
 
-async def test_a_pod_or_its_account_can_do_without_a_token(client: httpx.AsyncClient) -> None:
+async def test_a_pod_or_its_account_can_opt_out_of_the_token(client: httpx.AsyncClient) -> None:
     await create(client, f"{CORE}/serviceaccounts", account("shy", automountServiceAccountToken=False))
     assert "volumes" not in (await create(client, PODS, pod(automountServiceAccountToken=False)))["spec"]
     assert "volumes" not in (await create(client, PODS, pod("q", serviceAccountName="shy")))["spec"]
@@ -306,14 +306,14 @@ async def test_a_pod_or_its_account_can_do_without_a_token(client: httpx.AsyncCl
     assert len((await create(client, PODS, both))["spec"]["volumes"]) == 1
 
 
-async def test_a_volume_of_a_token_is_used_again(client: httpx.AsyncClient) -> None:
+async def test_an_existing_token_volume_is_reused(client: httpx.AsyncClient) -> None:
     volume = {"name": "kube-api-access-mine", "emptyDir": {}}
     spec = (await create(client, PODS, pod(volumes=[volume])))["spec"]
     assert spec["volumes"] == [volume]
     assert spec["containers"][0]["volumeMounts"][0]["name"] == "kube-api-access-mine"
 
 
-async def test_a_pod_of_an_account_that_is_missing_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_pod_of_a_missing_service_account_is_rejected(client: httpx.AsyncClient) -> None:
     answer = (await client.post(PODS, json=pod(serviceAccountName="driver"))).json()
     assert (answer["code"], answer["message"]) == (
         403,
@@ -329,7 +329,7 @@ def node(name: str, *taints: dict[str, str]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": {"taints": list(taints)}}
 
 
-async def test_a_new_node_takes_no_pods_until_it_is_ready(client: httpx.AsyncClient) -> None:
+async def test_a_new_node_has_the_not_ready_taint(client: httpx.AsyncClient) -> None:
     own = {"key": "own", "effect": "NoExecute"}
     made = await create(client, "/api/v1/nodes", node("n", own))
     assert made["spec"]["taints"] == [own, NOT_READY]
@@ -340,7 +340,7 @@ async def test_a_new_node_takes_no_pods_until_it_is_ready(client: httpx.AsyncCli
     assert changed["spec"]["taints"] == [own]
 
 
-async def test_plugins_can_be_turned_off(tmp_path: Path) -> None:
+async def test_admission_plugins_can_be_disabled(tmp_path: Path) -> None:
     disabled = admission.disabled_plugins("ServiceAccount, TaintNodesByCondition", catalog.KINDS)
     config = Config(port=0, data=tmp_path, database=IN_MEMORY, disabled_plugins=disabled)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
@@ -351,6 +351,6 @@ async def test_plugins_can_be_turned_off(tmp_path: Path) -> None:
         assert spec["tolerations"]
 
 
-def test_a_plugin_that_there_is_not_cannot_be_turned_off() -> None:
+def test_disabling_an_unknown_plugin_is_an_error() -> None:
     with pytest.raises(ValueError, match=r'^disable-admission-plugins plugin "Taints" is unknown$'):
         admission.disabled_plugins("Priority,Taints", catalog.KINDS)

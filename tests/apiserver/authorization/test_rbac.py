@@ -73,7 +73,7 @@ async def test_requests_without_credentials_may_do_everything(client: httpx.Asyn
     assert (await client.get("/metrics")).status_code == 200
 
 
-async def test_a_service_account_may_do_what_its_roles_say(client: httpx.AsyncClient) -> None:
+async def test_a_service_account_has_the_permissions_of_its_roles(client: httpx.AsyncClient) -> None:
     headers = await driver_token(client)
     slices = "/apis/resource.k8s.io/v1/resourceslices"
     refused = await client.get(slices, headers=headers)
@@ -91,7 +91,7 @@ async def test_a_service_account_may_do_what_its_roles_say(client: httpx.AsyncCl
     )
 
 
-async def test_a_role_holds_in_its_namespace_and_for_its_names(client: httpx.AsyncClient) -> None:
+async def test_a_role_applies_to_its_namespace_and_resource_names(client: httpx.AsyncClient) -> None:
     await give(client, user("bob"), rule("get,list", "pods", names="x"), namespace="default")
     bob = under("bob")
     assert (await client.get(f"{PODS}/x", headers=bob)).status_code == 404
@@ -103,7 +103,7 @@ async def test_a_role_holds_in_its_namespace_and_for_its_names(client: httpx.Asy
     assert (await client.get("/api/v1/pods?fieldSelector=metadata.name=x", headers=bob)).status_code == 403
 
 
-async def test_paths_and_what_is_not_served_are_asked_about_as_well(client: httpx.AsyncClient) -> None:
+async def test_paths_and_unserved_resources_are_authorized_too(client: httpx.AsyncClient) -> None:
     bob = under("bob")
     assert message(await client.get("/metrics", headers=bob)) == (
         'forbidden: User "bob" cannot get path "/metrics"'
@@ -142,7 +142,7 @@ async def test_impersonation_needs_a_permission_for_the_user(client: httpx.Async
     )
 
 
-async def test_the_right_to_impersonate_nodes_for_one_thing(client: httpx.AsyncClient) -> None:
+async def test_impersonation_of_nodes_can_be_limited_to_one_request(client: httpx.AsyncClient) -> None:
     headers = await driver_token(client)
     await give(
         client,
@@ -163,7 +163,7 @@ async def test_the_right_to_impersonate_nodes_for_one_thing(client: httpx.AsyncC
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch"])
-async def test_no_user_grants_more_than_it_has(client: httpx.AsyncClient, verb: str) -> None:
+async def test_users_cannot_grant_permissions_that_they_lack(client: httpx.AsyncClient, verb: str) -> None:
     await give(client, user("bob"), rule("*", "roles", _ROLE_GROUP), rule("get", "pods"), namespace="default")
     # A user with all verbs on roles may escalate.
     await give(client, user("amy"), rule("create,update,patch", "roles", _ROLE_GROUP), rule("get", "pods"))
@@ -187,7 +187,9 @@ async def test_no_user_grants_more_than_it_has(client: httpx.AsyncClient, verb: 
     )
 
 
-async def test_a_binding_needs_the_role_or_leave_to_bind_it(client: httpx.AsyncClient) -> None:
+async def test_creating_a_binding_needs_the_roles_permissions_or_the_verb_bind(
+    client: httpx.AsyncClient,
+) -> None:
     bindings = f"{RBAC}/namespaces/default/rolebindings"
     await give(client, user("bob"), rule("create", "rolebindings", _ROLE_GROUP), namespace="default")
 
@@ -215,7 +217,9 @@ async def test_an_update_that_creates_needs_the_permission_to_create(client: htt
     assert (await client.put(f"{leases}/l", json=body)).status_code == 201
 
 
-async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncClient) -> None:
+async def test_a_driver_needs_permission_to_update_the_status_of_its_devices(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await driver_token(client)
     await give(client, DRIVER, rule("update", "resourceclaims/status", "resource.k8s.io"))
     request = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
@@ -247,7 +251,7 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
     assert answer.status_code == 200, answer.text
 
 
-async def test_a_role_may_be_named_by_who_may_escalate_to_it(client: httpx.AsyncClient) -> None:
+async def test_escalation_is_authorized_for_the_name_of_the_role(client: httpx.AsyncClient) -> None:
     """Check that the role's name comes from the request's path. The path of a POST has none."""
     await give(
         client,
@@ -268,7 +272,7 @@ async def test_a_role_may_be_named_by_who_may_escalate_to_it(client: httpx.Async
     assert (await client.patch(f"{roles}/c?{query}", json=role("c"), headers=applying)).status_code == 403
 
 
-async def test_reviews_tell_what_would_be_allowed(client: httpx.AsyncClient) -> None:
+async def test_access_reviews_report_permissions(client: httpx.AsyncClient) -> None:
     reviews = "/apis/authorization.k8s.io/v1"
     await give(client, user("bob"), rule("get", "pods"), namespace="default")
     wanted = {"verb": "get", "resource": "pods", "namespace": "default"}

@@ -38,7 +38,7 @@ def _one(key: str, operator: str, *values: str) -> JsonObject:
         (_one("spec.nodeName", "NotIn", "n1"), False),
     ],
 )
-async def test_a_field_selector_counts_as_text_and_as_requirements(
+async def test_a_field_selector_may_be_text_or_requirements(
     selector: JsonObject, allowed: bool, client: httpx.AsyncClient
 ) -> None:
     status = (await _review_access(client, fieldSelector=selector)).json()["status"]
@@ -104,7 +104,7 @@ async def test_unknown_attributes_are_reported_as_evaluation_errors(
         ),
     ],
 )
-async def test_selectors_that_are_none(
+async def test_invalid_selectors_are_rejected(
     attributes: JsonObject, expected: str, client: httpx.AsyncClient
 ) -> None:
     refused = await _review_access(client, **attributes)
@@ -114,7 +114,7 @@ async def test_selectors_that_are_none(
     )
 
 
-async def test_a_question_has_no_metadata(client: httpx.AsyncClient) -> None:
+async def test_reviews_with_metadata_are_rejected(client: httpx.AsyncClient) -> None:
     spec = {**_NODE, "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"}}
     named = {"metadata": {"name": "x"}, "spec": spec}
     own = {"metadata": {"name": "x"}, "spec": {"resourceAttributes": {"verb": "get"}}}

@@ -50,7 +50,7 @@ def _paths(*urls: str, verbs: str = "get") -> dict[str, Any]:
         (_paths("*"), _resource("pods"), False),
     ],
 )
-def test_a_rule_allows(rule: dict[str, Any], wanted: Attributes, allowed: bool) -> None:
+def test_a_rule_allows_matching_requests(rule: dict[str, Any], wanted: Attributes, allowed: bool) -> None:
     assert allows(rule, wanted) is allowed
 
 

@@ -89,7 +89,7 @@ async def test_owner_of_an_object_has_no_rights_to_its_subresources(
         assert f'User "owner" {refused}' + f'in API group "{case.kind.group}"' in message(answer), case
 
 
-async def test_subresource_that_is_not_served_is_refused_for_each_method(client: httpx.AsyncClient) -> None:
+async def test_an_unserved_subresource_is_rejected_for_each_method(client: httpx.AsyncClient) -> None:
     for case in sample([case for case in CASES if not case.is_served], _ASKED):
         answer = await _ask(client, case, httpx.Headers())
         known = case.subresource in case.kind.subresources_in(case.version)
@@ -97,7 +97,7 @@ async def test_subresource_that_is_not_served_is_refused_for_each_method(client:
         assert answer.json()["reason"] == ("MethodNotAllowed" if known else "NotFound")
 
 
-async def test_no_subresource_with_a_kind_of_its_own_is_the_object(client: httpx.AsyncClient) -> None:
+async def test_subresources_with_their_own_kind_do_not_return_the_object(client: httpx.AsyncClient) -> None:
     pods, services = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/services"
     pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     for path, body in (
@@ -133,7 +133,7 @@ def test_every_subresource_of_discovery_is_served() -> None:
             resolve(registry, catalog.ROUTES, case.method, f"{case.path}/", watching=False)
 
 
-async def test_no_subresource_is_watched(client: httpx.AsyncClient) -> None:
+async def test_subresources_cannot_be_watched(client: httpx.AsyncClient) -> None:
     pods = "/api/v1/namespaces/default/pods"
     pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     assert (await client.post(pods, json=pod)).status_code == 201
@@ -143,6 +143,6 @@ async def test_no_subresource_is_watched(client: httpx.AsyncClient) -> None:
     assert 'cannot watch resource "pods/status"' in message(await client.get(path, headers=under("bob")))
 
 
-async def test_the_proxy_of_old_is_a_verb(client: httpx.AsyncClient) -> None:
+async def test_the_old_proxy_path_is_authorized_as_a_verb(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api/v1/proxy/namespaces/default/pods/x/y", headers=under("bob"))
     assert 'cannot proxy resource "pods" in API group "" in the namespace "default"' in message(answer)

@@ -50,13 +50,13 @@ def test_values_without_a_json_form_are_rejected() -> None:
         cbor.encode(set())
 
 
-def test_an_event_holds_the_object_with_its_tag() -> None:
+def test_an_event_contains_the_object_with_its_cbor_tag() -> None:
     made = cbor.event("ADDED", cbor.encode({"a": 1}))
     assert made == b"\xd9\xd9\xf7\xa2\x44type\x45ADDED\x46object\xd9\xd9\xf7\xa1\x41a\x01"
     assert cbor.decode(made) == {"type": "ADDED", "object": {"a": 1}}
 
 
-def test_objects_of_all_kinds_come_back() -> None:
+def test_objects_of_all_kinds_survive_encoding_and_decoding() -> None:
     for line in gzip.decompress(_RECORDED.read_bytes()).splitlines():
         case = json.loads(line)["in"]
         obj = case["object"]

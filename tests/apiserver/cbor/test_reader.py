@@ -91,12 +91,12 @@ def test_unsupported_items_are_rejected(data: bytes, message: str) -> None:
     assert (type(refused.value), str(refused.value)) == (cbor.CborError, message)
 
 
-def test_bytes_that_are_no_item_are_refused_before_an_item_that_is_not_accepted() -> None:
+def test_ill_formed_bytes_are_reported_before_unsupported_items() -> None:
     with pytest.raises(cbor.IllFormed, match="unexpected EOF"):
         cbor.decode(b"\x83\xa2\x41a\x01\x41a\x02\x01")
 
 
-def test_the_outermost_map_is_known() -> None:
+def test_errors_tell_if_they_are_in_the_outermost_map() -> None:
     for data, outermost in ((b"\xa2\x41a\x01\x41a\x02", True), (b"\xa1\x41b\xa2\x41a\x01\x41a\x02", False)):
         with pytest.raises(cbor.CborError) as refused:
             cbor.decode(data)

@@ -68,12 +68,12 @@ def test_invalid_ingresses_are_rejected(obj: dict[str, Any], found: list[str]) -
         ),
     ],
 )
-def test_network_policies(rule: dict[str, Any], found: list[str]) -> None:
+def test_rules_of_network_policies_are_validated(rule: dict[str, Any], found: list[str]) -> None:
     obj = {"spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [rule]}}
     assert texts(NETWORK, "networkpolicies", obj) == [f"spec.ingress[0].{text}" for text in found]
 
 
-def test_roles_and_bindings() -> None:
+def test_roles_and_bindings_are_validated() -> None:
     assert texts(RBAC, "roles", {"rules": [{}]}) == [
         "rules[0].verbs: Required value: verbs must contain at least one value",
         "rules[0].apiGroups: Required value: resource rules must supply at least one api group",
@@ -96,7 +96,7 @@ def test_roles_and_bindings() -> None:
     ]
 
 
-def test_storage_classes() -> None:
+def test_storage_classes_are_validated() -> None:
     assert texts(STORAGE, "storageclasses", {"volumeBindingMode": "Immediate"}) == [
         "provisioner: Required value"
     ]
@@ -106,7 +106,7 @@ def test_storage_classes() -> None:
     ]
 
 
-def test_drivers_attachments_and_runtime_classes() -> None:
+def test_drivers_attachments_and_runtime_classes_are_validated() -> None:
     spec = {"attachRequired": True, "podInfoOnMount": False, "volumeLifecycleModes": ["x"]}
     assert texts(STORAGE, "csidrivers", {"spec": spec}) == [
         'spec.volumeLifecycleModes: Unsupported value: "x": supported values: "Persistent", "Ephemeral"'
@@ -205,7 +205,7 @@ def flow_rule(**rule: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_flow_schemas(obj: dict[str, Any], found: list[str]) -> None:
+def test_flow_schemas_are_validated(obj: dict[str, Any], found: list[str]) -> None:
     assert texts(FLOW, "flowschemas", obj) == found
 
 
@@ -272,5 +272,5 @@ def queue(**queuing: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_priority_levels(obj: dict[str, Any], found: list[str]) -> None:
+def test_priority_levels_are_validated(obj: dict[str, Any], found: list[str]) -> None:
     assert texts(FLOW, "prioritylevelconfigurations", obj) == found

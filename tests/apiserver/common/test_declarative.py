@@ -47,7 +47,7 @@ def test_a_number_that_is_required_is_not_zero() -> None:
     ]
 
 
-def test_a_key_that_is_there_twice_shows_the_item_in_the_order_of_its_fields() -> None:
+def test_a_duplicate_key_is_reported_with_the_item_in_field_order() -> None:
     reference = {"uid": "1", "name": "pod", "resource": "pods"}
     assert texts(DeclaredRules(CLAIM), {"status": {"reservedFor": [reference, reference]}}) == [
         'status.reservedFor[1]: Duplicate value: {"resource":"pods","name":"pod","uid":"1"}'
@@ -72,7 +72,7 @@ def test_an_immutable_field_hides_the_errors_inside() -> None:
     ]
 
 
-def test_rules_that_shadow_others_are_not_answered_with() -> None:
+def test_errors_of_shadow_rules_are_not_reported() -> None:
     claim = {"metadata": {}, "spec": {"devices": {"requests": [{"name": str(n)} for n in range(33)]}}}
     assert texts(DeclaredRules(CLAIM, frozenset({Stage.STANDARD})), claim) == []
     assert texts(DeclaredRules(CLAIM), claim) == [
@@ -103,14 +103,14 @@ def test_an_item_with_a_key_is_compared_with_the_old_one_of_that_key() -> None:
     assert [error.field for error in found] == ["status.devices[0].shareID"]
 
 
-def test_a_union_is_judged_where_other_members_are_set() -> None:
+def test_a_union_is_validated_again_if_its_members_change() -> None:
     rules = DeclaredRules(f"{V1}.DeviceAttribute")
     assert len(rules.validate({"int": 1, "bool": True})) == 1
     assert rules.validate({"int": 2, "bool": True}, {"int": 1, "bool": True}) == []
     assert len(rules.validate({"int": 2, "bool": True}, {"int": 1})) == 1
 
 
-def test_a_rule_names_its_stage_and_what_it_applies_to() -> None:
+def test_a_rule_is_parsed_with_stage_and_target() -> None:
     since = ((V1_36, Stage.ALPHA),)
     inner = Rule("format", since, value="k8s-short-name")
     assert Rule.parse("alpha(1.36): eachKey: format=k8s-short-name") == Rule("eachKey", since, inner=inner)
@@ -131,7 +131,7 @@ def test_stage_of_a_rule_is_that_of_the_version() -> None:
     assert Rule.parse("standard(1.38): maxProperties=32").stage_in(V1_38) is Stage.STANDARD
 
 
-def test_a_rule_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_rule_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     field = structs.Field("size", structs.Shape.NUMBER, rules=(Rule("multipleOf", value="2"),))
     rules = "dra_apiserver.common.declarative.rules"
     monkeypatch.setattr(f"{rules}.fields", lambda _: (field,))
@@ -140,7 +140,7 @@ def test_a_rule_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         DeclaredRules("Sized")
 
 
-def test_a_field_without_a_place_comes_last_and_keeps_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_without_a_position_is_last_and_keeps_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     text = {"type": "string", "x-go": ["string", ""], "x-rules": ["required"]}
     schema = {"properties": {"a": text, "b": text, "c": text}, "x-order": ["c", "a"]}
     monkeypatch.setattr(structs, "_schema", lambda _: schema)

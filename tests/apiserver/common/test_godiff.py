@@ -42,7 +42,7 @@ def test_a_pods_fields_have_their_go_names_and_zero_values() -> None:
     ]
 
 
-def test_embedded_structs_labels_and_escapes() -> None:
+def test_embedded_structs_labels_and_escapes_are_printed_as_in_go() -> None:
     def spec(key: str, text: str) -> dict[str, object]:
         term = {"topologyKey": text, "labelSelector": {"matchLabels": {"b": "1", "a": "2"}}}
         affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -56,7 +56,7 @@ def test_embedded_structs_labels_and_escapes() -> None:
     assert '-       "a": "2",\n-       "b": "1"\n' in labels
 
 
-def test_a_claims_spec_and_a_volumes_source() -> None:
+def test_claim_specs_and_volume_sources_are_printed_as_in_go() -> None:
     old = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     assert godiff(old, {**old, "volumeMode": "Block"}, "PersistentVolumeClaimSpec").split("\n") == [
         "@@ -11,7 +11,7 @@",
@@ -74,7 +74,7 @@ def test_a_claims_spec_and_a_volumes_source() -> None:
     assert '-  "Path": "/a",\n+  "Path": "/b",\n   "Type": null\n' in source
 
 
-async def test_a_pods_refusal_lists_the_difference(client: httpx.AsyncClient) -> None:
+async def test_a_rejected_pod_update_lists_the_difference(client: httpx.AsyncClient) -> None:
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     assert (await client.post(_PODS, json=pod)).status_code == 201
     answer = await client.patch(f"{_PODS}/p", json={"spec": {"dnsPolicy": "Default"}}, headers=_MERGE)

@@ -20,13 +20,13 @@ def _value(index: int = 0, **more: Any) -> dict[str, Any]:
     return {"index": index, **more}
 
 
-def test_an_equal_value_is_known() -> None:
+def test_an_equal_value_is_not_validated_again() -> None:
     known, look = KnownGood(), _Look()
     assert known.check(_value(), look) == known.check(_value(), look) == []
     assert look.asked == 1
 
 
-def test_a_bad_value_is_looked_through_each_time() -> None:
+def test_an_invalid_value_is_validated_each_time() -> None:
     known, look = KnownGood(), _Look(missing_field("spec"))
     assert known.check(_value(), look) == known.check(_value(), look) == look.errors
     assert look.asked == 2
@@ -39,14 +39,14 @@ def test_values_of_other_types_are_checked_though_they_compare_equal() -> None:
     assert look.asked == 4
 
 
-def test_the_same_value_under_other_circumstances_is_another() -> None:
+def test_an_equal_value_with_other_options_is_validated_again() -> None:
     known, look = KnownGood(), _Look()
     known.check(_value(), look, under="a")
     known.check(_value(), look, under="b")
     assert look.asked == 2
 
 
-def test_the_oldest_are_forgotten_and_the_large_never_known() -> None:
+def test_old_values_are_evicted_and_large_ones_are_never_cached() -> None:
     known, look = KnownGood(), _Look()
     for index in range(600):
         known.check(_value(index), look)

@@ -111,7 +111,7 @@ def test_each_questionable_field_of_a_pod_has_a_warning() -> None:
     ]
 
 
-def test_volumes_that_are_gone_and_files_that_hide_each_other() -> None:
+def test_removed_volume_types_and_overlapping_files_have_warnings() -> None:
     items = [{"path": "p"}, {"path": "p/q"}, {"path": "r"}]
     sources = [
         {"configMap": {"name": "cm", "items": [{"path": "p"}]}},
@@ -148,7 +148,7 @@ def test_volumes_that_are_gone_and_files_that_hide_each_other() -> None:
         ("FD00::1", 'IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")'),
     ],
 )
-def test_odd_addresses_have_warnings(value: str, problem: str) -> None:
+def test_non_canonical_addresses_have_warnings(value: str, problem: str) -> None:
     assert list(address_warnings("p", value)) == ([f"p: {problem}"] if problem else [])
 
 
@@ -164,11 +164,11 @@ def test_odd_addresses_have_warnings(value: str, problem: str) -> None:
         ("FD00::/8", 'IPv6 CIDR value "FD00::/8" should be in RFC 5952 canonical format ("fd00::/8")'),
     ],
 )
-def test_odd_ranges_have_warnings(value: str, problem: str) -> None:
+def test_non_canonical_ranges_have_warnings(value: str, problem: str) -> None:
     assert list(range_warnings("p", value)) == ([f"p: {problem}"] if problem else [])
 
 
-def test_only_new_pods_are_looked_at() -> None:
+def test_only_new_pods_get_warnings() -> None:
     pod = {"metadata": {"name": "a.b"}, "spec": {"nodeSelector": OLD_OS}}
     assert warnings(pod, None, ("", "pods", "")) == [
         "metadata.name: this is used in the Pod's hostname, which can result in surprising behavior; "
@@ -178,7 +178,7 @@ def test_only_new_pods_are_looked_at() -> None:
     assert warnings(pod, pod, ("", "pods", "")) == []
 
 
-def test_templates_are_looked_at_again_when_the_generation_changes() -> None:
+def test_templates_get_warnings_when_the_generation_changes() -> None:
     template = {"spec": {"nodeSelector": OLD_OS}}
     old: JsonObject = {"metadata": {"name": "d", "generation": 1}, "spec": {"template": template}}
     new = {**old, "metadata": {"name": "d", "generation": 2}}
@@ -260,5 +260,7 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
         ),
     ],
 )
-def test_other_kinds(resource: tuple[str, str, str], obj: JsonObject, texts: list[str]) -> None:
+def test_questionable_fields_of_other_kinds_have_warnings(
+    resource: tuple[str, str, str], obj: JsonObject, texts: list[str]
+) -> None:
     assert warnings({"metadata": {"name": "x"}, **obj}, None, resource) == texts

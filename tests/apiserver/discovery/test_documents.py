@@ -27,7 +27,7 @@ def test_resources_of_a_group_equal_the_recorded_ones(version: str) -> None:
     )
 
 
-def test_core_resources() -> None:
+def test_core_resources_equal_the_recorded_ones() -> None:
     def by_name(document: Any) -> Any:
         return {resource["name"]: resource for resource in document["resources"]}
 
@@ -41,7 +41,7 @@ def test_groups_equal_the_recorded_ones() -> None:
     assert DISCOVERY.group("nosuch.example.com") is None
 
 
-def test_core_versions() -> None:
+def test_core_versions_equal_the_recorded_ones() -> None:
     expected = load_recorded("api")
     assert DISCOVERY.api_versions(expected["serverAddressByClientCIDRs"][0]["serverAddress"]) == expected
 

@@ -18,7 +18,7 @@ from dra_apiserver.server import ApiServer
 from dra_scheduler.plan.questions.catalog import QUESTIONS
 
 
-async def test_other_requests_go_on_while_the_first_page_loads_its_modules(
+async def test_requests_are_served_while_the_first_page_loads_its_modules(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that requests are answered meanwhile. Loading takes half a second, and once blocked the others."""
@@ -71,7 +71,7 @@ async def test_the_document_has_typed_endpoints(client: httpx.AsyncClient) -> No
     assert (await client.get("/debug/store")).json()["objects"]["namespaces"] == 4
 
 
-async def test_without_a_scheduler_there_is_no_insight(client: httpx.AsyncClient) -> None:
+async def test_insight_routes_need_a_scheduler(client: httpx.AsyncClient) -> None:
     answer = await client.get("/insight/free")
     assert (answer.status_code, "--scheduler-url" in answer.text) == (503, True)
     assert (await client.get("/insight/nothing")).status_code == 404
@@ -93,12 +93,12 @@ async def front(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
-async def test_health_is_the_servers(front: httpx.AsyncClient) -> None:
+async def test_health_routes_are_those_of_the_server(front: httpx.AsyncClient) -> None:
     assert (await front.get("/livez")).status_code == 500
     answer = await front.get("/readyz", params={"exclude": "log", "verbose": ""})
     assert (answer.status_code, "[+]log excluded: ok" in answer.text) == (200, True)
 
 
-async def test_all_other_paths_are_the_mounted_applications(front: httpx.AsyncClient) -> None:
+async def test_all_other_paths_are_served_by_the_mounted_application(front: httpx.AsyncClient) -> None:
     with pytest.raises(LookupError, match="the mounted application"):
         await front.get("/api/v1/namespaces")

@@ -35,7 +35,7 @@ async def _ask(client: httpx.AsyncClient, manifest: str) -> dict[str, Any]:
     return found
 
 
-async def test_classes_and_devices_are_those_of_the_store_at_each_question(client: httpx.AsyncClient) -> None:
+async def test_each_request_uses_the_current_classes_and_devices(client: httpx.AsyncClient) -> None:
     (request,) = (await _ask(client, _TEMPLATE))["requests"]
     assert request["problem"] == 'device class "all" does not exist'
     assert (await client.post(f"{_DRA}/resourceslices", json=_SLICE)).status_code == 201
@@ -63,11 +63,13 @@ async def test_classes_and_devices_are_those_of_the_store_at_each_question(clien
         ),
     ],
 )
-async def test_a_manifest_that_is_no_claim(client: httpx.AsyncClient, manifest: str, problem: str) -> None:
+async def test_a_manifest_that_is_not_a_claim_is_rejected(
+    client: httpx.AsyncClient, manifest: str, problem: str
+) -> None:
     assert problem in (await _ask(client, manifest))["problem"]
 
 
-async def test_the_classes_of_the_store_say_which_devices_they_select(client: httpx.AsyncClient) -> None:
+async def test_stored_classes_report_the_devices_that_they_select(client: httpx.AsyncClient) -> None:
     assert (await client.post(f"{_DRA}/resourceslices", json=_SLICE)).status_code == 201
     expression = "device.driver == 'other.example'"
     for name, selectors in (("all", []), ("none", [{"cel": {"expression": expression}}])):

@@ -79,7 +79,7 @@ _UNCHANGED = """async () => {
 }"""
 
 
-def test_a_change_is_seen_and_the_nodes_without_one_stay_the_same(modules: Page) -> None:
+def test_unchanged_nodes_stay_the_same_objects_after_a_change(modules: Page) -> None:
     """Check that unchanged nodes stay the same objects. Examining all of 5,000 nodes would be too slow."""
     names, same, free = modules.evaluate(_UNCHANGED)
     first, others = "n-1 free,free", "n-10 free,free"
@@ -115,7 +115,7 @@ _PIXELS = """async () => {
 }"""
 
 
-def test_only_changed_boards_are_painted_again(modules: Page) -> None:
+def test_only_changed_node_pictures_are_redrawn(modules: Page) -> None:
     """Check the pixels. A board has three by three: a free one is light, a full one solid, others fill from below."""
     assert modules.evaluate(_PIXELS) == [[9 + 3, 9 + 6], [9, 9], [0], [2]]
 
@@ -145,7 +145,7 @@ _DETAILS = """async () => {
 }"""
 
 
-def test_a_board_shows_placements_and_shares_where_they_are(modules: Page) -> None:
+def test_a_node_picture_shows_placements_and_shares(modules: Page) -> None:
     """Check that partitions are in rows by size, above the counters that they use, and shares are stacked."""
     found = modules.evaluate(_DETAILS)
     rows = 4
@@ -181,5 +181,5 @@ _WRITTEN = """async () => {
 }"""
 
 
-def test_a_field_was_first_written_when_it_or_what_it_stands_in_was(modules: Page) -> None:
+def test_the_first_write_of_a_field_is_found_in_its_history(modules: Page) -> None:
     assert modules.evaluate(_WRITTEN) == ["d", "", "e", "f", ""]

@@ -25,7 +25,7 @@ async def _ask(client: httpx.AsyncClient, expression: str) -> dict[str, Any]:
     return found
 
 
-async def test_devices_are_those_of_the_store_at_each_question(client: httpx.AsyncClient) -> None:
+async def test_each_request_uses_the_current_devices(client: httpx.AsyncClient) -> None:
     assert (await _ask(client, "true"))["devices"] == 0
     assert (await client.post(_SLICES, json=_slice("a", "x", "y"))).status_code == 201
     report = await _ask(client, "device.driver == 'd.example'")
@@ -34,7 +34,7 @@ async def test_devices_are_those_of_the_store_at_each_question(client: httpx.Asy
     assert (await _ask(client, "true"))["devices"] == 0
 
 
-async def test_problems_and_limits(client: httpx.AsyncClient) -> None:
+async def test_compile_errors_are_reported_and_long_expressions_rejected(client: httpx.AsyncClient) -> None:
     report = await _ask(client, "device.drivr")
     assert report["problems"] == [{"offset": 6, "message": "undefined field 'drivr'"}]
     too_long = await client.post("/insight/cel", json={"expression": "x" * 20_000})

@@ -34,14 +34,14 @@ async def test_an_apply_that_changes_nothing_gives_its_manager_no_time(client: h
     assert entry["time"]
 
 
-async def test_applying_null_for_a_map_leaves_what_others_have_in_it(client: httpx.AsyncClient) -> None:
+async def test_applying_null_for_a_map_keeps_entries_of_others(client: httpx.AsyncClient) -> None:
     await apply(client, "a", config_map({"a": "1"}))
     answer = await apply(client, "b", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{},"data":null}')
     assert answer.status_code == 200
     assert answer.json()["data"] == {"a": "1"}
 
 
-async def test_kubectl_takes_over_what_it_applied_on_the_client(client: httpx.AsyncClient) -> None:
+async def test_server_side_apply_takes_over_fields_of_client_side_apply(client: httpx.AsyncClient) -> None:
     applied = config_map({"a": "1", "b": "2"})
     first = config_map(applied["data"], annotations={LAST_APPLIED: json.dumps(applied)})
     await client.post(MAPS, json=first, params={"fieldManager": "kubectl-client-side-apply"})
@@ -91,14 +91,16 @@ async def test_kubectl_takes_over_what_it_applied_on_the_client(client: httpx.As
         ),
     ],
 )
-async def test_bad_configurations(client: httpx.AsyncClient, obj: Any, message: str) -> None:
+async def test_invalid_apply_configurations_are_rejected(
+    client: httpx.AsyncClient, obj: Any, message: str
+) -> None:
     await client.post(MAPS, json=config_map())
     answer = await apply(client, "m", obj)
     assert answer.status_code == 400
     assert answer.json()["message"].startswith(message)
 
 
-async def test_an_item_without_its_key_is_the_kinds_to_refuse(client: httpx.AsyncClient) -> None:
+async def test_an_item_without_its_key_is_rejected_by_validation(client: httpx.AsyncClient) -> None:
     claim: JsonObject = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -117,7 +119,7 @@ async def test_only_the_first_document_is_applied(client: httpx.AsyncClient) -> 
     assert (await apply(client, "m", text)).status_code == 201
 
 
-async def test_a_uid_in_a_patch_must_be_the_objects(client: httpx.AsyncClient) -> None:
+async def test_a_uid_in_a_patch_must_equal_the_objects_uid(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json=config_map())
     for answer in (
         await apply(client, "m", config_map(uid="x")),

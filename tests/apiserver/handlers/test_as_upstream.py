@@ -105,13 +105,13 @@ async def test_wrong_types_are_reported_by_the_path_of_gos_decoder(
     assert answer.json()["message"].partition(": json: ")[2] == problem
 
 
-async def test_an_empty_list_that_must_be_there_is_null_when_stored(client: httpx.AsyncClient) -> None:
+async def test_an_empty_required_list_is_stored_as_null(client: httpx.AsyncClient) -> None:
     answer = await client.post(CLAIMS, json=change(CLAIM, "spec.devices.requests", []))
     assert answer.status_code == 201
     assert answer.json()["spec"] == {"devices": {"requests": None}}
 
 
-async def test_warnings_are_cut_where_they_are_too_many(client: httpx.AsyncClient) -> None:
+async def test_excess_warnings_are_truncated(client: httpx.AsyncClient) -> None:
     unknown = {f"{number:03}{'x' * 297}": 1 for number in range(40)}
     answer = await client.post(CLAIMS, json={**CLAIM, **unknown})
     warnings = answer.headers.get_list("warning")
@@ -151,7 +151,7 @@ MERGE = {"Content-Type": "application/merge-patch+json"}
         ({"metadata": []}, "cannot restore struct from: slice"),
     ],
 )
-async def test_wrong_types_in_strategic_merge_patches(
+async def test_wrong_types_in_strategic_merge_patches_are_rejected(
     client: httpx.AsyncClient, patch: JsonObject, problem: str
 ) -> None:
     await client.post(SLICES, json=SLICE)
@@ -172,7 +172,7 @@ async def test_strategic_merge_patches_take_whole_numbers_however_written(client
     assert answer.status_code == 422
 
 
-async def test_warnings_of_strategic_merge_patches(client: httpx.AsyncClient) -> None:
+async def test_strategic_merge_patches_have_warnings(client: httpx.AsyncClient) -> None:
     await client.post(SLICES, json=SLICE)
     device = {"name": "d", "attributes": {"model": {"string": "a", "z": 1, "b": 1}}, "c": 1}
     answer = await client.patch(f"{SLICES}/s", json={"spec": {"devices": [device]}}, headers=STRATEGIC)
@@ -183,7 +183,7 @@ async def test_warnings_of_strategic_merge_patches(client: httpx.AsyncClient) ->
     ]
 
 
-async def test_a_merge_patch_leaves_nulls_out_below_lists(client: httpx.AsyncClient) -> None:
+async def test_a_merge_patch_drops_nulls_in_objects_of_lists(client: httpx.AsyncClient) -> None:
     url = f"{RESOURCE}/v1/deviceclasses"
     await client.post(url, json={"metadata": {"name": "c"}})
     config = [{"opaque": {"driver": "d", "parameters": {"a": [None, {"b": None, "c": 1}]}}}]
@@ -191,7 +191,7 @@ async def test_a_merge_patch_leaves_nulls_out_below_lists(client: httpx.AsyncCli
     assert answer.json()["spec"]["config"][0]["opaque"]["parameters"] == {"a": [None, {"c": 1}]}
 
 
-async def test_a_patch_that_makes_metadata_a_text_is_invalid(client: httpx.AsyncClient) -> None:
+async def test_a_patch_that_replaces_metadata_by_a_string_is_invalid(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     answer = await client.patch(f"{CLAIMS}/c", json={"metadata": "x"}, headers=MERGE)
     assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
@@ -228,7 +228,7 @@ async def test_an_update_without_a_revision_names_the_resource_where_one_is_need
     assert answer.json()["details"]["kind"] == "resourcepoolstatusrequests"
 
 
-async def test_fields_that_the_strategy_resets_stay_owned_by_their_manager(client: httpx.AsyncClient) -> None:
+async def test_fields_that_the_strategy_resets_keep_their_manager(client: httpx.AsyncClient) -> None:
     made = (await client.post(RULES, json=RULE, params={"fieldManager": "first"})).json()
     taint = {**made["spec"]["taint"], "value": "v"}
     obj = {**made, "spec": {"taint": taint}}
@@ -241,7 +241,7 @@ async def test_fields_that_the_strategy_resets_stay_owned_by_their_manager(clien
     assert owned == {"first": {"f:key", "f:effect", "f:timeAdded"}, "second": {"f:value"}}
 
 
-async def test_true_one_and_one_point_zero_are_three_values(client: httpx.AsyncClient) -> None:
+async def test_true_and_1_and_1_0_are_different_values(client: httpx.AsyncClient) -> None:
     url = f"{RESOURCE}/v1/deviceclasses"
 
     def device_class(value: str) -> str:
@@ -262,7 +262,7 @@ async def test_true_one_and_one_point_zero_are_three_values(client: httpx.AsyncC
     assert answer.status_code == 422
 
 
-async def test_refused_values_show_empty_structs_as_such(client: httpx.AsyncClient) -> None:
+async def test_rejected_values_are_shown_with_empty_structs(client: httpx.AsyncClient) -> None:
     template = {"metadata": {"name": "t"}, "spec": {"spec": CLAIM["spec"]}}
     url = f"{RESOURCE}/v1/namespaces/default/resourceclaimtemplates"
     await client.post(url, json=template)
@@ -276,7 +276,7 @@ async def test_refused_values_show_empty_structs_as_such(client: httpx.AsyncClie
     assert "Invalid value: []: must have exactly one node selector term" in answer.json()["message"]
 
 
-async def test_the_segment_of_a_pools_name_that_is_wrong_is_shown(client: httpx.AsyncClient) -> None:
+async def test_the_invalid_segment_of_a_pool_name_is_shown(client: httpx.AsyncClient) -> None:
     url = f"{RESOURCE}/v1alpha3/resourcepoolstatusrequests"
     obj = {"metadata": {"name": "q"}, "spec": {"driver": "gpu.example.com", "poolName": "a//B"}}
     causes = (await client.post(url, json=obj)).json()["details"]["causes"]
@@ -284,7 +284,7 @@ async def test_the_segment_of_a_pools_name_that_is_wrong_is_shown(client: httpx.
     assert causes[1]["message"].startswith('Invalid value: "B": segment 2: a lowercase RFC 1123 subdomain')
 
 
-async def test_the_zero_time_is_no_time_of_a_condition(client: httpx.AsyncClient) -> None:
+async def test_the_zero_time_is_invalid_for_a_condition(client: httpx.AsyncClient) -> None:
     await client.post(RULES, json=RULE)
     condition = {"type": "A", "status": "True", "reason": "R", "message": ""}
     body = {"status": {"conditions": [{**condition, "lastTransitionTime": "0001-01-01T00:00:00Z"}]}}
@@ -293,7 +293,7 @@ async def test_the_zero_time_is_no_time_of_a_condition(client: httpx.AsyncClient
     assert answer.json()["details"]["causes"][0]["field"] == "status.conditions[0].lastTransitionTime"
 
 
-async def test_an_update_of_what_is_gone_and_would_be_created_is_a_conflict(
+async def test_an_update_with_uid_of_a_deleted_object_is_a_conflict(
     client: httpx.AsyncClient,
 ) -> None:
     path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"

@@ -44,7 +44,7 @@ async def test_objects_are_written_and_read_in_cbor(client: httpx.AsyncClient) -
     assert (put.status_code, put.json()["data"]) == (200, {"x": "z"})
 
 
-async def test_bytes_travel_as_bytes(client: httpx.AsyncClient) -> None:
+async def test_byte_fields_are_sent_as_byte_strings(client: httpx.AsyncClient) -> None:
     body = cbor.encode({"metadata": {"name": "s"}, "data": {"x": b"abc"}})
     made = await client.post(SECRETS, content=body, headers=BODY)
     assert made.json()["data"] == {"x": "YWJj"}
@@ -60,7 +60,7 @@ async def test_lists_and_tables_are_in_cbor(client: httpx.AsyncClient) -> None:
     assert (found["kind"], len(found["rows"])) == ("Table", len(listed["items"]))
 
 
-async def test_failures_are_in_cbor(client: httpx.AsyncClient) -> None:
+async def test_error_statuses_are_in_cbor(client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{MAPS}/missing", headers=CBOR)
     assert (missing.status_code, _read(missing)["reason"]) == (404, "NotFound")
 
@@ -76,7 +76,7 @@ async def test_apply_accepts_cbor(client: httpx.AsyncClient) -> None:
     assert (array.status_code, array.json()["message"]) == (400, f"error decoding patch: {problem}")
 
 
-async def test_a_watch_is_a_sequence(client: httpx.AsyncClient) -> None:
+async def test_a_watch_is_a_cbor_sequence(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json=_map("seen"))
     seen = b""
     wanted = {"watch": "1", "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan",
@@ -96,7 +96,7 @@ async def test_a_watch_is_a_sequence(client: httpx.AsyncClient) -> None:
     assert b"k8s.io/initial-events-end" in second
 
 
-async def test_a_delete_with_options(client: httpx.AsyncClient) -> None:
+async def test_delete_options_are_read_from_cbor(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json=_map("gone"))
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "other"}}
     refused = await client.request("DELETE", f"{MAPS}/gone", content=cbor.encode(options), headers=BODY)
@@ -117,7 +117,7 @@ async def test_a_delete_with_options(client: httpx.AsyncClient) -> None:
                                                  'cbor: found duplicate map key "a" at map element index 1'),
     ],
 )  # fmt: skip
-async def test_a_body_that_is_refused(client: httpx.AsyncClient, body: bytes, message: str) -> None:
+async def test_invalid_cbor_bodies_are_rejected(client: httpx.AsyncClient, body: bytes, message: str) -> None:
     answer = await client.post(MAPS, content=body, headers=BODY)
     assert (answer.status_code, answer.json()["message"]) == (400, message)
 
@@ -159,7 +159,7 @@ class TestWithoutTheGate:
     def config(self, tmp_path: Path) -> Config:
         return Config(port=0, data=tmp_path, database=IN_MEMORY)
 
-    async def test_nothing_is_in_cbor(self, client: httpx.AsyncClient) -> None:
+    async def test_cbor_is_rejected_without_the_gate(self, client: httpx.AsyncClient) -> None:
         body = cbor.encode(_map("a"))
         answers = [
             await client.post(MAPS, content=body, headers=BODY),

@@ -55,7 +55,7 @@ async def test_discovery_documents_are_the_same_in_protobuf(
     assert _full(read_message(f"{META}.{kind}", raw)) == _same(document)
 
 
-async def test_a_resource_is_byte_for_byte_upstreams(client: httpx.AsyncClient) -> None:
+async def test_a_resource_in_protobuf_equals_upstreams_byte_for_byte(client: httpx.AsyncClient) -> None:
     """Check that messages have the empty fields that gogo/protobuf writes: all but lists and pointers."""
     answer = await client.get("/apis/scheduling.k8s.io/v1", headers={"Accept": PROTOBUF})
     (resource,) = (await client.get("/apis/scheduling.k8s.io/v1")).json()["resources"]
@@ -95,7 +95,7 @@ async def test_aggregated_documents_are_the_same_in_protobuf(client: httpx.Async
         (f"*/*;{ALL}", f"application/json;{ALL}"),
     ],
 )
-async def test_the_first_wish_that_can_be_met(
+async def test_the_first_acceptable_media_type_is_used(
     client: httpx.AsyncClient, accept: str, content_type: str
 ) -> None:
     """Check that the aggregated form is preferred, whatever the order in the header (`aggregated/wrapper.go`)."""
@@ -113,14 +113,16 @@ async def test_the_first_wish_that_can_be_met(
         ("/api/v1", "application/json;as=Table;v=v1;g=meta.k8s.io"),
     ],
 )
-async def test_discovery_rejects_media_types_that_it_has_not(
+async def test_discovery_rejects_unsupported_media_types(
     client: httpx.AsyncClient, path: str, accept: str
 ) -> None:
     answer = await client.get(path, headers={"Accept": accept})
     assert (answer.status_code, answer.json()["message"]) == (406, ONLY)
 
 
-async def test_clients_keep_the_aggregated_document_while_its_tag_stays(client: httpx.AsyncClient) -> None:
+async def test_the_aggregated_document_is_not_sent_again_while_its_etag_is_unchanged(
+    client: httpx.AsyncClient,
+) -> None:
     wanted = {"Accept": f"application/json;{ALL}"}
     first = await client.get("/apis", headers=wanted)
     tag = first.headers["etag"]

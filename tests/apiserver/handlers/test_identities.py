@@ -42,7 +42,9 @@ async def whoami(client: httpx.AsyncClient, headers: dict[str, str] | None = Non
     return found
 
 
-async def test_a_review_of_oneself_is_a_new_object(client: httpx.AsyncClient, clock: FakeClock) -> None:
+async def test_a_self_subject_review_returns_a_new_object(
+    client: httpx.AsyncClient, clock: FakeClock
+) -> None:
     """Check that the answer has the time and nothing of the request, like that of upstream's selfsubjectreview."""
     answer = await client.post(REVIEWS, json={**REVIEW, "metadata": {"labels": {"a": "b"}}})
     assert answer.json()["metadata"] == {"creationTimestamp": rfc3339(clock.now())}
@@ -79,7 +81,7 @@ async def pod_on_a_node(client: httpx.AsyncClient) -> tuple[JsonObject, JsonObje
     return await create(client, PODS, pod), node
 
 
-async def test_a_pods_token_says_which_node_it_is_on(client: httpx.AsyncClient) -> None:
+async def test_a_pod_token_names_the_node_of_the_pod(client: httpx.AsyncClient) -> None:
     uid = (await account(client))["metadata"]["uid"]
     pod, node = await pod_on_a_node(client)
     answer = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "p"})
@@ -110,9 +112,7 @@ async def test_a_pods_token_says_which_node_it_is_on(client: httpx.AsyncClient) 
     }
 
 
-async def test_a_token_ends_with_its_time_and_with_its_pod(
-    client: httpx.AsyncClient, clock: FakeClock
-) -> None:
+async def test_a_token_expires_with_its_time_or_its_pod(client: httpx.AsyncClient, clock: FakeClock) -> None:
     await account(client)
     await pod_on_a_node(client)
     free = (await token(client, expirationSeconds=600)).json()["status"]["token"]
@@ -136,7 +136,7 @@ async def test_a_token_ends_with_its_time_and_with_its_pod(
     assert late.status_code == 401
 
 
-async def test_the_token_of_every_pod_holds_for_longer_than_it_says(
+async def test_the_mounted_token_of_a_pod_has_an_extended_expiration(
     client: httpx.AsyncClient, clock: FakeClock
 ) -> None:
     await account(client)
@@ -147,7 +147,7 @@ async def test_the_token_of_every_pod_holds_for_longer_than_it_says(
     assert (await whoami(client, {"Authorization": f"Bearer {issued}"}))["username"].endswith(":driver")
 
 
-async def test_a_token_that_is_not_ours_is_the_administrators(client: httpx.AsyncClient) -> None:
+async def test_an_unknown_token_acts_as_the_administrator(client: httpx.AsyncClient) -> None:
     await account(client)
     issued = (await token(client)).json()["status"]["token"]
     forged = issued[:-4] + ("AAAA" if not issued.endswith("AAAA") else "BBBB")
@@ -205,7 +205,7 @@ async def test_a_review_confirms_no_token_that_is_not_the_servers(
     assert late["error"] == "[invalid bearer token, service account token has expired]"
 
 
-async def test_a_token_is_bound_to_a_pod_of_the_account_alone(client: httpx.AsyncClient) -> None:
+async def test_a_token_is_bound_only_to_a_pod_of_its_account(client: httpx.AsyncClient) -> None:
     await account(client)
     refused = await token(client, boundObjectRef={"apiVersion": "v1", "kind": "Pod", "name": "none"})
     assert (refused.status_code, refused.json()["message"]) == (404, 'pods "none" not found')
@@ -220,7 +220,7 @@ async def test_a_token_is_bound_to_a_pod_of_the_account_alone(client: httpx.Asyn
     )
 
 
-async def test_impersonated_users_are_the_users_of_requests(client: httpx.AsyncClient) -> None:
+async def test_requests_are_attributed_to_impersonated_users(client: httpx.AsyncClient) -> None:
     assert await whoami(client) == {
         "username": "system:admin",
         "groups": ["system:masters", "system:authenticated"],

@@ -19,7 +19,9 @@ async def _post(client: httpx.AsyncClient, path: str, obj: JsonObject) -> httpx.
     return await client.post(path, content=orjson.dumps(obj), headers={"content-type": "application/json"})
 
 
-async def test_a_claim_without_requests_in_a_namespace_with_a_quota(client: httpx.AsyncClient) -> None:
+async def test_a_claim_without_requests_is_accepted_in_a_namespace_with_a_quota(
+    client: httpx.AsyncClient,
+) -> None:
     hard = {"gpu.deviceclass.resource.k8s.io/devices": "1"}
     quota = _create_object("ResourceQuota", "q", spec={"hard": hard})
     assert (await _post(client, f"{NAMESPACE}/resourcequotas", quota)).status_code == 201
@@ -51,7 +53,9 @@ _ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType
         {"f:data": {"f:a": {".": {"f:x": []}}}},
     ],
 )
-async def test_odd_managed_fields(client: httpx.AsyncClient, fields: JsonObject) -> None:
+async def test_malformed_managed_fields_are_no_internal_error(
+    client: httpx.AsyncClient, fields: JsonObject
+) -> None:
     path = f"{NAMESPACE}/configmaps"
     obj = _create_object("ConfigMap", "a", data={"a": "b"})
     obj["metadata"]["managedFields"] = [{**_ENTRY, "fieldsV1": fields}]
@@ -89,7 +93,7 @@ _READ = "json: cannot unmarshal {} into Go struct field {} of type {}"
          _READ.format("string", "TokenRequestSpec.spec.expirationSeconds", "int64")),
     ],
 )  # fmt: skip
-async def test_wrong_types_in_bodies_of_subresources(
+async def test_wrong_types_in_bodies_of_subresources_are_no_internal_error(
     client: httpx.AsyncClient, path: str, obj: JsonObject, problem: str
 ) -> None:
     answer = await _post(client, f"{NAMESPACE}/{path}", obj)
@@ -98,7 +102,7 @@ async def test_wrong_types_in_bodies_of_subresources(
 
 
 @pytest.mark.parametrize("group", ["authentication", "authorization"])
-async def test_wrong_types_in_reviews(client: httpx.AsyncClient, group: str) -> None:
+async def test_wrong_types_in_reviews_are_no_internal_error(client: httpx.AsyncClient, group: str) -> None:
     kind = {"authentication": "TokenReview", "authorization": "SubjectAccessReview"}[group]
     spec = {"token": True} if group == "authentication" else {"user": True}
     obj = {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec}
@@ -131,7 +135,7 @@ async def test_the_duration_of_tokens_is_limited(
 
 
 @pytest.mark.parametrize("levels", [150, 230])
-async def test_a_deep_schema_is_taken(client: httpx.AsyncClient, levels: int) -> None:
+async def test_a_deep_schema_is_accepted(client: httpx.AsyncClient, levels: int) -> None:
     schema: JsonObject = {"type": "string"}
     for _ in range(levels):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -151,7 +155,7 @@ async def test_a_deep_schema_is_taken(client: httpx.AsyncClient, levels: int) ->
     assert (await client.get("/apis/example.com/v1/deeps")).status_code in (200, 404)
 
 
-async def test_an_object_deeper_than_any_is_refused(client: httpx.AsyncClient) -> None:
+async def test_a_too_deep_object_is_rejected(client: httpx.AsyncClient) -> None:
     claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
     for levels in (300, 700):
         parameters = b'{"a":' * levels + b"1" + b"}" * levels
@@ -180,13 +184,15 @@ def _encode_nested(value: Any) -> bytes:
         ("labelSelector=a%3E" + "9" * 5000, "for 'Gt', 'Lt' operators, the value must be an integer"),
     ],
 )
-async def test_numbers_of_many_digits(client: httpx.AsyncClient, query: str, problem: str) -> None:
+async def test_numbers_of_many_digits_in_a_query_are_rejected(
+    client: httpx.AsyncClient, query: str, problem: str
+) -> None:
     answer = await client.get(f"{NAMESPACE}/configmaps?{query}")
     assert answer.status_code == 400
     assert problem in answer.json()["message"]
 
 
-async def test_numbers_of_many_digits_in_a_body(client: httpx.AsyncClient) -> None:
+async def test_numbers_of_many_digits_in_a_body_are_no_internal_error(client: httpx.AsyncClient) -> None:
     for text in (b"9" * 5000, b"1e400", b'1,"a":' + b"9" * 30):
         body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","generation":%b}}' % text
         answer = await client.post(
@@ -207,7 +213,9 @@ async def test_numbers_of_many_digits_in_a_body(client: httpx.AsyncClient) -> No
         (b"null", "server does not recognize this encoded version "),
     ],
 )  # fmt: skip
-async def test_odd_continue_tokens(client: httpx.AsyncClient, token: bytes, problem: str) -> None:
+async def test_malformed_continue_tokens_are_rejected(
+    client: httpx.AsyncClient, token: bytes, problem: str
+) -> None:
     text = base64.urlsafe_b64encode(token).decode().rstrip("=")
     answer = await client.get(f"{NAMESPACE}/configmaps?continue={text}")
     assert answer.status_code == 400

@@ -57,7 +57,7 @@ async def test_flow_schemas_are_shown_in_the_order_that_they_match(client: httpx
     assert precedences == sorted(precedences)
 
 
-async def test_a_load_balancers_address_is_a_virtual_one(client: httpx.AsyncClient) -> None:
+async def test_a_load_balancer_gets_a_virtual_address(client: httpx.AsyncClient) -> None:
     path = f"/api/v1/{DEFAULT}/services"
     spec = {"type": "LoadBalancer", "ports": [{"port": 80}]}
     await client.post(path, json={"metadata": {"name": "s"}, "spec": spec})
@@ -72,7 +72,7 @@ async def test_a_load_balancers_address_is_a_virtual_one(client: httpx.AsyncClie
     ]
 
 
-async def test_dependents_of_jobs_stay_unless_the_client_says_otherwise(client: httpx.AsyncClient) -> None:
+async def test_dependents_of_jobs_are_orphaned_by_default(client: httpx.AsyncClient) -> None:
     path = f"/apis/batch/v1/{DEFAULT}/jobs"
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
     for name in ("one", "two"):
@@ -87,7 +87,9 @@ async def test_dependents_of_jobs_stay_unless_the_client_says_otherwise(client: 
     assert (deleted.json()["status"], _warnings(deleted)) == ("Success", [])
 
 
-async def test_dependents_of_replication_controllers_stay_too(client: httpx.AsyncClient) -> None:
+async def test_dependents_of_replication_controllers_are_orphaned_by_default(
+    client: httpx.AsyncClient,
+) -> None:
     path = f"/api/v1/{DEFAULT}/replicationcontrollers"
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     await client.post(path, json={"metadata": {"name": "r"}, "spec": {"template": template}})
@@ -112,7 +114,7 @@ async def test_dependents_of_replication_controllers_stay_too(client: httpx.Asyn
         ),
     ],
 )
-async def test_ranges_are_written_strictly(
+async def test_non_canonical_ip_ranges_are_rejected(
     client: httpx.AsyncClient, block: JsonObject, problem: str
 ) -> None:
     path = f"/apis/networking.k8s.io/v1/{DEFAULT}/networkpolicies"
@@ -127,7 +129,9 @@ async def test_ranges_are_written_strictly(
     ("address", "problem"),
     [("1.2.3.04", "must not have leading 0s"), ("::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address")],
 )
-async def test_addresses_are_written_strictly(client: httpx.AsyncClient, address: str, problem: str) -> None:
+async def test_non_canonical_ip_addresses_are_rejected(
+    client: httpx.AsyncClient, address: str, problem: str
+) -> None:
     spec = {"containers": [{"name": "c", "image": "x"}], "hostAliases": [{"ip": address, "hostnames": ["a"]}]}
     answer = await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
     text = f'Pod "p" is invalid: spec.hostAliases[0].ip: Invalid value: "{address}": {problem}'
@@ -135,13 +139,13 @@ async def test_addresses_are_written_strictly(client: httpx.AsyncClient, address
 
 
 @pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
-async def test_some_namespaces_may_not_be_deleted(client: httpx.AsyncClient, name: str) -> None:
+async def test_system_namespaces_cannot_be_deleted(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.delete(f"/api/v1/namespaces/{name}")
     text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'
     assert (answer.status_code, answer.json()["message"]) == (403, text)
 
 
-async def test_replacing_what_is_not_there_adds_it(client: httpx.AsyncClient) -> None:
+async def test_replacing_a_missing_member_adds_it(client: httpx.AsyncClient) -> None:
     path = f"/api/v1/{DEFAULT}/configmaps"
     await client.post(path, json={"metadata": {"name": "c"}, "data": {"a": "b"}})
     patch = [
@@ -155,14 +159,14 @@ async def test_replacing_what_is_not_there_adds_it(client: httpx.AsyncClient) ->
     assert (await client.patch(f"{path}/c", json=lost, headers=headers)).status_code == 422
 
 
-async def test_the_log_of_a_pod_on_a_node_that_is_not_there(client: httpx.AsyncClient) -> None:
+async def test_logs_of_a_pod_on_a_missing_node_are_an_error(client: httpx.AsyncClient) -> None:
     spec = {"nodeName": "gone", "containers": [{"name": "c", "image": "x"}]}
     await client.post(f"/api/v1/{DEFAULT}/pods", json={"metadata": {"name": "p"}, "spec": spec})
     answer = await client.get(f"/api/v1/{DEFAULT}/pods/p/log")
     assert (answer.status_code, answer.json()["message"]) == (404, 'pods "gone" not found')
 
 
-async def test_people_get_answers_that_they_can_read(client: httpx.AsyncClient) -> None:
+async def test_responses_are_indented_for_curl_and_browsers(client: httpx.AsyncClient) -> None:
     path = f"/api/v1/{DEFAULT}/configmaps/nope"
     read = '{\n  "kind": "Status",\n  "apiVersion": "v1",\n  "metadata": {},\n'
     asked = await client.get(path, params={"pretty": "true"})
@@ -173,7 +177,7 @@ async def test_people_get_answers_that_they_can_read(client: httpx.AsyncClient) 
     assert "\n" not in (await client.get(path)).text
 
 
-async def test_one_object_is_watched_at_the_old_path(client: httpx.AsyncClient) -> None:
+async def test_a_single_object_is_watched_at_the_old_path(client: httpx.AsyncClient) -> None:
     path = f"/api/v1/{DEFAULT}/configmaps"
     for name in ("a", "b"):
         await client.post(path, json={"metadata": {"name": name}})
@@ -182,7 +186,7 @@ async def test_one_object_is_watched_at_the_old_path(client: httpx.AsyncClient) 
     assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "b")
 
 
-async def test_namespaces_are_not_deleted_together(client: httpx.AsyncClient) -> None:
+async def test_namespaces_cannot_be_deleted_as_a_collection(client: httpx.AsyncClient) -> None:
     answer = await client.delete("/api/v1/namespaces")
     text = "the server does not allow this method on the requested resource"
     assert (answer.status_code, answer.json()["message"]) == (405, text)

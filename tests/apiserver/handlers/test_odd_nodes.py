@@ -87,7 +87,7 @@ async def _call_all(client: httpx.AsyncClient, host: str, port: int) -> list[str
         ("::1", 99999, "address 99999: invalid port"),
     ],
 )
-async def test_a_node_that_cannot_be_reached_is_a_clean_error(
+async def test_an_unreachable_node_is_reported_as_a_status(
     client: httpx.AsyncClient, errors: list[str], host: str, port: int, problem: str
 ) -> None:
     answers = await _call_all(client, host, port)
@@ -96,7 +96,7 @@ async def test_a_node_that_cannot_be_reached_is_a_clean_error(
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"700 Odd", b"abc"])
-async def test_garbage_of_a_node_is_a_clean_error(
+async def test_an_invalid_response_of_a_node_is_reported_as_a_status(
     client: httpx.AsyncClient, errors: list[str], status: bytes
 ) -> None:
     for body in _GARBAGE:

@@ -89,7 +89,7 @@ async def client_of_objects(client: httpx.AsyncClient) -> httpx.AsyncClient:
     return client
 
 
-async def test_odd_paths_and_queries_are_no_python_errors(
+async def test_malformed_paths_and_queries_cause_no_python_errors(
     server: ApiServer, client_of_objects: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failed: list[str] = []
@@ -114,7 +114,9 @@ async def test_odd_paths_and_queries_are_no_python_errors(
 
 
 @pytest.mark.parametrize("path", ["cel", "claim", "plan/fit", "plan/drain", "plan/replay"])
-async def test_odd_bodies_of_insight_are_refused(client: httpx.AsyncClient, path: str) -> None:
+async def test_malformed_bodies_of_insight_requests_are_rejected(
+    client: httpx.AsyncClient, path: str
+) -> None:
     for content_type, body in _ODD_BODIES:
         headers = {"content-type": content_type} if content_type else {}
         answer = await client.post(f"/insight/{path}", content=body, headers=headers)

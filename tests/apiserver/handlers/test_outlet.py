@@ -73,7 +73,7 @@ async def _create(server: ApiServer, name: str) -> None:
         assert (await client.post(_PATH, json={"metadata": {"name": name}})).status_code == 201
 
 
-async def test_each_event_is_a_message(server: ApiServer) -> None:
+async def test_each_watch_event_is_a_websocket_message(server: ApiServer) -> None:
     await _create(server, "a")
     async with _socket(server, "") as client:
         head = await client.head()
@@ -105,14 +105,14 @@ async def test_a_ping_before_the_handshake_is_answered(server: ApiServer) -> Non
         assert await client.next() == Frame(True, PONG, b"early?")
 
 
-async def test_a_client_that_goes_away_leaves_no_watch(server: ApiServer) -> None:
+async def test_a_watch_ends_when_its_client_disconnects(server: ApiServer) -> None:
     async with _socket(server, "") as client:
         await client.head()
         await until(lambda: len(server.api.streams) == 1)
     await until(lambda: not server.api.streams)
 
 
-async def test_a_revision_that_is_gone_is_the_first_message(server: ApiServer) -> None:
+async def test_an_expired_revision_is_reported_in_the_first_message(server: ApiServer) -> None:
     await _create(server, "a")
     server.store.compact(server.store.revision)
     async with _socket(server, "&resourceVersion=1") as client:
@@ -122,7 +122,7 @@ async def test_a_revision_that_is_gone_is_the_first_message(server: ApiServer) -
         assert (await client.next()).opcode == CLOSE
 
 
-async def test_the_time_ends_it(server: ApiServer) -> None:
+async def test_the_timeout_ends_a_websocket_watch(server: ApiServer) -> None:
     async with _socket(server, "&timeoutSeconds=1") as client:
         await client.head()
         assert (await client.next()).opcode == CLOSE
@@ -139,6 +139,6 @@ async def test_the_time_ends_it(server: ApiServer) -> None:
         ("Connection", "keep-alive", 200),
     ],
 )
-async def test_handshakes_that_are_none(server: ApiServer, header: str, value: str, code: int) -> None:
+async def test_invalid_handshakes_are_rejected(server: ApiServer, header: str, value: str, code: int) -> None:
     async with _socket(server, "", **{header: value}) as client:
         assert (await client.head()).startswith(f"HTTP/1.1 {code} ")

@@ -65,7 +65,7 @@ def problem(answer: httpx.Response) -> str:
         ),
     ],
 )
-async def test_a_patch_may_not_make_it_another_kind(
+async def test_a_patch_cannot_change_the_kind(
     client: httpx.AsyncClient, body: JsonObject, expected: str
 ) -> None:
     await client.post(CLAIMS, json=CLAIM)
@@ -73,7 +73,7 @@ async def test_a_patch_may_not_make_it_another_kind(
     assert (answer.status_code, problem(answer)) == (422, expected)
 
 
-async def test_a_patch_may_go_on_in_another_version(client: httpx.AsyncClient) -> None:
+async def test_a_patch_may_change_the_api_version(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     body = {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -86,7 +86,7 @@ async def test_a_patch_may_go_on_in_another_version(client: httpx.AsyncClient) -
     assert answer.json()["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "gpu"
 
 
-async def test_without_an_api_version_nothing_is_known(client: httpx.AsyncClient) -> None:
+async def test_a_patch_that_removes_the_api_version_is_rejected(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     answer = await patch(client, "merge", {"apiVersion": None})
     assert answer.status_code == 400
@@ -95,7 +95,7 @@ async def test_without_an_api_version_nothing_is_known(client: httpx.AsyncClient
     assert problem(answer).startswith('strict decoding error: unknown field "metadata", unknown field "spec"')
 
 
-async def test_members_that_are_named_twice(client: httpx.AsyncClient) -> None:
+async def test_duplicate_members_of_a_patch_are_reported(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     answer = await patch(client, "merge", '{"metadata":{"labels":{"a":"1","a":"2"}}}')
     assert answer.headers["warning"] == r'299 - "duplicate field \"metadata.labels.a\""'
@@ -105,12 +105,12 @@ async def test_members_that_are_named_twice(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, problem(answer)) == (422, f"strict decoding error: {expected}")
 
 
-async def test_an_object_that_is_not_there_is_looked_for_first(client: httpx.AsyncClient) -> None:
+async def test_a_missing_object_is_reported_before_errors_of_the_patch(client: httpx.AsyncClient) -> None:
     assert (await patch(client, "merge", "[")).status_code == 404
     assert (await patch(client, "json", "{}")).status_code == 404
 
 
-async def test_an_error_shows_what_the_patch_made(client: httpx.AsyncClient) -> None:
+async def test_an_error_shows_the_patched_object(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     body = [{"op": "add", "path": "/spec/devices/x", "value": {"y": 1}}]
     answer = await patch(client, "json", body, fieldValidation="Strict")
@@ -118,7 +118,7 @@ async def test_an_error_shows_what_the_patch_made(client: httpx.AsyncClient) -> 
     assert problem(answer) == 'strict decoding error: unknown field "spec.devices.x"'
 
 
-async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncClient) -> None:
+async def test_applying_a_status_owns_no_metadata(client: httpx.AsyncClient) -> None:
     await client.post(RULES, json=RULE)
     body = {**RULE, "metadata": {"name": "r", "labels": {"a": "b"}}, "spec": None}
     del body["spec"]
@@ -151,14 +151,14 @@ async def test_a_status_endpoint_of_ours_owns_no_metadata(client: httpx.AsyncCli
         ),
     ],
 )
-async def test_all_that_is_wrong_with_what_is_applied(
+async def test_all_errors_of_an_apply_configuration_are_reported(
     client: httpx.AsyncClient, body: JsonObject, expected: str
 ) -> None:
     answer = await patch(client, "apply", body, fieldManager="m")
     assert answer.json()["message"].partition("Kind=ResourceClaim): ")[2] == expected
 
 
-async def test_a_bad_quantity_comes_before_conflicts_between_versions(client: httpx.AsyncClient) -> None:
+async def test_an_invalid_quantity_is_reported_before_version_conflicts(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     body = change(CLAIM, "spec.devices.requests.0.exactly.capacity", {"requests": {"m": "1X"}})
     body["apiVersion"] = "resource.k8s.io/v1beta2"
@@ -307,7 +307,7 @@ async def test_keys_that_are_applied_twice(client: httpx.AsyncClient) -> None:
     )
 
 
-async def test_conflicts_come_level_by_level(client: httpx.AsyncClient) -> None:
+async def test_conflicts_are_reported_level_by_level(client: httpx.AsyncClient) -> None:
     path = "/api/v1/namespaces/default/secrets"
     secret = {
         "apiVersion": "v1",
@@ -378,7 +378,7 @@ async def test_custom_resources_tell_which_patches_they_take(client: httpx.Async
     )
 
 
-async def test_versions_of_a_custom_resource_are_as_their_own_schema_says(client: httpx.AsyncClient) -> None:
+async def test_each_version_of_a_custom_resource_has_its_own_schema(client: httpx.AsyncClient) -> None:
     size = {"type": "object", "properties": {"size": {"type": "integer"}}}
     schema = {"type": "object", "properties": {"spec": size, "status": size}}
     first = {

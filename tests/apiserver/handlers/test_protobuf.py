@@ -97,13 +97,13 @@ async def test_events_of_a_watch_are_in_protobuf(client: httpx.AsyncClient) -> N
     assert events[1][1]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_a_table_comes_in_json(client: httpx.AsyncClient) -> None:
+async def test_a_table_is_returned_as_json(client: httpx.AsyncClient) -> None:
     table = "as=Table;g=meta.k8s.io;v=v1"
     wanted = {"Accept": f"{PROTOBUF};{table},application/json;{table}"}
     assert (await client.get(MAPS, headers=wanted)).json()["kind"] == "Table"
 
 
-async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> None:
+async def test_a_custom_resource_is_returned_as_json(client: httpx.AsyncClient) -> None:
     """Check that objects are JSON even if the group's name resembles a built-in one.
 
     Metadata and failures are protobuf.
@@ -141,7 +141,9 @@ async def test_reviews_are_in_protobuf(client: httpx.AsyncClient) -> None:
     assert _read(answer, name)[2]["status"]["allowed"]
 
 
-async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, tmp_path: Path) -> None:
+async def test_errors_of_subresources_are_returned_in_protobuf(
+    client: httpx.AsyncClient, tmp_path: Path
+) -> None:
     """Check that failures of upstream's filters and handlers are in the format that the client accepts."""
     only = {"Accept": PROTOBUF}
     body = {"metadata": {"name": "p"}, "target": {"name": "n"}}
@@ -160,7 +162,9 @@ async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, 
         assert _read(unknown, f"{META}.Status")[2]["code"] == 401
 
 
-async def test_a_definition_of_custom_resources(client: httpx.AsyncClient) -> None:
+async def test_a_custom_resource_definition_is_read_and_written_in_protobuf(
+    client: httpx.AsyncClient,
+) -> None:
     """Check that a definition with every form of schema can be written, read and listed."""
     schema: dict[str, Any] = {
         "type": "object",

@@ -47,7 +47,9 @@ def config(tmp_path: Path) -> Config:
         ),
     ],
 )
-async def test_bad_delete_options(client: httpx.AsyncClient, body: str, message: str) -> None:
+async def test_invalid_delete_options_are_rejected(
+    client: httpx.AsyncClient, body: str, message: str
+) -> None:
     await client.post(MAPS, json={"metadata": {"name": "c"}})
     answer = await client.request("DELETE", f"{MAPS}/c", content=body)
     assert (answer.status_code, answer.json()["message"]) == (400, message)
@@ -87,7 +89,9 @@ async def test_a_collection_is_shown_as_it_was_before_it_is_deleted(client: http
         (f"{RESOURCE}/deviceclasses", "metadata.namespace=x", ""),
     ],
 )
-async def test_field_selectors(client: httpx.AsyncClient, path: str, selector: str, message: str) -> None:
+async def test_field_selectors_are_validated(
+    client: httpx.AsyncClient, path: str, selector: str, message: str
+) -> None:
     answer = await client.get(path, params={"fieldSelector": selector})
     assert answer.json().get("message", "") == message
     assert answer.status_code == (400 if message else 200)
@@ -97,7 +101,9 @@ async def test_field_selectors(client: httpx.AsyncClient, path: str, selector: s
     ("token", "problem"),
     [("x", "illegal base64 data at input byte 0"), ("abc.ef", "illegal base64 data at input byte 3")],
 )
-async def test_bad_continue_tokens(client: httpx.AsyncClient, token: str, problem: str) -> None:
+async def test_invalid_continue_tokens_are_rejected(
+    client: httpx.AsyncClient, token: str, problem: str
+) -> None:
     answer = await client.get(MAPS, params={"continue": token, "resourceVersion": "5"})
     text = f"invalid continue token: continue key is not valid: {problem}"
     assert (answer.status_code, answer.json()["message"]) == (400, text)
@@ -201,7 +207,7 @@ async def test_lists_and_watches_name_their_own_media_types(client: httpx.AsyncC
 
 
 @pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "application/*", "x"])
-async def test_bodies_of_other_media_types(client: httpx.AsyncClient, media: str) -> None:
+async def test_bodies_of_unsupported_media_types_are_rejected(client: httpx.AsyncClient, media: str) -> None:
     headers = {"Content-Type": media}
     text = f"the body of the request was in an unknown format - accepted media types include: {_ALL}"
     for method, path in (("POST", MAPS), ("PUT", f"{MAPS}/x"), ("DELETE", f"{MAPS}/x")):
@@ -238,7 +244,7 @@ async def test_finalizers_are_qualified(client: httpx.AsyncClient, name: str) ->
 
 
 @pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE"])
-async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, method: str) -> None:
+async def test_unsupported_methods_of_resources_are_rejected(client: httpx.AsyncClient, method: str) -> None:
     for url in (MAPS, f"{MAPS}/c", f"{RESOURCE}/deviceclasses"):
         answer = await client.request(method, url)
         assert (answer.status_code, answer.headers["content-type"]) == (405, "application/json")
@@ -265,7 +271,7 @@ async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, met
         ("*, application/yaml;q=0.1", "application/yaml"),
     ],
 )
-async def test_wishes_are_in_the_order_of_gos_library(
+async def test_accepted_media_types_are_ordered_as_in_gos_library(
     client: httpx.AsyncClient, accept: str, media_type: str
 ) -> None:
     """Check that a concrete type precedes a wildcard, and that a quality that is not a number counts as 0."""
@@ -284,7 +290,7 @@ async def test_wishes_are_in_the_order_of_gos_library(
         (f"application/yaml;sv=v1,{_PROTOBUF}", _PROTOBUF),
     ],
 )
-async def test_failures_have_the_form_of_the_first_wish_for_no_other_type(
+async def test_errors_have_the_media_type_of_the_first_accepted_form(
     client: httpx.AsyncClient, accept: str, media_type: str
 ) -> None:
     """Check that objects without a protobuf message are shown as indented JSON (`WriteRawJSON`)."""
@@ -294,12 +300,12 @@ async def test_failures_have_the_form_of_the_first_wish_for_no_other_type(
         assert answer.text.startswith('{\n  "kind": "Status",\n  "apiVersion": "v1"')
 
 
-async def test_an_accept_header_can_ask_for_a_layout_for_people(client: httpx.AsyncClient) -> None:
+async def test_an_accept_header_can_request_indented_json(client: httpx.AsyncClient) -> None:
     answer = await client.get("/api", headers={"Accept": "application/json;pretty=1"})
     assert answer.text.startswith('{\n  "kind": "APIVersions"')
 
 
-async def test_metadata_is_asked_for_as_what_it_is(client: httpx.AsyncClient) -> None:
+async def test_partial_metadata_is_requested_by_kind(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json={"metadata": {"name": "c1"}})
     accept = "application/json;g=meta.k8s.io;v=v1;as=PartialObjectMetadata"
     for path, kind, text in (

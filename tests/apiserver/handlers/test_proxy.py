@@ -71,7 +71,7 @@ async def _listen(bench: Bench, port: int, answer: bytes) -> AsyncIterator[list[
         yield seen
 
 
-async def test_a_pod_answers_on_its_first_port_or_a_given_one(client: httpx.AsyncClient) -> None:
+async def test_a_pod_is_proxied_on_its_first_or_the_given_port(client: httpx.AsyncClient) -> None:
     async with _cluster(client) as bench:
         path = f"{_NAMESPACE}/pods"
         for name in ("pod", "pod:8080", "http:pod:8080", "http:pod:"):
@@ -112,7 +112,7 @@ async def test_every_method_body_and_header_is_passed_on(client: httpx.AsyncClie
     assert "impersonate" not in rest.lower()
 
 
-async def test_a_body_without_a_length_and_an_answer_in_pieces(client: httpx.AsyncClient) -> None:
+async def test_chunked_bodies_and_responses_are_proxied(client: httpx.AsyncClient) -> None:
     async def body() -> AsyncIterator[bytes]:
         for _ in range(3):
             yield b"x" * 5
@@ -124,7 +124,7 @@ async def test_a_body_without_a_length_and_an_answer_in_pieces(client: httpx.Asy
     assert seen[0].endswith("\r\n\r\n" + "x" * 15)
 
 
-async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
+async def test_links_are_rewritten_to_the_proxy(client: httpx.AsyncClient) -> None:
     base = f"{_NAMESPACE}/pods/pod:9000/proxy"
     page = b'<p>x &amp; y</p><a href="/in?q=1&amp;r">in</a> <img src=/i.png> <a href="http://other/">out</a>'
     packed = gzip.compress(page)
@@ -176,7 +176,7 @@ def test_links_to_the_proxied_server_are_rewritten(url: str, expected: str) -> N
     assert rewrite_url(url, ("10.0.0.1:80", "me"), "/p") == expected
 
 
-def test_the_rest_of_a_page_stays_as_it_is() -> None:
+def test_other_parts_of_a_page_are_not_changed() -> None:
     text = (
         '<!doctype html>\r\n<script>if (a<b) { x("<a href=/y>") }</script>\n\f<A CLASS=z HREF=/a>é</A><br/>'
     )
@@ -184,7 +184,7 @@ def test_the_rest_of_a_page_stays_as_it_is() -> None:
     assert made == text.replace("<A CLASS=z HREF=/a>", '<a class="z" href="/p/a">')
 
 
-async def test_redirects_of_the_pod_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
+async def test_redirects_are_rewritten_to_the_proxy(client: httpx.AsyncClient) -> None:
     reply = b"HTTP/1.1 302 Found\r\nLocation: /login?x\r\nContent-Length: 0\r\n\r\n"
     async with _cluster(client) as bench, _listen(bench, 9000, reply):
         answer = await client.get(f"{_NAMESPACE}/pods/pod:9000/proxy/deep/page")
@@ -194,7 +194,7 @@ async def test_redirects_of_the_pod_lead_through_the_proxy(client: httpx.AsyncCl
     )
 
 
-async def test_a_service_leads_to_its_ready_pods(client: httpx.AsyncClient) -> None:
+async def test_a_service_is_proxied_to_its_ready_pods(client: httpx.AsyncClient) -> None:
     path = f"{_NAMESPACE}/services"
     async with _cluster(client):
         ports = [{"name": "http", "port": 80, "targetPort": "web"}, {"name": "none", "port": 81}]
@@ -215,7 +215,7 @@ async def test_a_service_leads_to_its_ready_pods(client: httpx.AsyncClient) -> N
         assert (await client.get(f"{path}/t/proxy/")).json()["message"] == 'endpoints "t" not found'
 
 
-async def test_endpoints_lead_to_pods_of_their_namespace_alone(client: httpx.AsyncClient) -> None:
+async def test_endpoints_are_proxied_only_to_pods_of_their_namespace(client: httpx.AsyncClient) -> None:
     path = f"{_NAMESPACE}/services/s:/proxy/"
     async with _cluster(client):
         reference = {"kind": "Pod", "namespace": "ns", "name": "pod"}
@@ -233,7 +233,7 @@ async def test_endpoints_lead_to_pods_of_their_namespace_alone(client: httpx.Asy
             await client.delete(f"{_NAMESPACE}/endpoints/s")
 
 
-async def test_a_node_is_its_kubelet_and_no_other_port_of_this_machine(client: httpx.AsyncClient) -> None:
+async def test_a_node_is_proxied_only_to_its_kubelet(client: httpx.AsyncClient) -> None:
     async with _cluster(client):
         node = (await client.get("/api/v1/nodes/node")).json()
         port = node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"]
@@ -247,7 +247,7 @@ async def test_a_node_is_its_kubelet_and_no_other_port_of_this_machine(client: h
         assert absent.status_code == 404
 
 
-async def test_names_that_are_none(client: httpx.AsyncClient) -> None:
+async def test_invalid_proxy_names_are_rejected(client: httpx.AsyncClient) -> None:
     async with _cluster(client):
         for name in ("a:b:c:d", "ftp:pod:80", ":80"):
             refused = await client.get(f"{_NAMESPACE}/pods/{name}/proxy/")
@@ -267,7 +267,9 @@ async def test_names_that_are_none(client: httpx.AsyncClient) -> None:
         assert (local.status_code, local.json()["message"]) == (400, "address not allowed")
 
 
-async def test_connections_are_upgraded_at_the_pod(server: ApiServer, client: httpx.AsyncClient) -> None:
+async def test_upgraded_connections_are_proxied_to_the_pod(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
     reply = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nhello"
     async with _cluster(client) as bench, _listen(bench, 9000, reply) as seen:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))

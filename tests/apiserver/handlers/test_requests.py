@@ -95,13 +95,13 @@ async def test_a_running_pod_gets_time_to_stop(client: httpx.AsyncClient) -> Non
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 
-async def test_a_pod_without_node_goes_at_once(client: httpx.AsyncClient) -> None:
+async def test_a_pod_without_node_is_deleted_at_once(client: httpx.AsyncClient) -> None:
     await create(client, PODS, pod("p"))
     assert (await client.delete(f"{PODS}/p")).status_code == 200
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 
-async def test_propagation_sets_the_collectors_finalizers(client: httpx.AsyncClient) -> None:
+async def test_the_propagation_policy_sets_finalizers(client: httpx.AsyncClient) -> None:
     for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
         await create(client, CONFIGMAPS, configmap(policy.lower()))
         marked = await client.request(
@@ -113,14 +113,14 @@ async def test_propagation_sets_the_collectors_finalizers(client: httpx.AsyncCli
     assert wrong.json()["details"]["causes"][0]["field"] == "propagationPolicy"
 
 
-async def test_delete_answers_with_a_status_that_names_what_went(client: httpx.AsyncClient) -> None:
+async def test_delete_returns_a_status_with_the_deleted_object(client: httpx.AsyncClient) -> None:
     made = await create(client, CONFIGMAPS, configmap("a"))
     answer = (await client.delete(f"{CONFIGMAPS}/a")).json()
     assert answer["status"] == "Success"
     assert answer["details"] == {"name": "a", "kind": "configmaps", "uid": made["metadata"]["uid"]}
 
 
-async def test_delete_collection_takes_what_is_selected(client: httpx.AsyncClient) -> None:
+async def test_delete_collection_deletes_selected_objects(client: httpx.AsyncClient) -> None:
     for name in ("a", "b", "c"):
         obj = configmap(name)
         obj["metadata"]["labels"] = {"keep": str(name == "b").lower()}
@@ -160,7 +160,7 @@ async def test_a_write_that_changes_nothing_has_no_revision(client: httpx.AsyncC
     assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-async def test_generated_names(client: httpx.AsyncClient) -> None:
+async def test_generated_names_are_truncated_to_63_characters(client: httpx.AsyncClient) -> None:
     obj = configmap("")
     obj["metadata"] = {"generateName": "gen-" + "x" * 80}
     made = await create(client, CONFIGMAPS, obj)
@@ -168,7 +168,7 @@ async def test_generated_names(client: httpx.AsyncClient) -> None:
     assert made["metadata"]["name"].startswith("gen-x")
 
 
-async def test_dry_runs_answer_and_store_nothing(client: httpx.AsyncClient) -> None:
+async def test_dry_runs_return_the_object_and_store_nothing(client: httpx.AsyncClient) -> None:
     await create(client, CONFIGMAPS, configmap("a", x="y"))
     put = await client.put(f"{CONFIGMAPS}/a?dryRun=All", json=configmap("a", x="z"))
     assert put.json()["data"] == {"x": "z"}
@@ -241,7 +241,7 @@ async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) 
         ),
     ],
 )
-async def test_options_of_a_log_are_looked_at_before_the_pod(
+async def test_log_options_are_validated_before_the_pod_is_read(
     client: httpx.AsyncClient, query: str, code: int, problem: str
 ) -> None:
     answer = await client.get(f"{PODS}/nosuch/log?{query}")
@@ -250,7 +250,7 @@ async def test_options_of_a_log_are_looked_at_before_the_pod(
     assert (answer.status_code, answer.json()["message"]) == (code, problem)
 
 
-async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None:
+async def test_logs_are_read_from_the_node_agent(client: httpx.AsyncClient) -> None:
     asked = []
 
     async def agent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -334,7 +334,7 @@ async def test_large_bodies_are_refused(client: httpx.AsyncClient) -> None:
     assert (await client.get("/readyz")).status_code == 200
 
 
-async def test_large_answers_are_packed(client: httpx.AsyncClient) -> None:
+async def test_large_responses_are_compressed(client: httpx.AsyncClient) -> None:
     await create(client, CONFIGMAPS, configmap("a", x="y" * 200_000))
     packed = await client.get(f"{CONFIGMAPS}/a")
     assert packed.headers["content-encoding"] == "gzip"
@@ -358,7 +358,7 @@ async def test_large_answers_are_packed(client: httpx.AsyncClient) -> None:
     ],
     ids=["large", "many", "short", "damaged", "not packed"],
 )
-async def test_packed_bodies_are_bounded(
+async def test_the_size_of_compressed_bodies_is_limited(
     client: httpx.AsyncClient, packed: bytes, code: int, message: str
 ) -> None:
     tracemalloc.start()
@@ -373,7 +373,7 @@ async def test_packed_bodies_are_bounded(
     assert most < 32 << 20
 
 
-async def test_a_query_of_more_parameters_than_go_takes_is_an_empty_one(client: httpx.AsyncClient) -> None:
+async def test_a_query_with_too_many_parameters_counts_as_empty(client: httpx.AsyncClient) -> None:
     await client.post(CONFIGMAPS, json=configmap("a", x="text"))
     for names, found in ((9_999, 0), (10_000, 1)):
         query = "fieldSelector=metadata.name%3Dnone" + "&a" * names
@@ -381,7 +381,7 @@ async def test_a_query_of_more_parameters_than_go_takes_is_an_empty_one(client: 
         assert len(answer.json()["items"]) == found
 
 
-async def test_packed_and_yaml_bodies_are_taken(client: httpx.AsyncClient) -> None:
+async def test_compressed_and_yaml_bodies_are_accepted(client: httpx.AsyncClient) -> None:
     text = yaml.safe_dump(configmap("a", x="text")).encode()
     headers = {"Content-Type": "application/yaml", "Content-Encoding": "gzip", "Accept": "application/yaml"}
     answer = await client.post(CONFIGMAPS, content=gzip.compress(text), headers=headers)
@@ -406,7 +406,7 @@ async def test_packed_and_yaml_bodies_are_taken(client: httpx.AsyncClient) -> No
         ("GET", "/%2e%2e/etc", 404),
     ],
 )
-async def test_paths_and_methods_that_are_not_served(
+async def test_unserved_paths_and_methods_are_rejected(
     method: str, path: str, code: int, client: httpx.AsyncClient
 ) -> None:
     assert (await client.request(method, path)).status_code == code
@@ -438,7 +438,7 @@ async def test_subresources_of_a_pod_accept_only_its_name(
     assert "does not match the namespace sent on the request" in refused.json()["message"]
 
 
-async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) -> None:
+async def test_health_and_metrics_are_served(server: ApiServer, client: httpx.AsyncClient) -> None:
     verbose = (await client.get("/readyz?verbose")).text
     assert "[+]etcd ok" in verbose
     assert verbose.endswith("readyz check passed\n")
@@ -468,7 +468,7 @@ async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) 
     assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
 
 
-async def test_metrics_tell_what_is_applied_from_other_patches(client: httpx.AsyncClient) -> None:
+async def test_metrics_distinguish_apply_from_other_patches(client: httpx.AsyncClient) -> None:
     obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}}
     for kind, code in (("apply-patch+yaml", 201), ("merge-patch+json", 200)):
         answer = await client.patch(
@@ -498,7 +498,7 @@ async def test_metrics_count_watches_and_their_events(client: httpx.AsyncClient)
     assert 'apiserver_current_inflight_requests{request_kind="readOnly"} 1' in metrics
 
 
-async def test_a_slow_client_hears_of_its_watch_at_once(client: httpx.AsyncClient) -> None:
+async def test_a_watch_responds_before_its_first_event(client: httpx.AsyncClient) -> None:
     async with client.stream("GET", CONFIGMAPS, params={"watch": "1", "timeoutSeconds": "30"}) as answer:
         assert answer.status_code == 200
         lines = answer.aiter_lines()
@@ -514,7 +514,7 @@ async def test_system_namespaces_stay_the_same_over_a_restart(tmp_path: Path) ->
     assert seen[0] == seen[1]
 
 
-async def test_openapi_comes_in_protocol_buffers_to_those_who_ask(client: httpx.AsyncClient) -> None:
+async def test_openapi_is_available_in_protobuf(client: httpx.AsyncClient) -> None:
     wanted = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
     answer = await client.get("/openapi/v2", headers={"Accept": wanted})
     assert answer.headers["content-type"] == "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -15,7 +15,7 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
 
 
-async def test_a_service_gets_an_address_of_its_own(client: httpx.AsyncClient) -> None:
+async def test_each_service_gets_a_different_address(client: httpx.AsyncClient) -> None:
     specs = [(await client.post(SERVICES, json=service(f"s{number}"))).json()["spec"] for number in range(5)]
     found = {spec["clusterIP"] for spec in specs}
     assert len(found) == 5
@@ -25,7 +25,7 @@ async def test_a_service_gets_an_address_of_its_own(client: httpx.AsyncClient) -
     assert (first["ipFamilies"], first["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
 
 
-async def test_an_address_can_be_asked_for_once(client: httpx.AsyncClient) -> None:
+async def test_a_requested_address_is_assigned_once(client: httpx.AsyncClient) -> None:
     assert (await client.post(SERVICES, json=service("a", clusterIP="10.96.7.7"))).status_code == 201
     answer = (await client.post(SERVICES, json=service("b", clusterIP="10.96.7.7"))).json()
     assert answer["message"] == (
@@ -44,7 +44,7 @@ async def test_an_address_of_another_range_is_refused(client: httpx.AsyncClient)
     )
 
 
-async def test_node_ports_are_given_kept_and_taken_back(client: httpx.AsyncClient) -> None:
+async def test_node_ports_are_allocated_kept_and_released(client: httpx.AsyncClient) -> None:
     made = (await client.post(SERVICES, json=service("a", type="NodePort"))).json()
     port = made["spec"]["ports"][0]["nodePort"]
     assert 30000 <= port <= 32767
@@ -99,14 +99,14 @@ async def test_a_balancer_that_keeps_traffic_local_has_a_health_port(client: htt
         ({"type": "ExternalName", "externalName": "example.com"}, None, None),
     ],
 )
-async def test_families_of_services_without_address(
+async def test_services_without_address_have_ip_families(
     client: httpx.AsyncClient, spec: dict[str, Any], families: list[str] | None, policy: str | None
 ) -> None:
     made = (await client.post(SERVICES, json=service("a", **spec))).json()["spec"]
     assert (made.get("ipFamilies"), made.get("ipFamilyPolicy")) == (families, policy)
 
 
-async def test_the_address_does_not_change(client: httpx.AsyncClient) -> None:
+async def test_the_address_of_a_service_is_immutable(client: httpx.AsyncClient) -> None:
     made = (await client.post(SERVICES, json=service("a"))).json()
     patch = {"spec": {"clusterIP": "10.96.1.1"}}
     headers = {"content-type": "application/strategic-merge-patch+json"}
@@ -120,7 +120,7 @@ async def test_the_address_does_not_change(client: httpx.AsyncClient) -> None:
     ], made
 
 
-async def test_errors_come_in_upstreams_order(client: httpx.AsyncClient) -> None:
+async def test_errors_have_upstreams_order(client: httpx.AsyncClient) -> None:
     body = service("1bad", type="Foo", ports=[{"port": 99999}, {"port": 80}, {"port": 80}])
     causes = (await client.post(SERVICES, json=body)).json()["details"]["causes"]
     between = "must be between 1 and 65535, inclusive"
@@ -137,7 +137,7 @@ async def test_errors_come_in_upstreams_order(client: httpx.AsyncClient) -> None
     ]
 
 
-async def test_external_addresses_are_warned_of(client: httpx.AsyncClient) -> None:
+async def test_external_addresses_have_a_warning(client: httpx.AsyncClient) -> None:
     answer = await client.post(SERVICES, json=service("a", externalIPs=["1.2.3.4"]))
     assert answer.status_code == 201
     assert "spec.externalIPs is deprecated" in answer.headers["warning"]

@@ -65,7 +65,7 @@ async def _restore(client: httpx.AsyncClient, snapshot: bytes) -> JsonObject:
     return found
 
 
-async def test_added_changed_and_removed_objects_are_as_they_were(client: httpx.AsyncClient) -> None:
+async def test_a_restore_reverts_added_changed_and_removed_objects(client: httpx.AsyncClient) -> None:
     kept = await _post(client, MAPS, {"metadata": {"name": "kept"}, "data": {"x": "1"}})
     gone = await _post(client, MAPS, {"metadata": {"name": "gone"}, "data": {"x": "1"}})
     saved = (await client.get("/snapshot")).content
@@ -95,7 +95,7 @@ async def test_added_changed_and_removed_objects_are_as_they_were(client: httpx.
     assert (again["added"], again["changed"], again["removed"]) == (0, 0, 0)
 
 
-async def test_watchers_see_events_and_need_not_list_again(client: httpx.AsyncClient) -> None:
+async def test_watches_continue_across_a_restore(client: httpx.AsyncClient) -> None:
     await _post(client, MAPS, {"metadata": {"name": "a"}, "data": {"x": "1"}})
     saved = (await client.get("/snapshot")).content
     await _patch(client, f"{MAPS}/a", {"data": {"x": "2"}})
@@ -111,7 +111,7 @@ async def test_watchers_see_events_and_need_not_list_again(client: httpx.AsyncCl
     assert revisions[0] > int(since)
 
 
-async def test_a_pod_whose_containers_are_gone_starts_again_and_its_claim_follows(
+async def test_a_restored_pod_without_containers_is_recreated_with_its_claim(
     client: httpx.AsyncClient,
 ) -> None:
     await _post(client, "/api/v1/nodes", NODE)
@@ -141,7 +141,7 @@ async def test_a_pod_whose_containers_are_gone_starts_again_and_its_claim_follow
     assert status["reservedFor"][0]["uid"] == found["metadata"]["uid"]
 
 
-async def test_leases_stay_and_heartbeats_are_no_change(client: httpx.AsyncClient) -> None:
+async def test_leases_and_heartbeats_are_not_restored(client: httpx.AsyncClient) -> None:
     ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-02T03:04:05Z"}
     await _post(client, "/api/v1/nodes", {**NODE, "status": {"conditions": [ready]}})
     await _post(client, LEASES, {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}})
@@ -166,7 +166,7 @@ async def test_a_past_moment_can_be_saved_and_the_author_is_remembered(client: h
     assert (changes[-1]["type"], changes[-1]["verb"]) == ("ADDED", "restore")
 
 
-async def test_objects_of_a_definition_that_is_gone_come_back_with_it(client: httpx.AsyncClient) -> None:
+async def test_custom_resources_are_restored_with_their_definition(client: httpx.AsyncClient) -> None:
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
@@ -213,7 +213,7 @@ async def test_other_methods_and_past_writes_are_refused(client: httpx.AsyncClie
 
 
 @pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
-async def test_a_page_of_another_origin_neither_saves_nor_restores(
+async def test_requests_of_other_origins_cannot_save_or_restore(
     client: httpx.AsyncClient, header: dict[str, str]
 ) -> None:
     saved = (await client.get("/snapshot")).content
@@ -222,7 +222,7 @@ async def test_a_page_of_another_origin_neither_saves_nor_restores(
     assert (await client.get("/insight/classes", headers=header)).status_code == 403
 
 
-async def test_roles_say_who_may_save_and_restore(tmp_path: Path) -> None:
+async def test_saving_and_restoring_require_permissions(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, database=IN_MEMORY, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         someone = {"Impersonate-User": "someone"}

@@ -43,7 +43,7 @@ async def _connect(
         writer.close()
 
 
-async def test_the_nodes_answer_and_all_that_follows_is_handed_through(
+async def test_the_upgrade_response_and_all_data_of_the_node_are_forwarded(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     heads: list[str] = []
@@ -77,7 +77,7 @@ async def test_the_nodes_answer_and_all_that_follows_is_handed_through(
     assert 'subresource="exec"' in metrics
 
 
-async def test_a_node_that_ends_the_connection_ends_the_clients(
+async def test_the_clients_connection_ends_with_the_nodes(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,7 +141,7 @@ async def test_a_node_that_does_not_upgrade_is_an_error(
     assert (failed.status_code, failed.json()["message"]) == (500, message)
 
 
-async def test_a_body_and_what_follows_it_reach_the_node(
+async def test_a_body_and_later_data_are_forwarded_to_the_node(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -163,7 +163,7 @@ async def test_a_body_and_what_follows_it_reach_the_node(
             assert await reader.read() == b"the bodylater"
 
 
-async def test_refusals_of_the_node_are_passed_on(server: ApiServer, client: httpx.AsyncClient) -> None:
+async def test_errors_of_the_node_are_forwarded(server: ApiServer, client: httpx.AsyncClient) -> None:
     missing = await client.get(f"{_POD}/exec?command=ls&stdout=1")
     assert (missing.status_code, missing.json()["message"]) == (404, 'pods "p" not found')
     with socket.socket() as held:
@@ -178,7 +178,7 @@ async def test_refusals_of_the_node_are_passed_on(server: ApiServer, client: htt
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 500 ")
 
 
-async def test_a_pod_without_a_node_has_nothing_to_connect_to(client: httpx.AsyncClient) -> None:
+async def test_connecting_to_an_unscheduled_pod_is_an_error(client: httpx.AsyncClient) -> None:
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     spec = {"containers": [{"name": "c", "image": "i"}]}
     await client.post("/api/v1/namespaces/default/pods", json={**body, "spec": spec})

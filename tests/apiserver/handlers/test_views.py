@@ -51,7 +51,7 @@ async def test_changes_have_authors_and_fields(client: httpx.AsyncClient, revisi
     assert added["time"] <= modified["time"] <= deleted["time"]
 
 
-async def test_changes_of_a_collection_in_pages(client: httpx.AsyncClient, revision: str) -> None:
+async def test_changes_of_a_collection_are_paged(client: httpx.AsyncClient, revision: str) -> None:
     newest = (await client.get(f"/history{MAPS}?limit=1")).json()
     assert (newest["more"], [item["type"] for item in newest["items"]]) == (True, ["DELETED"])
     before = str(int(newest["items"][0]["revision"]) - 1)
@@ -65,9 +65,7 @@ async def test_changes_of_a_collection_in_pages(client: httpx.AsyncClient, revis
     assert len(await _items(client, f"/history{MAPS}?from=-9d")) == 3
 
 
-async def test_the_api_at_a_moment_shows_the_objects_of_then(
-    client: httpx.AsyncClient, revision: str
-) -> None:
+async def test_the_api_at_a_revision_returns_past_objects(client: httpx.AsyncClient, revision: str) -> None:
     at = f"/at/{revision}"
     assert (await client.get(f"{at}{MAPS}/a")).json()["data"] == {"x": "1"}
     listed = (await client.get(f"{at}{MAPS}")).json()
@@ -80,7 +78,7 @@ async def test_the_api_at_a_moment_shows_the_objects_of_then(
     assert (await client.get(f"{at}/version")).status_code == 200
 
 
-async def test_pages_and_tables_of_a_moment(client: httpx.AsyncClient) -> None:
+async def test_lists_at_a_revision_are_paged_and_printed_as_tables(client: httpx.AsyncClient) -> None:
     for name in "abc":
         last = (await client.post(MAPS, json={"metadata": {"name": name}})).json()["metadata"][
             "resourceVersion"
@@ -96,7 +94,7 @@ async def test_pages_and_tables_of_a_moment(client: httpx.AsyncClient) -> None:
     assert [row["cells"][0] for row in rows] == ["a", "b", "c"]
 
 
-async def test_a_watch_of_a_moment_is_silent(client: httpx.AsyncClient, revision: str) -> None:
+async def test_a_watch_at_a_past_revision_has_no_events(client: httpx.AsyncClient, revision: str) -> None:
     query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1"
     answer = await client.get(f"/at/{revision}{MAPS}?{query}")
     lines = [json.loads(line) for line in answer.text.splitlines()]
@@ -140,7 +138,7 @@ async def test_invalid_requests_for_the_past_are_refused(
     assert text in answer.json()["message"]
 
 
-async def test_the_bounds_of_history(client: httpx.AsyncClient, revision: str) -> None:
+async def test_the_bounds_of_the_history_are_reported(client: httpx.AsyncClient, revision: str) -> None:
     bounds = (await client.get(f"/history?at={revision}")).json()
     assert bounds["at"]["revision"] == revision
     assert bounds["oldest"]["revision"] == "1"
@@ -165,7 +163,7 @@ async def test_permission_to_read_objects_includes_their_past(
     assert (await client.get("/history", headers=alice)).status_code == 200
 
 
-async def test_exact_lists_go_back_as_far_as_the_archive(
+async def test_lists_at_exact_revisions_reach_back_to_the_archive(
     client: httpx.AsyncClient, server: ApiServer, revision: str
 ) -> None:
     server.store.compact(server.store.revision)

@@ -18,7 +18,9 @@ _CONFIG_MAP = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "
     ["/", "/api", "/version", "/healthz", "/metrics", "/openapi/v3", "/docs", "/nothing", _PODS]
     + [f"{_PODS}/x/{subresource}" for subresource in ("log", "exec", "attach")],
 )
-async def test_no_route_answers_a_web_page_of_another_origin(client: httpx.AsyncClient, path: str) -> None:
+async def test_requests_of_other_origins_are_rejected_on_every_route(
+    client: httpx.AsyncClient, path: str
+) -> None:
     for headers in (
         {"origin": "http://evil.example"},
         {"sec-fetch-site": "cross-site"},
@@ -31,7 +33,7 @@ async def test_no_route_answers_a_web_page_of_another_origin(client: httpx.Async
         assert status["message"].startswith("forbidden: ")
 
 
-async def test_a_body_without_a_type_is_json_for_programs_alone(client: httpx.AsyncClient) -> None:
+async def test_a_body_without_content_type_is_accepted_only_from_programs(client: httpx.AsyncClient) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     refused = await client.post(path, content=_CONFIG_MAP, headers={"origin": "http://evil.example"})
     assert refused.status_code == 403
@@ -47,7 +49,7 @@ async def test_hosts_can_be_allowed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/version", "/healthz", "/metrics", "/openapi/v2", _PODS, "/nothing"])
-async def test_trace_is_never_answered(client: httpx.AsyncClient, path: str) -> None:
+async def test_the_method_trace_is_rejected(client: httpx.AsyncClient, path: str) -> None:
     response = await client.request("TRACE", path)
     assert response.status_code == 405
     assert response.json()["reason"] == "MethodNotAllowed"
@@ -57,7 +59,7 @@ async def test_trace_is_never_answered(client: httpx.AsyncClient, path: str) -> 
     "path", ["/api", "/api/v1", "/apis/apiregistration.k8s.io", "/apis/apps/v1", "/version"]
 )
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
-async def test_discovery_is_only_read(client: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_discovery_is_read_only(client: httpx.AsyncClient, method: str, path: str) -> None:
     response = await client.request(method, path)
     assert (response.status_code, response.json()["reason"]) == (405, "MethodNotAllowed")
 

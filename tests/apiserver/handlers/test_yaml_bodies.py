@@ -84,7 +84,7 @@ async def test_much_yaml_does_not_delay_others(client: httpx.AsyncClient) -> Non
     assert served > 5
 
 
-async def test_much_yaml_is_applied_as_little_is(client: httpx.AsyncClient) -> None:
+async def test_large_yaml_documents_are_applied_like_small_ones(client: httpx.AsyncClient) -> None:
     data = "".join(f"  key{number}: value\n" for number in range(2000))
     text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: big}}\ndata:\n{data}"
     for _ in range(2):

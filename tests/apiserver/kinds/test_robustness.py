@@ -85,7 +85,7 @@ def test_any_body_gets_an_answer(operation: str, base: JsonObject, changes: list
 
 
 @pytest.mark.parametrize("obj", objects.CORE, ids=[obj["kind"] for obj in objects.CORE])
-def test_a_good_object_of_each_kind_is_taken(obj: JsonObject) -> None:
+def test_a_valid_object_of_each_kind_is_accepted(obj: JsonObject) -> None:
     new = copy.deepcopy(obj)
     del new["metadata"]["resourceVersion"]
     ours = answer(_case(new, new, "create"))
@@ -115,7 +115,7 @@ def test_any_body_of_a_core_kind_gets_an_answer(
 @pytest.mark.parametrize(
     ("step", "refused"), [("0", True), ("-1", False), ("1n", False), ("0.5", False), ("9" * 30, True)]
 )
-def test_a_step_of_any_size_is_judged(step: str, refused: bool) -> None:
+def test_steps_of_any_size_are_validated(step: str, refused: bool) -> None:
     obj = copy.deepcopy(objects.SLICE)
     obj["spec"]["devices"][0]["capacity"]["memory"]["requestPolicy"]["validRange"]["step"] = step
     fields = [error["field"] for error in answer(_case(obj, obj, "create"))["server"]["errors"]]

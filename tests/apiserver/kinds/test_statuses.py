@@ -51,7 +51,7 @@ class Kind:
         assert answer.status_code == 200, answer.text
 
 
-async def test_no_more_replicas_are_ready_than_there_are(client: httpx.AsyncClient) -> None:
+async def test_ready_replicas_cannot_exceed_replicas(client: httpx.AsyncClient) -> None:
     sets = Kind(client, f"{APPS}/deployments")
     await sets.make(workload())
     above = "cannot be greater than status.replicas"
@@ -74,7 +74,7 @@ async def test_counts_are_not_negative(client: httpx.AsyncClient) -> None:
         assert f"status.{field}: {text}" in await sets.put_invalid({field: -1})
 
 
-async def test_a_job_does_not_leave_its_end(client: httpx.AsyncClient) -> None:
+async def test_a_finished_job_stays_finished(client: httpx.AsyncClient) -> None:
     jobs = Kind(client, JOBS)
     await jobs.make(job())
     complete = {"type": "Complete", "status": "True"}
@@ -129,7 +129,7 @@ async def test_namespaces_are_active_until_they_are_deleted(client: httpx.AsyncC
     ]
 
 
-async def test_amounts_of_nodes_claims_and_quotas(client: httpx.AsyncClient) -> None:
+async def test_quantities_in_statuses_are_validated(client: httpx.AsyncClient) -> None:
     nodes = Kind(client, "/api/v1/nodes")
     await nodes.make({"metadata": {"name": "x"}})
     assert await nodes.put_invalid(

@@ -29,7 +29,7 @@ _MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     ("path", "obj", "codes"),
     [(_ROLES, _ROLE, [201, 200]), (_LEASES, _LEASE, [201, 422]), (_MAPS, _MAP, [404, 404])],
 )
-async def test_some_kinds_are_made_by_an_update_and_some_need_a_version(
+async def test_updates_create_objects_or_need_a_version_by_kind(
     client: httpx.AsyncClient, path: str, obj: dict[str, object], codes: list[int]
 ) -> None:
     body = {**obj, "metadata": {"name": "x", "labels": {"a": "b"}}}

@@ -101,7 +101,9 @@ async def test_nodes_that_answer_are_listed(client: httpx.AsyncClient, kubelet: 
     assert sorted(kubelet.nodes) == ["one", "one", "two", "two"]
 
 
-async def test_pods_with_their_containers(client: httpx.AsyncClient, kubelet: _Kubelet) -> None:
+async def test_pod_metrics_have_the_usage_of_each_container(
+    client: httpx.AsyncClient, kubelet: _Kubelet
+) -> None:
     found = await _json(client, f"{_BASE}/pods")
     assert [item["metadata"]["name"] for item in found["items"]] == ["on-one", "on-two"]
     used = {"cpu": "250m", "memory": "64Mi"}
@@ -118,7 +120,7 @@ async def test_pods_with_their_containers(client: httpx.AsyncClient, kubelet: _K
     assert (single["kind"], single["metadata"]["labels"]) == ("PodMetrics", {"app": "b"})
 
 
-async def test_tables_add_the_containers_up(client: httpx.AsyncClient, kubelet: _Kubelet) -> None:
+async def test_tables_show_the_sum_over_containers(client: httpx.AsyncClient, kubelet: _Kubelet) -> None:
     found = await _json(client, f"{_BASE}/pods", headers=_TABLE)
     assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "cpu", "memory", "Window"]
     assert found["rows"][0]["cells"][:3] == ["on-one", "500m", "128Mi"]
@@ -159,7 +161,7 @@ async def test_metrics_are_read_only(
     assert (await client.request(method, f"{_BASE}/{path}")).status_code == 405
 
 
-async def test_discovery_and_what_comes_with_an_installation(client: httpx.AsyncClient) -> None:
+async def test_metrics_kinds_are_discovered_with_their_api_service(client: httpx.AsyncClient) -> None:
     resources = (await _json(client, _BASE))["resources"]
     assert [(one["name"], one["kind"], one["verbs"]) for one in resources] == [
         ("nodes", "NodeMetrics", ["get", "list"]),
@@ -226,7 +228,9 @@ async def test_metrics_are_the_same_in_protobuf(
     assert (missing.status_code, envelope(missing.content)[1]) == (404, "Status")
 
 
-async def test_a_measured_pod_byte_for_byte(client: httpx.AsyncClient, kubelet: _Kubelet) -> None:
+async def test_pod_metrics_in_protobuf_equal_upstreams_byte_for_byte(
+    client: httpx.AsyncClient, kubelet: _Kubelet
+) -> None:
     answer = await client.get(f"{_BASE}/namespaces/ns/pods/on-one", headers={"Accept": _PROTOBUF})
     raw = envelope(answer.content)[2]
     window = b"\x1a\x06\x08" + b"\x80\xc8\xaf\xa0\x25"

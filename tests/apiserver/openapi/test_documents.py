@@ -153,7 +153,7 @@ def test_everything_in_resource_k8s_io_is_described(version: str, openapi: OpenA
     assert silent == []
 
 
-def test_descriptions_are_of_what_there_is() -> None:
+def test_descriptions_exist_only_for_served_fields() -> None:
     from dra_apiserver.openapi.descriptions import texts
 
     schemas: dict[str, Any] = {}

@@ -47,7 +47,7 @@ def _by_name(data: bytes, *path: int) -> dict[str, bytes]:
     return {_all(entry, 1)[0].decode(): _all(entry, 2)[0] for entry in _all(data, *path)}
 
 
-def test_everything_of_the_document_is_in_it() -> None:
+def test_the_protobuf_document_is_complete() -> None:
     api = OpenApi(catalog.registry("api/all=true"))
     plain, packed = json.loads(api.v2()), api.v2_protobuf()
     assert _all(packed, 1) == [b"2.0"]
@@ -65,7 +65,7 @@ def test_everything_of_the_document_is_in_it() -> None:
     assert b"fieldValidation" in _all(patch, 8, 1, 2, 3, 4)
 
 
-def test_small_things() -> None:
+def test_rare_schema_fields_are_encoded() -> None:
     schema = {
         "type": "object",
         "required": ["a"],
@@ -85,7 +85,7 @@ def test_small_things() -> None:
     assert [json.loads(text) for text in _all(inner, 20, 2)] == [1, "b"]
 
 
-def test_everything_of_a_document_of_v3_is_in_it() -> None:
+def test_the_protobuf_document_of_v3_is_complete() -> None:
     api = OpenApi(catalog.registry("api/all=true"))
     document, packed = api.v3("api/v1"), api.v3_protobuf("api/v1")
     assert document is not None
@@ -110,7 +110,7 @@ def test_everything_of_a_document_of_v3_is_in_it() -> None:
     assert api.v3_protobuf("apis/none/v1") is None
 
 
-def test_small_things_of_v3() -> None:
+def test_rare_schema_fields_of_v3_are_encoded() -> None:
     schema = {
         "type": "object",
         "default": {},

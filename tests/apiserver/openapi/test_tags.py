@@ -53,7 +53,7 @@ async def test_a_document_asked_for_by_its_hash_never_changes(client: httpx.Asyn
         (PATH, "application/yaml,application/json", "application/json"),
     ],
 )
-async def test_the_first_form_that_there_is(
+async def test_the_first_acceptable_form_is_served(
     client: httpx.AsyncClient, path: str, accept: str, found: str
 ) -> None:
     answer = await client.get(path, headers={"Accept": accept})

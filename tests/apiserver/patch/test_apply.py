@@ -66,14 +66,14 @@ def get_owned(obj: JsonObject, manager: str) -> Any:
     return entries[0]["fieldsV1"] if entries else None
 
 
-def test_applying_owns_what_it_names() -> None:
+def test_applying_owns_the_applied_fields() -> None:
     made = apply(MAPS, None, {"metadata": {"name": "m", "labels": {"l": "1"}}, "data": {"x": "1"}})
     assert get_owned(made, "a") == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {"f:l": {}}}}
     entry = made["metadata"]["managedFields"][0]
     assert (entry["operation"], entry["apiVersion"], entry["time"]) == ("Apply", "v1", "2026-11-20T15:00:01Z")
 
 
-def test_fields_no_longer_applied_go() -> None:
+def test_fields_that_are_no_longer_applied_are_removed() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "2"}})
     second = apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"y": "2"}})
     assert second["data"] == {"y": "2"}
@@ -82,7 +82,7 @@ def test_fields_no_longer_applied_go() -> None:
     assert get_owned(third, "a") is None
 
 
-def test_fields_that_others_own_stay() -> None:
+def test_fields_of_other_managers_are_kept() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1"}})
     both = apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "1"}}, "b")
     left = apply(MAPS, both, {"metadata": {"name": "m"}})
@@ -90,7 +90,7 @@ def test_fields_that_others_own_stay() -> None:
     assert get_owned(left, "b") == {"f:data": {"f:x": {}}}
 
 
-def test_another_value_conflicts() -> None:
+def test_applying_another_value_conflicts() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1"}})
     with pytest.raises(ApplyConflict) as caught:
         apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "2"}}, "b")
@@ -111,7 +111,7 @@ def test_conflicts_with_several_managers_are_listed_by_manager() -> None:
     )
 
 
-def test_force_takes_fields_over() -> None:
+def test_force_takes_over_fields() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "2"}}, "b", force=True)
     assert second["data"] == {"x": "2", "y": "1"}
@@ -119,21 +119,21 @@ def test_force_takes_fields_over() -> None:
     assert get_owned(second, "b") == {"f:data": {"f:x": {}}}
 
 
-def test_updates_take_fields_without_asking() -> None:
+def test_updates_take_over_fields_without_conflict() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = write(MAPS, first, "editor", data={"x": "2", "y": "1"})
     assert get_owned(second, "a") == {"f:data": {"f:y": {}}}
     assert get_owned(second, "editor") == {"f:data": {"f:x": {}}}
 
 
-def test_removed_fields_are_nobodys() -> None:
+def test_removed_fields_have_no_owner() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = write(MAPS, first, "editor", data={"y": "1"})
     assert get_owned(second, "a") == {"f:data": {"f:y": {}}}
     assert get_owned(second, "editor") is None
 
 
-def test_an_object_without_managers_gets_one_for_what_was_there() -> None:
+def test_existing_fields_of_an_object_without_managers_get_one() -> None:
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}}
     made = apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"y": "2"}})
     assert get_owned(made, "before-first-apply") == {"f:data": {".": {}, "f:x": {}}}
@@ -169,7 +169,7 @@ def test_keyed_list_items_belong_to_their_appliers() -> None:
     assert caught.value.causes[0]["field"] == '.spec.containers[name="two"].image'
 
 
-def test_items_no_longer_applied_go() -> None:
+def test_items_that_are_no_longer_applied_are_removed() -> None:
     first = apply(PODS, None, containers("one", "two", image="a:1"))
     second = apply(PODS, first, containers("two", image="a:1"))
     assert [one["name"] for one in second["spec"]["containers"]] == ["two"]
@@ -206,7 +206,7 @@ def device(name: str, **fields: Any) -> JsonObject:
     return {"driver": "d.example.com", "pool": "p", "device": name, **fields}
 
 
-def test_status_is_applied_by_drivers_side_by_side() -> None:
+def test_several_drivers_apply_parts_of_the_status() -> None:
     live = apply(CLAIMS, None, {"metadata": {"name": "c"}, "spec": {"devices": {}}})
     status = {"devices": [device("gpu-0", data={"a": 1})]}
     first = apply(

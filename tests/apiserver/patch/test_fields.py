@@ -50,11 +50,11 @@ def _pod(**members: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_both_values_of_what_differs(old: Any, new: Any, changes: list[tuple[Any, ...]]) -> None:
+def test_changed_fields_have_both_values(old: Any, new: Any, changes: list[tuple[Any, ...]]) -> None:
     assert [tuple(change) for change in changed_fields(PODS, "v1", _pod(**old), _pod(**new))] == changes
 
 
-def test_members_of_sets() -> None:
+def test_changed_members_of_sets_are_listed() -> None:
     old, new = ({"metadata": {"name": "p", "finalizers": found}} for found in (["a", "b"], ["b", "c"]))
     assert [tuple(change) for change in changed_fields(PODS, "v1", old, new)] == [
         ('.metadata.finalizers[="a"]', "a", None),

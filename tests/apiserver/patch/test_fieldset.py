@@ -41,7 +41,7 @@ def test_joined_paths_are_members(paths: set[Path]) -> None:
 
 
 @given(PATHS, PATHS)
-def test_set_operations(left: set[Path], right: set[Path]) -> None:
+def test_union_difference_and_intersection_are_those_of_sets(left: set[Path], right: set[Path]) -> None:
     one, other = tree(left), tree(right)
     assert paths_of(union(one, other)) == left | right
     assert paths_of(difference(one, other)) == left - right
@@ -57,7 +57,7 @@ def test_removing_paths_removes_what_is_below(paths: set[Path], gone: set[Path])
 
 
 @given(PATHS)
-def test_order_changes_nothing(paths: set[Path]) -> None:
+def test_the_order_of_paths_does_not_matter(paths: set[Path]) -> None:
     assert sort_steps(tree(paths)) == tree(paths)
 
 

@@ -77,13 +77,13 @@ def test_failing_operations_have_these_errors(operation: dict[str, Any], message
     assert str(caught.value).startswith(message)
 
 
-def test_a_value_is_the_patchs_own() -> None:
+def test_values_of_a_patch_are_copied() -> None:
     value: dict[str, Any] = {"x": 1}
     apply_to_object({"op": "add", "path": "/v", "value": value}, {"op": "add", "path": "/v/x", "value": 2})
     assert value == {"x": 1}
 
 
-def test_copies_of_copies_end_before_they_fill_the_memory() -> None:
+def test_repeated_copies_are_limited() -> None:
     doubling = [{"op": "copy", "from": "/a", "path": f"/a/{number}"} for number in range(40)]
     with pytest.raises(
         OperationFailed, match=r"accumulated size increase of copy is [0-9]+, exceeding the limit 3145728"

@@ -32,7 +32,7 @@ POD: JsonObject = {
 }
 
 
-def test_items_merge_by_key_and_others_stay() -> None:
+def test_items_are_merged_by_key_and_others_are_kept() -> None:
     made = apply_patch(POD, {"spec": {"containers": [{"name": "b", "image": "b:2"}]}})
     assert [one["image"] for one in made["spec"]["containers"]] == ["a:1", "b:2"]
 
@@ -56,7 +56,7 @@ def test_lists_without_a_strategy_are_replaced() -> None:
     assert made["spec"]["containers"][0]["command"] == ["y"]
 
 
-def test_null_removes() -> None:
+def test_null_removes_a_field() -> None:
     made = apply_patch(
         POD, {"metadata": {"labels": {"a": None}}, "spec": {"tolerations": None, "nope": None}}
     )
@@ -70,17 +70,17 @@ def test_items_are_deleted_by_key() -> None:
     assert [one["name"] for one in made["spec"]["containers"]] == ["b"]
 
 
-def test_a_list_is_replaced_on_demand() -> None:
+def test_a_list_is_replaced_by_directive() -> None:
     made = apply_patch(POD, {"spec": {"containers": [{"$patch": "replace"}, {"name": "z"}]}})
     assert made["spec"]["containers"] == [{"name": "z"}]
 
 
-def test_a_map_is_replaced_on_demand() -> None:
+def test_a_map_is_replaced_by_directive() -> None:
     made = apply_patch(POD, {"metadata": {"labels": {"$patch": "replace", "b": "2"}}})
     assert made["metadata"]["labels"] == {"b": "2"}
 
 
-def test_a_map_is_emptied_on_demand() -> None:
+def test_a_map_is_emptied_by_directive() -> None:
     assert apply_patch(POD, {"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
 
 
@@ -97,7 +97,7 @@ def test_kept_keys_drop_the_others() -> None:
     assert made["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
 
 
-def test_order_is_set() -> None:
+def test_items_are_merged_in_the_given_order() -> None:
     patch = {
         "spec": {
             "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
@@ -108,18 +108,18 @@ def test_order_is_set() -> None:
     assert [(one["name"], one["image"]) for one in made["spec"]["containers"]] == [("b", "b:2"), ("a", "a:1")]
 
 
-def test_order_alone_is_set() -> None:
+def test_items_are_reordered_without_changes() -> None:
     made = apply_patch(POD, {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}})
     assert [one["name"] for one in made["spec"]["containers"]] == ["b", "a"]
 
 
-def test_a_new_item_keeps_its_directives_but_patch_which_leaves_it_out() -> None:
+def test_a_new_item_keeps_its_directives_except_patch() -> None:
     volumes = [{"name": "v", "$retainKeys": ["name"]}, {"name": "w", "$patch": "replace"}]
     made = apply_patch({"metadata": {}, "spec": {}}, {"spec": {"volumes": volumes}})
     assert made["spec"]["volumes"] == [{"name": "v", "$retainKeys": ["name"]}]
 
 
-def test_the_object_itself_stays_as_it_is() -> None:
+def test_the_patched_object_is_not_modified() -> None:
     before = orjson.dumps(POD)
     apply_patch(POD, {"spec": {"containers": [{"name": "a", "image": "z"}]}})
     assert orjson.dumps(POD) == before

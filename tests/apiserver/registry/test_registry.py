@@ -16,7 +16,7 @@ def test_default_serves_stable_versions_only() -> None:
     assert registry.known_kind("resource.k8s.io", "v1beta1", "ResourceClaim") is not None
 
 
-def test_everything_serves_all_versions_in_order() -> None:
+def test_api_all_serves_all_versions_in_order() -> None:
     registry = catalog.registry(RuntimeConfig.everything())
     assert registry.versions("resource.k8s.io") == ["v1", "v1beta2", "v1beta1", "v1alpha3"]
     assert registry.groups()[0] == ""
@@ -70,7 +70,7 @@ def test_events_are_views_of_the_same_objects() -> None:
     assert grouped.storage_api_version == "v1"
 
 
-def test_kinds_come_and_go() -> None:
+def test_kinds_are_added_and_removed() -> None:
     registry = catalog.registry()
     pods = registry.get("", "pods")
     assert pods is not None
@@ -115,7 +115,7 @@ def test_versions_sort_as_kubernetes_prefers_them() -> None:
     ]
 
 
-def test_api_version_splits() -> None:
+def test_an_api_version_is_split_into_group_and_version() -> None:
     assert split_api_version("v1") == ("", "v1")
     assert split_api_version("apps/v1") == ("apps", "v1")
     with pytest.raises(ValueError, match="unexpected GroupVersion"):

@@ -133,7 +133,7 @@ def _comparable(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": meta}
 
 
-async def test_neither_an_update_of_a_part_nor_a_scale_creates(client: httpx.AsyncClient) -> None:
+async def test_updates_of_subresources_do_not_create_objects(client: httpx.AsyncClient) -> None:
     status = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "no"}, "status": {}}
     scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "no"}, "spec": {}}
     for part, body in (("status", status), ("scale", scale)):

@@ -88,13 +88,13 @@ def test_warnings_name_what_is_dropped() -> None:
     assert decoded.obj["metadata"] == {"name": "b"}
 
 
-def test_ignoring_prunes_silently() -> None:
+def test_unknown_fields_are_dropped_silently_if_validation_is_ignored() -> None:
     decoded = decode_pod(ODD, "Ignore")
     assert decoded.warnings == []
     assert "foo" not in decoded.obj["spec"]
 
 
-def test_colons_in_text_are_no_duplicates() -> None:
+def test_colons_in_strings_are_not_taken_for_duplicates() -> None:
     body = orjson.dumps({"metadata": {"name": "a", "annotations": {"k:": 'x": "y\\'}}})
     assert decode_pod(body, "Strict").obj["metadata"]["annotations"] == {"k:": 'x": "y\\'}
 
@@ -190,11 +190,11 @@ def test_malformed_yaml_is_refused() -> None:
         (b'{"a":"\\q"}', "invalid character 'q' in string escape code"),
     ],
 )
-def test_syntax_errors_are_gos(text: bytes, message: str) -> None:
+def test_syntax_errors_equal_gos(text: bytes, message: str) -> None:
     assert syntax_error(text) == message
 
 
-def test_lone_surrogates_do_not_survive() -> None:
+def test_lone_surrogates_are_replaced() -> None:
     made = decode_pod(b'{"metadata":{"name":"a","annotations":{"k":"\\ud800x"}}}').obj
     assert orjson.dumps(made)
 
@@ -222,7 +222,7 @@ def complete(group: str, plural: str, obj: JsonObject) -> JsonObject:
     return made
 
 
-def test_deployment_defaults() -> None:
+def test_deployments_get_defaults() -> None:
     spec = complete(
         "apps", "deployments", {"spec": {"template": {"spec": {"containers": [{"image": "a:1"}]}}}}
     )["spec"]
@@ -239,7 +239,7 @@ def test_deployment_defaults() -> None:
     assert pod["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
-def test_job_defaults() -> None:
+def test_jobs_get_defaults() -> None:
     job = complete("batch", "jobs", {"spec": {"template": {"metadata": {"labels": {"a": "b"}}}}})
     assert job["metadata"]["labels"] == {"a": "b"}
     assert {key: job["spec"][key] for key in ("completions", "parallelism", "backoffLimit", "suspend")} == {
@@ -266,7 +266,7 @@ def test_pull_policy_follows_the_tag(image: str, policy: str) -> None:
     assert pod["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
-def test_claim_defaults_in_each_version() -> None:
+def test_claims_get_defaults_in_each_version() -> None:
     kind = kind_of("resource.k8s.io", "resourceclaims")
     flat: JsonObject = {"spec": {"devices": {"requests": [{"name": "a", "deviceClassName": "c"}]}}}
     schema.default(kind, "v1beta1", flat)
@@ -282,7 +282,7 @@ def test_claim_defaults_in_each_version() -> None:
     assert nested["status"] == {}
 
 
-def test_all_devices_have_no_count() -> None:
+def test_requests_for_all_devices_get_no_count() -> None:
     claim = complete(
         "resource.k8s.io",
         "resourceclaims",
@@ -346,7 +346,7 @@ def test_results_of_patches_are_checked() -> None:
     assert caught.value.causes[0]["field"] == "patch"
 
 
-def test_empty_lists_are_seen_but_not_stored() -> None:
+def test_empty_lists_are_validated_but_not_stored() -> None:
     pod = decode_pod(b'{"metadata":{"name":"a","labels":{}},"spec":{"tolerations":[]}}').obj
     assert pod["spec"] == {"tolerations": []}
     schema.strip(schema.object_type(PODS, "v1"), pod)

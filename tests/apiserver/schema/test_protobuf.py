@@ -48,7 +48,7 @@ def kind_of(group: str, plural: str) -> Kind:
 METADATA = field(1, "name") + field(3, "") + field(5, "") + field(8, b"") + field(11, entry("a", "b"))
 
 
-def test_an_object_with_maps_and_bytes() -> None:
+def test_maps_and_bytes_are_decoded() -> None:
     raw = field(1, METADATA) + field(2, entry("text", "x")) + field(3, entry("data", b"\x00\xff"))
     maps = kind_of("", "configmaps")
     decoded = schema.decode(REGISTRY, maps, "v1", request("v1", "ConfigMap", raw), PROTOBUF, "Strict")
@@ -61,7 +61,7 @@ def test_an_object_with_maps_and_bytes() -> None:
     }
 
 
-def test_quantities_times_and_inlined_structs() -> None:
+def test_quantities_times_and_inlined_structs_are_decoded() -> None:
     resources = field(1, entry("memory", field(1, "1024Mi")))
     port = field(1, "http") + field(2, 0) + field(3, 8080) + field(4, "TCP") + field(5, "")
     action = field(1, "/x") + field(2, field(1, 1) + field(2, 0) + field(3, "http")) + field(4, "HTTP")
@@ -82,7 +82,7 @@ def test_quantities_times_and_inlined_structs() -> None:
     assert made["status"]["startTime"] == "2025-11-20T15:25:40Z"
 
 
-def test_negative_numbers_and_raw_json() -> None:
+def test_negative_numbers_and_raw_json_are_decoded() -> None:
     options = read_message(
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", field(1, -1) + field(4, "Background")
     )
@@ -106,7 +106,7 @@ def test_unknown_fields_are_skipped() -> None:
     }
 
 
-def test_fixed_width_numbers() -> None:
+def test_unknown_fixed_width_numbers_are_skipped() -> None:
     data = varint(9 << 3 | 1) + struct.pack("<d", 1.5) + varint(10 << 3 | 5) + b"1234" + field(1, "Pod")
     assert read_message("io.k8s.api.core.v1.ObjectReference", data) == {"kind": "Pod"}
 
@@ -132,7 +132,7 @@ def test_malformed_messages_are_refused(body: bytes) -> None:
     assert caught.value.code == 400
 
 
-def test_the_envelope_must_be_there() -> None:
+def test_a_message_without_envelope_is_rejected() -> None:
     with pytest.raises(ProtobufError, match="does not appear to be a protobuf message"):
         envelope(orjson.dumps({}))
 
@@ -142,6 +142,6 @@ def any_bytes() -> list[Any]:
 
 
 @pytest.mark.parametrize("data", any_bytes(), ids=len)
-def test_noise_raises_nothing_else(data: bytes) -> None:
+def test_random_bytes_raise_only_decoding_errors(data: bytes) -> None:
     with contextlib.suppress(schema.DecodeError):
         schema.decode(REGISTRY, kind_of("", "pods"), "v1", request("v1", "Pod", data), PROTOBUF)

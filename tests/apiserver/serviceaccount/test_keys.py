@@ -57,7 +57,7 @@ def test_a_file_without_a_key_is_replaced(tmp_path: Path, left: bytes) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_key_that_was_made_is_kept(tmp_path: Path) -> None:
+def test_a_generated_key_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "service-account.key"
     Keys(KeyOptions(path)).sign(b"{}")
     kept = path.read_bytes()
@@ -65,7 +65,7 @@ def test_a_key_that_was_made_is_kept(tmp_path: Path) -> None:
     assert path.read_bytes() == kept
 
 
-def test_keys_rotate(tmp_path: Path) -> None:
+def test_tokens_of_rotated_keys_are_accepted(tmp_path: Path) -> None:
     old, new = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     public = tmp_path / "sa.pub"
     public.write_bytes(

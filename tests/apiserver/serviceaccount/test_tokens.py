@@ -100,7 +100,7 @@ async def test_issuers_audiences_and_bounds_are_those_of_the_flags(tmp_path: Pat
         assert (await _review(client, old))["error"] == "invalid bearer token"
 
 
-async def test_another_servers_tokens_count_where_its_key_is_given(tmp_path: Path) -> None:
+async def test_tokens_of_another_server_are_accepted_with_its_key(tmp_path: Path) -> None:
     theirs = Keys(KeyOptions(tmp_path / "theirs.key"))
     theirs.sign(b"{}")
     async with _serve(tmp_path / "a", TokenOptions()) as client:
@@ -145,7 +145,7 @@ async def test_a_signed_token_of_another_shape_is_refused(tmp_path: Path, claims
         ("--service-account-key-file=/dev/null", "valid RSA or ECDSA public keys"),
     ],
 )
-def test_flags_that_are_of_no_use_are_refused_at_the_start(
+def test_invalid_flags_are_rejected_at_the_start(
     flag: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -117,7 +117,7 @@ async def life(open_store: Any, clock: FakeClock) -> AsyncIterator[Life]:
         yield made
 
 
-async def test_the_state_before_a_new_event_is_kept_though_it_was_sealed(life: Life) -> None:
+async def test_the_state_before_a_new_event_is_kept_in_a_sealed_segment(life: Life) -> None:
     """Check that a later event keeps the row. Rows to move are found in another thread while the writer goes on."""
     store = life.store
     archive = Keeper(store.engine, ALL)
@@ -134,7 +134,7 @@ async def test_the_state_before_a_new_event_is_kept_though_it_was_sealed(life: L
     assert not kept & ({*rows} - {before})
 
 
-async def test_every_moment_is_as_it_was(life: Life) -> None:
+async def test_every_past_revision_is_reconstructed(life: Life) -> None:
     store = life.store
     with store.engine.begin_reading() as session:
         assert session.sealed_revision(PODS) > 100
@@ -153,7 +153,7 @@ async def test_every_moment_is_as_it_was(life: Life) -> None:
             assert (found and found.data) == life.seen[revision][PODS].get(key)
 
 
-async def test_all_changes_are_there_with_the_versions_before(life: Life) -> None:
+async def test_all_changes_are_archived_with_their_previous_versions(life: Life) -> None:
     timeline = Timeline(life.store)
     before: dict[str, bytes] = {}
     found = await timeline.entries(Range(PODS, until=life.store.revision, limit=1000))
@@ -178,7 +178,7 @@ async def test_all_changes_are_there_with_the_versions_before(life: Life) -> Non
     assert [one.event.revision for one in of_key] == own[3:]
 
 
-async def test_times_and_revisions_of_moments(life: Life, clock: FakeClock) -> None:
+async def test_past_moments_are_found_by_time_and_revision(life: Life, clock: FakeClock) -> None:
     timeline = Timeline(life.store)
     revisions = [*life.seen]
     start = clock.now() - timedelta(seconds=len(revisions))
@@ -188,7 +188,9 @@ async def test_times_and_revisions_of_moments(life: Life, clock: FakeClock) -> N
         assert await timeline.moment(revisions[number]) == moment
 
 
-async def test_a_server_that_starts_again_goes_on(life: Life, open_store: Any, clock: FakeClock) -> None:
+async def test_a_restarted_server_continues_the_archive(
+    life: Life, open_store: Any, clock: FakeClock
+) -> None:
     seen = dict(life.seen)
     await life.store.__aexit__(None, None, None)
     async with open_store(None) as store:
@@ -203,7 +205,9 @@ async def test_a_server_that_starts_again_goes_on(life: Life, open_store: Any, c
     await life.store.__aenter__()
 
 
-async def test_history_that_begins_later_has_what_was_there(open_store: Any, clock: FakeClock) -> None:
+async def test_history_that_is_enabled_later_includes_existing_objects(
+    open_store: Any, clock: FakeClock
+) -> None:
     async with open_store(None) as store:
         assert store.retention is None
         before = Life(store, clock)
@@ -222,7 +226,7 @@ async def test_history_that_begins_later_has_what_was_there(open_store: Any, clo
         assert refused.value.code == 410
 
 
-async def test_age_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> None:
+async def test_history_is_limited_by_age(open_store: Any, clock: FakeClock) -> None:
     async with open_store(Retention(100.0 + 300)) as store:
         life = Life(store, clock, every=5)
         for _ in range(6):
@@ -241,7 +245,7 @@ async def test_age_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> Non
         assert changes[0].event.revision > oldest.revision
 
 
-async def test_size_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> None:
+async def test_history_is_limited_by_size(open_store: Any, clock: FakeClock) -> None:
     async with open_store(Retention(None, 12_000)) as store:
         life = Life(store, clock)
         for _ in range(8):
@@ -258,7 +262,7 @@ async def test_size_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> No
             assert await _objects(store, PODS, revision) == life.seen[revision][PODS]
 
 
-async def test_a_history_of_minutes_forgets_the_archive(life: Life, open_store: Any) -> None:
+async def test_a_short_history_deletes_the_archive(life: Life, open_store: Any) -> None:
     await life.store.__aexit__(None, None, None)
     async with open_store(parse_retention("5m")) as store:
         assert store.retention is None

@@ -15,7 +15,7 @@ from dra_apiserver.storage.engine import DatabaseUnusable, Engine
 from dra_apiserver.storage.sqlite import SqliteEngine
 
 
-def test_by_default_a_file_in_the_servers_directory(tmp_path: Path) -> None:
+def test_the_default_database_is_a_file_in_the_servers_directory(tmp_path: Path) -> None:
     assert engine(Database(Config(data=tmp_path).database, tmp_path)).name == str(tmp_path / "dralab.sqlite3")
 
 
@@ -37,7 +37,9 @@ def test_a_url_can_name_another_file(tmp_path: Path, url: str, path: str) -> Non
         ("sqlite:///", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:///"),
     ],
 )
-def test_a_wrong_url_is_a_wrong_option(capsys: pytest.CaptureFixture[str], url: str, problem: str) -> None:
+def test_an_invalid_url_is_an_invalid_option(
+    capsys: pytest.CaptureFixture[str], url: str, problem: str
+) -> None:
     with pytest.raises(SystemExit) as exit:
         main(["--database", url])
     assert exit.value.code == 2

@@ -21,7 +21,7 @@ def test_keys_are_in_order_and_ranges_keep_to_their_namespace() -> None:
     assert made.range("a/") == ["a/z"]
 
 
-def test_the_ring_knows_what_it_has_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_event_ring_reports_dropped_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RING_EVENTS", 8)
     made = Collection(10)
     for revision in range(11, 31):

@@ -71,7 +71,7 @@ def _events(made: Engine, after: int, until: int, size: int = PLENTY) -> list[tu
     ]
 
 
-def test_objects_are_there_after_a_restart(written_engine: Engine, open_engine: Open) -> None:
+def test_objects_survive_a_restart(written_engine: Engine, open_engine: Open) -> None:
     again = open_engine()
     assert again.open() == Revisions(6, 0)
     assert sorted((resource, _content(record)) for resource, record in again.objects()) == [

@@ -58,7 +58,7 @@ async def stack() -> AsyncIterator[AsyncExitStack]:
         yield made
 
 
-async def test_writes_that_a_promoted_standby_lacks_are_gone_on_all_servers(
+async def test_writes_missing_on_a_promoted_standby_are_dropped_on_all_servers(
     primary: Postgres, stack: AsyncExitStack
 ) -> None:
     url = primary.database()
@@ -93,7 +93,7 @@ async def test_writes_that_a_promoted_standby_lacks_are_gone_on_all_servers(
     assert await newer.check() == []
 
 
-async def test_a_database_that_has_lost_writes_is_noticed_by_who_has_seen_them(
+async def test_lost_writes_of_a_database_are_detected_by_servers_that_observed_them(
     postgres: Callable[[], str], stack: AsyncExitStack
 ) -> None:
     url = postgres()
@@ -112,7 +112,7 @@ async def test_a_database_that_has_lost_writes_is_noticed_by_who_has_seen_them(
     assert await pair[0].check() == []
 
 
-async def test_a_dump_that_was_restored_goes_on_with_other_revisions(postgres: Callable[[], str]) -> None:
+async def test_a_restored_dump_continues_with_other_revisions(postgres: Callable[[], str]) -> None:
     url = postgres()
     async with _store(url) as store:
         before = await _write_eventually(store, "a")
@@ -132,7 +132,7 @@ async def test_a_dump_that_was_restored_goes_on_with_other_revisions(postgres: C
         assert store.revision == newest + 1
 
 
-async def test_a_primary_that_was_replaced_is_not_gone_back_to(
+async def test_a_replaced_primary_is_not_used_again(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with _store(postgres()) as store:
@@ -150,7 +150,7 @@ async def test_a_primary_that_was_replaced_is_not_gone_back_to(
         assert await _write_eventually(store, "b")
 
 
-def test_a_database_that_does_not_say_which_one_it_is_will_do(
+def test_a_database_without_system_identifier_is_accepted(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = postgres()

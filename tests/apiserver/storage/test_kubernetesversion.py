@@ -36,7 +36,7 @@ async def _ask(
         return await client.request(method, path, json=body)
 
 
-async def test_objects_of_an_older_version_stay(tmp_path: Path) -> None:
+async def test_objects_of_an_older_version_are_kept(tmp_path: Path) -> None:
     made = (await _ask(tmp_path, V1_34, "POST", _CLAIMS, _CLAIM)).json()
     for version in (V1_34, V1_35, V1_36):
         seen = (await _ask(tmp_path, version, "GET", f"{_CLAIMS}/c")).json()
@@ -66,7 +66,7 @@ async def test_objects_that_only_the_older_version_can_read_are_named(tmp_path: 
     assert (await _ask(tmp_path, V1_36, "GET", f"{groups}/g", None, gates, served)).status_code == 200
 
 
-def test_a_directory_that_says_nothing_is_of_1_36(tmp_path: Path) -> None:
+def test_a_directory_without_version_counts_as_1_36(tmp_path: Path) -> None:
     kubernetesversion.check(tmp_path, V1_34)
     (tmp_path / "cluster.db").touch()
     kubernetesversion.check(tmp_path, V1_36)
@@ -74,7 +74,7 @@ def test_a_directory_that_says_nothing_is_of_1_36(tmp_path: Path) -> None:
         kubernetesversion.check(tmp_path, V1_35)
 
 
-def test_a_version_that_is_not_known_is_newer(tmp_path: Path) -> None:
+def test_an_unknown_version_counts_as_newer(tmp_path: Path) -> None:
     (tmp_path / "kubernetes-version").write_text("1.99\n")
     with pytest.raises(CannotRun, match=r"is of Kubernetes 1\.99, and 1\.36 is older"):
         kubernetesversion.check(tmp_path, V1_36)
@@ -115,7 +115,7 @@ async def test_a_lost_database_does_not_become_an_empty_cluster(there: bool, tmp
     assert (await _ask(tmp_path, V1_36, "GET", _CLAIMS)).json()["items"] == []
 
 
-def test_the_version_is_written_whole(tmp_path: Path) -> None:
+def test_the_version_is_written_atomically(tmp_path: Path) -> None:
     kubernetesversion.note(tmp_path, V1_36)
     kubernetesversion.note(tmp_path, V1_37)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [

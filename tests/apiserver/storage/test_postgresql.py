@@ -83,7 +83,7 @@ def test_a_database_of_an_older_version_is_migrated_at_the_start(postgres: Calla
         ),
     ],
 )
-def test_a_database_that_is_of_no_use_is_named_with_the_reason(
+def test_an_unusable_database_is_named_with_the_reason(
     postgres: Callable[[], str], statements: tuple[str, ...], problem: str
 ) -> None:
     url = postgres()
@@ -107,7 +107,7 @@ def _database(url: str, encoding: str) -> str:
     return url.partition("&options=")[0].replace("/postgres?", f"/{name}?")
 
 
-async def test_a_database_without_an_encoding_will_do(postgres: Callable[[], str]) -> None:
+async def test_a_database_without_an_encoding_is_accepted(postgres: Callable[[], str]) -> None:
     url = _database(postgres(), "SQL_ASCII")
     roles, key = ("rbac.authorization.k8s.io", "clusterroles"), "rôle"
     async with store_for(PostgresqlEngine(url, relaxed=True), FakeClock(), 300) as store:
@@ -118,7 +118,7 @@ async def test_a_database_without_an_encoding_will_do(postgres: Callable[[], str
         assert found.object()["metadata"]["name"] == key
 
 
-def test_a_database_that_lacks_characters_is_of_no_use(postgres: Callable[[], str]) -> None:
+def test_a_database_with_a_limited_encoding_is_rejected(postgres: Callable[[], str]) -> None:
     engine = PostgresqlEngine(_database(postgres(), "LATIN1"))
     with pytest.raises(DatabaseUnusable, match="its encoding is LATIN1, and names of objects need UTF8"):
         engine.open()
@@ -137,11 +137,11 @@ def test_a_database_that_lacks_characters_is_of_no_use(postgres: Callable[[], st
         ("postgresql://one:5432/objects?user=me@home", "postgresql://one:5432/objects?user=me@home"),
     ],
 )
-def test_names_of_databases_have_no_password(url: str, name: str) -> None:
+def test_database_names_in_messages_have_no_password(url: str, name: str) -> None:
     assert without_password(url) == name
 
 
-def test_any_url_of_libpq_will_do(postgres: Callable[[], str], tmp_path: Path) -> None:
+def test_any_url_of_libpq_is_accepted(postgres: Callable[[], str], tmp_path: Path) -> None:
     parsed = make_url(postgres())
     folder, options = (quote(str(parsed.query[name]), safe="") for name in ("host", "options"))
     # The URL has two hosts, of which only one accepts writes, as after a failover.
@@ -213,7 +213,7 @@ def test_the_database_ends_sessions_of_a_server_that_is_cut_off() -> None:
         engine.close()
 
 
-async def test_a_write_whose_connection_was_lost_before_is_made(postgres: Callable[[], str]) -> None:
+async def test_a_write_is_executed_after_the_connection_was_lost(postgres: Callable[[], str]) -> None:
     url = postgres()
     store = store_for(PostgresqlEngine(url, relaxed=True), FakeClock(), 300)
     async with store:
@@ -226,7 +226,7 @@ async def test_a_write_whose_connection_was_lost_before_is_made(postgres: Callab
         assert store.failure is None
 
 
-def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
+def test_an_unreachable_server_is_named_without_the_password() -> None:
     engine = PostgresqlEngine("postgresql://me:secret@/objects?host=/nowhere")
     assert engine.name == "postgresql://me:***@/objects?host=/nowhere"
     with pytest.raises(

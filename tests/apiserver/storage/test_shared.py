@@ -74,7 +74,7 @@ def _fifth(store: SharedStore, made: Callable[[], str]) -> Callable[[Record | No
     return change
 
 
-async def test_counts_of_a_write_hold_across_servers(pair: tuple[SharedStore, SharedStore]) -> None:
+async def test_preconditions_of_a_write_hold_across_servers(pair: tuple[SharedStore, SharedStore]) -> None:
     for store in pair:
         await store.write(NODES, f"other/{id(store)}", put("x"))
     writes = [
@@ -150,7 +150,7 @@ async def test_only_one_of_two_servers_creates_an_object(pair: tuple[SharedStore
     assert {type(result) for result in results} == {Record, ValueError}
 
 
-async def test_writes_that_build_on_a_refused_one_are_made_again(
+async def test_writes_based_on_a_rejected_write_are_repeated(
     pair: tuple[SharedStore, SharedStore],
 ) -> None:
     one, other = pair
@@ -168,7 +168,7 @@ async def test_writes_that_build_on_a_refused_one_are_made_again(
     assert record.object()["count"] == 8
 
 
-async def test_a_write_that_was_refused_for_a_stale_state_is_decided_again(
+async def test_a_write_rejected_for_a_stale_state_is_repeated(
     pair: tuple[SharedStore, SharedStore],
 ) -> None:
     one, other = pair
@@ -291,7 +291,7 @@ class Silent(PostgresqlEngine):
         return super().commit(changes, applied)
 
 
-async def test_a_database_that_is_silent_is_noticed_and_requests_end(
+async def test_requests_end_when_the_database_does_not_respond(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may = threading.Event()
@@ -318,7 +318,7 @@ async def test_a_database_that_is_silent_is_noticed_and_requests_end(
         await until(lambda: store.get(PODS, "ns/b"))
 
 
-async def test_a_write_that_was_not_sent_before_its_request_ended_is_never_made(
+async def test_an_unsent_write_of_a_cancelled_request_is_never_executed(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may = threading.Event()
@@ -350,7 +350,7 @@ async def test_a_write_that_was_not_sent_before_its_request_ended_is_never_made(
         assert await store.check() == []
 
 
-async def test_a_database_that_is_silent_keeps_no_server_from_ending(
+async def test_a_server_stops_even_if_the_database_does_not_respond(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared, "_PATIENCE", 0.2)
@@ -366,7 +366,7 @@ async def test_a_database_that_is_silent_keeps_no_server_from_ending(
         assert caught.value.code == 500
 
 
-async def test_a_database_that_can_only_be_read_is_none_to_work_with(postgres: Callable[[], str]) -> None:
+async def test_a_read_only_database_is_rejected(postgres: Callable[[], str]) -> None:
     url = postgres()
     async with _store(url) as store:
         await store.write(PODS, "ns/a", put("a"))
@@ -431,7 +431,7 @@ async def test_acknowledged_writes_survive_the_databases_crash() -> None:
             assert await stores[0].check() == []
 
 
-def test_changes_are_numbered_after_others(postgres: Callable[[], str]) -> None:
+def test_revisions_follow_those_of_other_servers(postgres: Callable[[], str]) -> None:
     one = PostgresqlEngine(postgres(), relaxed=True)
     one.open()
     try:

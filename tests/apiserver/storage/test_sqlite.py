@@ -105,7 +105,7 @@ class Stuck(SqliteEngine):
         self.done.set()
 
 
-def test_checkpoints_go_on_after_one_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checkpoints_continue_after_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_module, "_CHECKPOINT_BYTES", 100)
     engine = Stuck(tmp_path / "a.sqlite3")
     engine.open()
@@ -188,7 +188,7 @@ def directory(path: Path) -> None:
         (directory, "Is a directory"),
     ],
 )
-def test_a_database_that_is_of_no_use_is_named_with_the_reason(
+def test_an_unusable_database_is_named_with_the_reason(
     tmp_path: Path, damage: Callable[[Path], None], problem: str
 ) -> None:
     path = tmp_path / "a.sqlite3"
@@ -228,7 +228,7 @@ def objects_after_opening(path: Path) -> int:
         engine.close()
 
 
-def test_a_whole_log_is_taken_without_a_word(tmp_path: Path) -> None:
+def test_a_complete_log_is_used_without_a_warning(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert objects_after_opening(with_a_log(tmp_path)) == 10
     assert logs == []

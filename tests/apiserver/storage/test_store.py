@@ -61,7 +61,7 @@ async def test_revisions_are_one_counter_for_everything(open_store: Callable[[],
         assert store.revision == max(revisions)
 
 
-async def test_everything_is_there_after_a_restart(open_store: Callable[[], Store]) -> None:
+async def test_all_objects_and_revisions_survive_a_restart(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         await store.write(PODS, "ns/a", put("a"))
         await store.write(PODS, "ns/b", put("b"))
@@ -80,7 +80,7 @@ async def test_everything_is_there_after_a_restart(open_store: Callable[[], Stor
         assert await store.check() == []
 
 
-async def test_a_revision_is_never_used_twice_though_all_is_compacted(
+async def test_revisions_are_never_reused_after_compaction(
     open_store: Callable[[], Store],
 ) -> None:
     async with open_store() as store:
@@ -93,7 +93,7 @@ async def test_a_revision_is_never_used_twice_though_all_is_compacted(
         assert store.compacted == gone.revision
 
 
-async def test_history_tells_each_change_and_what_was_before(open_store: Callable[[], Store]) -> None:
+async def test_history_has_each_change_with_its_previous_object(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         start = store.revision
         await store.write(PODS, "ns/a", put("a", spec=1))
@@ -114,7 +114,7 @@ async def test_history_tells_each_change_and_what_was_before(open_store: Callabl
         ]
 
 
-async def test_compaction_forgets_the_window_and_nothing_more(open_store: Callable[[], Store]) -> None:
+async def test_compaction_drops_only_revisions_outside_the_window(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         for spec in range(5):
             await store.write(PODS, "ns/a", put("a", spec=spec))
@@ -220,7 +220,7 @@ async def test_events_have_previous_objects_from_before_the_window(
         assert found[0].object()["spec"] == 1
 
 
-async def test_an_older_compaction_that_ends_later_takes_nothing_back(tmp_path: Path) -> None:
+async def test_a_late_compaction_does_not_move_the_window_back(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path / "test.sqlite3", relaxed=True)
     engine.open()
     engine.compact(20, 1)
@@ -231,7 +231,7 @@ async def test_an_older_compaction_that_ends_later_takes_nothing_back(tmp_path: 
     again.close()
 
 
-async def test_history_and_versions_come_in_steps_of_bytes(open_store: Callable[[], Store]) -> None:
+async def test_history_and_versions_are_read_in_limited_steps(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         start = store.revision
         for number in range(10):
@@ -290,7 +290,7 @@ async def test_no_reader_sees_a_failed_transaction(tmp_path: Path) -> None:
         assert store.failure is None
 
 
-async def test_a_database_that_works_again_is_found_to_without_a_write(tmp_path: Path) -> None:
+async def test_a_recovered_database_is_detected_without_a_write(tmp_path: Path) -> None:
     engine, clock = Failing(tmp_path / "test.sqlite3"), FakeClock()
     async with Store(engine, clock, 300) as store:
         await settle()
@@ -308,7 +308,7 @@ async def test_a_database_that_works_again_is_found_to_without_a_write(tmp_path:
         await until(lambda: store.failure == "database or disk is full", clock=clock)
 
 
-async def test_a_refusal_waits_until_what_it_is_based_on_is_durable(tmp_path: Path) -> None:
+async def test_a_rejection_waits_until_its_base_is_durable(tmp_path: Path) -> None:
     engine = Failing(tmp_path / "test.sqlite3")
     async with Store(engine, FakeClock(), 300) as store:
         engine.proceed.clear()

@@ -70,7 +70,7 @@ async def test_entries_have_author_and_time(open_store: Callable[[], Store], clo
         assert previous == [None, added, changed]
 
 
-async def test_pages_of_changes(open_store: Callable[[], Store]) -> None:
+async def test_changes_are_returned_in_pages(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         revisions = [
             await write(store, f"{ns}/{n}", put(str(n))) for ns in ("a", "b%", "c") for n in range(3)
@@ -88,7 +88,7 @@ async def test_pages_of_changes(open_store: Callable[[], Store]) -> None:
         assert await find_revisions(after=revisions[1], until=revisions[4]) == revisions[2:5]
 
 
-async def test_a_time_has_the_last_moment_before_it(
+async def test_a_time_is_mapped_to_the_last_revision_before_it(
     open_store: Callable[[], Store], clock: FakeClock
 ) -> None:
     async with open_store() as store:
@@ -110,7 +110,9 @@ async def test_a_time_has_the_last_moment_before_it(
         )
 
 
-async def test_moments_that_are_not_kept(open_store: Callable[[], Store], clock: FakeClock) -> None:
+async def test_times_before_the_history_are_rejected(
+    open_store: Callable[[], Store], clock: FakeClock
+) -> None:
     async with open_store() as store:
         await write(store, "ns/a", put("a"))
         with pytest.raises(StatusError) as early:
@@ -128,7 +130,7 @@ async def test_moments_that_are_not_kept(open_store: Callable[[], Store], clock:
         assert (await timeline.moment(last - 1)).revision == last - 1
 
 
-async def test_an_object_as_it_was(open_store: Callable[[], Store]) -> None:
+async def test_past_versions_of_an_object_are_returned(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         first = await write(store, "ns/a", put("a", x=1))
         second = await write(store, "ns/a", put("a", x=2))

@@ -44,7 +44,7 @@ def test_claims_are_shown_as_recorded() -> None:
 
 
 @pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.qualified_name)
-def test_every_row_has_a_cell_a_column(kind: Kind) -> None:
+def test_every_row_has_a_cell_for_each_column(kind: Kind) -> None:
     for printer in kind.printers.values():
         assert len(printer.cells({"metadata": {"name": "x"}}, NOW)) == len(printer.columns)
 
@@ -139,7 +139,9 @@ def pod(**status: Any) -> JsonObject:
         ),
     ],
 )
-def test_pod_rows(status: JsonObject, ready: str, reason: str, restarts: str) -> None:
+def test_pod_rows_show_status_and_restarts(
+    status: JsonObject, ready: str, reason: str, restarts: str
+) -> None:
     assert cells("", "pods", pod(**status)) == [
         "p",
         ready,
@@ -153,18 +155,18 @@ def test_pod_rows(status: JsonObject, ready: str, reason: str, restarts: str) ->
     ]
 
 
-def test_finished_pods_say_so_in_their_row() -> None:
+def test_rows_of_finished_pods_have_a_condition() -> None:
     row = show("", "pods", pod(phase="Succeeded"))["rows"][0]
     assert row["conditions"][0]["reason"] == "Succeeded"
 
 
-def test_terminating_wins_over_running() -> None:
+def test_a_deleted_running_pod_is_shown_as_terminating() -> None:
     dying = pod(phase="Running")
     dying["metadata"]["deletionTimestamp"] = "2026-11-20T15:25:00Z"
     assert cells("", "pods", dying)[2] == "Terminating"
 
 
-def test_claim_states() -> None:
+def test_the_state_of_a_claim_is_shown() -> None:
     def state(claim: JsonObject) -> Any:
         return cells("resource.k8s.io", "resourceclaims", claim)[1]
 
@@ -220,7 +222,7 @@ def test_rows_have_the_requested_object() -> None:
     assert show("", "configmaps", item, headers=False)["columnDefinitions"] is None
 
 
-def test_metadata_lists() -> None:
+def test_partial_metadata_lists_have_only_metadata() -> None:
     made = partial_metadata_list([{"metadata": {"name": "x"}, "spec": {}}], {"resourceVersion": "7"})
     assert made["kind"] == "PartialObjectMetadataList"
     assert made["metadata"] == {"resourceVersion": "7"}
@@ -250,7 +252,7 @@ def test_ages_have_two_units_at_most(duration: timedelta, text: str) -> None:
     assert human_duration(duration.total_seconds()) == text
 
 
-def test_long_lists_are_cut() -> None:
+def test_long_lists_are_truncated() -> None:
     assert shorten_list(["a", "b", "c", "d", "e"]) == "a,b,c + 2 more..."
     assert shorten_list([]) == "<unset>"
 

@@ -41,7 +41,7 @@ A, B = record(1, team="a"), record(2, team="b")
         (Event(DELETED, record(3, team="a"), None), DELETED),
     ],
 )
-def test_changes_of_labels_come_and_go(event: Event, meaning: str | None) -> None:
+def test_changed_labels_add_and_remove_objects_of_a_selection(event: Event, meaning: str | None) -> None:
     assert selection("team=a").judge(event) == meaning
 
 
@@ -63,7 +63,7 @@ def test_a_named_object_is_found_by_its_key() -> None:
     assert selection("team=b", "metadata.name=p", "ns").filter([A, B]) == [B]
 
 
-def test_only_what_is_on_a_node_is_read() -> None:
+def test_only_objects_on_the_node_are_read() -> None:
     collection = Collection(0)
     pods = [("ns/a", "n1"), ("ns/b", "n2"), ("other/c", "n1")]
     for revision, (key, node) in enumerate(pods, 1):

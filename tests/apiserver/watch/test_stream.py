@@ -109,14 +109,14 @@ async def test_a_slow_client_gets_each_event_once_and_in_order(store: Store, cli
 
 # Where servers share a database, a server may read its own write in the log before the transaction returns.
 @pytest.mark.parametrize("store", [databases.SQLITE], indirect=True)
-async def test_a_writer_has_its_answer_before_the_watchers_have_theirs(store: Store, client: Client) -> None:
+async def test_a_writer_gets_its_response_before_watchers_get_the_event(store: Store, client: Client) -> None:
     await create(store, "a")
     assert client.parts == []
     await client.until(1)
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-async def test_a_stream_that_nothing_takes_holds_one_chunk(
+async def test_an_unread_stream_buffers_one_chunk(
     store: Store, monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:
     if forgotten:

@@ -79,7 +79,7 @@ def test_broken_old_pods_are_removed_first() -> None:
     assert sizes == {"working": 3, "broken": 0}
 
 
-def test_old_pods_stay_while_new_ones_are_not_available() -> None:
+def test_old_pods_are_kept_while_new_ones_are_not_available() -> None:
     new, old = _set("new", 1, 0), _set("old", 4, 4)
     assert old_replicas(_deployment(4, 1, 0), [old, new], new, [old]) == {"old": 4}
     new = _set("new", 1, 1)

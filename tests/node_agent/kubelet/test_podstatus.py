@@ -103,7 +103,7 @@ def test_the_reason_of_a_failed_pod_is_set_with_its_phase() -> None:
     assert (ended.phase, ended.reason, ended.message) == ("Failed", "DeadlineExceeded", "too long")
 
 
-def test_terminal_phase_never_goes_back() -> None:
+def test_a_terminal_phase_never_changes() -> None:
     status = pod_status(_pod("Never", phase="Succeeded"), Observed(), _NOW)
     assert status.phase == "Succeeded"
 

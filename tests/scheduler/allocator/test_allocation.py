@@ -41,7 +41,9 @@ def configured_class(name: str, *drivers: str) -> DeviceClass:
 
 # Until 1.36 a claim's configuration comes once for each request that it names.
 @pytest.mark.parametrize(("version", "times"), [(V1_36, 2), (V1_37, 1)], ids=str)
-def test_configuration_of_classes_comes_first_and_once(version: Version, times: int) -> None:
+def test_configuration_of_classes_precedes_that_of_claims_and_is_not_repeated(
+    version: Version, times: int
+) -> None:
     own = [
         {"opaque": {"driver": "all", "parameters": {}}},
         {"requests": ["r1", "r2"], "opaque": {"driver": "two", "parameters": {}}},
@@ -120,7 +122,7 @@ def test_node_selector_of_an_allocation_matches_the_nodes_that_reach_its_devices
     assert (None if found is None else _json(found)) == expected
 
 
-def test_a_device_s_bad_node_selector_matters_only_when_the_device_is_tried() -> None:
+def test_an_invalid_node_selector_is_an_error_only_when_its_device_is_tried() -> None:
     bad = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Gt", "values": ["x"]}]}]}
     devices: list[dict[str, Any]] = [{"name": "d0", "allNodes": True}, {"name": "d1", "nodeSelector": bad}]
     slices = [slice_of("s", devices, perDeviceNodeSelection=True)]

@@ -268,7 +268,7 @@ def test_devices_consumed_counters_of_their_own_slice_in_1_34(version: Version) 
 
 
 @pytest.mark.parametrize(("version", "found"), [(V1_34, ["a", "b"]), (V1_35, None)], ids=str)
-def test_distinct_constraint_compared_only_different_devices_in_1_34(
+def test_distinct_constraint_accepted_equal_values_within_a_request_in_1_34(
     version: Version, found: list[str] | None
 ) -> None:
     devices = [{"name": name, "attributes": {f"{DRIVERS[0]}/numa": {"int": 0}}} for name in ("a", "b")]

@@ -17,7 +17,7 @@ from dra_scheduler.extenders.answers import BINDING, FILTER, PREEMPTION, PRIORIT
         (PREEMPTION, {"NodeNameToMetaVictims": {"a": None}}, {"NodeNameToMetaVictims": {"a": {}}}),
     ],
 )
-def test_answers_are_read_by_their_types(kind: Type, value: Any, expected: Any) -> None:
+def test_responses_are_decoded_by_their_types(kind: Type, value: Any, expected: Any) -> None:
     wanted = {"Nodes": {"items": [{"metadata": {"name": "a"}}]}} if expected is None else expected
     assert read(kind, value) == wanted
 
@@ -69,7 +69,7 @@ def test_answers_are_read_by_their_types(kind: Type, value: Any, expected: Any) 
         (PREEMPTION, {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": 5}]}}}, "of type string"),
     ],
 )
-def test_answers_of_other_types_are_errors(kind: Type, value: Any, text: str) -> None:
+def test_responses_of_wrong_types_are_errors(kind: Type, value: Any, text: str) -> None:
     with pytest.raises(AnswerError) as error:
         read(kind, value)
     assert str(error.value).startswith("json: cannot unmarshal ")

@@ -51,7 +51,7 @@ def _reject(queue: SchedulingQueue, name: str) -> QueuedPod:
     return entry
 
 
-async def test_higher_priority_first_then_first_come() -> None:
+async def test_pods_are_popped_by_priority_and_then_by_arrival() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     queue.add(pod("first"))

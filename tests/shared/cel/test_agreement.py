@@ -180,7 +180,7 @@ def test_expressions_are_true_as_in_cel_go(expression: str) -> None:
          "compilation failed: ERROR: <input>:1:1: unable to unescape string\n | b'\\u00e9' == b''\n | ^"),
     ],
 )  # fmt: skip
-def test_compile_errors(expression: str, kind: ErrorKind, text: str) -> None:
+def test_compile_errors_equal_cel_gos(expression: str, kind: ErrorKind, text: str) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)
     assert (caught.value.kind, caught.value.text) == (kind, text)
@@ -219,7 +219,7 @@ def test_costs_equal_cel_gos(expression: str, estimated: int, actual: int | None
     assert actual is None or program.cost(DEVICE) == actual
 
 
-def test_a_panic_stays_within_a_rule() -> None:
+def test_a_panic_is_an_error_of_one_rule() -> None:
     rule = compile_rule('dyn(semver(self)) in {"a": 1}', {"self": t.STRING}, {})
     result = rule.run(["1.2.3"], 1000)
     assert result.error == "internal error: runtime error: hash of unhashable type cel.Semver"

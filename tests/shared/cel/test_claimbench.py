@@ -64,7 +64,7 @@ def test_a_request_needs_its_class_and_its_own_selectors() -> None:
     assert request.findings[0].values == {_MODEL: "A100"}
 
 
-def test_each_alternative_is_a_request_and_a_class_that_is_missing_is_named() -> None:
+def test_each_alternative_is_reported_and_a_missing_class_is_named() -> None:
     big = DeviceSubRequest(name="big", device_class_name="gpu", selectors=(_model("H100"),))
     every = DeviceSubRequest(name="all", device_class_name="none", allocation_mode="All")
     first, second = _examine(DeviceRequest(name="gpu", first_available=(big, every))).requests

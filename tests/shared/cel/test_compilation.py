@@ -66,7 +66,7 @@ def test_the_line_is_shown_with_a_caret() -> None:
     )
 
 
-def test_issues_come_in_order_of_position() -> None:
+def test_issues_are_sorted_by_position() -> None:
     lines = compile_error("1 + 'a' == 2 && nope").split("\n")
     assert [line.partition(": ")[0] for line in lines if "ERROR" in line][-1] == "ERROR"
     assert "1:3" in lines[0]
@@ -91,7 +91,7 @@ def test_the_result_has_to_be_a_bool(expression: str, type_name: str) -> None:
     assert compile_error(expression) == f"must evaluate to bool or the unknown type, not {type_name}"
 
 
-def test_constants_that_cannot_be_converted() -> None:
+def test_invalid_constant_conversions_are_compile_errors() -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression("int('a') == 1", features=LISTS)
     assert caught.value.kind is ErrorKind.INTERNAL
@@ -157,7 +157,7 @@ def test_includes_is_unknown_before_1_36() -> None:
         ('device.capacity["a"].b.isInteger()', set(), {("a", "b")}),
     ],
 )
-def test_reads_of_attributes_are_known(
+def test_the_attributes_that_an_expression_reads_are_reported(
     expression: str, attributes: set[tuple[str, str]], capacity: set[tuple[str, str]]
 ) -> None:
     program = compile_expression(expression, features=LISTS)
@@ -174,7 +174,7 @@ def test_reads_of_attributes_are_known(
         "dyn(device).driver == 'a'",
     ],
 )
-def test_reads_that_cannot_be_known(expression: str) -> None:
+def test_dynamic_reads_of_attributes_are_reported_as_unknown(expression: str) -> None:
     assert compile_expression(expression, features=LISTS).attributes_read is None
 
 
@@ -192,7 +192,7 @@ def test_nested_loops_compile_in_linear_time() -> None:
     "expression",
     ["(" * 240 + "true" + ")" * 240, "true" + " && true" * 1000, "'a'" + ".trim()" * 240 + " == 'a'"],
 )
-def test_long_expressions(expression: str) -> None:
+def test_long_expressions_compile(expression: str) -> None:
     assert compile_expression(expression, features=LISTS).matches(CelDevice("d"))
 
 

@@ -29,7 +29,7 @@ def test_every_topic_is_in_the_environment() -> None:
     assert len(listed) == len(TOPICS)
 
 
-def test_optional_topics_are_there_only_when_asked_for() -> None:
+def test_optional_topics_are_included_only_on_request() -> None:
     assert "includes" not in functions()
     versions = (V1_35, V1_36, V1_37)
     assert [functions(v, includes=True).keys() - functions(v).keys() for v in versions] == [

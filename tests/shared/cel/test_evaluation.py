@@ -192,7 +192,7 @@ def test_failing_expressions_have_these_errors(expression: str, message: str) ->
     assert program.evaluate(DEVICE).error == str(caught.value)
 
 
-def test_a_bad_attribute_is_every_expressions_error() -> None:
+def test_an_invalid_attribute_is_an_error_of_every_expression() -> None:
     device = CelDevice("d", {"a": DeviceAttribute(version="1.2"), "b": DeviceAttribute(int_=1)})
     program = compile_expression("true", features=FEATURES)
     with pytest.raises(EvaluationError, match="attribute a: parse semantic version: No Major"):

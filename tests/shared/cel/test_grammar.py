@@ -17,7 +17,7 @@ def test_the_tables_are_of_this_grammar_and_this_lark() -> None:
     assert stored["digest"] == grammar.digest(grammar._grammar()), "run make tables"
 
 
-def test_they_parse_as_computed_ones_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_tables_parse_like_computed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     stored = grammar.lark_parser()
     monkeypatch.setattr(grammar, "digest", lambda text: "of another lark")
     computed = grammar.lark_parser.__wrapped__()

@@ -81,7 +81,7 @@ def test_invalid_messages_have_these_errors(expression: str, error: str) -> None
         (f"{PB}FieldMask{{}}", ["1:26: undeclared reference to 'google.protobuf.FieldMask' (in container '')"]),
     ],
 )  # fmt: skip
-def test_compile_errors(expression: str, found: list[str]) -> None:
+def test_compile_errors_of_messages_equal_cel_gos(expression: str, found: list[str]) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)
     lines = caught.value.text.removeprefix("compilation failed: ").split("\n")

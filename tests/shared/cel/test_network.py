@@ -32,7 +32,7 @@ from dra_shared.cel.network import AddressError, Cidr, Ip, parse_address
         ("1:1.2.3.4", 'embedded IPv4 address must replace the final 2 fields of the address (at "1.2.3.4")'),
     ],
 )
-def test_no_address(text: str, reason: str) -> None:
+def test_invalid_addresses_have_gos_errors(text: str, reason: str) -> None:
     with pytest.raises(AddressError) as caught:
         parse_address(text)
     assert str(caught.value) == f'ParseAddr("{text}"): {reason}'
@@ -50,7 +50,7 @@ def test_no_address(text: str, reason: str) -> None:
         ("0.0.0.0", "0.0.0.0"),
     ],
 )
-def test_addresses_are_written_as_go_does(text: str, shown: str) -> None:
+def test_addresses_are_formatted_as_in_go(text: str, shown: str) -> None:
     assert str(Ip.parse(text)) == shown
 
 

@@ -48,7 +48,7 @@ CAPACITY = st.dictionaries(
 
 
 @given(EXPRESSIONS, ATTRIBUTES, CAPACITY, st.booleans())
-def test_accounting_changes_no_answer(
+def test_cost_accounting_does_not_change_results(
     expression: str,
     attributes: dict[str, DeviceAttribute],
     capacity: dict[str, DeviceCapacity],
@@ -67,6 +67,6 @@ def test_accounting_changes_no_answer(
 
 
 @given(st.text(alphabet="ab1.'\"[](){}?:&|!-+=<> \\\n`é/", max_size=30))
-def test_any_text_compiles_or_is_refused(text: str) -> None:
+def test_any_text_compiles_or_is_a_compile_error(text: str) -> None:
     with contextlib.suppress(CompileError):
         assert compile_expression(text, features=FEATURES).output_type in ("bool", "dyn")

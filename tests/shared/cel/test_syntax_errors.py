@@ -72,13 +72,13 @@ def test_syntax_errors_equal_cel_gos(text: str, found: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["!-1 == 1", "1 in[1] + x", "[!-1.0.x]", "x.index"])
-def test_well_formed(text: str) -> None:
+def test_well_formed_expressions_have_no_syntax_error(text: str) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(text, features=frozenset())
     assert "Syntax error" not in caught.value.text
 
 
-def test_many_errors_end() -> None:
+def test_the_number_of_syntax_errors_is_limited() -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression("1 ) " * 60, features=frozenset())
     assert caught.value.text.count("ERROR") == 1

@@ -42,7 +42,7 @@ def _try(expression: str, most: int = 1000) -> CelAnswer:
     return evaluate(expression, candidates(slices), FeatureGates(), most)
 
 
-def test_says_of_each_device_which_clause_turned_it_away() -> None:
+def test_each_device_names_the_clause_that_excluded_it() -> None:
     report = _try(f"{_A100} && {_LARGE}")
     assert (report.devices, report.matches) == (4, 1)
     assert [(clause.expression, clause.matches) for clause in report.clauses] == [(_A100, 1), (_LARGE, 3)]
@@ -78,7 +78,7 @@ def test_a_limit_keeps_the_devices_that_match() -> None:
         ("device.driver", -1, "must evaluate to bool"),
     ],
 )
-def test_points_at_what_does_not_compile(expression: str, offset: int, message: str) -> None:
+def test_compile_errors_have_their_position(expression: str, offset: int, message: str) -> None:
     report = _try(expression)
     assert report.problems[0].offset == offset
     assert message in report.problems[0].message
@@ -96,7 +96,7 @@ def test_points_at_what_does_not_compile(expression: str, offset: int, message: 
         ("'x && y' == z && b", ["'x && y' == z", "b"]),
     ],
 )
-def test_clauses_are_what_the_outermost_and_joins(expression: str, parts: list[str]) -> None:
+def test_clauses_are_the_operands_of_the_outermost_and(expression: str, parts: list[str]) -> None:
     found = clauses(expression)
     if len(parts) == 1:
         assert [one.expression for one in found] == [expression.strip()]

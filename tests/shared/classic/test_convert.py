@@ -49,7 +49,7 @@ def _requests(claim: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_claim_gets_what_its_parameters_and_its_class_say() -> None:
+def test_a_claim_gets_the_requests_of_its_parameters_and_class() -> None:
     conversion = _convert("training.yaml")
     [request] = _requests(_one(conversion, "ResourceClaim", "training-gpus"))
     assert request == {
@@ -78,7 +78,7 @@ def test_a_claim_gets_what_its_parameters_and_its_class_say() -> None:
     assert not find_lost(conversion.notes)
 
 
-def test_every_field_has_a_line() -> None:
+def test_every_field_has_a_note() -> None:
     noted = {(note.subject, note.path) for note in _convert("training.yaml").notes}
     assert noted == {
         ("ResourceClass gpu.nvidia.com", "spec.driverName"),
@@ -256,7 +256,7 @@ def test_class_parameters_are_the_defaults_of_claims() -> None:
     assert "'1g.5gb'" in request["exactly"]["selectors"][0]["cel"]["expression"]
 
 
-def test_a_drivers_own_parameters_go_to_the_driver_as_they_are() -> None:
+def test_parameters_of_a_driver_are_passed_to_it_unchanged() -> None:
     claim = _claim(parametersRef={"kind": "ConfigMap", "name": "settings"})
     settings = {
         "apiVersion": "v1",
@@ -309,7 +309,7 @@ def test_documents_spellings_of_references_and_drivers_are_understood() -> None:
     assert not find_lost(conversion.notes)
 
 
-def test_objects_of_today_stay_as_they_are() -> None:
+def test_current_objects_are_not_changed() -> None:
     objects = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}},
         {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {}},
@@ -328,7 +328,7 @@ def test_notes_are_lines_with_an_outcome() -> None:
 
 
 @pytest.mark.system
-async def test_an_api_server_takes_all_that_comes_out(tmp_path: Path) -> None:
+async def test_an_api_server_accepts_all_converted_objects(tmp_path: Path) -> None:
     conversions = [
         convert(_load(path.name), {} if path.name == "device-plugin.yaml" else None)
         for path in sorted(DATA.glob("*.yaml"))

@@ -19,7 +19,7 @@ def _gpus(name: str, count: Any) -> dict[str, Any]:
     return _container(name, **{"nvidia.com/gpu": count})
 
 
-def test_each_container_has_devices_of_its_own() -> None:
+def test_each_container_has_its_own_devices() -> None:
     template, pod = convert([_pod(_gpus("a", 2), _gpus("b", "1"))], {}).objects
     assert [
         (one["name"], one["exactly"]["deviceClassName"], one["exactly"]["count"])
@@ -34,7 +34,7 @@ def test_each_container_has_devices_of_its_own() -> None:
     ]
 
 
-def test_an_init_container_hands_its_devices_on() -> None:
+def test_containers_reuse_the_devices_of_init_containers() -> None:
     template, pod = convert(
         [_pod(_gpus("main", 1), init=(_gpus("first", 1), _gpus("second", 1)))], {}
     ).objects
@@ -67,7 +67,7 @@ def test_a_resource_of_an_unknown_driver_needs_a_class() -> None:
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "nics"
 
 
-def test_other_resources_stay() -> None:
+def test_other_resources_are_not_converted() -> None:
     container = _container("a", cpu="1", **{"nvidia.com/gpu": 1, "kubernetes.io/x": 1})
     _, pod = convert([_pod(container)], {}).objects
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "kubernetes.io/x": 1}
@@ -87,6 +87,6 @@ def test_a_quota_counts_the_classs_devices() -> None:
     }
 
 
-def test_without_the_option_extended_resources_stay() -> None:
+def test_extended_resources_are_kept_without_the_option() -> None:
     pod = _pod(_gpus("a", 1))
     assert list(convert([pod]).objects) == [pod]

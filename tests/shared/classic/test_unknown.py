@@ -84,14 +84,14 @@ def test_unknown_parameters_that_nothing_names_have_no_successor() -> None:
     assert [note.path for note in find_lost(conversion.notes)] == ["", "spec.type"]
 
 
-def test_parameters_of_an_unknown_kind_go_whatever_their_name_is() -> None:
+def test_parameters_of_an_unknown_kind_are_removed_whatever_their_name() -> None:
     parameters = {**_PARAMETERS, "kind": "Accelerators"}
     claim = copy.deepcopy(_CLAIM)
     claim["spec"]["parametersRef"]["kind"] = "Accelerators"
     assert [one["kind"] for one in convert([claim, parameters]).objects] == ["ResourceClaim"]
 
 
-def test_a_config_map_stays_when_it_was_read_as_parameters() -> None:
+def test_a_config_map_that_was_read_as_parameters_is_kept() -> None:
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "s"}, "data": {"a": "b"}}
     claim = copy.deepcopy(_CLAIM)
     claim["spec"]["parametersRef"] = {"kind": "ConfigMap", "name": "s"}
@@ -106,7 +106,7 @@ def test_state_that_a_driver_kept_has_no_successor() -> None:
     assert note.text == "a driver publishes its devices as ResourceSlices"
 
 
-def test_the_driver_of_known_parameters_is_not_called_as_the_class() -> None:
+def test_the_driver_name_of_known_parameters_is_not_taken_from_the_class() -> None:
     parameters = {
         "apiVersion": "gpu.nvidia.com/v1",
         "kind": "GpuClaimParameters",
@@ -139,7 +139,7 @@ def test_requests_of_one_driver_keep_the_class_that_is_missing() -> None:
     assert not find_lost(conversion.notes)
 
 
-def test_requests_of_several_drivers_say_that_the_class_is_missing() -> None:
+def test_a_missing_class_is_reported_for_requests_of_several_drivers() -> None:
     conversion = convert(_driver_requests("acc.acme.dev", "net.acme.dev"))
     assert [note.path for note in find_lost(conversion.notes)] == ["spec.resourceClassName"]
 
@@ -154,7 +154,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 @pytest.mark.parametrize("name", ["device-plugin", "named-resources", "nvidia", "training", "versions"])
 @pytest.mark.parametrize("wrong", [None, "x", 7, [], [None], {"x": [1]}], ids=str)
-def test_a_value_of_a_wrong_type_is_no_exception(name: str, wrong: Any) -> None:
+def test_a_value_of_a_wrong_type_raises_nothing(name: str, wrong: Any) -> None:
     objects = list(yaml.safe_load_all((REPOSITORY / "tests/data/classic" / f"{name}.yaml").read_text()))
     for index, obj in enumerate(objects):
         for *path, last in _places(obj):

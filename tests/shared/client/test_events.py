@@ -140,7 +140,7 @@ class _Refusing(httpx.AsyncBaseTransport):
         (403, "Forbidden", "", "info"),
     ],
 )
-async def test_events_of_a_namespace_that_goes_are_dropped_quietly(
+async def test_events_of_a_terminating_namespace_are_dropped_without_error(
     code: int, reason: str, cause: str, level: str
 ) -> None:
     with capture_logs() as logs:
@@ -230,7 +230,7 @@ async def test_the_tenth_of_similar_messages_and_all_later_ones_are_combined() -
     assert "reportingComponent" not in combined or combined["reportingComponent"] == ""
 
 
-async def test_messages_that_come_seldom_are_not_combined() -> None:
+async def test_rare_messages_are_not_combined() -> None:
     calls = await _speak(*(f"no {number}" for number in range(12)), gap=601.0)
     assert [body["message"] for _, body in calls] == [f"no {number}" for number in range(12)]
 

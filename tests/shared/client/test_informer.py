@@ -69,7 +69,7 @@ async def _notifications(script: _Script) -> list[str]:
     return notified
 
 
-async def test_lists_then_watches_and_resumes_where_it_was() -> None:
+async def test_an_informer_lists_then_watches_and_resumes() -> None:
     script = _Script(
         [_list(5, _object("a", 3))],
         [
@@ -83,7 +83,7 @@ async def test_lists_then_watches_and_resumes_where_it_was() -> None:
     assert versions == ["resourceVersion=5", "resourceVersion=7", "resourceVersion=9", "resourceVersion=10"]
 
 
-async def test_lists_again_when_the_history_is_gone() -> None:
+async def test_an_informer_lists_again_after_an_expired_revision() -> None:
     expired = {"kind": "Status", "status": "Failure", "reason": "Expired", "code": 410, "message": "too old"}
     script = _Script(
         [_list(5, _object("a", 3), _object("b", 4)), _list(20, _object("b", 15), _object("c", 12))],
@@ -109,7 +109,7 @@ async def test_a_kind_that_is_not_served_is_reported_once() -> None:
     ]
 
 
-async def test_an_object_made_again_is_deleted_and_added() -> None:
+async def test_a_recreated_object_is_reported_as_deleted_and_added() -> None:
     script = _Script(
         [_list(5, _object("a", 3, "old"))],
         [_event("MODIFIED", _object("a", 8, "new"))],
@@ -117,7 +117,7 @@ async def test_an_object_made_again_is_deleted_and_added() -> None:
     assert await _notifications(script) == ["add a@3", "delete old", "add a@8", "ns/a"]
 
 
-async def test_the_end_of_an_object_that_was_made_again_unseen() -> None:
+async def test_an_object_that_was_recreated_unobserved_is_reported_as_deleted() -> None:
     """Check that handlers are notified of the deletion of the first object."""
     script = _Script(
         [_list(5, _object("a", 3, uid="first"))], [_event("DELETED", _object("a", 9, uid="second"))]

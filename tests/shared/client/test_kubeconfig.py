@@ -69,7 +69,7 @@ def test_unusable_entries_are_named(
         load(_write(tmp_path, cluster, user))
 
 
-def test_contexts_and_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_contexts_and_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match='context "nowhere" does not exist'):
         load(_write(tmp_path, {"server": "http://a.test"}), "nowhere")
     with pytest.raises(KubeconfigError, match="absent"):
@@ -87,7 +87,7 @@ async def _ask(file: Path) -> tuple[int, bytes]:
         return response.status_code, await response.aread()
 
 
-async def test_the_server_and_the_client_prove_who_they_are(tmp_path: Path) -> None:
+async def test_server_and_client_authenticate_each_other(tmp_path: Path) -> None:
     authority = Party("authority")
     server = Party("api.test", authority, "127.0.0.1")
     client = Party("admin", authority)
@@ -117,7 +117,7 @@ async def test_the_server_and_the_client_prove_who_they_are(tmp_path: Path) -> N
             await _ask(_write(tmp_path, trusting))
 
 
-def test_a_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+def test_a_missing_file_is_named_once(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as caught:
         load(tmp_path / "config")
     assert str(caught.value) == f"cannot read kubeconfig {tmp_path / 'config'}: No such file or directory"
@@ -138,7 +138,7 @@ def test_each_user_has_its_own_credentials_for_the_cluster(tmp_path: Path) -> No
     assert found["jane"].ssl_context is not found["jane"].bare_context is not None
 
 
-async def test_a_token_is_not_sent_where_a_certificate_speaks_first(tmp_path: Path) -> None:
+async def test_a_token_is_not_sent_if_a_certificate_is_used(tmp_path: Path) -> None:
     authority = Party("authority")
     server, user = Party("localhost", authority, "127.0.0.1"), Party("controller", authority)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

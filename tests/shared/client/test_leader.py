@@ -127,7 +127,7 @@ class _Stalling(httpx.AsyncBaseTransport):
         return await self._inner.handle_async_request(request)
 
 
-async def test_a_server_that_does_not_answer_ends_the_term_in_time() -> None:
+async def test_leadership_ends_in_time_if_the_server_does_not_respond() -> None:
     world = _World()
     network = _Stalling(world.api)
     async with world.elect(network) as us:
@@ -144,7 +144,7 @@ async def test_a_server_that_does_not_answer_ends_the_term_in_time() -> None:
                 await us.task
 
 
-async def test_roles_follow_the_lease() -> None:
+async def test_callbacks_follow_the_lease() -> None:
     world = _World()
     network = _Stalling(world.api)
     client = world.api.client()

@@ -19,7 +19,7 @@ def _slice(number: int) -> ResourceSlice:
     return convert(RESOURCE_SLICES, made)
 
 
-def test_devices_share_what_is_equal_and_stay_as_they_were() -> None:
+def test_equal_parts_of_devices_are_shared_without_changing_them() -> None:
     share = create_sharing(ResourceSlice)
     assert share is not None
     slices = [_slice(number) for number in range(100)]
@@ -78,7 +78,7 @@ def _node(number: int) -> Node:
     return convert(NODES, {"metadata": {"name": name, "labels": {"zone": "-".join("ab")}}, "status": status})
 
 
-def test_equal_parts_of_nodes_statuses_are_one_and_nodes_stay_as_they_were() -> None:
+def test_equal_parts_of_node_statuses_are_shared_without_changing_them() -> None:
     share = create_sharing(Node)
     assert share is not None
     nodes = [_node(number) for number in range(3)]
@@ -108,7 +108,7 @@ def test_slices_of_equal_nodes_have_the_same_devices_without_details() -> None:
     assert first.spec.devices is second.spec.devices
 
 
-def test_a_tainted_device_stays_its_own_without_details() -> None:
+def test_a_tainted_device_keeps_its_taints_without_details() -> None:
     trim = WithoutDetails()
     taint = {"key": "k", "effect": "NoExecute"}
     spec = {"driver": "gpu", "devices": [{"name": "gpu-0", "taints": [taint]}]}

@@ -35,7 +35,7 @@ both_ways = pytest.mark.parametrize("send", [_in_pieces, _whole])
 
 
 @both_ways
-async def test_keeps_connections_alive(send: Send) -> None:
+async def test_connections_are_kept_alive(send: Send) -> None:
     connections: set[int] = set()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -65,7 +65,7 @@ async def test_a_connection_whose_server_failed_is_not_used_again(send: Send) ->
     assert connections[1] == connections[2]
 
 
-async def test_streams_chunks_as_they_come() -> None:
+async def test_chunks_are_streamed_as_they_arrive() -> None:
     go_on = asyncio.Event()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -149,7 +149,7 @@ async def test_an_interim_response_is_not_the_answer(send: Send) -> None:
 
 
 @both_ways
-async def test_both_ways_share_connections(send: Send) -> None:
+async def test_requests_and_streams_share_connections(send: Send) -> None:
     connections: set[int] = set()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -162,7 +162,7 @@ async def test_both_ways_share_connections(send: Send) -> None:
     assert len(connections) == 1
 
 
-async def test_a_response_that_takes_too_long() -> None:
+async def test_a_response_that_takes_too_long_times_out() -> None:
     released = asyncio.Event()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -179,7 +179,7 @@ async def test_a_response_that_takes_too_long() -> None:
 
 
 @both_ways
-async def test_no_server_listens(send: Send) -> None:
+async def test_a_refused_connection_is_a_connect_error(send: Send) -> None:
     async with serve(lambda *_: asyncio.sleep(0)) as url:
         pass
     async with HttpTransport() as transport:
@@ -187,7 +187,7 @@ async def test_no_server_listens(send: Send) -> None:
             await send(transport, url, "GET")
 
 
-async def test_a_reader_gets_lists_and_watches_and_what_it_misses_goes_to_the_server() -> None:
+async def test_lists_and_watches_use_a_reader_and_fall_back_to_the_server() -> None:
     asked: list[tuple[str, bytes]] = []
 
     def server(name: str) -> Handler:
@@ -232,7 +232,7 @@ async def test_a_burst_of_requests_opens_no_connection_for_each() -> None:
     assert most <= len(connections) <= 128
 
 
-async def test_a_client_apart_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_separate_client_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dra_shared.client.transport._EXCHANGES_AT_ONCE", 1)
     answered, waiting = asyncio.Event(), asyncio.Event()
 
@@ -252,7 +252,7 @@ async def test_a_client_apart_waits_for_no_other(monkeypatch: pytest.MonkeyPatch
         assert (await slow).metadata.name == "slow"
 
 
-async def test_a_server_that_is_gone_without_a_word_is_noticed() -> None:
+async def test_a_silently_lost_server_is_detected() -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(b""))
 

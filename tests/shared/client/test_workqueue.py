@@ -13,7 +13,7 @@ async def test_a_key_is_queued_once() -> None:
     assert len(queue) == 0
 
 
-async def test_a_key_added_while_worked_on_comes_again_afterwards() -> None:
+async def test_a_key_added_during_processing_is_queued_again() -> None:
     queue: WorkQueue[str] = WorkQueue(FakeClock())
     queue.add("a")
     key = await queue.get()
@@ -58,7 +58,7 @@ async def test_shut_down_ends_waiting_workers() -> None:
         await waiting
 
 
-async def test_a_failing_key_comes_back_and_others_go_on() -> None:
+async def test_a_failing_key_is_requeued_and_others_continue() -> None:
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(clock)
     done: list[str] = []
@@ -119,7 +119,7 @@ class Tally:
         self.works.append(worked)
 
 
-async def test_an_observer_learns_what_goes_through_and_how_long_it_takes() -> None:
+async def test_an_observer_gets_keys_with_their_durations() -> None:
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(clock)
     queue.observer = tally = Tally()

@@ -41,7 +41,7 @@ def _claim(name: str, pod: str, device: str = "gpu-0", **result: Any) -> Resourc
     )
 
 
-def test_a_cluster_that_is_well() -> None:
+def test_a_consistent_cluster_has_no_breaches() -> None:
     pods = [_pod("p"), _pod("q", "Succeeded"), _pod("w", "Pending", node="")]
     assert find_breaches(pods, [_claim("c", "p"), _claim("d", "q", "gpu-1")]) == []
     assert [pod.metadata.name for pod in pending_pods(pods)] == ["w"]
@@ -83,7 +83,7 @@ def test_each_breach_is_named(
     assert find_breaches(pods, claims, fitting) == wanted
 
 
-def test_a_cdi_file_of_a_claim_that_is_gone() -> None:
+def test_a_cdi_file_of_a_deleted_claim_is_a_breach() -> None:
     uid, other = "0b7bd3f0-5d7c-4c6e-9d0e-6f7a9f4c1d11", "1b7bd3f0-5d7c-4c6e-9d0e-6f7a9f4c1d11"
     claim = _claim("c", "p")
     held = msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, uid=uid))

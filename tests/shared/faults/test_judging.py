@@ -51,7 +51,7 @@ async def test_kept_promises_are_named_when_the_cluster_is_at_rest() -> None:
     assert 6 <= clock.monotonic() < 20
 
 
-async def test_a_breach_meanwhile_is_named_though_all_is_well_in_the_end() -> None:
+async def test_a_temporary_breach_is_named() -> None:
     clock = FakeClock()
     cluster = _Cluster(clock, RUNS, (2, RESTARTED))
     verdict = await _verdict(clock, cluster, Story("kubelet-stop", 5))
@@ -61,7 +61,7 @@ async def test_a_breach_meanwhile_is_named_though_all_is_well_in_the_end() -> No
     assert clock.monotonic() < 20
 
 
-async def test_problems_from_before_the_fault_do_not_count() -> None:
+async def test_problems_from_before_the_fault_are_ignored() -> None:
     clock = FakeClock()
     assert not (await _verdict(clock, _Cluster(clock, WAITS), Story("disk-full", 1))).broken
     clock = FakeClock()
@@ -69,7 +69,7 @@ async def test_problems_from_before_the_fault_do_not_count() -> None:
     assert verdict.broken == ["pod a/p is on node-0 and does not run: Pending"]
 
 
-async def test_a_server_that_stands_still_is_asked_again() -> None:
+async def test_a_stopped_server_is_queried_again() -> None:
     clock = FakeClock()
     verdict = await _verdict(clock, _Cluster(clock, RUNS, (1, None), (20, RUNS)), Story("stop", 5))
     assert not verdict.broken
@@ -78,7 +78,7 @@ async def test_a_server_that_stands_still_is_asked_again() -> None:
     assert verdict.broken == ["the cluster cannot be read"]
 
 
-async def test_a_fault_that_is_cleared_is_judged_by_the_time_that_it_had() -> None:
+async def test_a_cleared_fault_is_checked_with_its_actual_duration() -> None:
     clock, over, story = FakeClock(), asyncio.Event(), Story("xid", 600, "node-0")
     over.set()
     # After ten minutes without a taint the verdict would be that there was none.

@@ -47,7 +47,7 @@ def test_kept_promises_are_named() -> None:
         ),
     ],
 )
-def test_nothing_is_kept_of_a_promise_that_was_not_tried(fault: str, untried: list[str]) -> None:
+def test_an_untested_promise_is_not_kept(fault: str, untried: list[str]) -> None:
     empty = sample(node())
     verdict = judge(Story(fault, 5, "node-0", empty, [empty], empty))
     assert (verdict.kept, verdict.broken, verdict.untried) == ([], [], untried)
@@ -62,7 +62,7 @@ def test_nothing_is_kept_of_a_promise_that_was_not_tried(fault: str, untried: li
         ("disk-full", "nothing was written meanwhile"),
     ],
 )
-def test_a_fault_that_met_nothing_tried_nothing(fault: str, reason: str) -> None:
+def test_a_fault_without_effect_tests_no_promise(fault: str, reason: str) -> None:
     calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
     verdict = judge(Story(fault, 5, "node-0", calm, [calm], calm, met=0))
     assert (verdict.kept, verdict.broken, verdict.untried) == ([], [], [reason])
@@ -71,7 +71,7 @@ def test_a_fault_that_met_nothing_tried_nothing(fault: str, reason: str) -> None
     assert met.untried == []
 
 
-def test_a_short_fault_does_not_say_what_takes_longer() -> None:
+def test_a_short_fault_does_not_test_slow_reactions() -> None:
     calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
     short = judge(Story("xid", 1, "node-0", calm, [calm], calm))
     assert "no taint was seen in so short a time" in short.untried
@@ -80,7 +80,7 @@ def test_a_short_fault_does_not_say_what_takes_longer() -> None:
     assert silent.untried == ["node-0 was not silent for the 40 seconds that make it NotReady"]
 
 
-def test_a_pod_that_two_nodes_got() -> None:
+def test_a_pod_bound_to_two_nodes_breaks_the_promise() -> None:
     first, second = pod(), pod()
     moved = msgspec.structs.replace(second, spec=msgspec.structs.replace(second.spec, node_name="node-1"))
     story = Story("two-schedulers", 5, "", sample(first), [sample(moved)], sample(moved))
@@ -97,7 +97,7 @@ def test_only_bound_pods_use_a_device_of_two_claims() -> None:
     ]
 
 
-def test_containers_that_do_not_go_on() -> None:
+def test_restarted_containers_break_the_promise() -> None:
     before = sample(pod("p"), pod("q"), pod("r"))
     evicted = pod("q", deletionTimestamp="2026-01-01T00:00:00Z")
     gone = sample(pod("p", restarts=1), evicted)
@@ -107,7 +107,7 @@ def test_containers_that_do_not_go_on() -> None:
     ]
 
 
-def test_claims_that_changed_or_were_made_twice() -> None:
+def test_changed_or_duplicate_claims_break_the_promise() -> None:
     before = sample(claim("c", "gpu-0"))
     after = sample(claim("c", "gpu-1"), claim("d", "gpu-1"))
     assert _find_broken("driver-reset", before, [], after) == [
@@ -116,7 +116,7 @@ def test_claims_that_changed_or_were_made_twice() -> None:
     ]
 
 
-def test_a_write_that_was_lost() -> None:
+def test_a_lost_write_breaks_the_promise() -> None:
     assert _find_broken("kill", sample(pod(revision="7")), [], sample(pod(revision="6"))) == [
         "p is as it was before its revision 7"
     ]
@@ -138,14 +138,14 @@ def test_a_device_that_fails_is_tainted_and_avoided_until_it_works_again() -> No
     assert _find_broken("xid", held, [failed], sample(good, pod(phase="Failed"), claim("c", "gpu-0"))) == []
 
 
-def test_slices_that_do_not_come_back() -> None:
+def test_slices_that_are_not_published_again_break_the_promise() -> None:
     before = sample(slices_of("gpu-0", "gpu-1"))
     assert _find_broken("driver-crash", before, [], sample(slices_of("gpu-0"))) == [
         "1 device of node-0 is not published again, such as gpu-1"
     ]
 
 
-def test_nodes_that_are_silent_or_gone() -> None:
+def test_readiness_of_silent_and_deleted_nodes_is_checked() -> None:
     ready, late = sample(node()), sample(node(ready="Unknown"), at=42)
     assert _find_broken("node-silent", ready, [ready, late], ready, 60) == []
     assert _find_broken("node-silent", ready, [ready], ready, 60) == ["node node-0 stayed Ready"]

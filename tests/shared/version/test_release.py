@@ -13,7 +13,7 @@ from tools.schemas.kept import full_name
 _UNTIL_1_37 = (V1_34, V1_35, V1_36, V1_37)
 
 
-def test_gates_come_change_and_go() -> None:
+def test_gates_are_added_changed_and_removed_by_version() -> None:
     name, wanted = "DRADeviceTaints", ("DynamicResourceAllocation",)
     assert [release(version).gates[name] for version in _UNTIL_1_37] == [
         Gate("Alpha", False, False, ()),
@@ -25,7 +25,7 @@ def test_gates_come_change_and_go() -> None:
     assert "GangScheduling" not in release(V1_37).gates
 
 
-def test_feature_of_a_removed_gate_stays_on_if_the_page_says_so() -> None:
+def test_feature_of_a_removed_gate_stays_enabled_if_its_page_says_so() -> None:
     gates = FeatureGates(V1_38)
     assert "DynamicResourceAllocation" not in release(V1_38).gates
     assert gates.enabled("DynamicResourceAllocation")
@@ -53,7 +53,7 @@ def test_gates_that_a_gate_needs_exist(version: Version) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_page_says_each_thing_once(version: Version) -> None:
+def test_each_fact_is_listed_once_in_a_page(version: Version) -> None:
     about = Counter(
         (kind, *fact.removeprefix("-").split()[: 1 if kind in ("gate", "store") else 2])
         for kind, fact in page(version)
@@ -64,7 +64,7 @@ def test_a_page_says_each_thing_once(version: Version) -> None:
     assert release(version).patch.startswith(f"{version}.")
 
 
-def test_resources_and_fields_come_and_go() -> None:
+def test_resources_and_fields_are_added_and_removed_by_version() -> None:
     served = [release(version).serves("scheduling.k8s.io/v1alpha1", "workloads") for version in _UNTIL_1_37]
     assert served == [False, True, False, False]
     assert all(release(version).serves("resource.k8s.io/v1", "resourceslices") for version in _UNTIL_1_37)
@@ -83,7 +83,7 @@ def test_required_fields_are_those_of_the_version() -> None:
     assert data == [["revision"], ["revision"], ["revision"], ["data"]]
 
 
-def test_selectors_come_with_a_version() -> None:
+def test_selectors_are_added_by_version() -> None:
     slices = "resource.k8s.io/resourceslices"
     assert [release(version).selects(slices, "spec.pool.name") for version in _UNTIL_1_37] == [False] * 3 + [
         True

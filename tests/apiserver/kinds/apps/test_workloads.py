@@ -45,7 +45,7 @@ async def test_a_job_selects_its_pods_by_its_uid(client: httpx.AsyncClient) -> N
     assert made["metadata"]["labels"] == made["spec"]["template"]["metadata"]["labels"]
 
 
-async def test_a_job_shares_its_templates_labels_where_it_has_none(client: httpx.AsyncClient) -> None:
+async def test_a_job_without_labels_gets_those_of_its_template(client: httpx.AsyncClient) -> None:
     made = (await client.post(JOBS, json=job(template=template("Never", app="x")))).json()
     labels = made["spec"]["template"]["metadata"]["labels"]
     assert set(labels) > {"app", "job-name"}
@@ -55,7 +55,7 @@ async def test_a_job_shares_its_templates_labels_where_it_has_none(client: httpx
     assert (await client.post(JOBS, json=own)).json()["metadata"]["labels"] == {"app": "x"}
 
 
-async def test_annotations_of_deployments_count_as_a_generation(client: httpx.AsyncClient) -> None:
+async def test_changed_annotations_of_a_deployment_raise_its_generation(client: httpx.AsyncClient) -> None:
     for kind, generation in (("Deployment", 2), ("ReplicaSet", 1)):
         path = f"{APPS}/{kind.lower()}s"
         assert (await client.post(path, json=workload(kind))).status_code == 201
@@ -69,7 +69,7 @@ async def test_annotations_of_deployments_count_as_a_generation(client: httpx.As
             assert answer.json()["metadata"]["annotations"]["by"] == "status"
 
 
-async def test_a_job_with_a_selector_of_its_own(client: httpx.AsyncClient) -> None:
+async def test_a_job_with_a_manual_selector_keeps_it(client: httpx.AsyncClient) -> None:
     selector = {"matchLabels": {"app": "x"}}
     wanted = job(manualSelector=True, selector=selector, template=template("Never", app="x"))
     made = (await client.post(JOBS, json=wanted)).json()
@@ -77,7 +77,7 @@ async def test_a_job_with_a_selector_of_its_own(client: httpx.AsyncClient) -> No
     assert made["spec"]["template"]["metadata"]["labels"] == {"app": "x"}
 
 
-async def test_a_job_needs_a_restart_policy_that_ends(client: httpx.AsyncClient) -> None:
+async def test_a_job_cannot_have_restart_policy_always(client: httpx.AsyncClient) -> None:
     answer = await client.post(JOBS, json=job(template=template("Always"), parallelism=-1))
     assert causes(answer) == [
         ("spec.parallelism", "Invalid value: -1: must be greater than or equal to 0"),
@@ -153,7 +153,7 @@ async def test_only_some_fields_of_a_stateful_set_can_change(client: httpx.Async
     assert message.startswith("Forbidden: updates to statefulset spec for fields other than 'replicas'")
 
 
-async def test_a_suspended_jobs_pods_may_ask_for_other_resources(client: httpx.AsyncClient) -> None:
+async def test_resources_of_a_suspended_job_may_change(client: httpx.AsyncClient) -> None:
     made = (await client.post(JOBS, json=job(suspend=True))).json()
     container = made["spec"]["template"]["spec"]["containers"][0]
     container["resources"] = {"requests": {"cpu": "2"}}
@@ -165,7 +165,7 @@ async def test_a_suspended_jobs_pods_may_ask_for_other_resources(client: httpx.A
     assert [(field, text[-18:]) for field, text in found] == [("spec.template.spec", "field is immutable")]
 
 
-async def test_the_labels_of_a_jobs_pods_are_its_own(client: httpx.AsyncClient) -> None:
+async def test_reserved_labels_of_a_job_are_rejected(client: httpx.AsyncClient) -> None:
     made = (await client.post(JOBS, json=job(suspend=True))).json()
     made["spec"]["template"]["metadata"]["labels"]["job-name"] = "other"
     assert (
@@ -189,7 +189,7 @@ async def test_a_daemon_sets_selector_is_reported_first(client: httpx.AsyncClien
     assert [field for field, _ in causes(answer)] == ["spec.selector", "spec.template.metadata.labels"]
 
 
-async def test_a_set_that_says_how_it_rolls_may_leave_out_the_rest(client: httpx.AsyncClient) -> None:
+async def test_fields_of_a_rolling_update_are_optional(client: httpx.AsyncClient) -> None:
     path = f"{APPS}/statefulsets"
     made = (await client.post(path, json=workload("StatefulSet"))).json()
     assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}

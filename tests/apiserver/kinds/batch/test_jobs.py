@@ -48,7 +48,7 @@ def test_failures_are_counted_for_each_index_of_an_indexed_job() -> None:
     ]
 
 
-def test_exit_codes() -> None:
+def test_rules_on_exit_codes_are_validated() -> None:
     codes = {"containerName": "d", "operator": "In", "values": [3, 0, 3]}
     path = "rules[0].onExitCodes"
     assert failure({"action": "FailIndex", "onExitCodes": codes}) == [
@@ -69,7 +69,7 @@ def test_exit_codes() -> None:
     ]
 
 
-def test_enough_indexes() -> None:
+def test_success_rules_need_enough_indexes() -> None:
     assert success({}) == [
         "rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified"
     ]

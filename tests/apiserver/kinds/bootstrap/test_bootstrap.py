@@ -34,7 +34,7 @@ async def until_listed(client: httpx.AsyncClient, path: str, name: str, listed: 
     await until(check, PATIENCE, every=0.01)
 
 
-async def test_the_api_servers_own_service(client: httpx.AsyncClient) -> None:
+async def test_the_service_of_the_api_server_is_created(client: httpx.AsyncClient) -> None:
     service = (await client.get("/api/v1/namespaces/default/services/kubernetes")).json()
     assert service["spec"]["clusterIP"] == "10.96.0.1"
     assert service["spec"]["ports"][0]["port"] == 443
@@ -59,7 +59,7 @@ async def test_the_api_servers_own_service(client: httpx.AsyncClient) -> None:
         (API_SERVICES, {"v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"}),
     ],
 )
-async def test_the_defaults_are_there(client: httpx.AsyncClient, path: str, some: set[str]) -> None:
+async def test_default_objects_are_created(client: httpx.AsyncClient, path: str, some: set[str]) -> None:
     assert some <= await names(client, path)
 
 
@@ -67,7 +67,7 @@ _MERGE = {"content-type": "application/merge-patch+json"}
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-async def test_a_restart_takes_nothing_away_and_gives_default_roles_what_they_lack(tmp_path: Path) -> None:
+async def test_a_restart_keeps_changes_and_completes_default_roles(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True)
     role, kept = f"{_RBAC}/clusterroles/system:basic-user", f"{_RBAC}/clusterroles/system:discovery"
     binding = f"{_RBAC}/clusterrolebindings/system:discovery"
@@ -119,7 +119,7 @@ async def server_and_clock(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncCli
         yield client, clock
 
 
-async def test_the_servers_own_service_and_endpoints_are_back_in_ten_seconds(
+async def test_the_service_and_endpoints_of_the_server_are_restored_in_ten_seconds(
     server_and_clock: tuple[httpx.AsyncClient, FakeClock],
 ) -> None:
     client, clock = server_and_clock
@@ -149,7 +149,7 @@ async def test_the_servers_own_service_and_endpoints_are_back_in_ten_seconds(
     await until_there(client, f"{ADDRESSES}/10.96.0.1", clock)
 
 
-async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_not(
+async def test_only_flow_control_and_namespaces_are_restored_in_a_minute(
     server_and_clock: tuple[httpx.AsyncClient, FakeClock],
 ) -> None:
     client, clock = server_and_clock
@@ -228,7 +228,7 @@ async def test_a_custom_group_has_an_api_service(client: httpx.AsyncClient) -> N
     await until_listed(client, API_SERVICES, "v1.example.com", False)
 
 
-def test_the_roles_as_they_are_written() -> None:
+def test_default_roles_have_upstreams_rules() -> None:
     made = {(obj["kind"], obj["metadata"]["name"]): obj for obj in roles_and_bindings(FeatureGates())}
     everything = made["ClusterRole", "cluster-admin"]["rules"]
     assert everything == [
@@ -276,7 +276,7 @@ def _rules(controller: str, features: FeatureGates) -> list[str] | None:
         ("podcertificaterequestcleaner", V1_36, "PodCertificateRequest"),
     ],
 )
-def test_controllers_of_gates_have_roles_while_these_are_on(
+def test_roles_of_gated_controllers_exist_while_the_gates_are_enabled(
     controller: str, version: Version, gate: str
 ) -> None:
     assert _rules(controller, FeatureGates(version, **{gate: False})) is None

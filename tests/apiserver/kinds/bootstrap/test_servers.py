@@ -60,9 +60,7 @@ async def _addresses(client: httpx.AsyncClient) -> list[str]:
     return found
 
 
-async def test_endpoints_lead_to_all_servers_of_a_database(
-    tmp_path: Path, postgres: Callable[[], str]
-) -> None:
+async def test_endpoints_list_all_servers_of_a_database(tmp_path: Path, postgres: Callable[[], str]) -> None:
     clock, config = FakeClock(), _configs(tmp_path, postgres())
 
     async def all_renewed_after(client: httpx.AsyncClient, after: str) -> bool:
@@ -90,7 +88,7 @@ async def test_endpoints_lead_to_all_servers_of_a_database(
         assert len((await client.get(LEASES)).json()["items"]) == 1
 
 
-async def test_a_server_that_died_is_taken_off_after_its_lease(
+async def test_a_dead_server_is_removed_from_the_endpoints_after_its_lease(
     tmp_path: Path, postgres: Callable[[], str]
 ) -> None:
     clock, config = FakeClock(), _configs(tmp_path, postgres())
@@ -128,7 +126,7 @@ async def test_servers_at_one_address_have_endpoints_of_their_own(
             ]
 
 
-async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Path) -> None:
+async def test_a_single_server_has_a_lease_too(tmp_path: Path) -> None:
     """Check that the identity lease is renewed every ten seconds and stays the same after a restart.
 
     It is upstream's `apiserver.kubernetes.io/identity`.
@@ -163,7 +161,7 @@ async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Pa
         assert again["spec"]["holderIdentity"] != first["spec"]["holderIdentity"]
 
 
-async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Callable[[], str]) -> None:
+async def test_leases_of_stopped_servers_are_deleted(tmp_path: Path, postgres: Callable[[], str]) -> None:
     """Check that leases are deleted an hour after the last renewal, and only servers' leases (`apiserverleasegc`)."""
     clock, config = FakeClock(), _configs(tmp_path, postgres())
 

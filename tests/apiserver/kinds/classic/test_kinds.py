@@ -39,7 +39,7 @@ def _claim(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_without_the_entry_there_is_nothing_of_it() -> None:
+def test_classic_kinds_are_served_only_if_enabled() -> None:
     for config in ("", "api/all=true", "resource.k8s.io/classic=false"):
         registry = catalog.registry(config)
         assert registry.resource("resource.k8s.io", "v1alpha3", "resourceclasses") is None
@@ -47,7 +47,7 @@ def test_without_the_entry_there_is_nothing_of_it() -> None:
         assert not any(kind.types.rewrite_body for kind in registry)
 
 
-def test_todays_kinds_stay_next_to_those_of_the_same_name() -> None:
+def test_current_kinds_are_served_next_to_classic_ones_of_the_same_name() -> None:
     registry = catalog.registry(_CLASSIC)
     today = registry.resource("resource.k8s.io", "v1", "resourceclaims")
     classic = registry.resource("resource.k8s.io", "v1alpha3", "resourceclaims")
@@ -58,7 +58,7 @@ def test_todays_kinds_stay_next_to_those_of_the_same_name() -> None:
     assert registry.versions("resource.k8s.io")[0] == "v1"
 
 
-async def test_documents_are_served_as_they_stand(client: httpx.AsyncClient) -> None:
+async def test_classic_manifests_are_stored_unchanged(client: httpx.AsyncClient) -> None:
     paths = {
         "gpu.nvidia.com": f"{_V1ALPHA3}/resourceclasses",
         "large-gpu": "/apis/gpu.nvidia.com/v1/deviceclasses",
@@ -102,7 +102,9 @@ async def test_the_fields_of_a_class_may_be_at_its_top(client: httpx.AsyncClient
         ({"parametersRef": {"name": "p"}}, "spec.parametersRef.kind: Required value"),
     ],
 )
-async def test_a_claim_is_checked(client: httpx.AsyncClient, spec: dict[str, Any], message: str) -> None:
+async def test_an_invalid_classic_claim_is_rejected(
+    client: httpx.AsyncClient, spec: dict[str, Any], message: str
+) -> None:
     response = await client.post(_CLAIMS, json=_claim(**spec))
     assert response.status_code == 422
     assert message in response.json()["message"]
@@ -120,7 +122,7 @@ async def test_a_claims_spec_never_changes(client: httpx.AsyncClient) -> None:
         assert "spec: Invalid value" in response.json()["message"]
 
 
-async def test_a_claims_status_is_written_in_the_old_form(client: httpx.AsyncClient) -> None:
+async def test_the_status_of_a_claim_is_written_in_the_classic_form(client: httpx.AsyncClient) -> None:
     await client.post(_CLAIMS, json=_claim())
     status = {
         "driverName": "gpu.nvidia.com",
@@ -156,7 +158,7 @@ async def test_kubectls_patch_of_a_pod_with_a_source_changes_nothing(client: htt
     assert response.json()["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-async def test_a_source_may_come_as_yaml_and_in_templates(client: httpx.AsyncClient) -> None:
+async def test_claim_sources_are_accepted_in_yaml_and_in_templates(client: httpx.AsyncClient) -> None:
     text = yaml.safe_dump(_documents()["training"])
     path = f"{_PODS}/training"
     apply = {"Content-Type": "application/apply-patch+yaml"}

@@ -16,7 +16,7 @@ def quota(**spec: Any) -> list[str]:
     return [str(error) for error in check_quota({"spec": spec}, None)]
 
 
-def test_a_range_agrees_with_itself() -> None:
+def test_contradictory_limits_of_a_range_are_rejected() -> None:
     pair = {"min": {"cpu": "2"}, "max": {"cpu": "1"}, "default": {"cpu": "3"}, "defaultRequest": {"cpu": "4"}}
     path = "spec.limits[0]"
     assert limits({"type": "Container", **pair}) == [
@@ -32,7 +32,7 @@ def test_a_range_agrees_with_itself() -> None:
     ]
 
 
-def test_types_of_limits() -> None:
+def test_invalid_types_of_limits_are_rejected() -> None:
     assert limits({"type": "Node"}) == [
         'spec.limits[0].type: Invalid value: "Node": must be a standard limit type or fully qualified'
     ]

@@ -49,7 +49,7 @@ DEFINITION: JsonObject = {
 }
 
 
-def test_the_kind_is_as_defined() -> None:
+def test_the_kind_of_a_definition_has_its_versions_and_subresources() -> None:
     kind = kind_of_definition(DEFINITION)
     assert kind is not None
     assert kind.versions == ("v1", "v1beta1")
@@ -153,7 +153,7 @@ def test_objects_must_fit_their_schema(spec: JsonObject, errors: list[Any]) -> N
     assert [(error.type, error.field) for error in found] == errors
 
 
-def test_errors_read_as_upstreams() -> None:
+def test_errors_have_upstreams_messages() -> None:
     [error] = validate_custom(SCHEMA, {"spec": {"size": "x"}})
     assert (
         str(error)

@@ -50,7 +50,7 @@ def test_paths_select_these_values(path: str, names: list[str]) -> None:
         (".spec.a.b", "does not refer to a valid field"),
     ],
 )
-def test_paths_that_do_not(path: str, expected: str) -> None:
+def test_invalid_paths_are_rejected(path: str, expected: str) -> None:
     with pytest.raises(PathError) as refused:
         follow(path, SCHEMA)
     assert str(refused.value) == expected

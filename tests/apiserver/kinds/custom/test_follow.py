@@ -88,7 +88,9 @@ async def until_gone(client: httpx.AsyncClient, path: str) -> None:
     await until(check, every=0.01)
 
 
-async def test_objects_of_a_defined_kind_live_and_die_with_it(client: httpx.AsyncClient) -> None:
+async def test_custom_resources_are_served_and_deleted_with_their_definition(
+    client: httpx.AsyncClient,
+) -> None:
     assert (await client.get(WIDGETS)).status_code == 404
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     definition = await until_established(client)
@@ -187,7 +189,7 @@ async def test_a_definition_that_another_server_established_is_served_at_once(
     assert found[0] is not None
 
 
-async def test_definitions_are_followed_on_after_a_failure_of_the_database(
+async def test_definitions_are_watched_again_after_a_database_failure(
     server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = server.store.write
@@ -207,7 +209,7 @@ async def test_definitions_are_followed_on_after_a_failure_of_the_database(
     assert failures == ["widgets.example.com"]
 
 
-async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(
+async def test_a_late_server_keeps_a_recreated_definition(
     server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
@@ -233,7 +235,7 @@ async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(
     assert get_stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-async def test_a_server_that_still_served_a_definition_leaves_its_successors_objects(
+async def test_a_late_server_keeps_objects_of_a_recreated_definition(
     server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
@@ -324,7 +326,7 @@ async def test_a_definition_waits_for_objects_with_finalizers(client: httpx.Asyn
     await until_gone(client, WIDGETS)
 
 
-async def test_a_definition_that_waits_goes_on_to_wait_after_a_restart(tmp_path: Path) -> None:
+async def test_a_terminating_definition_is_still_terminating_after_a_restart(tmp_path: Path) -> None:
     async with (
         ApiServer(config(tmp_path)) as server,
         httpx.AsyncClient(base_url=server.url, timeout=30) as client,
@@ -369,7 +371,7 @@ async def test_a_definition_that_was_never_established_is_marked_at_deletion(
 
 
 @pytest.mark.parametrize("field_validation", ["Ignore", "Warn", "Strict"])
-async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, field_validation: str) -> None:
+async def test_a_custom_resource_must_name_its_kind(client: httpx.AsyncClient, field_validation: str) -> None:
     """Check that the body names the kind. Upstream infers a missing kind from the address only for built-in kinds."""
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)
@@ -413,7 +415,7 @@ def _other_version(found: str) -> str:
     return f"the API version in the data ({found}) {expected}"
 
 
-async def test_methods_and_paths_of_custom_resources(client: httpx.AsyncClient) -> None:
+async def test_unknown_methods_and_paths_of_custom_resources_are_rejected(client: httpx.AsyncClient) -> None:
     """Check unknown methods and paths. Upstream looks for a definition and a verb instead of a route."""
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)

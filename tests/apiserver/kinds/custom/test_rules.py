@@ -108,7 +108,7 @@ async def test_a_rule_is_reported_by_its_message(client: httpx.AsyncClient) -> N
     assert (await client.post(WIDGETS, json=widget({"size": 200, "mode": "big"}))).status_code == 201
 
 
-async def test_a_transition_rule_sees_what_was_there(client: httpx.AsyncClient) -> None:
+async def test_a_transition_rule_gets_the_old_value(client: httpx.AsyncClient) -> None:
     spec = {"size": 5, "parts": [{"name": "a", "max-of": 1}]}
     assert (await client.post(WIDGETS, json=widget(spec))).status_code == 201
     smaller = (await client.patch(f"{WIDGETS}/w", json={"spec": {"size": 4}}, headers=MERGE)).json()
@@ -122,7 +122,7 @@ async def test_a_transition_rule_sees_what_was_there(client: httpx.AsyncClient) 
     assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec.parts[1]"]
 
 
-async def test_rules_are_not_asked_about_what_does_not_fit_the_schema(client: httpx.AsyncClient) -> None:
+async def test_rules_are_not_evaluated_for_values_that_violate_the_schema(client: httpx.AsyncClient) -> None:
     assert await errors(client, {"size": "x"}) == [
         ("spec.size", 'Invalid value: "string": spec.size in body must be of type integer: "string"'),
         ("<nil>", f"Invalid value: null: {NOT_CHECKED}"),
@@ -150,7 +150,7 @@ async def test_formats_are_checked(client: httpx.AsyncClient) -> None:
     )
 
 
-async def test_nulls_give_way_to_defaults(client: httpx.AsyncClient) -> None:
+async def test_nulls_are_replaced_by_defaults(client: httpx.AsyncClient) -> None:
     made = (await client.post(WIDGETS, json=widget({"size": 1, "mode": None, "replicas": None}))).json()
     assert made["spec"] == {"size": 1, "mode": "small"}
 
@@ -184,7 +184,7 @@ def test_unchanged_values_may_break_a_newer_rule() -> None:
     assert [error.field for error in check_rules(schema, {"spec": {"a": 8}}, old)] == ["spec"]
 
 
-def test_a_rule_that_fails_says_which() -> None:
+def test_a_failing_rule_is_named() -> None:
     schema = {
         "type": "object",
         "properties": {

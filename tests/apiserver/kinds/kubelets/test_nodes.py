@@ -159,7 +159,7 @@ async def test_nodes_may_read_only_objects_of_their_pods(
         assert reason in answer.json()["message"]
 
 
-async def test_a_pod_that_is_gone_takes_its_objects_away(client: httpx.AsyncClient) -> None:
+async def test_a_node_loses_access_to_objects_of_deleted_pods(client: httpx.AsyncClient) -> None:
     pod = _pod("short", "n1", volumes=[_volume("s", secret={"secretName": "lent"})])
     for _ in range(2):
         assert (await client.get(f"{_SECRETS}/lent", headers=_NODE)).status_code == 403
@@ -171,7 +171,7 @@ async def test_a_pod_that_is_gone_takes_its_objects_away(client: httpx.AsyncClie
     assert answer["message"].endswith('unknown node for user "system:node:"')
 
 
-async def test_a_mirror_pod_makes_no_way_to_secrets(client: httpx.AsyncClient) -> None:
+async def test_a_mirror_pod_gives_no_access_to_secrets(client: httpx.AsyncClient) -> None:
     pod = _pod("mirror", "n1", volumes=[_volume("s", secret={"secretName": "wanted"})])
     pod["metadata"]["annotations"] = _MIRROR
     assert (await client.post(_PODS, json=pod)).status_code == 201
@@ -183,7 +183,7 @@ def _mirror_metadata(uid: str, **changes: Any) -> JsonObject:
     return {"annotations": _MIRROR, "ownerReferences": [owner]}
 
 
-async def test_a_node_makes_its_own_mirror_pods_alone(client: httpx.AsyncClient) -> None:
+async def test_a_node_creates_only_its_own_mirror_pods(client: httpx.AsyncClient) -> None:
     uid = (await client.get(f"{_CORE}/nodes/n1")).json()["metadata"]["uid"]
     cases: tuple[tuple[str, JsonObject, JsonObject, str | None], ...] = (
         (
@@ -280,7 +280,7 @@ async def test_nodes_may_change_only_these_fields(
     assert reason is None or reason in answer.json()["message"]
 
 
-async def test_slices_leases_and_pods_of_other_nodes_stay(client: httpx.AsyncClient) -> None:
+async def test_a_node_cannot_change_slices_leases_and_pods_of_other_nodes(client: httpx.AsyncClient) -> None:
     spec = {"driver": "d.example", "pool": {"name": "q", "generation": 1, "resourceSliceCount": 1}}
     for node, name, code in (("n2", "a", 403), ("n1", "b", 201)):
         body = {"metadata": {"name": name}, "spec": {"nodeName": node, **spec}}
@@ -298,7 +298,7 @@ async def test_slices_leases_and_pods_of_other_nodes_stay(client: httpx.AsyncCli
     assert "node n1 can only evict pods with spec.nodeName set to itself" in refused.json()["message"]
 
 
-async def test_tokens_are_for_a_nodes_own_pods(client: httpx.AsyncClient) -> None:
+async def test_a_node_gets_tokens_only_for_its_own_pods(client: httpx.AsyncClient) -> None:
     async def ask(name: str, uid: str, **spec: Any) -> str:
         reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid}
         body = {"spec": {"boundObjectRef": reference if name else None, **spec}}
@@ -370,7 +370,7 @@ async def test_reviews_know_what_nodes_select_by(client: httpx.AsyncClient) -> N
         assert (await client.post(path, json=body)).json()["status"]["allowed"] is allowed
 
 
-async def test_modes_are_upstreams() -> None:
+async def test_authorization_modes_are_parsed_as_upstream() -> None:
     assert authorization_mode("Node,RBAC") == "Node,RBAC"
     for text, message in (
         ("ABAC", 'authorization-mode "ABAC" is not a valid mode'),

@@ -284,7 +284,7 @@ EMPTY = {"name": "e", "emptyDir": {}}
         ),
     ],
 )
-def test_volume_devices(devices: list[dict[str, Any]], found: list[str]) -> None:
+def test_volume_devices_are_validated(devices: list[dict[str, Any]], found: list[str]) -> None:
     spec = pod({"volumeDevices": devices}, volumes=[BLOCK, EMPTY])
     assert texts(spec) == [f"spec.containers[0].volumeDevices[0].{one}" for one in found]
 
@@ -330,7 +330,7 @@ def test_a_volume_is_mounted_or_a_device() -> None:
         ),
     ],
 )
-def test_names_and_systems(spec: dict[str, Any], found: list[str]) -> None:
+def test_host_names_and_operating_systems_are_validated(spec: dict[str, Any], found: list[str]) -> None:
     assert texts(spec) == found
 
 
@@ -370,7 +370,9 @@ def test_names_and_systems(spec: dict[str, Any], found: list[str]) -> None:
         ),
     ],
 )
-def test_profiles_and_windows(context: dict[str, Any], found: list[str]) -> None:
+def test_security_profiles_and_windows_options_are_validated(
+    context: dict[str, Any], found: list[str]
+) -> None:
     assert texts(pod(securityContext=context)) == [f"spec.securityContext.{one}" for one in found]
     container = pod({"securityContext": context})
     assert texts(container) == [f"spec.containers[0].securityContext.{one}" for one in found]

@@ -43,7 +43,9 @@ def _pod(**spec: Any) -> JsonObject:
         (V1_37, "schedulingGroup", {"podGroupName": "g"}),
     ],
 )
-def test_the_group_of_a_pod_goes_with_its_gate(version: Version, field: str, value: JsonObject) -> None:
+def test_the_group_of_a_pod_is_dropped_without_its_gate(
+    version: Version, field: str, value: JsonObject
+) -> None:
     pod = _pod(**{field: value})
     assert Judge(FeatureGates(version)).create(pod).dropped == (f"spec.{field}",)
     on = Judge(FeatureGates(version, GenericWorkload=True))
@@ -85,7 +87,7 @@ _SELECTOR = {"matchLabels": {"a": "b"}}
     ],
     ids=lambda value: value if isinstance(value, str) and value.isalpha() else "",
 )
-def test_the_group_of_a_template_goes_with_its_gate(
+def test_the_group_of_a_template_is_dropped_without_its_gate(
     version: str, kind: str, content: JsonObject, path: str
 ) -> None:
     obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "default"}, **content}
@@ -115,7 +117,7 @@ async def _server(path: Path, **gates: bool) -> AsyncIterator[httpx.AsyncClient]
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_the_claim_for_extended_resources_goes_with_its_gate(tmp_path: Path, on: bool) -> None:
+async def test_the_claim_for_extended_resources_is_dropped_without_its_gate(tmp_path: Path, on: bool) -> None:
     async with _server(tmp_path, DRAExtendedResource=on) as client:
         made = (await client.post(_PODS, json=_pod())).json()
         status = {**made["status"], "extendedResourceClaimStatus": _EXTENDED}

@@ -169,19 +169,19 @@ def test_an_image_and_tolerations_may_change() -> None:
     assert errors(obj, POD, "update") == []
 
 
-def test_little_else_may_change() -> None:
+def test_other_fields_of_a_pod_are_immutable() -> None:
     found = errors(change(hostname="other"), POD, "update")
     assert [field for field, _ in found] == ["spec"]
     assert found[0][1].startswith("Forbidden: pod updates may not change fields other than ")
 
 
-def test_a_toleration_does_not_go() -> None:
+def test_a_toleration_cannot_be_removed() -> None:
     found = errors(change(tolerations=[]), POD, "update")
     text = "Forbidden: existing toleration can not be modified except its tolerationSeconds"
     assert found == [("spec.tolerations", text)]
 
 
-def test_a_gate_does_not_come() -> None:
+def test_a_scheduling_gate_cannot_be_added() -> None:
     gates = [*POD["spec"]["schedulingGates"], {"name": "example.com/more"}]
     text = "Forbidden: only deletion is allowed, but found new scheduling gate 'example.com/more'"
     assert errors(change(schedulingGates=gates), POD, "update") == [("spec.schedulingGates[1].name", text)]
@@ -214,7 +214,7 @@ def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
     assert errors(affine(["rack"]), change(affinity={}), "update") == []
 
 
-def test_preferred_nodes_are_looked_at_too() -> None:
+def test_preferred_nodes_are_validated() -> None:
     preference = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
     term = {"weight": 1, "preference": preference}
     affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -224,7 +224,7 @@ def test_preferred_nodes_are_looked_at_too() -> None:
     ]
 
 
-def test_the_deadline_only_comes_nearer() -> None:
+def test_the_deadline_of_a_pod_can_only_decrease() -> None:
     text = "Invalid value: 90: must be less than or equal to previous value"
     assert errors(change(activeDeadlineSeconds=90), POD, "update") == [("spec.activeDeadlineSeconds", text)]
 

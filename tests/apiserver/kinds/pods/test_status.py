@@ -72,7 +72,7 @@ async def test_invalid_addresses_are_rejected(client: httpx.AsyncClient) -> None
     ]
 
 
-async def test_one_address_stands_for_the_list(client: httpx.AsyncClient) -> None:
+async def test_a_single_pod_ip_is_copied_to_the_list(client: httpx.AsyncClient) -> None:
     status = (await put(client, {"podIP": "1.2.3.4"})).json()["status"]
     assert status["podIPs"] == [{"ip": "1.2.3.4"}]
     status = (await put(client, {"podIPs": [{"ip": "1.2.3.5"}, {"ip": "::1"}]})).json()["status"]
@@ -81,7 +81,7 @@ async def test_one_address_stands_for_the_list(client: httpx.AsyncClient) -> Non
     assert status["status"]["podIPs"] == [{"ip": "1.2.3.4"}]
 
 
-async def test_the_claim_for_extended_resources(client: httpx.AsyncClient) -> None:
+async def test_the_claim_status_for_extended_resources_is_validated(client: httpx.AsyncClient) -> None:
     mapping = {"containerName": "a.b/c", "resourceName": "x", "requestName": "r"}
     status = {"resourceClaimName": "claim", "requestMappings": [mapping]}
     path = "status.extendedResourceClaimStatus"
@@ -116,7 +116,7 @@ async def test_the_health_of_devices_is_that_of_the_containers_claims(client: ht
     assert answer.status_code == 200, answer.text
 
 
-async def test_only_containers_that_may_restart_come_back(client: httpx.AsyncClient) -> None:
+async def test_only_restartable_containers_may_run_again(client: httpx.AsyncClient) -> None:
     def status(name: str, **state: JsonObject) -> JsonObject:
         return {"containerStatuses": [{"name": name, "state": state, "image": "", "imageID": ""}]}
 
@@ -128,7 +128,7 @@ async def test_only_containers_that_may_restart_come_back(client: httpx.AsyncCli
         assert (await put(client, {})).status_code == 200
 
 
-async def test_the_observed_generation_stays_until_it_is_written(client: httpx.AsyncClient) -> None:
+async def test_the_observed_generation_is_kept_until_it_is_written(client: httpx.AsyncClient) -> None:
     condition = {"type": "Ready", "status": "True"}
     observed = {"observedGeneration": 1, "conditions": [{**condition, "observedGeneration": 1}]}
     assert (await put(client, observed)).status_code == 200

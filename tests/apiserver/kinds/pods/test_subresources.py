@@ -33,7 +33,7 @@ async def put(client: httpx.AsyncClient, sub: str, spec: JsonObject) -> httpx.Re
     return await client.put(f"{PODS}/p/{sub}", json=obj)
 
 
-async def test_ephemeral_containers_only_come(client: httpx.AsyncClient) -> None:
+async def test_ephemeral_containers_can_only_be_added(client: httpx.AsyncClient) -> None:
     wanted = {"ephemeralContainers": [DEBUGGER], "hostname": "other"}
     made = (await put(client, "ephemeralcontainers", wanted)).json()
     assert [container["name"] for container in made["spec"]["ephemeralContainers"]] == ["debug"]
@@ -57,7 +57,7 @@ async def test_a_resize_keeps_the_quality_of_service(client: httpx.AsyncClient) 
     assert answer.status_code == 422
 
 
-async def test_a_resize_keeps_containers_and_what_else_they_ask_for(client: httpx.AsyncClient) -> None:
+async def test_a_resize_keeps_containers_and_their_other_resources(client: httpx.AsyncClient) -> None:
     async def messages(*containers: JsonObject) -> list[tuple[str, str]]:
         answer = await put(client, "resize", {"containers": list(containers)})
         assert answer.status_code == 422, answer.text
@@ -112,7 +112,7 @@ async def test_a_resize_stays_within_the_quota(client: httpx.AsyncClient) -> Non
     assert (await put(client, "resize", request_cpu("2"))).status_code == 200
 
 
-async def test_a_pod_pulls_with_its_accounts_secrets(client: httpx.AsyncClient) -> None:
+async def test_a_pod_gets_the_pull_secrets_of_its_account(client: httpx.AsyncClient) -> None:
     account = {"metadata": {"name": "puller"}, "imagePullSecrets": [{"name": "registry"}]}
     made = await client.post("/api/v1/namespaces/default/serviceaccounts", json=account)
     assert made.status_code == 201

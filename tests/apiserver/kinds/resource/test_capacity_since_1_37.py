@@ -101,7 +101,7 @@ def test_node_allocatable_resources_are_checked(entry: JsonObject, wanted: Error
     assert allocatable(entry) == wanted
 
 
-def test_only_resources_of_the_node_are_taken() -> None:
+def test_only_resources_of_nodes_are_accepted_as_node_allocatable() -> None:
     text = 'Invalid value: "example.com/gpu": must be a node allocatable resource name'
     assert allocatable({"mapping": {"deviceMultiplier": "1"}}, "example.com/gpu") == [
         ("FieldValueInvalid", "", text)
@@ -204,7 +204,7 @@ def test_valid_values_may_differ_by_a_fraction() -> None:
     assert [type_ for type_, _, _ in errors(slice_of(device), gates[0])] == ["FieldValueDuplicate"]
 
 
-def test_capacity_that_stays_is_not_checked_again() -> None:
+def test_unchanged_capacity_is_not_validated_again() -> None:
     policy = {"default": "1", "validRange": {"min": "2"}}
     capacity = {"m": {"value": "10", "requestPolicy": policy}}
     old = slice_of({"name": "d", "allowMultipleAllocations": True, "capacity": capacity})

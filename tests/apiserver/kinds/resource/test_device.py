@@ -16,7 +16,7 @@ def _errors(device: dict[str, Any], old: dict[str, Any] | None = None, per_devic
     return [error.field for error in check_device(device, old, per_device, "d", _GATES)]
 
 
-def test_another_string_is_as_good_as_one_before_if_it_is_no_longer() -> None:
+def test_a_string_may_be_replaced_by_one_that_is_not_longer() -> None:
     assert _errors(_device(uuid={"string": "a"})) == []
     assert _errors(_device(uuid={"string": "b" * 64})) == []
     assert _errors(_device(uuid={"string": "b" * 65})) == ["d.attributes[uuid].string"]
@@ -32,7 +32,7 @@ def test_attributes_that_are_not_strings_are_compared_as_values() -> None:
     assert _errors(_device(**{"a-b": {"string": "a"}})) == ["d.attributes"]
 
 
-def test_a_device_that_chooses_its_node_is_another() -> None:
+def test_a_device_with_another_node_is_validated_again() -> None:
     device = {**_device(), "nodeName": "node-0"}
     assert _errors(device, per_device=True) == []
     assert _errors(device) == ["d"]

@@ -82,14 +82,14 @@ NOWHERE = 'device "d" in ResourceSlice has NodeAllocatableResources but does not
         (EACH, {}, NOWHERE),
     ],
 )
-def test_devices_that_take_of_nodes_are_for_nodes_that_count_it(
+def test_devices_with_node_resources_require_nodes_with_the_feature(
     spec: JsonObject, device: JsonObject, why: str
 ) -> None:
     assert refusal(spec, device) == why
     assert refusal(spec, device, operation="UPDATE") == why
 
 
-def test_other_devices_and_other_servers_do_not_ask() -> None:
+def test_other_devices_require_no_node_feature() -> None:
     unable = {"nodeName": "unable"}
     assert refusal(unable, {}, takes=False) == ""
     assert refusal(unable, {}, gate=False) == ""

@@ -42,13 +42,13 @@ def test_derived_attributes_are_kept_while_their_gate_is_on() -> None:
     assert "derivedAttributes" not in dropped
 
 
-def test_before_1_37_the_field_is_unknown() -> None:
+def test_derived_attributes_are_unknown_before_1_37() -> None:
     assert 'unknown field "spec.devices.requests[0].exactly.derivedAttributes"' in str(
         get_answer(claim(DERIVED, constraint=MATCH), version=V1_36)["oracleError"]
     )
 
 
-def test_v1beta1_has_them_in_the_request_itself() -> None:
+def test_derived_attributes_of_v1beta1_are_in_the_request_itself() -> None:
     obj = claim(constraint=MATCH)
     obj["apiVersion"] = "resource.k8s.io/v1beta1"
     obj["spec"]["devices"]["requests"] = [
@@ -126,7 +126,7 @@ def test_a_derived_attribute_is_compared_and_has_a_plain_value(
     ]
 
 
-def test_an_alternative_is_compared_by_its_request_or_by_itself() -> None:
+def test_an_alternative_is_compared_by_its_name_or_its_requests_name() -> None:
     def of(*requests: str) -> Errors:
         obj = claim(constraint={**MATCH, "requests": list(requests)})
         obj["spec"]["devices"]["requests"] = [
@@ -145,7 +145,7 @@ def test_an_alternative_is_compared_by_its_request_or_by_itself() -> None:
     assert [field for _, field, _ in of("gpu/small")] == [at]
 
 
-def test_a_name_is_given_once_and_there_are_at_most_32() -> None:
+def test_derived_attributes_have_unique_names_and_are_at_most_32() -> None:
     twice = errors(claim(DERIVED, DERIVED, constraint=MATCH), "DRADerivedAttributes")
     assert twice == [
         (
@@ -227,7 +227,7 @@ SKIP = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is 
         ),
     ],
 )
-def test_node_operations_that_can_be_skipped(operations: list[str], wanted: Errors) -> None:
+def test_skipped_node_operations_are_validated(operations: list[str], wanted: Errors) -> None:
     obj = slice_of({"name": "d"}, skipNodeOperations=operations)
     at = "spec.skipNodeOperations"
     assert errors(obj, "DRAOptionalNodeOperations") == [(t, at + field, body) for t, field, body in wanted]
@@ -253,7 +253,7 @@ def test_node_operations_that_can_be_skipped(operations: list[str], wanted: Erro
         (PARTITION, "profile", [("FieldValueInvalid", "spec.partitionTypeAttribute")]),
     ],
 )
-def test_partitions_have_the_attribute_that_says_their_type(
+def test_partitions_need_the_attribute_of_their_type(
     device: JsonObject, name: str, wanted: list[tuple[str, str]]
 ) -> None:
     gates = ("DRAResourcePoolStatus", "DRAPartitionableDevicesType", "DRAPartitionableDevices")
@@ -261,7 +261,7 @@ def test_partitions_have_the_attribute_that_says_their_type(
     assert [(type_, field) for type_, field, _ in found] == wanted
 
 
-def test_a_partition_type_stays_when_its_gate_is_switched_off() -> None:
+def test_a_stored_partition_type_is_kept_when_its_gate_is_disabled() -> None:
     gates = ("DRAResourcePoolStatus", "DRAPartitionableDevices")
     old = slice_of(PARTITION, partitionTypeAttribute=TYPE)
     old["metadata"]["resourceVersion"] = "1"
@@ -333,7 +333,7 @@ def test_names_have_one_slash_since_1_38() -> None:
     assert errors(obj, version=V1_36) == []
 
 
-def test_declared_rules_answer_last() -> None:
+def test_errors_of_declared_rules_are_last() -> None:
     config = [{"opaque": {"driver": "gpu.example.com"}}]
     obj = claim(constraint={"matchAttribute": "bare"}, config=config)
     obj["spec"]["devices"]["requests"] = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]

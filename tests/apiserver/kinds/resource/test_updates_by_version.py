@@ -40,7 +40,7 @@ def test_a_rule_with_another_effect_is_added_now_since_1_36(version: Version, ta
     assert now == ("effect" in taint and version >= V1_36)
 
 
-def test_a_client_says_when_a_changed_rule_was_added() -> None:
+def test_a_client_may_set_the_time_of_a_changed_rule() -> None:
     later = "2026-02-01T00:00:00Z"
     rule = get_stored(_rule("v1", effect="NoExecute", timeAdded=later), old=_rule("v1"))
     assert rule["spec"]["taint"]["timeAdded"] == later
@@ -88,7 +88,7 @@ def test_rules_of_new_fields_hold_without_the_rules_that_are_beta() -> None:
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
-def test_the_effect_of_a_rule_is_refused_in_declared_words_since_1_37(version: Version) -> None:
+def test_an_invalid_effect_of_a_rule_has_the_declared_message_since_1_37(version: Version) -> None:
     rule = _rule("v1alpha3", effect="Never")
     rule["metadata"] = {"name": "r"}
     found = errors(rule, "DRADeviceTaintRules", version=version)
@@ -98,7 +98,7 @@ def test_the_effect_of_a_rule_is_refused_in_declared_words_since_1_37(version: V
 
 
 @pytest.mark.parametrize(("api", "refused"), [("v1", True), ("v1beta2", False), ("v1alpha3", False)])
-def test_an_update_of_a_rule_of_v1_says_what_it_changes(api: str, refused: bool) -> None:
+def test_an_update_of_a_v1_rule_must_name_its_resource_version(api: str, refused: bool) -> None:
     changed = _rule(api, value="v")
     del changed["metadata"]["resourceVersion"]
     found = errors(changed, old=_rule(api))

@@ -129,7 +129,7 @@ def test_both_members_of_a_request_are_checked_in_1_34(version: str, expected: i
 
 
 @pytest.mark.parametrize(("version", "allowed"), [("1.34", False), ("1.35", True)])
-def test_taints_without_an_effect_came_in_1_35(version: str, allowed: bool) -> None:
+def test_taints_without_effect_are_valid_since_1_35(version: str, allowed: bool) -> None:
     device = {"name": "a", "taints": [{"key": "k", "effect": "None"}]}
     found = errors(version, slice_of(device))
     assert not found if allowed else [field for field, _ in found] == ["spec.devices[0].taints[0].effect"]

@@ -35,7 +35,7 @@ def config(tmp_path: Path) -> Config:
     return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
 
 
-async def test_without_the_feature_nothing_is_served(tmp_path: Path) -> None:
+async def test_pod_groups_are_not_served_without_the_feature(tmp_path: Path) -> None:
     gates = FeatureGates(V1_36)
     config = Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:

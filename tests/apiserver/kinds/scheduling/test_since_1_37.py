@@ -77,7 +77,7 @@ def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
           "parentCompositePodGroupName": "UPPER"}, (), []),
     ],
 )  # fmt: skip
-def test_groups_that_are_refused(
+def test_invalid_groups_are_rejected(
     spec: JsonObject, gates: tuple[str, ...], wanted: list[tuple[str, str]]
 ) -> None:
     found = errors(create_object("PodGroup", **spec), *gates)
@@ -114,13 +114,13 @@ ONE = template("one")
             ("spec.compositePodGroupTemplates[0]", "maximum template hierarchy depth is 4")]),
     ],
 )  # fmt: skip
-def test_templates_of_workloads(spec: JsonObject, wanted: list[tuple[str, str]]) -> None:
+def test_templates_of_workloads_are_validated(spec: JsonObject, wanted: list[tuple[str, str]]) -> None:
     found = errors(create_object("Workload", **spec), "CompositePodGroup")
     assert [field for field, _ in found] == [field for field, _ in wanted]
     assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))
 
 
-def test_templates_stay_those_that_they_were() -> None:
+def test_templates_of_a_workload_are_immutable() -> None:
     old = create_object("Workload", podGroupTemplates=[template("a"), template("b")])
     new = create_object("Workload", podGroupTemplates=[template("a"), template("c")])
     assert errors(new, old=old) == [

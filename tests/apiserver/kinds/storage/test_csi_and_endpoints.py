@@ -26,7 +26,7 @@ def texts(errors: Any) -> list[str]:
     return [str(error) for error in errors]
 
 
-def test_the_drivers_of_a_node() -> None:
+def test_drivers_of_a_csi_node_are_validated() -> None:
     assert texts(check_csi_node(node(DRIVER, {**DRIVER, "nodeID": ""}), None)) == [
         "spec.drivers[1].nodeID: Required value",
         'spec.drivers[1].name: Duplicate value: "d.example.com"',
@@ -97,7 +97,7 @@ def test_addresses_are_of_the_slices_type() -> None:
     ]
 
 
-def test_endpoints_that_did_not_change_are_not_looked_at() -> None:
+def test_unchanged_endpoints_are_not_validated_again() -> None:
     old = slice_of(addresses=[])
     assert texts(check_endpoint_slice({**old, "addressType": "IPv6"}, old)) == [
         'addressType: Invalid value: "IPv6": field is immutable'

@@ -69,7 +69,7 @@ async def hook(client: httpx.AsyncClient) -> AsyncIterator[Hook]:
     ids=str,
 )
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "APPLY"])
-async def test_an_object_cannot_be_made_another_one(
+async def test_admission_cannot_change_the_identity_of_an_object(
     client: httpx.AsyncClient, hook: Hook, operation: JsonObject, code: int, message: str, method: str
 ) -> None:
     body = configmap("c", a="b")
@@ -177,7 +177,7 @@ async def test_a_webhook_may_answer_in_another_version(client: httpx.AsyncClient
         ("/metadata/labels", 5, 500, "Go struct field ObjectMeta.metadata.labels of type map[string]string"),
     ],
 )
-async def test_a_custom_resource_cannot_be_made_another_one(
+async def test_admission_cannot_change_the_identity_of_a_custom_resource(
     client: httpx.AsyncClient, hook: Hook, path: str, value: Any, code: int, message: str
 ) -> None:
     await _define_things(client)
@@ -229,7 +229,7 @@ async def _define_things(client: httpx.AsyncClient) -> None:
         ("replace', path: '/metadata/namespace', value: 'kube-system", MISMATCH),
     ],
 )
-async def test_a_policy_cannot_make_an_object_another_one(
+async def test_a_policy_cannot_change_the_identity_of_an_object(
     client: httpx.AsyncClient, operation: str, message: str
 ) -> None:
     await create_mutating_policy(client, "p", patch(f"[JSONPatch{{op: '{operation}'}}]"))
@@ -243,7 +243,7 @@ async def test_a_policy_cannot_make_an_object_another_one(
     ("path", "value"),
     [("/kind", "Secret"), ("/metadata", []), ("/spec", 5), ("/target", []), ("/deleteOptions", "x")],
 )
-async def test_parts_of_objects_keep_their_types(
+async def test_subresources_keep_their_types(
     client: httpx.AsyncClient, hook: Hook, path: str, value: Any
 ) -> None:
     await create(client, "/api/v1/namespaces/default/serviceaccounts", _account())
@@ -283,7 +283,7 @@ async def test_parts_of_objects_keep_their_types(
             assert path in ("/spec", "/target", "/deleteOptions")
 
 
-async def test_parts_for_another_object_are_refused(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_subresource_of_another_object_is_rejected(client: httpx.AsyncClient, hook: Hook) -> None:
     containers = [{"name": "c", "image": "i"}]
     for name in ("p", "q"):
         pod = {

@@ -79,7 +79,7 @@ def deployment() -> JsonObject:
         ),
     ],
 )
-async def test_objects_are_changed(
+async def test_mutations_change_objects(
     client: httpx.AsyncClient, mutations: list[JsonObject], data: dict[str, str]
 ) -> None:
     await create_mutating_policy(client, "m", *mutations)
@@ -187,7 +187,9 @@ async def test_a_policy_is_invoked_again_after_later_changes(client: httpx.Async
     assert stored["data"] == {"a": "1", "n": "2", "m": "1"}
 
 
-async def test_conditions_and_deletions(client: httpx.AsyncClient) -> None:
+async def test_match_conditions_select_requests_and_deletions_are_not_mutated(
+    client: httpx.AsyncClient,
+) -> None:
     condition = {"name": "marked", "expression": "'mark' in object.data"}
     await create_mutating_policy(
         client,

@@ -100,7 +100,9 @@ async def problems(client: httpx.AsyncClient, path: str, obj: JsonObject) -> lis
         ),
     ],
 )
-async def test_validating_policies(client: httpx.AsyncClient, spec: JsonObject, expected: list[str]) -> None:
+async def test_validating_policies_are_validated(
+    client: httpx.AsyncClient, spec: JsonObject, expected: list[str]
+) -> None:
     whole = {
         "matchConstraints": {"resourceRules": [CONFIGMAP_RULE]},
         "validations": [{"expression": "true"}],
@@ -218,7 +220,7 @@ async def test_invalid_webhooks_are_rejected(
         ),
     ],
 )
-async def test_mutating_policies(
+async def test_mutating_policies_are_validated(
     client: httpx.AsyncClient, mutation: JsonObject, expected: list[str]
 ) -> None:
     spec = {
@@ -239,7 +241,7 @@ async def test_mutating_bindings_reject_the_operation_delete(client: httpx.Async
     ]
 
 
-async def test_a_change_says_which_version_it_changes(client: httpx.AsyncClient) -> None:
+async def test_an_update_must_name_its_resource_version(client: httpx.AsyncClient) -> None:
     spec = {
         "matchConstraints": {"resourceRules": [CONFIGMAP_RULE]},
         "validations": [{"expression": "true"}],

@@ -83,7 +83,7 @@ async def client_with_policies(client: httpx.AsyncClient) -> httpx.AsyncClient:
         ("PATCH", f"{PODS}/a/status", {"status": {"phase": "Running"}}, "UPDATE status /Pod a"),
     ],
 )
-async def test_parts_are_judged(
+async def test_policies_apply_to_subresources(
     client_with_policies: httpx.AsyncClient, method: str, path: str, body: JsonObject, expected: str
 ) -> None:
     headers = MERGE if method == "PATCH" else {}

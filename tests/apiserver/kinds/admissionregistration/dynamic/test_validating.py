@@ -150,7 +150,7 @@ async def test_expressions_see_the_request(client: httpx.AsyncClient, expression
     assert await denial(client, configmap("c", x="1")) == expected
 
 
-async def test_messages_and_reasons(client: httpx.AsyncClient) -> None:
+async def test_denials_have_message_and_reason_of_the_validation(client: httpx.AsyncClient) -> None:
     validations = [
         {"expression": "object.data.a == '1'", "message": " plain ", "reason": "Forbidden"},
         {"expression": "object.data.b == '1'", "messageExpression": "'b is ' + object.data.b"},
@@ -188,14 +188,14 @@ async def test_warnings_and_audits_let_requests_pass(client: httpx.AsyncClient) 
     )
 
 
-async def test_ignored_failures_are_no_denials(client: httpx.AsyncClient) -> None:
+async def test_ignored_failures_do_not_deny_requests(client: httpx.AsyncClient) -> None:
     validations = [{"expression": "object.data.none == '1'"}, {"expression": "object.data.x == '1'"}]
     await create_policy(client, "p", {"failurePolicy": "Ignore", "validations": validations})
     assert await denial(client, configmap("c", x="1")) == ""
     assert await denial(client, configmap("c", x="2")) == "failed expression: object.data.x == '1'"
 
 
-async def test_bindings_and_policies_choose(client: httpx.AsyncClient) -> None:
+async def test_bindings_and_policies_select_requests(client: httpx.AsyncClient) -> None:
     await create_policy(
         client,
         "p",

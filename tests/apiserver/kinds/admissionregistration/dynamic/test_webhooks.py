@@ -102,7 +102,7 @@ async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncCl
         ({"code": 200, "message": "m", "status": "Success"}, (400, "", "denied the request: m")),
     ],
 )
-async def test_a_webhook_denies(
+async def test_a_webhook_denies_a_request(
     client: httpx.AsyncClient, hook: Hook, status: JsonObject | None, expected: tuple[int, str, str]
 ) -> None:
     def deny(_request: JsonObject, response: JsonObject) -> None:
@@ -117,7 +117,7 @@ async def test_a_webhook_denies(
     assert (found["status"], found["message"]) == ("Failure", f'admission webhook "v.example.com" {text}')
 
 
-async def test_warnings_come_with_the_answer(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_warnings_of_a_webhook_are_returned(client: httpx.AsyncClient, hook: Hook) -> None:
     hook.behaviours["/"] = lambda _request, response: response.update(warnings=["one", "two"])
     await register(client, VALIDATING, webhook("v", hook.url("/")))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
@@ -182,7 +182,9 @@ async def test_a_webhook_is_called_again_after_later_changes(client: httpx.Async
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-async def test_a_webhook_that_is_not_there(client: httpx.AsyncClient, policy: str) -> None:
+async def test_an_unreachable_webhook_fails_by_its_failure_policy(
+    client: httpx.AsyncClient, policy: str
+) -> None:
     closed_port = {"url": "https://127.0.0.1:1/x", "caBundle": BUNDLE}
     await register(client, VALIDATING, webhook("v", closed_port, failurePolicy=policy))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
@@ -196,7 +198,9 @@ async def test_a_webhook_that_is_not_there(client: httpx.AsyncClient, policy: st
     )
 
 
-async def test_whom_no_authority_vouches_for_is_not_asked(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_webhook_with_an_untrusted_certificate_is_not_called(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     other = base64.b64encode(b"nothing").decode()
     await register(client, VALIDATING, webhook("v", {**hook.url("/"), "caBundle": other}))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
@@ -206,13 +210,15 @@ async def test_whom_no_authority_vouches_for_is_not_asked(client: httpx.AsyncCli
     assert hook.reviews == []
 
 
-async def test_a_dry_run_asks_only_those_without_side_effects(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_dry_run_calls_only_webhooks_without_side_effects(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     await register(client, VALIDATING, webhook("v", hook.url("/"), sideEffects="NoneOnDryRun"))
     answer = await client.post(CONFIGMAPS, json=configmap("c"), params={"dryRun": "All"})
     assert (answer.status_code, hook.reviews[0]["request"]["dryRun"]) == (201, True)
 
 
-async def test_an_answer_to_another_question_is_none(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_response_with_another_uid_is_invalid(client: httpx.AsyncClient, hook: Hook) -> None:
     hook.behaviours["/"] = lambda _request, response: response.update(uid="other")
     await register(client, VALIDATING, webhook("v", hook.url("/")))
     answer = await client.post(CONFIGMAPS, json=configmap("c"))
@@ -222,7 +228,9 @@ async def test_an_answer_to_another_question_is_none(client: httpx.AsyncClient, 
     )
 
 
-async def test_conditions_keep_webhooks_from_being_asked(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_webhooks_are_not_called_if_their_conditions_are_false(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     condition = {"name": "big", "expression": "object.data.size == 'big'"}
     await register(client, VALIDATING, webhook("v", hook.url("/"), matchConditions=[condition]))
     assert (await client.post(CONFIGMAPS, json=configmap("small", size="small"))).status_code == 201
@@ -245,7 +253,9 @@ def service(port: int, **spec: Any) -> JsonObject:
     }
 
 
-async def test_a_service_is_where_its_external_name_says(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_webhook_service_is_reached_at_its_external_name(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     await create(
         client,
         "/api/v1/namespaces/default/services",
@@ -260,7 +270,9 @@ async def test_a_service_is_where_its_external_name_says(client: httpx.AsyncClie
     assert hook.paths == ["/check?timeout=30s"]
 
 
-async def test_a_service_is_where_its_endpoint_slices_say(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_webhook_service_is_reached_at_its_endpoint_slices(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     config = {"service": {"name": "hook", "namespace": "default", "path": "/check"}, "caBundle": BUNDLE}
     await register(client, VALIDATING, webhook("v", config))
 
@@ -390,7 +402,7 @@ _DECODE = "json: cannot unmarshal"
         ("response.status", {"message": 5}, "Status.response.status.message of type string"),
     ],
 )
-async def test_an_answer_of_the_wrong_types_is_none(
+async def test_a_response_with_wrong_types_is_invalid(
     client: httpx.AsyncClient, hook: Hook, path: str, value: Any, text: str
 ) -> None:
     hook.answers["/"] = lambda answer: _put(answer, path.split("."), value)
@@ -413,7 +425,7 @@ def _put(answer: JsonObject, path: list[str], value: Any) -> None:
 @pytest.mark.parametrize(
     ("code", "expected"), [(-5, 400), (399, 400), (599, 599), (600, 600), (999, 999), (1000, 500)]
 )
-async def test_a_denial_has_the_code_that_the_webhook_says(
+async def test_a_denial_has_the_status_code_of_the_webhook(
     client: httpx.AsyncClient, hook: Hook, code: int, expected: int
 ) -> None:
     hook.behaviours["/"] = lambda _request, response: response.update(allowed=False, status={"code": code})
