@@ -4,6 +4,8 @@ import argparse
 from collections.abc import Iterator, Mapping
 
 from dra_cli import commandline
+from dra_cli.commands.learn import ACTIONS
+from dra_recordings.comparison import SUBJECTS
 
 from tools.reference.arguments import arguments, flag_table, usage
 from tools.reference.markdown import Page, code, plain, table
@@ -76,6 +78,10 @@ def _overview() -> Iterator[list[str]]:
 
 def _calls(name: str) -> list[str]:
     """Return the command with each of its subcommands, or the command alone."""
+    if name == "learn":
+        return ["learn", *(f"learn {action}" for action in ACTIONS)]
+    if name == "conformance":
+        return ["conformance driver", *(f"conformance {subject}" for subject in SUBJECTS)]
     first = next((one for one in commandline.parser(name)._actions if not one.option_strings), None)
     if first is None or first.choices is None or isinstance(first, argparse._SubParsersAction):
         return [name]

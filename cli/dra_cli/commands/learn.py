@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from dra_lab.learn.notebook import Notebook
 
 # The keys after a lesson is solved. The keys of an open lesson are KEYS in dra_lab/learn/watch.py.
+#: Words that stand in the place of a lesson.
+ACTIONS = ("check", "hint", "solution", "reset", "next", "stop")
 _SOLVED_KEYS = "n or Enter: next lesson, q: quit"
 
 
@@ -26,7 +28,7 @@ def options(parser: Parser) -> None:
         "what",
         nargs="?",
         default="",
-        help="a lesson's number or name, or check, hint, solution, reset, next or stop; "
+        help=f"a lesson's number or name, or {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}; "
         "the lesson where you stopped by default",
     )
     parser.add_argument("--list", action="store_true", help="list the lessons")
