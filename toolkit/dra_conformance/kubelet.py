@@ -11,19 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dra_driverkit.proto import (
-    dra_v1_pb2,
-    dra_v1beta1_pb2,
-    health_v1_pb2,
-    registration_v1_pb2,
-)
+from dra_driverkit.proto import dra_v1_pb2, dra_v1beta1_pb2, health_v1_pb2, registration_v1_pb2
 from dra_driverkit.transport import CHANNEL_OPTIONS
 from dra_node_agent.kubelet.dra import wire
-from dra_node_agent.kubelet.dra.connection import (
-    SUPPORTED_SERVICES,
-    DriverConnection,
-    DriverError,
-)
+from dra_node_agent.kubelet.dra.connection import SUPPORTED_SERVICES, DriverConnection, DriverError
 from dra_node_agent.kubelet.registration.registrar import DRA_TYPE
 from grpc import aio
 

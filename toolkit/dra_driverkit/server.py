@@ -32,13 +32,7 @@ from dra_driverkit.pools import PoolPublishers
 from dra_driverkit.problems import HandleError, log_error
 from dra_driverkit.publisher import MakeResources, SlicePublisher
 from dra_driverkit.resources import DriverResources
-from dra_driverkit.services import (
-    DRA_SERVICES,
-    HEALTH_SERVICES,
-    add_dra,
-    add_health,
-    add_registration,
-)
+from dra_driverkit.services import DRA_SERVICES, HEALTH_SERVICES, add_dra, add_health, add_registration
 from dra_driverkit.sliceheads import SliceHeads
 from dra_driverkit.transport import PluginServer, Sockets, UnixSockets
 

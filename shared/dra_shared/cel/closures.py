@@ -3,12 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shared.cel.attributes import (
-    Code,
-    Frame,
-    Run,
-    charge,
-)
+from dra_shared.cel.attributes import Code, Frame, Run, charge
 from dra_shared.cel.declarations import FAILED, CallCost, Implementation
 from dra_shared.cel.equality import equal
 from dra_shared.cel.errors import EvaluationError

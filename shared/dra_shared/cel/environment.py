@@ -31,9 +31,7 @@ from dra_shared.cel.library import (
     times,
     url,
 )
-from dra_shared.cel.library import (
-    includes as includes_library,
-)
+from dra_shared.cel.library import includes as includes_library
 from dra_shared.cel.types import Kind, Type
 from dra_shared.version import DEFAULT, V1_34, Version
 

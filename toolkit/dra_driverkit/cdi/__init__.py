@@ -19,13 +19,7 @@ from dra_driverkit.cdi.spec import (
     SpecError,
     minimum_version,
 )
-from dra_driverkit.cdi.writer import (
-    read_spec,
-    remove_spec,
-    remove_unknown_specs,
-    transient_name,
-    write_spec,
-)
+from dra_driverkit.cdi.writer import read_spec, remove_spec, remove_unknown_specs, transient_name, write_spec
 
 __all__ = [
     "CdiDevice",

@@ -8,14 +8,7 @@ from dra_shared.api.container import Container
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
-from dra_shared.api.resources import (
-    DEVICE_CLASSES,
-    EVENTS,
-    NODES,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-)
+from dra_shared.api.resources import DEVICE_CLASSES, EVENTS, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.rest import Client
 
 

@@ -16,14 +16,7 @@ from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.api import Api
 from dra_apiserver.equality import copy_object
-from dra_apiserver.errors import (
-    GroupResource,
-    bad_request,
-    conflict,
-    invalid,
-    invalid_object,
-    not_found,
-)
+from dra_apiserver.errors import GroupResource, bad_request, conflict, invalid, invalid_object, not_found
 from dra_apiserver.handlers.bodies import read_body, reply
 from dra_apiserver.handlers.mechanisms import mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options

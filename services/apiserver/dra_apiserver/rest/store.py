@@ -17,13 +17,7 @@ from typing import Protocol
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.quota import resource_quota
-from dra_apiserver.errors import (
-    StatusError,
-    already_exists,
-    forbidden_error,
-    generated_name_taken,
-    not_found,
-)
+from dra_apiserver.errors import StatusError, already_exists, forbidden_error, generated_name_taken, not_found
 from dra_apiserver.patch import reset_fields
 from dra_apiserver.rest.counted import find_counted
 from dra_apiserver.rest.create import before_create

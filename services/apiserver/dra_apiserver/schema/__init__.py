@@ -29,14 +29,7 @@ from dra_apiserver.schema.decode import Decoded, decode, decode_as, sanitize
 from dra_apiserver.schema.defaults import apply_defaults
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.reader import complete, strip
-from dra_apiserver.schema.semantic import (
-    equal,
-    equal_fields,
-    same,
-    same_items,
-    same_members,
-    struct_fields,
-)
+from dra_apiserver.schema.semantic import equal, equal_fields, same, same_items, same_members, struct_fields
 from dra_apiserver.schema.types import object_type, type_of
 
 

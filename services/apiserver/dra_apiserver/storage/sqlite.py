@@ -12,13 +12,7 @@ from typing import Any
 from dra_shared.files import private_file, private_folder
 from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
-from sqlalchemy import (
-    Connection,
-    create_engine,
-    event,
-    func,
-    select,
-)
+from sqlalchemy import Connection, create_engine, event, func, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool

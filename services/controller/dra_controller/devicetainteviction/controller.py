@@ -33,11 +33,7 @@ from prometheus_client import Counter, Histogram
 
 from dra_controller.devicetainteviction.model import PodRef, RuleRef, RuleTaint, Work
 from dra_controller.devicetainteviction.rulestatus import condition, find
-from dra_controller.devicetainteviction.state import (
-    GROUP_INDEX,
-    RULE_STATUS_SECONDS,
-    EvictionState,
-)
+from dra_controller.devicetainteviction.state import GROUP_INDEX, RULE_STATUS_SECONDS, EvictionState
 from dra_controller.framework import Context, Controller
 from dra_controller.queuemetrics import measure_queue
 from dra_controller.uids import RecentUids

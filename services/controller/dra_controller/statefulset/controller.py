@@ -8,12 +8,7 @@ from dra_shared.api.apps import StatefulSet, StatefulSetStatus
 from dra_shared.api.core import PersistentVolumeClaim
 from dra_shared.api.meta import Object, OwnerReference
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import (
-    CONTROLLER_REVISIONS,
-    PERSISTENT_VOLUME_CLAIMS,
-    PODS,
-    STATEFUL_SETS,
-)
+from dra_shared.api.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from dra_shared.client.errors import AlreadyExists, ApiError, NotFound
 from dra_shared.client.events import reference
 from dra_shared.client.workqueue import Retry

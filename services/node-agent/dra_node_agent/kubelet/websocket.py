@@ -10,17 +10,7 @@ from typing import Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from dra_shared.clientcertificate import ClientCertificate, client_certificate
-from dra_shared.websocket import (
-    BINARY,
-    CLOSE,
-    CONTINUATION,
-    PING,
-    PONG,
-    TEXT,
-    FrameError,
-    Frames,
-    frame,
-)
+from dra_shared.websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, FrameError, Frames, frame
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LONGEST_MESSAGE = 32 << 20

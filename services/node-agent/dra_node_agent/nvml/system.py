@@ -9,11 +9,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dra_node_agent.nvml.fabric import FabricMember
-from dra_node_agent.nvml.model import (
-    COMPUTE_INSTANCE_SLOTS,
-    GpuInstanceProfile,
-    GpuModel,
-)
+from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile, GpuModel
 
 DRIVER_VERSION = "580.95.05"
 CUDA_DRIVER_VERSION = 13000

@@ -15,13 +15,7 @@ from typing import Any
 from dra_driverkit.cdi import ContainerEdits
 from dra_shared.clock import Clock
 
-from dra_node_agent.runtime.base import (
-    ContainerRecord,
-    ContainerSpec,
-    RuntimeFailure,
-    Streams,
-    TerminalSize,
-)
+from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, RuntimeFailure, Streams, TerminalSize
 from dra_node_agent.runtime.cgroupfiles import cgroup_files
 from dra_node_agent.runtime.images import ImageBehaviour
 from dra_node_agent.runtime.injection import inject, injected_programs

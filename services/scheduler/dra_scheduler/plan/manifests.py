@@ -6,12 +6,7 @@ from typing import Any
 import msgspec
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import (
-    CRON_JOBS,
-    RESOURCE_CLAIM_TEMPLATES,
-    WORKLOADS,
-    Resource,
-)
+from dra_shared.api.resources import CRON_JOBS, RESOURCE_CLAIM_TEMPLATES, WORKLOADS, Resource
 from dra_shared.jsontypes import JsonObject
 
 from dra_scheduler.plan.objects import BY_KIND

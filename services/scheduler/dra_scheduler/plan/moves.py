@@ -14,13 +14,7 @@ from dra_shared.api.node import Taint
 from dra_shared.api.pod import Pod, PodStatus
 from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.api.resource import DeviceTaint
-from dra_shared.api.resources import (
-    NODES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_SLICES,
-)
+from dra_shared.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.claims import controller_of
 from dra_shared.taints import find_untolerated as untolerated_device
 

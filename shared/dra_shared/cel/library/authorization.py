@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from dra_shared.cel.authorization import (
-    Authorizer,
-    Decision,
-    GroupCheck,
-    PathCheck,
-    Question,
-    ResourceCheck,
-)
+from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, PathCheck, Question, ResourceCheck
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library.costs import LIST, STRING, STRUCT, size, size_range

@@ -4,14 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from dra_recordings.devicemanager import (
-    allocations,
-    checkpoints,
-    courses,
-    hints,
-    pods,
-    registration,
-)
+from dra_recordings.devicemanager import allocations, checkpoints, courses, hints, pods, registration
 
 Answerer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 

@@ -13,9 +13,7 @@ from typing import Any
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.common.cells import (
-    UNSET,
-)
+from dra_apiserver.common.cells import UNSET
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Writes

@@ -7,11 +7,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.cells import (
-    NONE,
-    labels_text,
-    selector_text,
-)
+from dra_apiserver.common.cells import NONE, labels_text, selector_text
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.kinds.pods.columns import containers
 

@@ -8,11 +8,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.cells import (
-    NONE,
-    UNKNOWN,
-    UNSET,
-)
+from dra_apiserver.common.cells import NONE, UNKNOWN, UNSET
 from dra_apiserver.common.objectcells import age, name, part, quantity_text
 
 _SHOWN_METRICS = 2

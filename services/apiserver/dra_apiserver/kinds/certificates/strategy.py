@@ -12,14 +12,7 @@ from dra_shared.names import dns_subdomain
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.lists import find_repeated
 from dra_apiserver.common.objectmeta import validate_metadata, validate_metadata_update
-from dra_apiserver.errors import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid,
-    missing_field,
-    not_supported,
-)
+from dra_apiserver.errors import FieldError, duplicate, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_items
 

@@ -19,13 +19,7 @@ from dra_shared.numerals import integer, is_digits
 from dra_shared.selectors import label_selector
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import (
-    GroupResource,
-    bad_request,
-    not_found,
-    quote,
-    service_unavailable,
-)
+from dra_apiserver.errors import GroupResource, bad_request, not_found, quote, service_unavailable
 from dra_apiserver.http import Headers
 from dra_apiserver.kinds.connect.logs import node_address
 from dra_apiserver.kinds.connect.tunnel import Streams, Tunnel

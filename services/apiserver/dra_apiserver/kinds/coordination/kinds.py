@@ -16,10 +16,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.common.printing import printer
-from dra_apiserver.errors import (
-    FieldError,
-    invalid,
-)
+from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kindkit.behaviour import Admission, Rewind, Writes
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 

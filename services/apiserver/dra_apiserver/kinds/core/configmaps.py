@@ -10,13 +10,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.names import max_length_message, regex_message
 
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import (
-    FieldError,
-    forbidden_field,
-    invalid,
-    missing_field,
-    too_long,
-)
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, too_long
 
 _LARGEST = 1024 * 1024
 _NO_CHANGE = "field is immutable when `immutable` is set"

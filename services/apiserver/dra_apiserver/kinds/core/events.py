@@ -4,10 +4,7 @@ from collections.abc import Callable
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.errors import (
-    FieldError,
-    invalid,
-)
+from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.schema.reader import complete
 from dra_apiserver.schema.types import type_of
 

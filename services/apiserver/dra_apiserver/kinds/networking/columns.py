@@ -7,13 +7,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.cells import (
-    NONE,
-    UNKNOWN,
-    labels_text,
-    selector_text,
-    shorten_list,
-)
+from dra_apiserver.common.cells import NONE, UNKNOWN, labels_text, selector_text, shorten_list
 from dra_apiserver.common.objectcells import age, name, part
 
 

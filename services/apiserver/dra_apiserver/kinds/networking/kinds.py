@@ -19,14 +19,7 @@ from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Validation, Writes
 from dra_apiserver.kinds.connect import proxy
-from dra_apiserver.kinds.networking import (
-    admission,
-    columns,
-    defaults,
-    endpointslices,
-    ingress,
-    warnings,
-)
+from dra_apiserver.kinds.networking import admission, columns, defaults, endpointslices, ingress, warnings
 from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
 from dra_apiserver.storage import Resource
 

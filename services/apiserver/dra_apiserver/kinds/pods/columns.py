@@ -7,9 +7,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.cells import (
-    labels_text,
-)
+from dra_apiserver.common.cells import labels_text
 from dra_apiserver.common.objectcells import name, part
 
 

@@ -7,12 +7,7 @@ from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.api import Api
-from dra_apiserver.errors import (
-    GroupResource,
-    StatusError,
-    bad_request,
-    not_found,
-)
+from dra_apiserver.errors import GroupResource, StatusError, bad_request, not_found
 from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request

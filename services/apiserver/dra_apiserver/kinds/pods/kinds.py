@@ -16,9 +16,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
-from dra_apiserver.errors import (
-    FieldError,
-)
+from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Writes
 from dra_apiserver.kinds.connect import logs, proxy, streaming
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION

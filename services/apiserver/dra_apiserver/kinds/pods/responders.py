@@ -7,14 +7,7 @@ from collections.abc import Sequence
 from dra_shared.jsontypes import JsonObject
 from dra_shared.names import label_key
 
-from dra_apiserver.errors import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid,
-    missing_field,
-    too_many,
-)
+from dra_apiserver.errors import FieldError, duplicate, forbidden_field, invalid, missing_field, too_many
 
 _MOST = 10
 _HIGHEST_PRIORITY = 100_000

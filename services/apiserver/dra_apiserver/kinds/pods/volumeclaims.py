@@ -10,14 +10,7 @@ from dra_shared.names import dns_subdomain
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.errors import (
-    FieldError,
-    Verbatim,
-    forbidden_field,
-    invalid,
-    missing_field,
-    not_supported,
-)
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, not_supported
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")

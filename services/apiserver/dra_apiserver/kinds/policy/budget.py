@@ -11,11 +11,7 @@ from dra_apiserver.common.conditions import check_conditions
 from dra_apiserver.common.counts import check_count_or_percent, check_counts
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.common.objectcells import age, name, part
-from dra_apiserver.errors import (
-    FieldError,
-    invalid,
-    not_supported,
-)
+from dra_apiserver.errors import FieldError, invalid, not_supported
 
 
 def disruption_budget_cells(obj: JsonObject, now: datetime) -> list[Any]:

@@ -8,14 +8,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from dra_apiserver.common import names
-from dra_apiserver.errors import (
-    FieldError,
-    forbidden_field,
-    internal_field,
-    invalid,
-    missing_field,
-    too_long,
-)
+from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, missing_field, too_long
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 

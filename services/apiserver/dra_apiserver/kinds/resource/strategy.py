@@ -13,12 +13,7 @@ from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
 from dra_apiserver.common.gates import drop_disabled
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.common.objectmeta import (
-    IMMUTABLE,
-    reset_for_status,
-    validate_annotations,
-    validate_labels,
-)
+from dra_apiserver.common.objectmeta import IMMUTABLE, reset_for_status, validate_annotations, validate_labels
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.resource import claimspec as requests

@@ -6,13 +6,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import (
-    FieldError,
-    forbidden_field,
-    invalid,
-    missing_field,
-    not_supported,
-)
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kindkit.strategy import Context
 
 

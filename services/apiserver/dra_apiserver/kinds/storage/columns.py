@@ -7,10 +7,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.cells import (
-    NONE,
-    UNSET,
-)
+from dra_apiserver.common.cells import NONE, UNSET
 from dra_apiserver.common.objectcells import age, name, part
 
 _MODES = {

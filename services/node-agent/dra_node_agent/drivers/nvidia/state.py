@@ -27,19 +27,8 @@ from dra_node_agent.drivers.nvidia.checkpoint import (
 )
 from dra_node_agent.drivers.nvidia.claimconfigs import check, choose, config_of, configs, results
 from dra_node_agent.drivers.nvidia.claimspecs import ClaimSpecs, device_id
-from dra_node_agent.drivers.nvidia.config import (
-    DeviceConfig,
-    TimeSlicingConfig,
-    VfioDeviceConfig,
-)
-from dra_node_agent.drivers.nvidia.devices import (
-    Allocatable,
-    Gpu,
-    MigDevice,
-    MigLive,
-    VfioGpu,
-    mig_position,
-)
+from dra_node_agent.drivers.nvidia.config import DeviceConfig, TimeSlicingConfig, VfioDeviceConfig
+from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, MigLive, VfioGpu, mig_position
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError, PerGpu
 from dra_node_agent.drivers.nvidia.fabricmanager import NO_PARTITIONS, FabricPartitions
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates

@@ -7,12 +7,7 @@ from pathlib import Path
 import msgspec
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 
-from dra_node_agent.kubelet.dra.checkpoint import (
-    CheckpointDevice,
-    CheckpointFile,
-    ClaimState,
-    DriverState,
-)
+from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice, CheckpointFile, ClaimState, DriverState
 
 ANY_DRIVER = "<any>"
 SKIP_PREPARE, SKIP_UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"

@@ -4,12 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TypeVar
 
 import grpc
-from dra_driverkit.proto import (
-    dra_v1_pb2,
-    dra_v1alpha3_pb2,
-    dra_v1beta1_pb2,
-    health_v1_pb2,
-)
+from dra_driverkit.proto import dra_v1_pb2, dra_v1alpha3_pb2, dra_v1beta1_pb2, health_v1_pb2
 from dra_driverkit.transport import Sockets, UnixSockets
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.quoting import go_quote

@@ -6,11 +6,7 @@ from dataclasses import dataclass
 import msgspec
 from dra_shared.api.pod import Affinity, Pod, PodStatus
 from dra_shared.api.resource import DeviceRequest, ResourceClaim, ResourceClaimSpec
-from dra_shared.api.resources import (
-    POD_GROUPS,
-    RESOURCE_CLAIM_TEMPLATES,
-    RESOURCE_CLAIMS,
-)
+from dra_shared.api.resources import POD_GROUPS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dra_shared.api.scheduling import BasicSchedulingPolicy, PodGroup, PodGroupSchedulingPolicy
 from dra_shared.claims import pod_group_name
 

@@ -9,13 +9,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
-from dra_shared.claims import (
-    ClaimReferenceError,
-    check_for_pod,
-    claim_keys,
-    claim_name,
-    consumer_of,
-)
+from dra_shared.claims import ClaimReferenceError, check_for_pod, claim_keys, claim_name, consumer_of
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
@@ -33,16 +27,8 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, unschedulable
 from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
-from dra_scheduler.plugins.dynamicresources.hints import (
-    is_worth_retry,
-    pre_queueing,
-    was_blocking,
-)
-from dra_scheduler.plugins.dynamicresources.memory import (
-    AttemptMemory,
-    ClaimInfo,
-    GroupMemory,
-)
+from dra_scheduler.plugins.dynamicresources.hints import is_worth_retry, pre_queueing, was_blocking
+from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, ClaimInfo, GroupMemory
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import needs_with
 from dra_scheduler.plugins.dynamicresources.nodefilter import NodeFilter, with_requests
 from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
