@@ -36,6 +36,9 @@ class Quick:
     def __init__(self) -> None:
         self._running = False
         self._reached = ""
+
+    def pytest_collection_finish(self) -> None:
+        """Watch from now on: a hook cannot be removed, and collecting has a hundred thousand events."""
         sys.addaudithook(self._audit)
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
@@ -125,7 +128,9 @@ def _has_door(path: Path) -> bool:
 @functools.cache
 def _is_door(path: Path) -> bool:
     """True if a module starts processes or opens sockets."""
-    return any(
+    # Most modules name no such function anywhere, and parsing them would take a second.
+    text = path.read_text()
+    return any(name in text for name in _CALLS) and any(
         (isinstance(node, ast.Attribute) and node.attr in _CALLS)
         or (isinstance(node, ast.Name) and node.id in _CALLS)
         for node in ast.walk(_parse(path))
@@ -150,11 +155,23 @@ def _parse(path: Path) -> ast.Module:
 
 @functools.cache
 def _source(name: str) -> Path | None:
-    """Return the file of a module of the tests or of dralab, or None."""
-    if not name.startswith(("tests.", "dra_")):
+    """Return the file of a module of the tests or of dralab, or None.
+
+    Imports nothing: `find_spec` would import the packages around the module.
+    """
+    top, _, rest = name.partition(".")
+    root = _root(top)
+    if root is None:
         return None
-    try:
-        spec = find_spec(name)
-    except ModuleNotFoundError:
-        return None
-    return Path(spec.origin) if spec and spec.origin else None
+    path = root.joinpath(*rest.split(".")) if rest else root
+    module = path.with_name(f"{path.name}.py")
+    return next((file for file in (path / "__init__.py", module) if file.is_file()), None)
+
+
+@functools.cache
+def _root(package: str) -> Path | None:
+    """Return the folder of a top-level package of the tests or of dralab, or None."""
+    if package == _TESTS.name:
+        return _TESTS
+    spec = find_spec(package) if package.startswith("dra_") else None
+    return Path(spec.origin).parent if spec and spec.origin else None
