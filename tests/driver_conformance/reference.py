@@ -345,12 +345,23 @@ class Reference:
             parameters = config["opaque"]["parameters"]
             if (parameters.get("apiVersion"), parameters.get("kind")) != (f"{self.name}/v1", "Paint"):
                 raise Refused("unknown kind of parameters")
-            if unknown := parameters.keys() - {"apiVersion", "kind", "color"}:
+            self.check_layers(parameters.get("layers", []))
+            if unknown := parameters.keys() - {"apiVersion", "kind", "color", "layers"}:
                 raise Refused(f"unknown fields: {', '.join(sorted(unknown))}")
             color = parameters.get("color", color)
             if not isinstance(color, str):
                 raise Refused("color is no string")
         return color
+
+    #: The fields of a layer of paint.
+    layer_fields: ClassVar[frozenset[str]] = frozenset(("gloss",))
+
+    def check_layers(self, layers: Any) -> None:
+        if not isinstance(layers, list) or not all(isinstance(one, dict) for one in layers):
+            raise Refused("layers is no list of objects")
+        for layer in layers:
+            if unknown := layer.keys() - self.layer_fields:
+                raise Refused(f"unknown fields of a layer: {', '.join(sorted(unknown))}")
 
     async def unprepare(self, claims: Sequence[Any]) -> dict[str, str]:
         """Return an error by UID, empty on success."""

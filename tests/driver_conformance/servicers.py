@@ -71,8 +71,12 @@ class DraServicer:
 
     async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
         response = self._messages.NodeUnprepareResourcesResponse()
-        for uid, error in (await self._driver.unprepare(request.claims)).items():
-            response.claims[uid].error = error
+        try:
+            answers = await self._driver.unprepare(request.claims)
+        except Refused as error:
+            await context.abort(StatusCode.UNKNOWN, str(error))
+        for uid, problem in answers.items():
+            response.claims[uid].error = problem
         return response
 
 

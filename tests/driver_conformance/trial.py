@@ -59,7 +59,12 @@ async def run_suite(
         )
         cdi = await stack.enter_async_context(CdiFiles(root / "cdi"))
         driver = LocalDriver(made, root, "node-0", client)
-        parameters = {"apiVersion": f"{made.name}/v1", "kind": "Paint", "color": "red"}
+        parameters = {
+            "apiVersion": f"{made.name}/v1",
+            "kind": "Paint",
+            "color": "red",
+            "layers": [{"gloss": 1}],
+        }
         kubelet = Kubelet(root / "kubelet", pace.poll)
         session = Session(world, kubelet, driver, cdi, pace, parameters=parameters)
         stack.push_async_callback(session.close)

@@ -12,12 +12,12 @@ from dra_conformance.areas import (
     health,
     metadata,
     metrics,
-    oddclaims,
     permissions,
     process,
     registration,
     shares,
     slices,
+    slowreads,
     status,
     taints,
     thousands,
@@ -30,8 +30,8 @@ AREAS: Sequence[Area] = (
     # Before the checks that need a driver that still runs.
     process.PROCESS,
     slices.AREA,
-    # The checks of the module prepare and those of oddclaims, which declares them in the same area.
-    oddclaims.AREA,
+    # The checks of the module prepare, and those of oddclaims and slowreads, which declare them in the same area.
+    slowreads.AREA,
     unprepare.AREA,
     # The checks of the module cdi and those of cdidevices.
     cdidevices.AREA,

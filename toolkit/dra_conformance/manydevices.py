@@ -20,7 +20,7 @@ class Many:
 
     Args:
         problem: why the devices are not all published; the other fields are empty then.
-        slices: the number of slices.
+        slices: the number of slices that have devices.
         writes: the number of writes after all devices were published, while nothing changed.
         prepared: the error of preparing the last device.
         generations: for each pool whose number of slices grew, its generation before and after.
@@ -76,7 +76,8 @@ async def observe_many(session: Session) -> Many:
 
 
 async def _observe(session: Session, seen: Many) -> None:
-    seen.slices = len(session.slices)
+    # Counters are in slices of their own.
+    seen.slices = sum(1 for one in session.slices if one["spec"].get("devices"))
     writes = session.writes()
     await asyncio.sleep(session.pace.quiet)
     seen.writes = session.writes() - writes

@@ -16,6 +16,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_conformance.check import Unmet
 from dra_conformance.claims import Claim, Device, Result
 from dra_conformance.driverprocess import Usage
+from dra_conformance.foreignslices import foreign_slices
 from dra_conformance.session import Session, cdi_ids, incomplete_pools
 from dra_conformance.world import RESOURCE
 
@@ -82,12 +83,12 @@ class Wiped:
     Args:
         restored: True if the driver has published all devices again.
         leftover: True if the outdated slice still exists.
-        foreign: True if a slice of another node still exists.
+        harmed: what became of slices of another node and of another driver, if they are not as before.
     """
 
     restored: bool = False
     leftover: bool = True
-    foreign: bool = True
+    harmed: list[str] = field(default_factory=list)
 
 
 async def wipe_slices(session: Session) -> Wiped:
@@ -95,11 +96,16 @@ async def wipe_slices(session: Session) -> Wiped:
     await session.once(watch_quietly)
     if not session.slices:
         raise Unmet("the driver has published no slices")
+    async with foreign_slices(session.world, session.name) as foreign:
+        seen = await _wipe_own_slices(session)
+    seen.harmed = foreign.harmed
+    return seen
+
+
+async def _wipe_own_slices(session: Session) -> Wiped:
     wanted = {device.key for device in session.devices}
     stale = _stale(session.slices[0])
     await session.world.write("POST", f"{RESOURCE}/resourceslices", stale)
-    foreign = _foreign(session)
-    await session.world.write("POST", f"{RESOURCE}/resourceslices", foreign)
     for one in session.slices:
         with contextlib.suppress(ApiError):
             await session.world.write("DELETE", f"{RESOURCE}/resourceslices/{one['metadata']['name']}")
@@ -107,7 +113,7 @@ async def wipe_slices(session: Session) -> Wiped:
     end = loop.time() + session.pace.restored
     seen = Wiped()
     while loop.time() < end:
-        now = [one for one in await session.read_slices() if not _is_foreign(one)]
+        now = await session.read_slices()
         names = {one["metadata"]["name"] for one in now}
         current = [one for one in now if one["metadata"]["name"] != stale["metadata"]["name"]]
         published = {
@@ -120,10 +126,9 @@ async def wipe_slices(session: Session) -> Wiped:
         if seen.restored and not seen.leftover:
             break
         await asyncio.sleep(session.pace.poll * 5)
-    everything = {one["metadata"]["name"] for one in await session.world.slices()}
-    seen.foreign = foreign["metadata"]["name"] in everything
-    for name in {stale["metadata"]["name"], foreign["metadata"]["name"]} & everything:
-        await session.world.write("DELETE", f"{RESOURCE}/resourceslices/{name}")
+    if seen.leftover:
+        with contextlib.suppress(ApiError):
+            await session.world.write("DELETE", f"{RESOURCE}/resourceslices/{stale['metadata']['name']}")
     await session.await_slices(session.pace.start)
     return seen
 
@@ -138,16 +143,6 @@ def _stale(example: JsonObject) -> JsonObject:
 def _unpublished_prefix(example: JsonObject) -> str:
     """Return the start of a slice name that no publisher generates."""
     return f"zzzzz-{example['spec']['driver']}"
-
-
-def _foreign(session: Session) -> JsonObject:
-    pool = {"name": "elsewhere", "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": session.name, "nodeName": "another-node", "pool": pool, "devices": [{"name": "theirs"}]}
-    return {"metadata": {"name": "slice-of-another-node"}, "spec": spec}
-
-
-def _is_foreign(one: JsonObject) -> bool:
-    return bool(one["spec"].get("nodeName") == "another-node")
 
 
 @dataclass

@@ -18,6 +18,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_conformance.check import NotOffered, Unmet
 from dra_conformance.claims import Device, Result
 from dra_conformance.driverprocess import Ended
+from dra_conformance.foreignslices import foreign_slices
 from dra_conformance.kubelet import health_reports
 from dra_conformance.session import Session, cdi_ids, plain
 from dra_conformance.traffic import is_about
@@ -41,6 +42,7 @@ class Restarted:
         held: the error of preparing a new claim with the third claim's device.
         devices: the devices of the first two claims.
         slices_before, slices_after: the slices before the restart, and when all are published again.
+        harmed: what became of slices of another node and of another driver that were there at the start.
     """
 
     ended: Ended = field(default_factory=lambda: Ended(0, 0.0))
@@ -58,6 +60,7 @@ class Restarted:
     slices_before: list[JsonObject] = field(default_factory=list)
     slices_at_exit: list[JsonObject] = field(default_factory=list)
     slices_after: list[JsonObject] = field(default_factory=list)
+    harmed: list[str] = field(default_factory=list)
 
 
 async def kill_driver(session: Session) -> Restarted:
@@ -95,6 +98,8 @@ async def _restart_driver(session: Session, *, kill: bool) -> Restarted:
             seen.ended = await _stop_with_health_stream(session)
         seen.sockets = session.kubelet.sockets()
         seen.slices_at_exit = await session.read_slices()
+        foreign = await stack.enter_async_context(foreign_slices(session.world, session.name))
+        seen.harmed = foreign.harmed
         try:
             await session.start_again()
         except Unmet as problem:
@@ -309,7 +314,8 @@ async def replace_instance(session: Session) -> Instances:
     seen = Instances()
     await session.restart_if_stuck("a rolling update")
     async with session.claim(prepare=True) as claim:
-        answer = plain(await session.prepare_or_skip(claim))
+        prepared = await session.prepare_or_skip(claim)
+        answer, ids = plain(prepared), cdi_ids(prepared)
         old = session.registration
         await session.driver.start("1")
         try:
@@ -318,10 +324,13 @@ async def replace_instance(session: Session) -> Instances:
             )
             await session.kubelet.notify(new.socket)
             await _settle(session)
+            missing = session.cdi.undefined_names(ids)
             if new.endpoint == old.endpoint:
                 seen.problem = f"both instances have the endpoint {old.endpoint}"
             elif not old.is_there():
                 seen.problem = "the new instance took the old one's sockets away while that one still ran"
+            elif missing:
+                seen.claims = f"with the new instance no file defines {', '.join(missing)} of a claim in use"
             else:
                 await session.driver.stop(session.pace.stop)
                 await session.register(new)

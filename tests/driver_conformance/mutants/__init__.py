@@ -9,6 +9,7 @@ from tests.driver_conformance.mutants import (
     later,
     leftbehind,
     life,
+    missed,
     mixedup,
     scopes,
     slices,
@@ -27,6 +28,7 @@ MUTANTS: Sequence[type[Mutant]] = [
     *leftbehind.MUTANTS,
     *mixedup.MUTANTS,
     *scopes.MUTANTS,
+    *missed.MUTANTS,
 ]
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "later",
     "leftbehind",
     "life",
+    "missed",
     "mixedup",
     "scopes",
     "slices",

@@ -95,7 +95,7 @@ async def _check_version_lowest(session: Session) -> None:
     for name, spec in seen.specs.items():
         if not isinstance(spec, Spec):
             continue
-        needed = minimum_version(spec)
+        needed = minimum_version(_with_digits(spec, seen.claim.uid))
         if VERSIONS.index(spec.cdi_version) > VERSIONS.index(needed):
             raise Breach(f"{name} has {spec.cdi_version}, and {needed} would do")
 
@@ -336,6 +336,18 @@ def _is_program(path: str) -> bool:
 
 def _is_missing(mount: Mount) -> bool:
     return mount.type in ("", "bind") and not Path(mount.host_path).exists()
+
+
+def _with_digits(spec: Spec, uid: str) -> Spec:
+    """Return the spec with a UID at the start of names that begins with a digit.
+
+    Names with a digit first need a newer version, and whether a UID has one is chance.
+    """
+    devices = tuple(
+        msgspec.structs.replace(one, name=f"0{one.name[1:]}") if one.name.startswith(uid) else one
+        for one in spec.devices
+    )
+    return msgspec.structs.replace(spec, devices=devices)
 
 
 def _is_version_error(error: SpecError) -> bool:

@@ -72,16 +72,22 @@ async def prepare_pair(session: Session) -> Pair:
 
 @AREA.check(
     "right-device",
-    "a claim with two devices has the nodes of both",
-    promise="A device comes with its own device nodes, whatever else its claim has.",
+    "a claim with two devices has what both have",
+    promise="A device comes with its own device nodes and environment, whatever else its claim has.",
     source=_PROTO + "; https://github.com/google/gvisor/issues/9389 (an index that is no minor number)",
     cost="A container opens a device that is allocated to another pod.",
     rests_on=_BASES,
 )
 async def _check_right_device(session: Session) -> None:
-    seen = (await session.once(prepare_pair)).nodes
+    found = await session.once(prepare_pair)
+    seen = found.nodes
+    if not seen.differs and not found.environment.differs:
+        raise NotOffered(
+            "two devices have neither device nodes nor environment of their own in the CDI files"
+        )
+    _check_environment(found.environment)
     if not seen.differs:
-        raise NotOffered("two devices have no device nodes of their own in the CDI files")
+        return
     for device in seen.devices:
         given = seen.together.get(device.name, set())
         if missing := seen.own(device) - given:
@@ -89,6 +95,21 @@ async def _check_right_device(session: Session) -> None:
                 f"{device.name} alone has {', '.join(sorted(missing))}; in a claim with two devices"
                 f" {', '.join(sorted(given)) or 'nothing'}"
             )
+
+
+def _check_environment(seen: Given) -> None:
+    """Check that the claim with both devices has the environment of each.
+
+    A CDI device for the whole claim may join the values of its devices in one variable.
+    """
+    if not seen.differs:
+        return
+    given = [text.partition("=") for texts in seen.together.values() for text in texts]
+    for device in seen.devices:
+        for text in sorted(seen.own(device)):
+            name, _, value = text.partition("=")
+            if not any(known == name and value in joined for known, _, joined in given):
+                raise Breach(f"{device.name} alone has {text}, and a claim with two devices has it nowhere")
 
 
 @AREA.check(

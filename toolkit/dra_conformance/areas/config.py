@@ -1,5 +1,6 @@
 """Opaque configuration of devices (resource.k8s.io/v1, OpaqueDeviceConfiguration)."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from dra_conformance.check import Area, Breach, NotOffered, Unmet
@@ -109,6 +110,37 @@ async def _check_defaults(session: Session) -> None:
 )
 async def _check_unknown_field(session: Session) -> None:
     await _expect_refusal(session, {**_parameters(session), "conformanceUnknownField": True})
+
+
+@AREA.check(
+    "unknown-nested-field",
+    "an unknown field is refused at every depth",
+    promise="Decoding is strict in lists and maps, too: a field that a nested object does not have is an error.",
+    source=_STRICT,
+    cost="A typing error below the first level turns a setting off, silently.",
+    recommended=True,
+    rests_on=("config.accepted", "config.unknown-field"),
+)
+async def _check_unknown_nested_field(session: Session) -> None:
+    variants = list(_with_nested_field(_parameters(session)))
+    if not variants:
+        raise NotOffered("the parameters of --config have no objects below the first level")
+    for parameters in variants:
+        await _expect_refusal(session, parameters)
+
+
+def _with_nested_field(value: Any, depth: int = 0) -> Iterator[Any]:
+    """Yield a copy for each object below the first level, in which that object has one more field."""
+    if isinstance(value, dict):
+        if depth:
+            yield {**value, "conformanceUnknownField": True}
+        for key, below in value.items():
+            for changed in _with_nested_field(below, depth + 1):
+                yield {**value, key: changed}
+    elif isinstance(value, list):
+        for place, below in enumerate(value):
+            for changed in _with_nested_field(below, depth + 1):
+                yield [*value[:place], changed, *value[place + 1 :]]
 
 
 @AREA.check(

@@ -80,6 +80,26 @@ async def _check_alternatives(session: Session) -> None:
 
 
 @AREA.check(
+    "request-of-alternatives",
+    "configuration of a request changes its chosen alternative",
+    promise="Configuration for the request r0 changes what containers get with r0/large, as configuration for all"
+    " requests does.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1356",
+    cost="With firstAvailable the user's settings are ignored, silently.",
+    rests_on=("config.accepted", "config.subrequests", "config.requests", "config.alternatives"),
+)
+async def _check_request_of_alternatives(session: Session) -> None:
+    parameters = _parameters(session)
+    results = [Result(session.pick()[0], "r0/large")]
+    plain = await _effects(session, results)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results), plain, given)
+    if await _effects(session, results, config(session.name, parameters, ["r0"])) != given:
+        raise Breach("configuration for r0 does not change what r0/large gets")
+
+
+@AREA.check(
     "precedence",
     "a claim's configuration overrides its class's",
     promise="If class and claim both configure a device, the claim's parameters apply.",

@@ -98,6 +98,7 @@ async def observe_metadata(session: Session) -> Described:
     " name, the request's and the driver's.",
     source=_TYPES + "/helpers.go",
     cost="Programs do not find out which devices they have.",
+    rests_on=("cdi.right-device",),
 )
 async def _check_mounted(session: Session) -> None:
     seen = await session.once(observe_metadata)

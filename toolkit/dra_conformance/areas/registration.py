@@ -237,7 +237,8 @@ async def _check_rolling_update(session: Session) -> None:
 @AREA.check(
     "rolling-update-claims",
     "the newer instance knows the older one's claims",
-    promise="The new instance gives the same answers for what the old one prepared, and unprepares it.",
+    promise="The new instance keeps the CDI files of what the old one prepared, gives the same answers for it, and"
+    " unprepares it.",
     source=_KUBELETPLUGIN + " (RollingUpdate)",
     cost="Pods that span an update cannot be restarted, or leave devices behind.",
     stage=Stage.RESTART,

@@ -376,8 +376,25 @@ async def _check_leftovers(session: Session) -> None:
 )
 async def _check_others_kept(session: Session) -> None:
     seen = await session.once(wipe_slices)
-    if not seen.foreign:
-        raise Breach("it deleted a slice of another node")
+    if seen.harmed:
+        raise Breach("; ".join(seen.harmed))
+
+
+@AREA.check(
+    "others-kept-at-start",
+    "a start leaves slices of other nodes and drivers",
+    promise="A driver that starts deletes and changes only slices of its own node, and of its own name.",
+    source=_CONTROLLER + " (field selector spec.driver and spec.nodeName)",
+    cost="A driver that starts takes the devices of other nodes, or of other vendors, away.",
+    stage=Stage.RESTART,
+    rests_on=("slices.published", "slices.others-kept"),
+)
+async def _check_others_kept_at_start(session: Session) -> None:
+    seen = await session.once(kill_driver)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    if seen.harmed:
+        raise Breach("; ".join(seen.harmed))
 
 
 @AREA.check(

@@ -139,6 +139,23 @@ async def _check_several_claims(session: Session) -> None:
 
 
 @AREA.check(
+    "empty-call",
+    "a call without claims is answered",
+    promise="A call for no claims is answered with none.",
+    source=_PROTO,
+    cost="Tools that probe the driver take it for broken, or break it.",
+    recommended=True,
+)
+async def _check_empty_call(session: Session) -> None:
+    try:
+        answers = await session.unprepare()
+    except DriverError as error:
+        raise Breach(str(error)) from error
+    if answers:
+        raise Breach(f"answered for {sorted(answers)}")
+
+
+@AREA.check(
     "others-kept",
     "other claims stay prepared",
     promise="Unpreparing one claim changes nothing for the others.",
