@@ -255,6 +255,6 @@ def test_page_shows_the_floors_of_all_rooms() -> None:
     assert shown == [("bootstrap",), ("catalog",), *FLOORS]
 
 
-def test_every_room_is_in_the_list() -> None:
+def test_every_package_of_kinds_is_in_the_list_of_layers() -> None:
     packages = {path.parent.name for path in Path(kinds.__file__).parent.glob("*/__init__.py")}
     assert packages - {"bootstrap"} == {name for floor in FLOORS for name in floor}

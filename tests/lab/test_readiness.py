@@ -24,7 +24,7 @@ class _Counting(Client):
         return await super().list(*args, **kwargs)
 
 
-async def test_waits_until_ready_nodes_lose_the_not_ready_taint(tmp_path: Path) -> None:
+async def test_the_cluster_is_ready_once_its_nodes_lose_the_not_ready_taint(tmp_path: Path) -> None:
     async with (
         ApiServer(Config(port=0, data=tmp_path, database=IN_MEMORY)) as server,
         _Counting(server.url) as client,

@@ -90,7 +90,7 @@ def test_captured_lines_include_those_below_the_level(tmp_path: Path) -> None:
     assert [line["event"] for line in captured] == ["captured"]
 
 
-def test_lines_of_libraries_have_the_same_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_lines_of_libraries_have_the_same_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     log.configure("test", descriptor=descriptor)
     library = logging.getLogger("library")

@@ -106,7 +106,9 @@ def test_quantities_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture
         run("plan", ["fit", broken, "--nodes", "1"])
 
 
-def test_limits_of_a_template_are_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_of_a_pod_template_are_its_default_requests(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     labels = {"app": "x"}
     resources = {"limits": {"nvidia.com/gpu": 2}}
     pod_spec = {"containers": [{"name": "main", "image": "x", "resources": resources}]}

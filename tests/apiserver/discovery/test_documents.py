@@ -53,7 +53,7 @@ def test_aggregated_documents_equal_the_recorded_ones() -> None:
     assert "pods" in [resource["resource"] for resource in core["items"][0]["versions"][0]["resources"]]
 
 
-def test_documents_follow_the_registry() -> None:
+def test_a_removed_kind_is_missing_in_discovery() -> None:
     registry = catalog.registry()
     discovery = Discovery(registry)
     before = discovery.resources("", "v1")

@@ -283,7 +283,9 @@ async def test_applying_an_object_does_not_change_the_fields_of_the_next(client:
     assert owned["f:template"]["f:spec"]["f:dnsPolicy"] == {}
 
 
-async def test_an_empty_list_that_is_applied_conflicts_with_whose_it_was(client: httpx.AsyncClient) -> None:
+async def test_applying_an_empty_list_conflicts_with_the_manager_of_its_items(
+    client: httpx.AsyncClient,
+) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
     taints = [{"key": "k", "effect": "NoSchedule"}]
     await client.post("/api/v1/nodes", json={**node, "spec": {"taints": taints}})

@@ -134,7 +134,7 @@ async def test_a_watch_from_a_revision_that_is_gone_begins_and_fails(tmp_path: P
         assert [item["metadata"]["name"] for item in answer.json()["items"]] == ["c1"]
 
 
-async def test_errors_are_yaml_too(client: httpx.AsyncClient) -> None:
+async def test_errors_are_returned_as_yaml_on_request(client: httpx.AsyncClient) -> None:
     headers = {"Accept": "application/json;q=0.5,application/yaml;q=0.9"}
     answer = await client.get(f"{MAPS}/missing", headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (404, "application/yaml")

@@ -1,4 +1,4 @@
-"""S2: acknowledged writes survive kill -9, revisions never decrease, and the database stays consistent."""
+"""Acknowledged writes survive kill -9, revisions never decrease, and the database stays consistent."""
 
 import asyncio
 import os

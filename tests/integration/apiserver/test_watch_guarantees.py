@@ -1,4 +1,4 @@
-"""Guarantees that clients of etcd-backed watches rely on, with many concurrent writers (W1 to W9, S1 to S4)."""
+"""Guarantees that clients of etcd-backed watches rely on, with many concurrent writers."""
 
 import asyncio
 import contextlib
@@ -256,7 +256,7 @@ async def test_every_watcher_receives_every_change_once_and_in_order(seed: int, 
 
 
 async def test_list_then_watch_leaves_no_gap(client: httpx.AsyncClient) -> None:
-    """W2: list at a revision, watch from it, while others write."""
+    """List at a revision and watch from it, while others write."""
     log = Log()
     writing = asyncio.create_task(storm(client, 7, 60, log))
     checks = []
@@ -292,7 +292,7 @@ async def test_list_then_watch_leaves_no_gap(client: httpx.AsyncClient) -> None:
 async def test_a_compacted_revision_is_rejected_with_410(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
-    """W4: Expired for watches, lists and continue tokens, of every kind."""
+    """Watches, lists and continue tokens of every kind are rejected."""
     for number in range(6):
         await client.post(path("default"), json=claim(f"c-{number}"))
     old = await start_revision(client)
@@ -318,7 +318,6 @@ async def test_a_compacted_revision_is_rejected_with_410(
 async def test_a_future_revision_never_brings_old_events(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
-    """W5."""
     await client.post(path("default"), json=claim("a"))
     ahead = server.store.revision + 1000
     for base in (CLAIMS, path("default", "a")):
@@ -338,7 +337,6 @@ async def test_a_future_revision_never_brings_old_events(
 
 
 async def test_an_object_that_leaves_a_selection_is_reported_as_deleted(client: httpx.AsyncClient) -> None:
-    """W6."""
     made = (await client.post(path("default"), json=claim("a", team="a"))).json()
     patched = await client.patch(
         path("default", "a"),
@@ -355,7 +353,7 @@ async def test_an_object_that_leaves_a_selection_is_reported_as_deleted(client: 
 
 
 async def test_initial_events_end_with_a_bookmark_that_is_not_ahead(client: httpx.AsyncClient) -> None:
-    """W7: with sendInitialEvents, in the middle of a storm."""
+    """The watch with sendInitialEvents starts while others write."""
     log = Log()
     await storm(client, 3, 40, log)
     writing = asyncio.create_task(storm(client, 4, 60, log))
@@ -385,7 +383,7 @@ async def test_initial_events_end_with_a_bookmark_that_is_not_ahead(client: http
 async def test_a_client_that_does_not_read_does_not_block_others(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
-    """W8: writers and other watchers continue, and the memory for the slow client is bounded."""
+    """Writers and other watchers continue, and the memory for the slow client is bounded."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", int(server.url.rpartition(":")[2]), limit=1 << 10
     )
@@ -418,7 +416,7 @@ async def test_a_client_that_does_not_read_does_not_block_others(
 async def test_compaction_drops_nothing_that_is_being_watched(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
-    """W9: compaction at the revision of a delete and of a watch."""
+    """Compaction happens at the revision of a delete and of a watch."""
     made = (await client.post(path("default"), json=claim("a", team="a"))).json()
     watcher = Watcher({"labelSelector": "team=a"}, cut_after=lambda: 2)
     watcher.last = revision(made)
@@ -439,7 +437,6 @@ async def test_compaction_drops_nothing_that_is_being_watched(
 
 
 async def test_one_of_many_writers_with_the_same_revision_succeeds(client: httpx.AsyncClient) -> None:
-    """S1."""
     made = (await client.post(path("default"), json=claim("a"))).json()
 
     async def put(number: int) -> int:
@@ -455,7 +452,6 @@ async def test_one_of_many_writers_with_the_same_revision_succeeds(client: httpx
 
 
 async def test_an_object_is_deleted_after_its_finalizers_are_removed(client: httpx.AsyncClient) -> None:
-    """S4."""
     held = claim("a")
     held["metadata"]["finalizers"] = ["example.com/hold"]
     made = (await client.post(path("default"), json=held)).json()

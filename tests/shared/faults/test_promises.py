@@ -47,7 +47,7 @@ def test_kept_promises_are_named() -> None:
         ),
     ],
 )
-def test_an_untested_promise_is_not_kept(fault: str, untried: list[str]) -> None:
+def test_an_untested_promise_is_not_reported_as_kept(fault: str, untried: list[str]) -> None:
     empty = sample(node())
     verdict = judge(Story(fault, 5, "node-0", empty, [empty], empty))
     assert (verdict.kept, verdict.broken, verdict.untried) == ([], [], untried)

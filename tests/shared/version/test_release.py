@@ -107,7 +107,7 @@ def test_a_version_stores_what_older_ones_can_read() -> None:
     ]
 
 
-def test_pages_name_only_what_the_schema_data_has() -> None:
+def test_pages_name_only_fields_of_the_schema_data() -> None:
     kinds = json.loads(kinds_document())["kinds"]
     known = {(f"{kind['group']}/{version}", kind["plural"]) for kind in kinds for version in kind["versions"]}
     named = {(place, resource.partition("/")[0]) for place, resource in changes("serve")}

@@ -174,7 +174,7 @@ def test_eviction_responders_are_validated(responder: JsonObject, wanted: list[s
     assert found == [f"spec.evictionResponders[0].{text}" for text in wanted]
 
 
-def test_responders_are_few_and_not_for_pods_of_groups() -> None:
+def test_eviction_responders_are_limited_and_rejected_for_pods_of_groups() -> None:
     responder = {"name": "a.example/x", "priority": 1000}
     assert _errors(evictionResponders=[responder] * 11) == [
         "spec.evictionResponders: Too many: 11: must have at most 10 items"
