@@ -75,13 +75,18 @@ def _rule(**selector: str) -> Any:
 
 
 class _World:
-    def __init__(self) -> None:
+    def __init__(self, any_effect: bool = False) -> None:
         self.pods: Store[Pod] = Store()
         self.work: list[Work] = []
         self.cancelled: list[PodRef] = []
         clock = FakeClock(parse_rfc3339(_NOW))
         self.state = EvictionState(
-            self.pods, clock, lambda work, _: self.work.append(work), self.cancelled.append, pod_groups=False
+            self.pods,
+            clock,
+            lambda work, _: self.work.append(work),
+            self.cancelled.append,
+            pod_groups=False,
+            any_effect=any_effect,
         )
 
     def add(self, pod: Pod) -> None:
@@ -158,3 +163,12 @@ def test_a_toleration_without_effect_delays_no_eviction() -> None:
     world.state.claim_changed(None, _claim({"operator": "Exists", "tolerationSeconds": 600}))
     world.state.slice_changed(None, _slice())
     assert world.state.evictions[_REF].when == parse_rfc3339(_NOW)
+
+
+@pytest.mark.parametrize("since_1_38", [False, True])
+def test_toleration_without_effect_covers_no_execute_since_1_38(since_1_38: bool) -> None:
+    world = _World(any_effect=since_1_38)
+    world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
+    world.state.claim_changed(None, _claim({"operator": "Exists"}))
+    world.state.slice_changed(None, _slice())
+    assert (_REF in world.state.evictions) is not since_1_38

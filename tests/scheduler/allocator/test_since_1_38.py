@@ -147,3 +147,11 @@ def test_request_for_all_devices_of_an_incomplete_pool_fails_on_the_node_only() 
         with pytest.raises(AllocationError, match="is currently being updated") as raised:
             allocate(slices, claim, on=features(version=version))
         assert raised.value.only_this_node is (version >= V1_38)
+
+
+def test_derived_attribute_is_evaluated_as_the_version_does() -> None:
+    device = {"name": "a", "attributes": {"fw": {"version": "1.0"}}}
+    derived = [{"name": "derived/a", "expression": "device.driver"}]
+    claim = claim_of([exactly(derivedAttributes=derived)], constraints=[{"matchAttribute": "derived/a"}])
+    found = allocate([slice_of("s", [device])], claim, on=features("DRADerivedAttributes", version=V1_38))
+    assert names(found) == [["a"]]

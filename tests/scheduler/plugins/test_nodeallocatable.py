@@ -215,7 +215,7 @@ def test_a_fraction_of_a_capacity_is_computed_exactly(consumed: str, factor: str
 
 
 @pytest.mark.parametrize("since_1_37", [False, True])
-def test_capacity_keys_are_compared_literally(since_1_37: bool) -> None:
+def test_capacity_keys_are_compared_literally_before_1_38(since_1_37: bool) -> None:
     slice_ = msgspec.convert(devices(memory={"mapping": {"capacityKey": "m"}}), ResourceSlice)
     mapping = {"memory": {"capacityKey": "m"}}
     older = slice_json("a", 1)
@@ -235,6 +235,11 @@ def test_capacity_keys_are_compared_literally(since_1_37: bool) -> None:
         allocation = msgspec.convert({"devices": {"results": [result]}}, AllocationResult)
         statuses = claim_statuses(pod, [(claim, allocation, "gpu")], [slice_], since_1_37=since_1_37)
         assert bool(statuses) == counted
+        if since_1_37:
+            statuses = claim_statuses(
+                pod, [(claim, allocation, "gpu")], [slice_], since_1_37=True, qualified=True
+            )
+            assert [one.quantity for one in statuses[0].mapping] == ["1Gi"]
 
 
 async def test_a_scheduler_of_1_36_ignores_node_allocatable_resources_of_1_37() -> None:

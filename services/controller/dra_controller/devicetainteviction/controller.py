@@ -28,6 +28,7 @@ from dra_shared.log import logger
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
 from dra_shared.taintrules import can_select_by_class, have_status, taint_rules
+from dra_shared.version import V1_38
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -66,8 +67,10 @@ class DeviceTaintEvictionController(Controller):
         slices = context.informers.informer(RESOURCE_SLICES)
         self._watched: list[Informer[Any]] = [pods, claims, slices]
         pod_groups = context.features.enabled("DRAWorkloadResourceClaims")
+        since_1_38 = context.features.version >= V1_38
+        reports = (self._schedule, self._report_cancelled)
         self.state = EvictionState(
-            pods.store, context.clock, self._schedule, self._report_cancelled, pod_groups=pod_groups
+            pods.store, context.clock, *reports, pod_groups=pod_groups, any_effect=since_1_38
         )
         self._rules = None
         tracked = False

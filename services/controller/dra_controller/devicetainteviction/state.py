@@ -53,7 +53,7 @@ class EvictionState:
     """The evictions that are due (see the docstring of the module).
 
     ``schedule`` takes work and the seconds until it is due; ``cancelled`` takes pods that may stay after
-    all.
+    all. With ``any_effect``, as since 1.38, a toleration without an effect covers NoExecute.
     """
 
     def __init__(
@@ -64,12 +64,14 @@ class EvictionState:
         cancelled: Callable[[PodRef], None],
         *,
         pod_groups: bool,
+        any_effect: bool = False,
     ) -> None:
         self._pods = pods
         self._clock = clock
         self._schedule = schedule
         self._cancelled = cancelled
         self._pod_groups = pod_groups
+        self._any_effect = any_effect
         self.claims: dict[str, AllocatedClaim] = {}
         self.pools: dict[tuple[str, str], Pool] = {}
         self.rules: dict[str, DeviceTaintRule] = {}
@@ -79,7 +81,12 @@ class EvictionState:
     def simulation(self) -> "EvictionState":
         """Return a copy that has no effects and no rules."""
         copy = EvictionState(
-            self._pods, self._clock, lambda work, delay: None, lambda pod: None, pod_groups=self._pod_groups
+            self._pods,
+            self._clock,
+            lambda work, delay: None,
+            lambda pod: None,
+            pod_groups=self._pod_groups,
+            any_effect=self._any_effect,
         )
         copy.claims = dict(self.claims)
         copy.pools = self.pools
@@ -227,7 +234,7 @@ class EvictionState:
         assert claim.status.allocation is not None
         for result in claim.status.allocation.devices.results:
             for reason in self._taints(result):
-                moment = _intolerable_at(result, reason)
+                moment = _intolerable_at(result, reason, self._any_effect)
                 if moment is not None:
                     reasons[reason.order] = reason
                     when = min(when, moment)
@@ -291,7 +298,9 @@ def rule_uids(eviction: Eviction) -> set[str]:
     return {reason.rule.metadata.uid for reason in eviction.reasons if isinstance(reason, RuleTaint)}
 
 
-def _intolerable_at(result: DeviceRequestAllocationResult, reason: Reason) -> datetime | None:
+def _intolerable_at(
+    result: DeviceRequestAllocationResult, reason: Reason, any_effect: bool
+) -> datetime | None:
     """Return the time at which the claim stops tolerating the taint; None if it always tolerates it.
 
     The tolerations are those that the scheduler copied into the allocation, not those of the claim.
@@ -300,8 +309,9 @@ def _intolerable_at(result: DeviceRequestAllocationResult, reason: Reason) -> da
     start = parse_rfc3339(added) if added else datetime.fromtimestamp(0, UTC)
     shortest: int | None = None
     for toleration in result.tolerations:
-        # Unlike in the scheduler, a toleration without an effect does not count here.
-        if toleration.effect != NO_EXECUTE or not tolerates(toleration, reason.taint):
+        # Unlike in the scheduler, a toleration without an effect does not count here before 1.38.
+        covers = toleration.effect == NO_EXECUTE or (any_effect and not toleration.effect)
+        if not covers or not tolerates(toleration, reason.taint):
             continue
         if toleration.toleration_seconds is None:
             return None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+from dra_shared.version import Version
 
 from dra_scheduler.allocator.constraints import lookup_attribute
 from dra_scheduler.allocator.errors import AllocationError
@@ -18,7 +19,9 @@ _MAX_VALUES = 64
 _GATES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 
 
-def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> DeviceAttribute | None:
+def attribute_for(
+    derived: Mapping[str, str], device: PoolDevice, name: str, kubernetes: Version
+) -> DeviceAttribute | None:
     """Return the attribute with that fully qualified name, or None. ``derived`` are the request's derived attributes.
 
     Raises:
@@ -31,7 +34,7 @@ def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> 
     if value is None:
         if len(device.derived) >= _MAX_VALUES:
             device.derived.clear()
-        value = device.derived[expression] = _evaluate(expression, device)
+        value = device.derived[expression] = _evaluate(expression, device, kubernetes)
     if isinstance(value, DeviceAttribute):
         return value
     compiled, error = value
@@ -40,10 +43,10 @@ def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> 
     raise AllocationError(f"evaluate derived attribute {name} on device {device.id} failed: {error}")
 
 
-def _evaluate(expression: str, device: PoolDevice) -> DeviceAttribute | tuple[bool, str]:
+def _evaluate(expression: str, device: PoolDevice, kubernetes: Version) -> DeviceAttribute | tuple[bool, str]:
     """Return the value. If it fails, return whether the expression could be compiled, and the error."""
     try:
-        program = compile_expression(expression, features=_GATES, derived=True)
+        program = compile_expression(expression, features=_GATES, kubernetes=kubernetes, derived=True)
     except CompileError as error:
         return False, str(error)
     spec = device.spec

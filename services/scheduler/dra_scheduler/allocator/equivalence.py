@@ -83,9 +83,8 @@ class DeviceEquivalence:
             capacity,
         )
 
-    @staticmethod
-    def _derived_value(device: PoolDevice, name: str, expression: str) -> Hashable:
+    def _derived_value(self, device: PoolDevice, name: str, expression: str) -> Hashable:
         try:
-            return attribute_for({name: expression}, device, name)
+            return attribute_for({name: expression}, device, name, self._features.kubernetes)
         except AllocationError as error:
             return str(error)

@@ -322,7 +322,9 @@ class Picks:
         if not request.derived:
             return lookup_attribute(device, constraint.attribute_name)
         try:
-            return attribute_for(request.derived, device, constraint.attribute_name)
+            return attribute_for(
+                request.derived, device, constraint.attribute_name, self._features.kubernetes
+            )
         except AllocationError:
             self._forget(request, device, earlier)
             raise

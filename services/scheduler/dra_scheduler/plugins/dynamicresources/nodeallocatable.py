@@ -3,7 +3,7 @@
 Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go``.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from dra_shared.api.pod import (
@@ -92,18 +92,20 @@ def claim_statuses(
     slices: Sequence[ResourceSlice],
     *,
     since_1_37: bool,
+    qualified: bool = False,
 ) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
     """Return the node resources that each claim consumes, for the pod's status, sorted by claim.
 
     ``allocations`` are the claims with their allocations and the names by which the pod's containers refer
-    to them. ``since_1_37`` selects that version's messages.
+    to them. ``since_1_37`` selects that version's messages. If ``qualified`` is set, as since 1.38, a capacity name
+    without a domain has the driver's.
 
     Raises:
         NeedsUnknown: a device is in none of the slices, or lacks a consumed capacity that is needed.
     """
     statuses = []
     for claim, allocation, pod_claim in allocations:
-        taken = _Taken(since_1_37)
+        taken = _Taken(since_1_37, qualified)
         for result in allocation.devices.results:
             taken.add(claim, result, slices)
         if taken.resources or taken.mapped or taken.overhead:
@@ -129,8 +131,9 @@ def claim_statuses(
 class _Taken:
     """The resources that the devices of one claim consume: in the form of 1.36, and as mapping and overhead (1.37)."""
 
-    def __init__(self, since_1_37: bool) -> None:
+    def __init__(self, since_1_37: bool, qualified: bool) -> None:
         self._since_1_37 = since_1_37
+        self._qualified = qualified
         self.resources: dict[str, Quantity] = {}
         self.mapped: dict[str, Quantity] = {}
         self.overhead: dict[str, NodeAllocatableOverheadResources] = {}
@@ -147,6 +150,10 @@ class _Taken:
             raise NeedsUnknown(f"{where}: {missing}")
         if not takes_from_node(device, since_1_37=self._since_1_37):
             return
+        if self._qualified:
+            result = msgspec.structs.replace(
+                result, consumed_capacity=_qualify(result.consumed_capacity, result.driver)
+            )
         for resource, mapping in sorted(device.node_allocatable_resource_mappings.items()):
             about = f"NodeAllocatableResourceMappings for resource {resource}"
             key, factor = mapping.capacity_key, mapping.allocation_multiplier
@@ -159,7 +166,8 @@ class _Taken:
         for resource, entry in sorted(device.node_allocatable_resources.items()):
             if entry.mapping is not None:
                 about = f"NodeAllocatableResources for resource {resource}"
-                _sum(self.mapped, resource, _mapped_amount(result, entry.mapping, where, about))
+                named = self._qualify(entry.mapping, result.driver)
+                _sum(self.mapped, resource, _mapped_amount(result, named, where, about))
             if entry.overhead is not None:
                 known = self.overhead.get(resource, NodeAllocatableOverheadResources(name=resource))
                 self.overhead[resource] = NodeAllocatableOverheadResources(
@@ -167,6 +175,19 @@ class _Taken:
                     per_pod=_plus(known.per_pod, entry.overhead.per_pod),
                     per_container=_plus(known.per_container, entry.overhead.per_container),
                 )
+
+    def _qualify(self, mapping: NodeAllocatableMapping, driver: str) -> NodeAllocatableMapping:
+        """Return the mapping with the domain of its capacity, as the consumption has it then."""
+        key = mapping.capacity_key
+        if not self._qualified or not key or "/" in key:
+            return mapping
+        return msgspec.structs.replace(mapping, capacity_key=f"{driver}/{key}")
+
+
+def _qualify(consumed: Mapping[str, str], driver: str) -> dict[str, str]:
+    """Return consumed capacities by names with domains. One that has its domain already counts."""
+    full = {f"{driver}/{name}": amount for name, amount in consumed.items() if "/" not in name}
+    return full | {name: amount for name, amount in consumed.items() if "/" in name}
 
 
 def _consumed_capacity(

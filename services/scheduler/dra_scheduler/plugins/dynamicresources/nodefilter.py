@@ -14,7 +14,7 @@ from dra_shared.claims import ClaimReferenceError, claim_name, is_reserved_for_p
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 from dra_shared.nodeselector import matches
-from dra_shared.version import V1_37
+from dra_shared.version import V1_37, V1_38
 
 from dra_scheduler.allocator import AllocationError, TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
@@ -77,6 +77,7 @@ class NodeFilter:
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
         # Since 1.37, mappings and overhead of devices also count for claims that are already allocated.
         self._mapping_since_1_37 = gates.version >= V1_37
+        self._names_have_domains = gates.version >= V1_38
         self._takes = functools.partial(takes_from_node, since_1_37=self._mapping_since_1_37)
         self._takers = Takers(since_1_37=self._mapping_since_1_37)
         if self._node_allocatable:
@@ -369,7 +370,13 @@ class NodeFilter:
             return ()
         try:
             slices = self._manager.slices.list()
-            statuses = claim_statuses(pod, allocations, slices, since_1_37=self._mapping_since_1_37)
+            statuses = claim_statuses(
+                pod,
+                allocations,
+                slices,
+                since_1_37=self._mapping_since_1_37,
+                qualified=self._names_have_domains,
+            )
         except NeedsUnknown as problem:
             return error(problem)
         pod, needs = needs_with(pod, statuses)
