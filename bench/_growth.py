@@ -1,4 +1,4 @@
-"""What one more write, one more pod at rest and one more watcher cost the API server.
+"""Measure the cost of one more write, one more idle pod and one more watcher for the API server.
 
 Small objects: claims of 0.7 KiB, and pods of one container. Each row is the difference of two counts, divided by units.
 """
@@ -18,7 +18,7 @@ _PODS = f"/api/v1/{_NAMESPACE}/pods"
 _CONNECTIONS = 16
 _WARM_UP = 200
 _MERGE = "application/merge-patch+json"
-# What one more unit costs: CPU in microseconds, memory in KiB.
+# The cost of one more unit: CPU in microseconds, memory in KiB.
 Row = dict[str, float | str]
 
 
@@ -30,7 +30,7 @@ class Server:
     port: int
 
     async def cost(self, requests: Iterable[bytes]) -> Cost:
-        """What the requests cost together."""
+        """Send the requests over several connections, and return the server's cost."""
         before = Cost.of(self.pid)
         waiting = iter(requests)
         await asyncio.gather(*(self._send(waiting) for _ in range(_CONNECTIONS)))
@@ -53,11 +53,11 @@ async def measure(server: Server, units: int, watchers: int) -> list[Row]:
         created = await server.cost(_each(create, name, units))
         rows.append(_row(f"{name}: creation", created, units))
         rows.append(_row(f"{name}: status write", await server.cost(_each(update, name, units)), units))
-    return [*rows, *await _watched(server, units, watchers)]
+    return [*rows, *await _measure_watchers(server, units, watchers)]
 
 
-async def _watched(server: Server, events: int, watchers: int) -> list[Row]:
-    """Watchers at rest, and what they add to a write."""
+async def _measure_watchers(server: Server, events: int, watchers: int) -> list[Row]:
+    """Measure idle watchers, and the cost that they add to a write."""
     alone = await server.cost(_each(_claim, "alone", events))
     _, listed = await (await connect(server.port)).request(request("GET", f"{_CLAIMS}?limit=1"))
     path = f"{_CLAIMS}?watch=1&resourceVersion={orjson.loads(listed)['metadata']['resourceVersion']}"

@@ -31,7 +31,7 @@ class Cost:
 
     @classmethod
     def of(cls, pid: int) -> "Cost":
-        """What the process has cost until now."""
+        """Return the cost of the process since its start."""
         times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
         kibibytes = int(rollup.partition("\nPss:")[2].split()[0])

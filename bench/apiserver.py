@@ -269,7 +269,9 @@ async def _measure(seconds: float, large: int) -> dict[str, Any]:
             figures[f"{mode} memory idle"] = server.memory()
             try:
                 for index in range(1000):
-                    await (await _shared(server)).request(request("POST", _CLAIMS, claim(f"seed-{index:04}")))
+                    await (await _shared_connection(server)).request(
+                        request("POST", _CLAIMS, claim(f"seed-{index:04}"))
+                    )
                 await _loads(server, mode, seconds, figures)
                 for watchers in (1, 100, 500):
                     figures[f"{mode} watch latency, {watchers} watchers"] = await watch_latency(
@@ -287,7 +289,7 @@ async def _measure(seconds: float, large: int) -> dict[str, Any]:
 _connections: dict[int, Connection] = {}
 
 
-async def _shared(server: Server) -> Connection:
+async def _shared_connection(server: Server) -> Connection:
     found = _connections.get(server.port)
     if found is None:
         found = _connections[server.port] = await connect(server.port)

@@ -1,4 +1,4 @@
-"""What a person waits for every day: a fresh cluster in a test, a reset, ``get pods``, many tests, an installation.
+"""Measure everyday waiting times: a fresh cluster in a test, a reset, ``get pods``, many tests, an installation.
 
 Each figure is printed with its goal. ``--install`` builds the distribution and installs it into an empty environment
 from its own folder. ``--cpu`` counts CPU time, of this process and of those that it started, which is the same however
@@ -43,7 +43,7 @@ import pytest
 def test_a_cluster_of_its_own(dra_cluster, number):
     assert dra_cluster.list("nodes")[0]["metadata"]["name"] == "node-0"
 """
-# In milliseconds, but for the last two: seconds.
+# In milliseconds, except for the last two, which are in seconds.
 _GOALS = {
     "fresh_in_process_ms": 150,
     "fresh_as_processes_ms": 1000,
@@ -57,7 +57,7 @@ _GOALS = {
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print one line a figure, or JSON."""
     parser = argparse.ArgumentParser(prog="bench everyday", description=__doc__)
-    parser.add_argument("--runs", type=int, default=10, help="how often each is measured")
+    parser.add_argument("--runs", type=int, default=10, help="the number of measurements of each")
     parser.add_argument(
         "--tests", type=int, default=200, help="tests with a cluster each, on two workers; 0: none"
     )
@@ -88,15 +88,15 @@ def _cpu() -> float:
 
 async def _clusters(runs: int, clock: Clock) -> dict[str, float]:
     fresh, reset, processes = [], [], []
-    # The first start imports the services, which a test session does once.
+    # Start one cluster first: it imports the services, which a test session does only once.
     async with AsyncCluster():
         pass
     for _ in range(runs):
         cluster = AsyncCluster()
-        fresh.append(await _timed(cluster.__aenter__, clock))
+        fresh.append(await _time_of(cluster.__aenter__, clock))
         await cluster.apply(_POD)
         await cluster.pod("p").wait_for()
-        reset.append(await _timed(cluster.rollback, clock))
+        reset.append(await _time_of(cluster.rollback, clock))
         await cluster.__aexit__(None, None, None)
     for _ in range(max(runs // 3, 1)):
         cluster = AsyncCluster(processes=True)
@@ -114,7 +114,7 @@ async def _clusters(runs: int, clock: Clock) -> dict[str, float]:
     }
 
 
-async def _timed(work: Callable[[], Awaitable[object]], clock: Clock) -> float:
+async def _time_of(work: Callable[[], Awaitable[object]], clock: Clock) -> float:
     began = clock()
     await work()
     return (clock() - began) * 1000

@@ -1,4 +1,4 @@
-"""What an event of a claim costs while pods wait for theirs, with pre-queueing hints and without.
+"""Measure the cost of a claim's event while pods wait for their claims, with pre-queueing hints and without.
 
 Prints one JSON object a line: ``microseconds`` is the mean CPU time of one event that concerns one of ``pods`` waiting
 pods. With ``hints`` the pod is looked up by its claim, as dralab always does; without, all of them are asked, as
@@ -45,8 +45,8 @@ def _claim(number: int) -> ResourceClaim:
     return convert(RESOURCE_CLAIMS, {"metadata": metadata})
 
 
-def _waiting(plugin: DynamicResources, pods: int, hints: bool) -> SchedulingQueue:
-    """A queue of pods that the plugin has rejected."""
+def _queue_of_rejected_pods(plugin: DynamicResources, pods: int, hints: bool) -> SchedulingQueue:
+    """Return a queue of pods that the plugin has rejected."""
     queue = SchedulingQueue(SystemClock())
     wanted = plugin.events_to_register()
     if not hints:
@@ -68,7 +68,7 @@ def measure(client: Client, pods: int, events: int, hints: bool) -> float:
     manager, clock = DRAManager(Features.from_gates(gates, V1_37)), SystemClock()
     recorder = Recorder(client, "bench", clock=clock, rng=random.Random(1))
     plugin = DynamicResources(gates, manager, client, pod_groups=PodGroups(), recorder=recorder, clock=clock)
-    queue = _waiting(plugin, pods, hints)
+    queue = _queue_of_rejected_pods(plugin, pods, hints)
     claims = [_claim(number) for number in random.Random(1).sample(range(pods), events)]
     for claim in claims:
         manager.claims.set_claim(claim)

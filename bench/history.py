@@ -36,10 +36,13 @@ def main(arguments: Sequence[str]) -> None:
     """Print what is measured, with its goal."""
     parser = argparse.ArgumentParser(prog="python -m bench history", description=__doc__)
     parser.add_argument(
-        "--revisions", type=int, default=100_000, help="how many (100,000; the goal is for 1,000,000)"
+        "--revisions",
+        type=int,
+        default=100_000,
+        help="the number of revisions (100,000; the goal is for 1,000,000)",
     )
-    parser.add_argument("--pods", type=int, default=5000, help="how many pods there are at a time (5,000)")
-    parser.add_argument("--seed", type=int, default=1, help="which lives they have (1)")
+    parser.add_argument("--pods", type=int, default=5000, help="the number of pods at any time (5,000)")
+    parser.add_argument("--seed", type=int, default=1, help="the seed for the pods' lives (1)")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_measure(Path(folder), chosen.revisions, chosen.pods, random.Random(chosen.seed)))
@@ -172,7 +175,9 @@ def _life(number: int, chance: random.Random) -> Iterator[tuple[str, dict[str, A
             "containerID": f"containerd://{chance.getrandbits(256):064x}",
         }
     ]
-    meta["managedFields"].append(_managed("kubelet", now, {"f:status": {"f:phase": {}, "f:podIP": {}}}))
+    meta["managedFields"].append(
+        _managed_fields("kubelet", now, {"f:status": {"f:phase": {}, "f:podIP": {}}})
+    )
     yield MODIFIED, obj
     meta |= {"deletionTimestamp": now, "deletionGracePeriodSeconds": 30}
     yield MODIFIED, obj
@@ -185,7 +190,7 @@ def _condition(name: str, now: str) -> dict[str, Any]:
     return {"type": name, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
 
 
-def _managed(manager: str, now: str, fields: dict[str, Any]) -> dict[str, Any]:
+def _managed_fields(manager: str, now: str, fields: dict[str, Any]) -> dict[str, Any]:
     head = {"manager": manager, "operation": "Update", "apiVersion": "v1", "time": now}
     return {**head, "fieldsType": "FieldsV1", "fieldsV1": fields}
 
@@ -211,7 +216,7 @@ def _pod(number: int, chance: random.Random) -> dict[str, Any]:
             "uid": uid,
             "creationTimestamp": now,
             "labels": {"app": f"train-{number // 8}", "job": "train"},
-            "managedFields": [_managed("dralab-controller", now, fields)],
+            "managedFields": [_managed_fields("dralab-controller", now, fields)],
         },
         "spec": {
             "volumes": [{"name": f"kube-api-access-{uid[:5]}", "projected": {"sources": [token]}}],

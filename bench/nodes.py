@@ -55,7 +55,7 @@ async def _measure(nodes: int, claims: int) -> dict[str, Any]:
             started = time.monotonic()
             async with _agent(client.base_url, folder / "many", nodes) as process:
                 figures["ready_s"] = time.monotonic() - started
-                await _until(lambda: _published(client, nodes), 300)
+                await _until(lambda: _have_published(client, nodes), 300)
                 figures["memory_mib"] = _memory(process.pid)
                 figures["running_s"] = await _start_pods(client, nodes)
     return figures
@@ -64,10 +64,10 @@ async def _measure(nodes: int, claims: int) -> dict[str, Any]:
 async def _prepare(client: Client, folder: Path, count: int) -> list[float]:
     times = []
     async with NodeAgent(NodeAgentConfig(data=folder, names=("bench",), gpus="8xH200"), client) as agent:
-        await _until(lambda: _published(client, 1), 30)
+        await _until(lambda: _have_published(client, 1), 30)
         dra = agent.kubelets[0].dra
         for number in range(count):
-            pod = await _claimed(client, f"claim-{number}", "bench", f"gpu-{4 + number % 4}")
+            pod = await _pod_with_claim(client, f"claim-{number}", "bench", f"gpu-{4 + number % 4}")
             started = time.perf_counter()
             await dra.prepare(pod)
             times.append((time.perf_counter() - started) * 1000)
@@ -75,7 +75,7 @@ async def _prepare(client: Client, folder: Path, count: int) -> list[float]:
     return times
 
 
-async def _claimed(client: Client, name: str, node: str, device: str) -> Pod:
+async def _pod_with_claim(client: Client, name: str, node: str, device: str) -> Pod:
     requests = [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]
     meta = {"name": name, "namespace": "default"}
     claim = {"metadata": meta, "spec": {"devices": {"requests": requests}}}
@@ -108,12 +108,12 @@ async def _start_pods(client: Client, count: int) -> float:
     return time.monotonic() - started
 
 
-async def _published(client: Client, nodes: int) -> bool:
+async def _have_published(client: Client, nodes: int) -> bool:
     slices = (await client.list(RESOURCE_SLICES, limit=2 * nodes)).items
     return len({slice_.spec.node_name for slice_ in slices}) >= nodes
 
 
-# There is no controller to publish the certificates of pods' token volumes.
+# There is no controller that publishes the CA certificates for pods' token volumes.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount")
 
 

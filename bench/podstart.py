@@ -28,7 +28,7 @@ _NAMESPACE = "default"
 _WARM_UP = 2
 _UP = ("--nodes", "2", "--driver", "gpu.example.com:device-plugin@0", "--driver", "gpu.example.com@1")
 _REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
-# Stage by stage, how many milliseconds after the pod was asked for.
+# The stages of a start, in milliseconds since the pod was created.
 Stages = dict[str, float]
 
 
@@ -100,10 +100,12 @@ async def _start(client: Client, title: str, more: dict[str, Any]) -> Stages:
     stages: Stages = {}
     began = time.perf_counter()
 
-    def seen(stage: str) -> None:
+    def record_stage(stage: str) -> None:
         stages.setdefault(stage, (time.perf_counter() - began) * 1000)
 
-    claims = asyncio.create_task(_follow_claims(client, await _revision(client, RESOURCE_CLAIMS), name, seen))
+    claims = asyncio.create_task(
+        _follow_claims(client, await _revision(client, RESOURCE_CLAIMS), name, record_stage)
+    )
     events = client.watch(
         PODS,
         _NAMESPACE,
@@ -118,7 +120,7 @@ async def _start(client: Client, title: str, more: dict[str, Any]) -> Stages:
         if event.type.value == "DELETED":
             break
         if not running:
-            seen(_stage_of(event.object))
+            record_stage(_stage_of(event.object))
             running = event.object.status.phase == "Running"
             if running:
                 await creating

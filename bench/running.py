@@ -30,7 +30,7 @@ class _Status(Struct):
 
 
 class _StartedPod(Object):
-    """As much of a pod as there is to see here."""
+    """The fields of a pod that this benchmark reads."""
 
     status: _Status = field(default_factory=_Status)
 

@@ -1,4 +1,4 @@
-"""What one more node, device, pod, watcher and write cost the API server and the node agent: CPU time and memory.
+"""Measure the cost of one more node, device, pod, watcher and write for the API server and the node agent.
 
 Work is counted, and time is not: CPU time and memory are nearly the same on a busy machine. The first table is for each
 number of nodes and each sort of GPUs; its last column is the upkeep of nodes on which nothing happens: leases, statuses
@@ -23,7 +23,7 @@ from bench._processes import Cost, database, process
 
 _SECONDS = 600.0
 _NAMESPACE = "default"
-# There is no controller to publish the certificates of pods' token volumes.
+# There is no controller that publishes the CA certificates for pods' token volumes.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount")
 
 
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 @asynccontextmanager
 async def _apiserver(folder: Path, url: str) -> AsyncIterator[tuple[Port, int]]:
-    """Where an empty API server listens, and its process's id."""
+    """Run an empty API server for the block, and yield its port and its process id."""
     with Port() as port, database(url) as kept:
         words = ("--port", str(port.number), "--data", str(folder), *_WITHOUT, *kept)
         async with process(port, "dra_apiserver.main", *words) as pid:
@@ -124,11 +124,11 @@ async def _run_pods(url: str, pods: int, nodes: int) -> None:
             }
             await client.create(PODS, convert(PODS, pod))
         async with asyncio.timeout(_SECONDS):
-            while await _waiting(client):  # noqa: ASYNC110 - nothing announces the last pod
+            while await _has_waiting_pods(client):  # noqa: ASYNC110 - nothing announces the last pod
                 await asyncio.sleep(0.5)
 
 
-async def _waiting(client: Client) -> bool:
+async def _has_waiting_pods(client: Client) -> bool:
     pods = (await client.list(PODS, _NAMESPACE)).items
     return any(pod.status.phase != "Running" for pod in pods)
 

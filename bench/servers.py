@@ -45,8 +45,8 @@ async def _measure(options: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print one line."""
     parser = argparse.ArgumentParser(prog="bench servers", description=__doc__)
-    parser.add_argument("--database", default="", help="a PostgreSQL's URL; SQLite without")
-    parser.add_argument("--servers", type=int, default=1, help="how many API servers the database has")
+    parser.add_argument("--database", default="", help="the URL of a PostgreSQL; default: SQLite")
+    parser.add_argument("--servers", type=int, default=1, help="the number of API servers on the database")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--events", type=int, default=500, help="creates that the watchers wait for")

@@ -77,8 +77,8 @@ _NOUNS = _words(
     nothing pending scaffolding setting something string substring thing training warning
     """
 )
-# Reviewed exceptions: names from the interfaces of futures, locks and client-go's work queues.
-_INTERFACES = frozenset({"cancelled", "done", "locked"})
+# Reviewed exceptions: names from the interfaces of futures, locks, client-go's work queues and feature gates.
+_INTERFACES = frozenset({"cancelled", "done", "enabled", "locked"})
 
 _CODE = re.compile(r"(`+).+?\1")
 _LINK = re.compile(r"!?\[[^\[\]]*\](\([^()]*\)|\[[^\[\]]*\])")

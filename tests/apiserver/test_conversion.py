@@ -46,7 +46,7 @@ def plain_kinds() -> list[Any]:
         pytest.param(kind, version, id=f"{kind.qualified_name}-{version}")
         for kind in REGISTRY
         for version in kind.versions
-        if kind.stored and version != kind.storage_version and version not in kind.conversions
+        if kind.is_stored and version != kind.storage_version and version not in kind.conversions
     ]
 
 

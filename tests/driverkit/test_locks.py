@@ -13,7 +13,7 @@ async def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
     order: list[str] = []
 
     async def work(name: str) -> None:
-        async with FileLock(tmp_path / "pu.lock", clock).held():
+        async with FileLock(tmp_path / "pu.lock", clock).hold():
             order.append(f"{name} in")
             await asyncio.sleep(0)
             order.append(f"{name} out")
@@ -25,7 +25,7 @@ async def test_a_lock_has_one_holder_at_a_time(tmp_path: Path) -> None:
 async def test_waiting_for_a_lock_times_out(tmp_path: Path) -> None:
     clock = FakeClock()
     lock = FileLock(tmp_path / "pu.lock", clock)
-    async with lock.held():
+    async with lock.hold():
         waiting = asyncio.create_task(_enter(FileLock(tmp_path / "pu.lock", clock)))
         await until(waiting.done, clock=clock)
         with pytest.raises(LockTimeout, match="timeout acquiring lock"):
@@ -34,5 +34,5 @@ async def test_waiting_for_a_lock_times_out(tmp_path: Path) -> None:
 
 
 async def _enter(lock: FileLock) -> None:
-    async with lock.held(10):
+    async with lock.hold(10):
         pass

@@ -98,7 +98,7 @@ def test_an_interrupted_preparation_leaves_no_device_on(
         start(reached=_at(point)).prepare(wanted, hardware.make_ready)
     store = start()
     store.unprepare(ref(wanted))
-    assert (hardware.on, list(directories.cdi.iterdir()), store.prepared()) == (set(), [], [])
+    assert (hardware.on, list(directories.cdi.iterdir()), store.prepared_claims()) == (set(), [], [])
 
 
 def test_a_lost_cdi_file_is_written_when_its_claim_is_prepared_again(
@@ -123,7 +123,7 @@ def test_an_interrupted_unpreparation_is_repeated(
         start(reached=_at(point)).unprepare(ref(wanted))
     store = start()
     store.unprepare(ref(wanted))
-    assert (hardware.on, list(directories.cdi.iterdir()), store.prepared()) == (set(), [], [])
+    assert (hardware.on, list(directories.cdi.iterdir()), store.prepared_claims()) == (set(), [], [])
 
 
 def test_a_failed_preparation_is_undone_by_unprepare(start: Start, hardware: _Hardware) -> None:
@@ -145,7 +145,7 @@ def test_a_device_has_one_claim_except_with_admin_access_or_shares(start: Start,
     for uid, fields in (("uid-3", {"admin_access": True}), ("uid-4", {"share_id": "a-share"})):
         store.prepare(_claim(uid, result("dongle-0", driver=_DRIVER, **fields)), hardware.make_ready)
     store.prepare(_claim("uid-5", result("dongle-0", driver=_DRIVER, pool="another")), hardware.make_ready)
-    assert store.prepared() == ["uid-1", "uid-3", "uid-4", "uid-5"]
+    assert store.prepared_claims() == ["uid-1", "uid-3", "uid-4", "uid-5"]
 
 
 def test_devices_of_another_driver_are_ignored(start: Start, hardware: _Hardware) -> None:
@@ -162,7 +162,7 @@ def test_two_instances_share_their_prepared_claims(start: Start, hardware: _Hard
     hardware.broken.add("dongle-0")
     assert new.prepare(wanted, hardware.make_ready) == first
     new.unprepare(ref(wanted))
-    assert old.prepared() == []
+    assert old.prepared_claims() == []
 
 
 @pytest.mark.parametrize("content", ["{", '{"preparedClaims": [], "checksum": 1}', "[]", ""])
@@ -177,7 +177,7 @@ def test_a_checkpoint_without_checksum_is_read(start: Start, directories: Direct
     start()
     entry = {"uid": "uid-1", "completed": True}
     (directories.plugin / "checkpoint.json").write_text(json.dumps({"preparedClaims": [entry]}))
-    assert start().prepared() == ["uid-1"]
+    assert start().prepared_claims() == ["uid-1"]
 
 
 def test_a_removed_checkpoint_is_written_again(
@@ -186,5 +186,5 @@ def test_a_removed_checkpoint_is_written_again(
     store = start()
     store.prepare(_claim("uid-1", "dongle-0"), hardware.make_ready)
     (directories.plugin / "checkpoint.json").unlink()
-    assert store.prepared() == ["uid-1"]
-    assert start().prepared() == ["uid-1"]
+    assert store.prepared_claims() == ["uid-1"]
+    assert start().prepared_claims() == ["uid-1"]

@@ -23,7 +23,7 @@ class FileLock:
         self._clock = clock
 
     @asynccontextmanager
-    async def held(self, timeout_seconds: float = 10.0) -> AsyncIterator[None]:
+    async def hold(self, timeout_seconds: float = 10.0) -> AsyncIterator[None]:
         """Hold the lock.
 
         Raises:
@@ -44,3 +44,6 @@ class FileLock:
             yield
         finally:
             os.close(descriptor)
+
+    # Deprecated: the name in 0.1, kept for one release.
+    held = hold

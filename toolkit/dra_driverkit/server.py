@@ -183,9 +183,12 @@ class DriverServer:
         """
         self._publishers.publish(resources, again)
 
-    async def published(self) -> None:
+    async def wait_until_published(self) -> None:
         """Wait until the slices of the last call are in the API server."""
         await self._publishers.wait_until_published()
+
+    # Deprecated: the name in 0.1, kept for one release.
+    published = wait_until_published
 
     async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, list[PreparedDevice] | str]:
         """Prepare claims. Return devices or an error message by UID.
@@ -275,7 +278,7 @@ class DriverServer:
                 return
             async with contextlib.AsyncExitStack() as stack:
                 try:
-                    await stack.enter_async_context(self._lock.held(_LOCK_SECONDS))
+                    await stack.enter_async_context(self._lock.hold(_LOCK_SECONDS))
                 except (LockTimeout, OSError) as error:
                     raise PrepareError(f"serialize gRPC: {error}") from error
                 yield

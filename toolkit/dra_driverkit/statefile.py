@@ -19,9 +19,12 @@ class StateFile:
         """The path of the file."""
         return Path(self._path)
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """True if the file differs from the one that was last read or written, or does not exist."""
         return self._stamp() is None or self._stamp() != self._seen
+
+    # Deprecated: the name in 0.1, kept for one release.
+    changed = has_changed
 
     def read(self) -> bytes:
         """Return its content.

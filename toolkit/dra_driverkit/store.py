@@ -114,9 +114,12 @@ class ClaimStore:
         if self._common != ContainerEdits():
             self._claims.write_spec(_COMMON, (CdiDevice(_COMMON, container_edits=self._common),))
 
-    def prepared(self) -> list[str]:
+    def prepared_claims(self) -> list[str]:
         """Return the UIDs of the prepared claims."""
         return sorted(uid for uid, entry in self._claims.claims().items() if entry.completed)
+
+    # Deprecated: the name in 0.1, kept for one release.
+    prepared = prepared_claims
 
     def prepare(self, claim: ResourceClaim, make_ready: MakeReady) -> list[PreparedDevice]:
         """Prepare the claim's devices. If they are already prepared, return the same answer.

@@ -136,7 +136,7 @@ class Cluster:
         finally:
             self.run(_leave(what))
 
-    # The name until 0.2.
+    # Deprecated: the name in 0.1, kept for one release.
     running = run_context
 
     def surroundings(self, driver: str, node: str = "node-0") -> Surroundings:
@@ -308,7 +308,7 @@ class Disturbed:
         """
         return self.cluster.run(self.asynchronous.check())
 
-    # The name until 0.2.
+    # Deprecated: the name in 0.1, kept for one release.
     kept = check
 
 

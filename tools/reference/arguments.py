@@ -1,4 +1,4 @@
-"""What argparse knows of a command, as Markdown."""
+"""Describe a command's argparse options as Markdown."""
 
 import argparse
 import re
@@ -47,7 +47,7 @@ def add_links(text: str) -> str:
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """How the command is called, without its options."""
+    """Return the usage line of the command, without its options."""
     words = " ".join(_word(action) for action in parser._actions if not action.option_strings)
     return f"{parser.prog} {words} [OPTIONS]".replace("  ", " ")
 

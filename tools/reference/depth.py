@@ -66,7 +66,7 @@ def table(kinds: Sequence[Kind] = KINDS) -> str:
         "| kind | validation | status | defaults | warnings | admission | acted on by |",
         "|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*head, *(f"| {' | '.join(_row(kind))} |" for kind in _sorted(kinds))])
+    return "\n".join([*head, *(f"| {' | '.join(_row(kind))} |" for kind in _sort_kinds(kinds))])
 
 
 def reasons(kinds: Sequence[Kind] = KINDS) -> str:
@@ -74,8 +74,8 @@ def reasons(kinds: Sequence[Kind] = KINDS) -> str:
     given = dict(_reasons())
     rows = [
         f"| `{kind.qualified_name}` | {given.pop(kind.qualified_name)} |"
-        for kind in _sorted(kinds)
-        if kind.stored and not any(_acting(kind))
+        for kind in _sort_kinds(kinds)
+        if kind.is_stored and not any(_acting_services(kind))
     ]
     assert not given, f"services act on {', '.join(given)}"
     return "\n".join(["| kind | why it stays |", "|---|---|", *rows])
@@ -91,13 +91,13 @@ def _reasons() -> Iterator[tuple[str, str]]:
                 yield name, reason
 
 
-def _sorted(kinds: Sequence[Kind]) -> list[Kind]:
+def _sort_kinds(kinds: Sequence[Kind]) -> list[Kind]:
     return sorted(kinds, key=lambda kind: (kind.group != "resource.k8s.io", kind.group, kind.plural))
 
 
 def _row(kind: Kind) -> Iterator[str]:
     yield f"`{kind.qualified_name}`"
-    if not kind.stored:
+    if not kind.is_stored:
         yield "answered, not stored"
     else:
         yield _rules(kind, "")
@@ -106,14 +106,14 @@ def _row(kind: Kind) -> Iterator[str]:
     yield "own" if kind.warnings else "–"
     plugins = (*kind.admission.mutating, *kind.admission.validating)
     yield ", ".join(dict.fromkeys(name for name, _ in plugins)) or "–"
-    yield ", ".join(_acting(kind)) or "–"
+    yield ", ".join(_acting_services(kind)) or "–"
 
 
 def _rules(kind: Kind, subresource: str) -> str:
     return "metadata" if type(kind.strategies[subresource]) is GenericStrategy else "own"
 
 
-def _acting(kind: Kind) -> Iterator[str]:
+def _acting_services(kind: Kind) -> Iterator[str]:
     """The services that act on the kind: clients are found by the typed resource that their sources name."""
     if kind.plural in _API_SERVER:
         yield "API server"

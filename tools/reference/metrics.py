@@ -72,7 +72,7 @@ def _within(scope: ast.AST, names: dict[str, ast.expr]) -> Iterator[Metric]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _within(node, names | _constants(node))
             continue
-        made = _metric(node, names) if isinstance(node, ast.Call) else _listed(node)
+        made = _metric(node, names) if isinstance(node, ast.Call) else _parse_entry(node)
         if made:
             yield made
         yield from _within(node, names)
@@ -93,8 +93,8 @@ def _metric(call: ast.Call, names: dict[str, ast.expr]) -> Metric | None:
     return Metric(name + ending, kind, about, tuple(labels) if isinstance(labels, list | tuple) else ())
 
 
-def _listed(entry: ast.AST) -> Metric | None:
-    """A gauge in a table of them: its name, its help and how it is read."""
+def _parse_entry(entry: ast.AST) -> Metric | None:
+    """Return the metric of an entry in a table of gauges: its name, its help, and how it is read."""
     match entry:
         case ast.Tuple(elts=[ast.Constant(value=str(name)), ast.Constant(value=str(about)), ast.Lambda()]):
             return Metric(name, "gauge", about, ())
@@ -102,7 +102,7 @@ def _listed(entry: ast.AST) -> Metric | None:
 
 
 def _constants(tree: ast.AST) -> dict[str, ast.expr]:
-    """What names are set to, once, anywhere in the module, or in one of `dra_shared` that it imports them from."""
+    """Return the constants that are set in the module, or in a module of `dra_shared` that it imports from."""
     found: dict[str, ast.expr] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -116,7 +116,7 @@ def _constants(tree: ast.AST) -> dict[str, ast.expr]:
 
 @cache
 def _shared_constants(source: Path) -> dict[str, ast.expr]:
-    """Those of a module that many modules import."""
+    """Return the constants of a module that many modules import. The result is cached."""
     return _constants(ast.parse(source.read_text()))
 
 

@@ -1,4 +1,4 @@
-"""What DRA can do in each version of Kubernetes, from the pages of data that the services run on."""
+"""Generate the page on DRA in each version of Kubernetes, from the services' own pages of data."""
 
 from collections.abc import Iterator, Sequence
 
@@ -54,7 +54,7 @@ def _sections(version: Version) -> Iterator[str]:
     yield "## Feature gates"
     yield table(["gate", "stage", "default", "needs", "in the version before"], list(_gates(version)))
     yield "## Served"
-    yield table(["group and version", "resources", "needs"], list(_served(version)))
+    yield table(["group and version", "resources", "needs"], list(_served_resources(version)))
     if came := list(_fields(version)):
         yield "## Fields"
         yield table(["type", "came", "went"], came)
@@ -79,8 +79,8 @@ def _state(gate: Gate | None) -> str:
     return "not there" if gate is None else f"{gate.stage}, {'on' if gate.default else 'off'}"
 
 
-def _served(version: Version) -> Iterator[list[str]]:
-    """What the API server of that version can serve, and what it needs for that."""
+def _served_resources(version: Version) -> Iterator[list[str]]:
+    """Yield the resources that the API server of the version can serve, and the options that they need."""
     by_default = {
         (kind.api_version(served), kind.plural)
         for kind in registry(features=FeatureGates(version))

@@ -1,7 +1,4 @@
-"""What other versions of Kubernetes have, and the release that the schemas are made from has not: it stays as it is.
-
-The pages in dra_shared/version name those fields, and the kinds' versions that a release does not serve.
-"""
+"""Find fields and kinds that only other versions of Kubernetes have. They stay in the schemas."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ def kinds_of(kinds: list[dict[str, Any]], version: Version) -> list[dict[str, An
     """The kinds in the versions that one of Kubernetes has."""
     has = release(version)
 
-    def served(entry: dict[str, Any]) -> list[str]:
+    def list_served(entry: dict[str, Any]) -> list[str]:
         group = f"{entry['group']}/" if entry["group"] else ""
         return [name for name in entry["versions"] if has.serves(f"{group}{name}", entry["plural"])]
 
-    return [{**entry, "versions": found} for entry in kinds if (found := served(entry))]
+    return [{**entry, "versions": found} for entry in kinds if (found := list_served(entry))]
 
 
 def keep(made: Packages, known: Packages, kinds: list[dict[str, Any]], version: Version) -> None:

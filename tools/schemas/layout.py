@@ -1,4 +1,4 @@
-"""How the schema files are written: sorted, a line a field, so that a change reads as one in a diff."""
+"""Write the schema files: sorted, one field a line, so that a diff shows each change as a line."""
 
 from __future__ import annotations
 

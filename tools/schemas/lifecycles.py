@@ -1,4 +1,4 @@
-"""Which versions of kinds are deprecated, from the lifecycle methods of their Go types."""
+"""Read the deprecated versions of kinds from the lifecycle methods of their Go types."""
 
 from __future__ import annotations
 

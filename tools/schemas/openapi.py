@@ -87,17 +87,17 @@ def resolve(source: Source, package: GoPackage, name: str) -> tuple[str, str, Go
     return path, rest, source.package(path).types.get(rest) if known else None
 
 
-def printed(source: Source, package: GoPackage, text: str) -> str:
-    """A Go type as ``reflect.Type.String`` prints it."""
+def type_string(source: Source, package: GoPackage, text: str) -> str:
+    """Return a Go type as ``reflect.Type.String`` prints it."""
     if text.startswith("*"):
-        return "*" + printed(source, package, text[1:])
+        return "*" + type_string(source, package, text[1:])
     if text == "[]byte":
         return "[]uint8"
     if text.startswith("[]"):
-        return "[]" + printed(source, package, text[2:])
+        return "[]" + type_string(source, package, text[2:])
     match = re.match(r"map\[([\w.]+)\](.+)", text)
     if match:
-        return f"map[{printed(source, package, match.group(1))}]{printed(source, package, match.group(2))}"
+        return f"map[{type_string(source, package, match.group(1))}]{type_string(source, package, match.group(2))}"
     if text in SIMPLE or text in ("byte", "interface{}"):
         return text
     path, name, _ = resolve(source, package, text)
@@ -160,7 +160,7 @@ def field_schema(source: Source, package: GoPackage, found: GoField) -> dict[str
     return schema
 
 
-def required(found: GoField) -> bool:
+def is_required(found: GoField) -> bool:
     if {"required", "k8s:required"} & found.markers.keys():
         return True
     return not (found.omitempty or found.omitzero or {"optional", "k8s:optional"} & found.markers.keys())
@@ -189,7 +189,7 @@ def struct_schema(source: Source, package: GoPackage, found: GoType) -> dict[str
     fields = all_fields(source, package, found)
     properties = {one.json: field_schema(source, owner, one) for owner, one in fields}
     schema: dict[str, Any] = {"properties": properties, "type": "object"}
-    needed = [one.json for _, one in fields if required(one)]
+    needed = [one.json for _, one in fields if is_required(one)]
     if needed:
         schema["required"] = needed
     for marker in ("structType", "mapType"):
@@ -216,7 +216,7 @@ def annotate(source: Source, package: GoPackage, found: GoType, schema: dict[str
             continue
         pointer = one.type.startswith("*")
         flags = ("*" if pointer else "") + ("e" if one.omitempty else "") + ("z" if one.omitzero else "")
-        target["x-go"] = [printed(source, owner, one.type.removeprefix("*")), flags]
+        target["x-go"] = [type_string(source, owner, one.type.removeprefix("*")), flags]
         enumerate_values(source, owner, one.type.removeprefix("*"), target)
 
 
@@ -292,12 +292,12 @@ def definitions(source: Source, kinds: list[dict[str, Any]]) -> dict[str, dict[s
             made.setdefault(name, schema)
     for name in _ALWAYS:
         full = f"{_META_NAME}.{name}"
-        made[full] = _derived(source, full)
+        made[full] = _generate_schema(source, full)
         if name != "Patch":
             made[full] = with_gvk(made[full], "", "v1", name)
     while missing := set(_REFERENCE.findall(json.dumps(made))) - made.keys():
         for name in sorted(missing):
-            made[name] = _derived(source, name)
+            made[name] = _generate_schema(source, name)
     for name, schema in made.items():
         target = go_package(name)
         if name not in _SPECIAL and target is not None:
@@ -321,7 +321,7 @@ def _roots(kinds: list[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
     return {place: list(dict.fromkeys(names)) for place, names in roots.items()}
 
 
-def _derived(source: Source, name: str) -> dict[str, Any]:
+def _generate_schema(source: Source, name: str) -> dict[str, Any]:
     target = go_package(name)
     if target is None:
         raise SystemExit(f"nothing defines {name}")

@@ -23,7 +23,7 @@ _SIMPLE = {"string": "string", "bool": "bool", "float64": "double", "[]byte": "b
 
 
 def _wire_type(source: Source, package: GoPackage, text: str) -> Any:
-    """How a Go type is laid out in protobuf: a word, a type's full name, ["list", item] or ["map", value]."""
+    """Return the protobuf layout of a Go type: a word, a type's full name, ["list", item] or ["map", value]."""
     text = text.removeprefix("*")
     if text in _SIMPLE:
         return _SIMPLE[text]

@@ -263,12 +263,12 @@ class ApiServer:
             lambda: _gates(self.config.features),
         )
         for name, help, read in (
-            ("dralab_store_queued_writes", "Writes that wait for the database.", lambda: store.queued),
+            ("dralab_store_queued_writes", "Writes that wait for the database.", lambda: store.queue_length),
             ("dralab_store_revision", "The newest durable revision.", lambda: store.revision),
             (
                 "dralab_store_compacted_revision",
                 "The revision up to which history is gone.",
-                lambda: store.compacted,
+                lambda: store.compacted_revision,
             ),
             ("dralab_store_commits_total", "Database transactions.", lambda: store.commits),
             ("dralab_store_writes_total", "Writes in those transactions.", lambda: store.committed_writes),

@@ -96,7 +96,7 @@ class Life:
         """Archive everything that can be archived."""
         self.store.compact(self.store.revision)
         done = Keeper(self.store.engine, self.store.retention or ALL)
-        compacted, now = self.store.compacted, int(self._clock.now().timestamp() * 1000)
+        compacted, now = self.store.compacted_revision, int(self._clock.now().timestamp() * 1000)
         while await done.step(compacted, now, asyncio.to_thread, self.store._in_writer):
             pass
 

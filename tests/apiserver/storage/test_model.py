@@ -215,7 +215,7 @@ class Client:
             obj = event["object"]
             if event["type"] == "ERROR":
                 assert obj["code"] == 410
-                assert self.at < self._world.store.compacted
+                assert self.at < self._world.store.compacted_revision
                 self.ended = True
                 continue
             meta = obj["metadata"]
@@ -312,7 +312,7 @@ class World:
 
     def _some_revision(self) -> int:
         newest = self.store.revision
-        return self._rng.randint(max(self.store.compacted, newest - 40, 1), newest)
+        return self._rng.randint(max(self.store.compacted_revision, newest - 40, 1), newest)
 
     async def _write(self) -> None:
         rng = self._rng
@@ -334,7 +334,7 @@ class World:
     async def _job(self) -> None:
         """Let the writer's thread do its next job, and wait for the effect."""
         store, engine = self.store, self._engine
-        if not self._compactions and not store.queued:
+        if not self._compactions and not store.queue_length:
             return
         done, commits = len(engine.finished), store.commits
         store.failure = None
@@ -349,7 +349,7 @@ class World:
         """End all pauses, and wait until everything is written."""
         self.pauses.release()
         self._engine.permits.release(10_000)
-        await until(lambda: not self.store.queued, every=0)
+        await until(lambda: not self.store.queue_length, every=0)
         await settle()
 
     async def _restart(self) -> None:
@@ -399,7 +399,7 @@ class World:
             try:
                 records, metadata = await get.select(self.api, self.target, options, selection)
             except StatusError as error:
-                if error.code != 410 or (revision or wanted) >= store.compacted:
+                if error.code != 410 or (revision or wanted) >= store.compacted_revision:
                     raise
                 return
             assert revision in (0, int(metadata["resourceVersion"]))

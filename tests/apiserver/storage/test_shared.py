@@ -246,7 +246,7 @@ async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
             one.compact(one.revision)
             # The rows go behind the store's back.
             log = PostgresqlEngine(url)
-            await until(lambda: log.changes(1, 1).compacted == one.compacted)
+            await until(lambda: log.changes(1, 1).compacted == one.compacted_revision)
             log.close()
             assert away.revision == before
             await away.fresh()
@@ -360,7 +360,7 @@ async def test_a_server_stops_even_if_the_database_does_not_respond(
             # Its answers to writes have to wait for as long as another has the log's lock.
             other.execute("SELECT pg_advisory_xact_lock(%s)", (_WRITING,))
             write = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
-            await until(lambda: store.queued)
+            await until(lambda: store.queue_length)
         with pytest.raises(StatusError) as caught:
             await write
         assert caught.value.code == 500

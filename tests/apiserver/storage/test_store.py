@@ -90,7 +90,7 @@ async def test_revisions_are_never_reused_after_compaction(
         store.compact(gone.revision)
     async with open_store() as store:
         assert store.revision == gone.revision
-        assert store.compacted == gone.revision
+        assert store.compacted_revision == gone.revision
 
 
 async def test_history_has_each_change_with_its_previous_object(open_store: Callable[[], Store]) -> None:
@@ -345,12 +345,12 @@ async def test_the_window_moves_with_the_clock(tmp_path: Path) -> None:
             await settle(1)
             await clock.advance(10)
         await store.write(PODS, "ns/a", put("a", spec=1))
-        assert store.compacted < old
+        assert store.compacted_revision < old
         for _ in range(4):
             await clock.advance(10)
-        assert store.compacted == old
+        assert store.compacted_revision == old
         await clock.advance(10)
-        assert store.compacted == store.revision
+        assert store.compacted_revision == store.revision
 
 
 async def test_a_cancelled_write_cancels_no_other_request(open_store: Callable[[], Store]) -> None:

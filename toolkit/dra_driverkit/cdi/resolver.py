@@ -52,8 +52,8 @@ def resolve(cdi_ids: Iterable[str], cdi_dir: Path) -> ContainerEdits:
         spec, device_edits = found
         if not any(spec is earlier for earlier in applied):
             applied.append(spec)
-            edits = edits.merged(spec.container_edits)
-        edits = edits.merged(device_edits)
+            edits = edits.merge(spec.container_edits)
+        edits = edits.merge(device_edits)
     if missing:
         raise UnresolvableError(missing)
     return edits

@@ -86,7 +86,7 @@ class ContainerEdits(_Part):
     intel_rdt: IntelRdt | None = None
     additional_gids: tuple[int, ...] = ()
 
-    def merged(self, other: "ContainerEdits") -> "ContainerEdits":
+    def merge(self, other: "ContainerEdits") -> "ContainerEdits":
         """Return both edits, ``other``'s last. The later Intel RDT settings take precedence."""
         return ContainerEdits(
             env=self.env + other.env,
@@ -97,6 +97,9 @@ class ContainerEdits(_Part):
             intel_rdt=other.intel_rdt or self.intel_rdt,
             additional_gids=self.additional_gids + other.additional_gids,
         )
+
+    # Deprecated: the name in 0.1, kept for one release.
+    merged = merge
 
     def environment(self) -> dict[str, str]:
         """Return the environment variables. The later one of two with the same name takes precedence."""

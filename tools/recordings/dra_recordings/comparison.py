@@ -125,7 +125,7 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
 
 
 def outcomes(line: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the real code answered to one case, in all its runs."""
+    """Return the answers of the real code to one case, in all its runs."""
     return [*(line.get("outcomes") or ()), line["out"]]
 
 
@@ -158,29 +158,29 @@ def _lines(name: str, path: Path, kubernetes: str) -> tuple[int, Iterator[tuple[
     1.36.
     """
     if kubernetes:
-        kubernetes = _parsed(kubernetes, "--kubernetes-version")
+        kubernetes = _parse_version(kubernetes, "--kubernetes-version")
     data = _data(path)
     table = _load(data)
     named = _table_version(table) or _file_version(path)
     if table is not None:
         cases = [_case(name, case) for case in table["cases"]]
-        return len(cases), _versioned(path, enumerate(cases, start=1), kubernetes, named)
-    return data.count(b"\n") + 1, _versioned(path, _split(path, data), kubernetes, named)
+        return len(cases), _add_versions(path, enumerate(cases, start=1), kubernetes, named)
+    return data.count(b"\n") + 1, _add_versions(path, _split(path, data), kubernetes, named)
 
 
-def _versioned(
+def _add_versions(
     path: Path, cases: Iterable[tuple[int, dict[str, Any]]], kubernetes: str, named: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in cases:
         if not isinstance(line["in"], dict):
             raise UserError(f"{path}, case {number}: `in` is not an object", 2)
         own = line["in"].get("kubernetesVersion") or line.get("kubernetesVersion")
-        version = kubernetes or _parsed(str(own or named or RECORDED), f"{path}, case {number}")
+        version = kubernetes or _parse_version(str(own or named or RECORDED), f"{path}, case {number}")
         line["in"] = {**line["in"], "kubernetesVersion": version}
         yield number, line
 
 
-def _parsed(version: str, where: str) -> str:
+def _parse_version(version: str, where: str) -> str:
     try:
         return str(Version.parse(version))
     except ValueError as error:
@@ -204,7 +204,7 @@ def _file_version(path: Path) -> str:
 
 
 def _data(path: Path) -> bytes:
-    """What the file has, or standard input for -, unpacked."""
+    """Return the content of the file, or of standard input for -, unpacked."""
     try:
         data = read_standard_input(_MOST) if str(path) == "-" else read_file(path, _MOST)
         if not data.startswith(b"\x1f\x8b"):
@@ -243,7 +243,7 @@ def _load(data: bytes) -> dict[str, Any] | None:
 def _case(name: str, case: dict[str, Any]) -> dict[str, Any]:
     """A table's case as a line has it; the cases of upstream's own tests are their own input."""
     if "input" in case:
-        return {"name": case.get("name"), "in": _given(case), "out": case.get("actual")}
+        return {"name": case.get("name"), "in": _input_of(case), "out": case.get("actual")}
     known = _UPSTREAM.get(name)
     out = known(case) if known else case.get("actual")
     if name == "alloc" and isinstance(out, dict):
@@ -257,16 +257,16 @@ def _recorded_allocator(case: dict[str, Any]) -> str:
     return "incubating" if actual is None or actual["incubating"]["supported"] else "experimental"
 
 
-def _given(case: dict[str, Any]) -> Any:
-    """A case's input, with its kind where a table has several."""
+def _input_of(case: dict[str, Any]) -> Any:
+    """Return a case's input, with its kind if a table has several."""
     given = case["input"]
     return {**given, "kind": case["kind"]} if "kind" in case and isinstance(given, dict) else given
 
 
-def _allocated(case: dict[str, Any]) -> Any:
-    """What upstream's allocator answered: the incubating one or, where that lacks a feature, the experimental one.
+def _expected_allocation(case: dict[str, Any]) -> Any:
+    """Return the answer of upstream's allocator: the incubating one, or the experimental one for features it lacks.
 
-    Cases that were not run have what upstream's test expects.
+    Cases that were not run have the result that upstream's test expects.
     """
     actual = case.get("actual")
     if actual is not None:
@@ -275,9 +275,12 @@ def _allocated(case: dict[str, Any]) -> Any:
     return {"allocated": bool(wanted), "results": [one["allocation"] for one in wanted] or None}
 
 
-def _validated(case: dict[str, Any]) -> Any:
+def _expected_validation(case: dict[str, Any]) -> Any:
     return {"server": case["server"]} if "server" in case else None
 
 
 # Where a case of upstream's own tests has the answer, for subjects that do not have it in `actual`.
-_UPSTREAM: dict[str, Callable[[dict[str, Any]], Any]] = {"alloc": _allocated, "validate": _validated}
+_UPSTREAM: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "alloc": _expected_allocation,
+    "validate": _expected_validation,
+}

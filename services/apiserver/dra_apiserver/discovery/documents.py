@@ -134,7 +134,7 @@ def _resource(info: Kind) -> JsonObject:
         made["shortNames"] = list(info.short_names)
     if info.categories:
         made["categories"] = list(info.categories)
-    if info.stored:
+    if info.is_stored:
         made["storageVersionHash"] = info.storage_version_hash()
     return made
 

@@ -123,7 +123,7 @@ def _add_store(app: FastAPI, api: Api) -> None:
         kept = api.store
         return StoreReport(
             revision=kept.revision,
-            compacted=kept.compacted,
+            compacted=kept.compacted_revision,
             commits=kept.commits,
             writes=kept.committed_writes,
             watches=len(api.streams),

@@ -75,7 +75,7 @@ async def wait_until_fresh(api: Api, revision: int) -> None:
     deadline = api.clock.monotonic() + _FRESH_TIMEOUT
     while revision > store.revision:
         # No write in progress can reach that revision, so waiting is pointless.
-        if not store.queued or api.clock.monotonic() > deadline:
+        if not store.queue_length or api.clock.monotonic() > deadline:
             raise too_large_resource_version(revision, store.revision)
         await api.clock.sleep(0.005)
 
@@ -138,7 +138,7 @@ async def select(
         try:
             page, remaining = await (
                 _of_archive(api, target.resource, revision, selection, after, limit)
-                if revision < store.compacted and (past or options.match == "Exact")
+                if revision < store.compacted_revision and (past or options.match == "Exact")
                 else _as_of(store, target.resource, revision, selection, after, limit)
             )
         except StatusError as error:
@@ -269,8 +269,10 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     from_now = not options.revision if initial is None else initial
     too_old: StatusError | None = None
     if not from_now and options.revision:
-        if options.revision < store.compacted:
-            too_old = expired_error(f"too old resource version: {options.revision} ({store.compacted})")
+        if options.revision < store.compacted_revision:
+            too_old = expired_error(
+                f"too old resource version: {options.revision} ({store.compacted_revision})"
+            )
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
     compressed = bool(initial and options.bookmarks) and api.features.enabled("WatchListCompression")

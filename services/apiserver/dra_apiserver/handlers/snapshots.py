@@ -95,7 +95,7 @@ async def _save(api: Api, request: Request, moment: str | None) -> None:
         revision, time, objects = api.store.revision, api.now(), stored_objects(api)
     else:
         wanted = await moment_of(api, moment)
-        kinds = {kind.storage for kind in api.registry if kind.stored} | set(api.store.resources())
+        kinds = {kind.storage for kind in api.registry if kind.is_stored} | set(api.store.resources())
         found = {kind: await api.timeline.objects(kind, wanted.revision, "") for kind in sorted(kinds)}
         revision, time = wanted.revision, api.now()
         objects = exclude_staying(

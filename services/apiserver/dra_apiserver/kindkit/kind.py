@@ -109,7 +109,7 @@ class Kind:
         return self.kind + "List"
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         """False for kinds that are only answered, such as reviews and bindings."""
         return "list" in self.verbs and "create" in self.verbs
 

@@ -103,7 +103,7 @@ class Collection:
     def newest(self, key: str) -> Record | None:
         """Return the newest version of an object, durable or about to be."""
         pending = self.inflight.get(key)
-        return self.records.get(key) if pending is None else pending.change.event.stored
+        return self.records.get(key) if pending is None else pending.change.event.state
 
     def apply(self, event: Event) -> None:
         """Make a durable event visible. `wake` notifies those who wait."""

@@ -142,7 +142,7 @@ class SharedEngine(Engine, Protocol):
     """A database of several API servers. Methods can be called in any thread, except `listen`, which has its own."""
 
     @property
-    def compacted(self) -> int:
+    def compacted_revision(self) -> int:
         """The revision up to which history was compacted when it was last read."""
         ...
 

@@ -107,7 +107,7 @@ class PostgresqlEngine:
         self._own = 0
         self._succession = Succession()
         self._sent = False
-        self.compacted = 0
+        self.compacted_revision = 0
 
     @property
     def name(self) -> str:
@@ -206,7 +206,7 @@ class PostgresqlEngine:
             self._loading = self._engine.connect()
             self._loading.execution_options(isolation_level="REPEATABLE READ")
             counters = self._succession.counters(self._loading.exec_driver_sql)
-        self.compacted = max(self.compacted, counters.compacted)
+        self.compacted_revision = max(self.compacted_revision, counters.compacted)
         return Revisions(counters.newest, counters.compacted)
 
     def write(self, changes: Sequence[Change]) -> None:
@@ -249,7 +249,7 @@ class PostgresqlEngine:
             written = give_revisions(changes, newest, before)
             if any(written):
                 self._store(execute, [change for change in written if change is not None], compacted)
-        self.compacted = max(self.compacted, compacted)
+        self.compacted_revision = max(self.compacted_revision, compacted)
         return Commit(before, written)
 
     @contextmanager
@@ -343,7 +343,7 @@ class PostgresqlEngine:
             if counters.newest > after:
                 found = _read_log(execute, after, limit)
                 counters = self._succession.counters(execute)
-        self.compacted = max(self.compacted, counters.compacted)
+        self.compacted_revision = max(self.compacted_revision, counters.compacted)
         return Changes(found, counters.newest, counters.compacted)
 
     def listen(self, seconds: float) -> None:
@@ -423,7 +423,9 @@ class PostgresqlEngine:
 
         The store checks it afterwards, because what was read may lack events.
         """
-        self.compacted = max(self.compacted, self._succession.counters(reader.exec_driver_sql).compacted)
+        self.compacted_revision = max(
+            self.compacted_revision, self._succession.counters(reader.exec_driver_sql).compacted
+        )
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -459,7 +461,7 @@ class PostgresqlEngine:
             writer.exec_driver_sql(sql.COUNT, (_COMPACTED, revision))
             done = writer.exec_driver_sql(sql.FORGET, (revision, revision, limit))
             more = done.rowcount >= limit
-        self.compacted = max(self.compacted, revision)
+        self.compacted_revision = max(self.compacted_revision, revision)
         return more
 
     @_again

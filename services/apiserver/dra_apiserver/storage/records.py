@@ -65,7 +65,7 @@ class Event:
         self.cache, self.kept = _NOTHING, 0
 
     @property
-    def stored(self) -> Record | None:
+    def state(self) -> Record | None:
         """The object's state after this event."""
         return None if self.type == DELETED else self.record
 

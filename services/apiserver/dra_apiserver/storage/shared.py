@@ -147,7 +147,7 @@ class SharedStore(Store):
 
     def check_revision(self, revision: int) -> None:
         """Check a revision like a single store, but note that other servers compact, too."""
-        self._compacted = max(self._compacted, self._shared.compacted)
+        self._compacted = max(self._compacted, self._shared.compacted_revision)
         super().check_revision(revision)
 
     def _judge(self, failure: Exception | None) -> None:
@@ -173,10 +173,10 @@ class SharedStore(Store):
             _log.debug("the database's log cannot be read", error=reason(error))
         else:
             self._follow_again()
-            if self._unwritable and not self.queued:
+            if self._unwritable and not self.queue_length:
                 # A database that can be read may still refuse writes, so a write is tried, too.
                 self.compact(self._compacted)
-            elif self.failure is not None and not self.queued:
+            elif self.failure is not None and not self.queue_length:
                 self._judge(None)
         finally:
             alarm.cancel()
@@ -233,7 +233,7 @@ class SharedStore(Store):
             return True
         if basis is not None and basis.stored:
             # The write that this one builds on has its revision by now.
-            event.previous, write.basis = basis.change.event.stored, None
+            event.previous, write.basis = basis.change.event.state, None
             basis = None
         current = write.collection.records.get(event.key)
         if basis is None and (current and current.revision) == (event.previous and event.previous.revision):

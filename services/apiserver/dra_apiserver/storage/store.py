@@ -196,12 +196,12 @@ class Store:
         return self._revision
 
     @property
-    def compacted(self) -> int:
+    def compacted_revision(self) -> int:
         """The revision up to which events are deleted."""
         return self._compacted
 
     @property
-    def queued(self) -> int:
+    def queue_length(self) -> int:
         """The number of writes that wait for the database."""
         return len(self._queued) + self._writing
 
@@ -269,7 +269,7 @@ class Store:
         found: dict[str, Record | None] = {key: records.get(key) for key in [*collection.range(prefix)]}
         for key, inflight in list(collection.inflight.items()):
             if key.startswith(prefix):
-                found[key] = inflight.change.event.stored
+                found[key] = inflight.change.event.state
         return [record for record in found.values() if record is not None]
 
     async def write(
@@ -301,7 +301,7 @@ class Store:
                 if inflight is not None and not await inflight.wait_settled():
                     continue
                 if inflight is not None:
-                    current = inflight.change.event.stored
+                    current = inflight.change.event.state
                 if outcome is None:
                     return current
                 return Record(key, current.revision if current else 0, dumps(outcome.obj))

@@ -33,7 +33,7 @@ class Timeline:
     def _oldest(self, session: Reading) -> Moment:
         """Return the oldest moment of the archive, or of what Kubernetes' clients can read if that is older."""
         store = self._store
-        window = Moment(max(store.compacted, 1), store.compacted_time)
+        window = Moment(max(store.compacted_revision, 1), store.compacted_time)
         floor = reading.floor(session)
         return min(floor, window) if floor is not None else window
 
@@ -76,7 +76,7 @@ class Timeline:
         Raises:
             StatusError: 410, the revision is not kept.
         """
-        if revision < self._store.compacted:
+        if revision < self._store.compacted_revision:
             return await self._read_archived(
                 revision, lambda session: reading.version(session, resource, key, revision)
             )
@@ -92,7 +92,7 @@ class Timeline:
         Raises:
             StatusError: 410, the revision is not kept.
         """
-        if revision >= self._store.compacted:
+        if revision >= self._store.compacted_revision:
             snapshot = await self._store.snapshot(resource, revision, prefix)
             return {one.key: one async for records in snapshot.records(snapshot.keys) for one in records}
         return await self._read_archived(

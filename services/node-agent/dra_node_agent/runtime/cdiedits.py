@@ -27,5 +27,5 @@ def cdi_edits(device: str, directory: Path) -> JsonObject:
 def plugin_edits(devices: PluginDevices, env: Mapping[str, str]) -> JsonObject:
     """Return what device plugins add to a container beyond CDI devices."""
     variables = tuple(f"{name}={value}" for name, value in env.items())
-    edits: JsonObject = msgspec.to_builtins(device_edits(devices).merged(ContainerEdits(env=variables)))
+    edits: JsonObject = msgspec.to_builtins(device_edits(devices).merge(ContainerEdits(env=variables)))
     return edits

@@ -342,7 +342,7 @@ class DockerRuntime:
             requests = [DeviceRequest(driver="cdi", device_ids=list(spec.cdi_device_ids))]
         elif spec.cdi_device_ids:
             try:
-                edits = edits.merged(resolve(spec.cdi_device_ids, self._cdi_directory))
+                edits = edits.merge(resolve(spec.cdi_device_ids, self._cdi_directory))
             except UnresolvableError as error:
                 raise RuntimeFailure("CreateContainerError", f"failed to inject devices: {error}") from error
         if edits == ContainerEdits():

@@ -195,7 +195,7 @@ class FakeRuntime:
                 f"failed to generate container spec: failed to inject devices: {error}",
             ) from error
         by_environment = self._environment_edits(spec.env, [mount.target for mount in spec.mounts])
-        edits = by_environment.merged(device_edits(spec.devices)).merged(injected)
+        edits = by_environment.merge(device_edits(spec.devices)).merge(injected)
         attempt = f"{spec.pod_uid}/{spec.name}/{spec.attempt}/{self._clock.now().timestamp()}"
         container_id = hashlib.sha256(attempt.encode()).hexdigest()
         image = await self.pull(spec.image, "Never")

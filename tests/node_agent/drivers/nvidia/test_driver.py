@@ -31,7 +31,7 @@ async def running_driver(root: Path, api: FakeApi) -> AsyncIterator[tuple[Nvidia
     async with api.client() as client:
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
         async with factory.on_node(node) as driver:
-            await driver.server.published()
+            await driver.server.wait_until_published()
             yield factory, driver
 
 
@@ -140,7 +140,7 @@ async def test_an_xid_survives_a_driver_restart_and_is_cleared_by_a_reboot(root:
             taints = root / "kubelet" / "plugins" / "gpu.nvidia.com" / "device_taints.json"
             await until(lambda: b'"13"' in taints.read_bytes() if taints.exists() else False)
         async with factory.on_node(node) as driver:
-            await driver.server.published()
+            await driver.server.wait_until_published()
             assert await _health(driver) == [("gpu-6", "gpu.nvidia.com/xid=79")]
             devices = api.of("resourceslices")[0]["spec"]["devices"]
             tainted = {d["name"]: [t["effect"] for t in d["taints"]] for d in devices if d.get("taints")}

@@ -58,7 +58,7 @@ class ClaimSpecs:
                     assert live is not None
                     own = edits.mig_edits(host, live)
                 if group.edits is not None and not isinstance(device, VfioGpu):
-                    own = own.merged(group.edits)
+                    own = own.merge(group.edits)
                 # Two shares of one device are a single CDI device.
                 devices[device.name] = CdiDevice(_device_name(uid, device), container_edits=own)
         if devices:

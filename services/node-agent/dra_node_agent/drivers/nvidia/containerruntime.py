@@ -33,7 +33,7 @@ def device_edits(library: DeviceLibrary, wanted: Sequence[str]) -> ContainerEdit
     found = edits.common_edits(library.host, library.driver_version())
     for index, device in all_devices(library):
         if "all" in wanted or index in wanted or device_id(device) in wanted:
-            found = found.merged(own_edits(library, device))
+            found = found.merge(own_edits(library, device))
     return found
 
 

@@ -127,7 +127,7 @@ class NvidiaDriver:
 
     async def wait_until_published(self) -> None:
         """Wait until the slices are in the API server."""
-        await self.server.published()
+        await self.server.wait_until_published()
 
     async def mark_repaired(self) -> None:
         if self._monitor is not None:
@@ -138,7 +138,7 @@ class NvidiaDriver:
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
         try:
-            async with self._lock.held():
+            async with self._lock.hold():
                 devices = self.state.prepare(claim)
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
@@ -155,7 +155,7 @@ class NvidiaDriver:
 
     async def unprepare(self, claim: ClaimRef) -> None:
         try:
-            async with self._lock.held():
+            async with self._lock.hold():
                 self.state.unprepare(claim)
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error

@@ -65,7 +65,7 @@ class ProfilePlugin:
             return Allocation(cdi_ids=[self._cdi_id(id_) for id_ in ids])
         edits = self._common
         for id_ in ids:
-            edits = edits.merged(self._edits[id_])
+            edits = edits.merge(self._edits[id_])
         return Allocation(edits.environment(), edits.mounts, edits.device_nodes)
 
     def write_spec(self, directory: Path) -> None:
@@ -77,9 +77,9 @@ class ProfilePlugin:
         if not self._by_cdi:
             return
         devices = [
-            CdiDevice(name, container_edits=self._common.merged(edits))
+            CdiDevice(name, container_edits=self._common.merge(edits))
             for name, edits in self._edits.items()
-            if self._common.merged(edits) != ContainerEdits()
+            if self._common.merge(edits) != ContainerEdits()
         ]
         kind = f"{self._vendor}/{self._profile.cdi_class}"
         try:

@@ -110,7 +110,7 @@ class ProfileDriver:
 
     async def wait_until_published(self) -> None:
         """Wait until the slices are in the API server."""
-        await self.server.published()
+        await self.server.wait_until_published()
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"

@@ -62,7 +62,7 @@ class ProfileState:
 
     def prepared_uids(self) -> list[str]:
         """Return the UIDs of the prepared claims."""
-        return self._store.prepared()
+        return self._store.prepared_claims()
 
     def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
         """Prepare the claim's devices. Raises like :meth:`ClaimStore.prepare`."""

@@ -103,7 +103,7 @@ class ComputeDomainDriver:
     async def wait_until_published(self) -> None:
         """Wait until the slices are in the API server and the kinds are served."""
         await self._domains.wait_for_sync()
-        await self.server.published()
+        await self.server.wait_until_published()
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
@@ -126,7 +126,7 @@ class ComputeDomainDriver:
 
     async def forget_aborted(self) -> int:
         try:
-            async with self._lock.held():
+            async with self._lock.hold():
                 return self.state.forget_aborted(_ABORTED_SECONDS)
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
@@ -148,7 +148,7 @@ class ComputeDomainDriver:
 
     async def _once(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
         try:
-            async with self._lock.held():
+            async with self._lock.hold():
                 return await attempt()
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error

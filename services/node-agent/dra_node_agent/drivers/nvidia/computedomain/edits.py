@@ -52,7 +52,7 @@ def write_base_spec(directory: Path, library: DeviceLibrary) -> None:
     common = edits.common_edits(host, library.driver_version())
     gpus = ContainerEdits()
     for gpu in library.gpus():
-        gpus = gpus.merged(edits.gpu_edits(host, gpu.minor))
+        gpus = gpus.merge(edits.gpu_edits(host, gpu.minor))
     spec = Spec(
         f"{VENDOR}/{DEVICE_CLASS}",
         (CdiDevice(ALL_DEVICES, container_edits=gpus),),

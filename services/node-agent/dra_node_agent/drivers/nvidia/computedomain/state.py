@@ -282,7 +282,7 @@ class ComputeDomainState:
         (directory / "imexd.cfg.tmpl").write_text(_SETTINGS.read_text())
         found = edits.daemon_edits(domain, self._domains.clique, directory)
         if self._domains.clique:
-            found = found.merged(edits.management_edits(self._library.host))
+            found = found.merge(edits.management_edits(self._library.host))
         return found
 
     def _write(self, uid: str, groups: list[_Group]) -> None:
