@@ -1,4 +1,4 @@
-"""What the scheduling benchmark fills a cluster with: nodes with devices, and pods with claims for them.
+"""The objects of the scheduling benchmark: nodes with devices, and pods with claims for them.
 
 Shaped like upstream's scheduler benchmarks (test/integration/scheduler_perf/dra).
 """
@@ -59,12 +59,12 @@ def _plain(node: str, count: int) -> list[JsonObject]:
     return [_slice(node, "devices", _devices(count))]
 
 
-def _tainted(node: str, count: int) -> list[JsonObject]:
+def _tainted_devices(node: str, count: int) -> list[JsonObject]:
     taint = {"key": "example.com/maintenance", "value": "soon", "effect": "NoSchedule"}
     return [_slice(node, "devices", _devices(count, taints=[taint]))]
 
 
-def _shared(node: str, count: int) -> list[JsonObject]:
+def _shared_devices(node: str, count: int) -> list[JsonObject]:
     devices = _devices(count, allowMultipleAllocations=True)
     for device in devices:
         device["capacity"] = {"memory": {"value": "8Gi"}, "cores": {"value": "4"}}
@@ -72,7 +72,7 @@ def _shared(node: str, count: int) -> list[JsonObject]:
 
 
 def _partitions(node: str, count: int) -> list[JsonObject]:
-    """As many cards as devices: each a whole device or two halves, which use up the card's counters."""
+    """Return ``count`` cards, each as a whole device and two halves that share the card's counters."""
     sets = [
         {"name": f"card-{i}", "counters": {"memory": {"value": "8Gi"}, "slices": {"value": "2"}}}
         for i in range(count)
@@ -142,12 +142,12 @@ WORKLOADS = {
         _ANY,
     ),
     "taints": Workload(
-        _tainted,
+        _tainted_devices,
         _claim(_exactly(tolerations=[{"key": "example.com/maintenance", "operator": "Exists"}])),
         _ANY,
     ),
     "consumable-capacity": Workload(
-        _shared,
+        _shared_devices,
         _claim(_exactly(capacity={"requests": {"memory": "4Gi", "cores": "2"}})),
         _ANY,
         per_node=lambda devices: 2 * devices,

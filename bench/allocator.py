@@ -1,4 +1,4 @@
-"""What the allocator costs, alone: per pod at 500 and 5,000 nodes, and for claims that cannot be satisfied.
+"""Measure the allocator alone: per pod at 500 and 5,000 nodes, and for claims that cannot be satisfied.
 
 Prints one JSON object a line. ``microseconds`` is the mean CPU time for one pod: find devices on a node for its
 claim, then count the claim as allocated. ``first_microseconds`` is what a node costs when such a claim meets it for the
@@ -74,12 +74,12 @@ def plain(name: str) -> Iterator[ResourceSlice]:
     yield resource_slice(name, [gpu(i, name) for i in range(10)])
 
 
-def tainted(name: str) -> Iterator[ResourceSlice]:
+def tainted_gpus(name: str) -> Iterator[ResourceSlice]:
     taint = {"key": "example.com/sick", "effect": "NoSchedule"}
     yield resource_slice(name, [gpu(i, name, **({"taints": [taint]} if i % 2 else {})) for i in range(10)])
 
 
-def partitioned(name: str) -> Iterator[ResourceSlice]:
+def partitioned_gpus(name: str) -> Iterator[ResourceSlice]:
     sets = [{"name": f"gpu-{g}", "counters": {"memory": {"value": "80Gi"}}} for g in range(2)]
     yield resource_slice(name, [], of=3, sharedCounters=sets)
     for g in range(2):
@@ -93,7 +93,7 @@ def partitioned(name: str) -> Iterator[ResourceSlice]:
         yield resource_slice(name, devices, of=3, number=g + 1)
 
 
-def shared(name: str) -> Iterator[ResourceSlice]:
+def shared_gpus(name: str) -> Iterator[ResourceSlice]:
     yield resource_slice(name, [gpu(i, name, allowMultipleAllocations=True) for i in range(4)])
 
 
@@ -101,7 +101,7 @@ PLAIN = f'device.driver == "{DRIVER}" && device.attributes["{DRIVER}"].model == 
 QUARTER = f'device.capacity["{DRIVER}"].memory.compareTo(quantity("20Gi")) == 0'
 WORKLOADS: dict[str, tuple[Callable[[str], Iterator[ResourceSlice]], Callable[[int], ResourceClaim]]] = {
     "plain": (plain, lambda i: claim(f"c{i}", [request()])),
-    "taints": (tainted, lambda i: claim(f"c{i}", [request()])),
+    "taints": (tainted_gpus, lambda i: claim(f"c{i}", [request()])),
     "first-available": (
         plain,
         lambda i: claim(
@@ -126,11 +126,11 @@ WORKLOADS: dict[str, tuple[Callable[[str], Iterator[ResourceSlice]], Callable[[i
         ),
     ),
     "partitionable": (
-        partitioned,
+        partitioned_gpus,
         lambda i: claim(f"c{i}", [request("r", 2, selectors=[{"cel": {"expression": QUARTER}}])]),
     ),
     "consumable-capacity": (
-        shared,
+        shared_gpus,
         lambda i: claim(f"c{i}", [request(capacity={"requests": {"memory": "20Gi"}})]),
     ),
 }
@@ -152,7 +152,7 @@ def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
     for here in objects:
         allocator.allocate(here, claims[:1])
     first = time.process_time() - start
-    # As a service does once it knows the cluster: what stays need not be looked at by every collection.
+    # As a service does after it has read the cluster: freeze, so that collections skip the long-lived objects.
     gc.collect()
     gc.freeze()
     calls = 0
@@ -257,7 +257,7 @@ def _none(name: str) -> JsonObject:
 def adversarial(
     name: str, devices: list[JsonObject], requests: list[JsonObject], constraints: list[JsonObject]
 ) -> JsonObject:
-    """How long one call takes to see that there is no solution; stopped at the filter limit."""
+    """Measure the time until a call finds that there is no solution. It stops at the filter limit."""
     slices = [resource_slice("n", devices)]
     if any("consumesCounters" in device for device in devices):
         sets = [{"name": f"set-{i}", "counters": {"memory": {"value": "500Gi"}}} for i in range(16)]

@@ -28,7 +28,7 @@ from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
 _DRA = "/apis/resource.k8s.io/v1"
 _CHROMIUM = ("chromium-headless-shell", "chromium")
 _VIEW: ViewportSize = {"width": 1600, "height": 1000}
-# What is changed while the page is open is a taint.
+# The change that is timed while the page is open: a taint.
 _GATES = "DRADeviceTaints=true,DRADeviceTaintRules=true"
 _SMALL = (2, 8)
 _PAN_SECONDS = 3.0
@@ -38,7 +38,7 @@ _TRACED = [
     "devtools.timeline.frame",
     "benchmark",
 ]
-# The main thread's part of a frame: script, style, layout, paint.
+# The main thread's tasks in a frame: script, style, layout, paint.
 _FRAME = "ProxyMain::BeginMainFrame"
 _GOALS: dict[str, tuple[str, float]] = {
     "small_shown_ms": ("<=", 1000),
@@ -52,7 +52,7 @@ _GOALS: dict[str, tuple[str, float]] = {
     "idle_server_percent": ("<=", 2),
     "payload_kib": ("<=", 300),
 }
-# Gives the time in ms, from the page's beginning, at which the picture with so many boards was drawn.
+# Returns the time in ms, from the start of the page, at which the picture with all boards was drawn.
 _SHOWN = """count => new Promise(done => {
   const look = () => {
     const drawn = document.querySelector("canvas")?.picture?.drawn;
@@ -62,7 +62,7 @@ _SHOWN = """count => new Promise(done => {
   };
   look();
 })"""
-# Taints a device, and gives the ms until a frame shows it; then takes the taint back.
+# Taints a device, returns the ms until a frame shows it, and removes the taint.
 _CHANGE = """async path => {
   const chips = () => [...document.querySelectorAll("button.chip")];
   const chip = () => chips().find(one => one.innerText.startsWith("tainted")).innerText;
@@ -97,9 +97,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench console", description=__doc__)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--devices-per-node", type=int, default=8)
-    parser.add_argument("--changes", type=int, default=10, help="how often a change is timed")
+    parser.add_argument("--changes", type=int, default=10, help="the number of timed changes")
     parser.add_argument(
-        "--idle", type=float, default=10.0, help="seconds for which the idle server is measured"
+        "--idle", type=float, default=10.0, help="how long the idle server is measured, in seconds"
     )
     parser.add_argument("--json", action="store_true")
     chosen = parser.parse_args(arguments)
@@ -113,7 +113,7 @@ def main(arguments: list[str] | None = None) -> None:
                 )
                 page = browser.new_page(viewport=_VIEW)
                 measured = _Measured(page, server, nodes * devices)
-                found.update(measured.shown(prefix))
+                found.update(measured.time_first_picture(prefix))
                 found["payload_kib"] = measured.payload
                 if not prefix:
                     found.update(measured.rest(chosen.changes, chosen.idle))
@@ -135,7 +135,7 @@ class _Server:
     process: "subprocess.Popen[str]"
 
     def cpu_seconds(self) -> float:
-        """What its process has consumed."""
+        """Return the CPU time of the server's process."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -231,23 +231,23 @@ class _Measured:
         self._browser: CDPSession | None = None
         self.payload = 0.0
 
-    def shown(self, prefix: str) -> dict[str, float]:
-        """Milliseconds from the request of the page until all devices are in the picture, and Chromium's CPU time."""
+    def time_first_picture(self, prefix: str) -> dict[str, float]:
+        """Measure the time from the request of the page until all devices are drawn, and Chromium's CPU time."""
         files: set[str] = set()
         total = 0
 
-        def responded(event: JsonObject) -> None:
+        def record_response(event: JsonObject) -> None:
             if re.search(r"/(console|assets)/", event["response"]["url"]):
                 files.add(event["requestId"])
 
-        def finished(event: JsonObject) -> None:
+        def count_bytes(event: JsonObject) -> None:
             nonlocal total
             if event["requestId"] in files:
                 total += event["encodedDataLength"]
 
         self._session.send("Network.enable")
-        self._session.on("Network.responseReceived", responded)
-        self._session.on("Network.loadingFinished", finished)
+        self._session.on("Network.responseReceived", record_response)
+        self._session.on("Network.loadingFinished", count_bytes)
         before = self._cpu_ms()
         self._page.goto(f"{self._server.url}/console/", wait_until="commit")
         took: float = self._page.evaluate(_SHOWN, self._boards)
@@ -261,7 +261,7 @@ class _Measured:
         """Changes, frames, memory, and what an open page costs the server."""
         before = self._cpu_ms()
         found = {"change_ms": statistics.median(self._change() for _ in range(changes))}
-        # Each is taken back, which is a change too.
+        # Each change is undone, which is a change too.
         found["change_cpu_ms"] = (self._cpu_ms() - before) / changes / 2
         with_page = self._server_percent(idle)
         found.update(self._pan())
@@ -304,7 +304,7 @@ class _Measured:
         }
 
     def _cpu_ms(self) -> float:
-        """What all of Chromium's processes have consumed."""
+        """Return the CPU time of all of Chromium's processes."""
         return 1000 * sum(float(one["cpuTime"]) for one in self._processes())
 
     def _processes(self) -> list[JsonObject]:
@@ -340,17 +340,17 @@ class _Trace:
         self._events: list[JsonObject] = []
         self._complete = False
         session.on("Tracing.dataCollected", lambda event: self._events.extend(event["value"]))
-        session.on("Tracing.tracingComplete", self._completed)
+        session.on("Tracing.tracingComplete", self._finish)
         session.send("Tracing.start", {"traceConfig": {"includedCategories": _TRACED}})
 
-    def _completed(self, _: JsonObject) -> None:
+    def _finish(self, _: JsonObject) -> None:
         self._complete = True
 
     def stop(self) -> list[JsonObject]:
         """All events with a time."""
         self._session.send("Tracing.end")
         while not self._complete:
-            # Events are taken in while an answer is awaited.
+            # The call waits for an answer, and events are received meanwhile.
             self._session.send("Runtime.evaluate", {"expression": "0"})
         return [one for one in self._events if one.get("ph") in ("X", "I")]
 

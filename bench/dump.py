@@ -1,4 +1,4 @@
-"""How long a dump of a large cluster takes to read, and how much memory: as ``kubectl get -o json`` writes it.
+"""Measure the time and memory for reading the dump of a large cluster, as ``kubectl get -o json`` writes it.
 
 Every pod has a claim that is allocated. The second question is asked of the same world.
 """
@@ -88,7 +88,7 @@ def _objects(nodes: int, devices: int, pods: int) -> Iterator[JsonObject]:
 
 
 def _write(path: Path, objects: Iterator[JsonObject], indent: int) -> None:
-    """As kubectl does: keys in order, the list's kind at the end."""
+    """Write a list as kubectl does: keys in order, the list's kind at the end."""
     line, own = ("\n" if indent else ""), " " * indent
     with path.open("w") as file:
         file.write(f'{{{line}{own}"apiVersion": "v1",{line}{own}"items": [')
@@ -125,7 +125,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--nodes", type=int, default=5000)
     options.add_argument("--devices-per-node", type=int, default=8)
     options.add_argument("--pods", type=int, default=40000)
-    options.add_argument("--indent", type=int, default=4, help="of the JSON; 0: none (4)")
+    options.add_argument("--indent", type=int, default=4, help="the indent of the JSON; 0: none (4)")
     options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     chosen = options.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as folder:

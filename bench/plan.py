@@ -1,4 +1,4 @@
-"""How many pods with claims a plan places in a second: the scheduler on a world in memory, on one core.
+"""Measure how many pods with claims a plan places per second: the scheduler on a world in memory, on one core.
 
 Without options, a line for each workload in its own size. ``--init-pods`` are placed before the clock starts; the first
 of them has the selectors compiled. ``podsPerCPUSecond`` leaves out what other processes took of the core.
@@ -33,7 +33,7 @@ from bench._workloads import CLASS, WORKLOADS, Workload
 
 _NAMESPACE = "default"
 _GANG = 4
-# By the name of a line: the workload of its claims, and how its pods come.
+# For each line of the result: the workload of its claims, and how its pods arrive.
 _LINES = {
     "template": ("template", "single"),
     "mig": ("partitionable", "single"),
@@ -81,7 +81,7 @@ class Bench:
         return self._run(pods)
 
     def _run(self, pods: list[JsonObject]) -> tuple[float, float, int]:
-        typed = [self._typed(PODS, pod) for pod in pods]
+        typed = [self._to_typed(PODS, pod) for pod in pods]
         started, cpu = time.perf_counter(), time.process_time()
         for pod in typed:
             self.world.add(PODS, pod)
@@ -107,9 +107,9 @@ class Bench:
         return pod
 
     def _put(self, resource: Resource[Any], obj: JsonObject) -> None:
-        self.world.add(resource, self._typed(resource, obj))
+        self.world.add(resource, self._to_typed(resource, obj))
 
-    def _typed(self, resource: Resource[Any], obj: JsonObject) -> Any:
+    def _to_typed(self, resource: Resource[Any], obj: JsonObject) -> Any:
         kind = self._registry.get(resource.group, resource.plural)
         assert kind is not None
         complete = copy.deepcopy(obj)
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
     options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     configure("bench", "error")
     chosen = options.parse_args(arguments)
-    # As `dralab plan` runs.
+    # As in `dralab plan`.
     with collect_rarely():
         _measure_all(chosen, default=arguments == [])
 

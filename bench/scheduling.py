@@ -1,4 +1,4 @@
-"""How many pods with claims the whole control plane places in a second.
+"""Measure how many pods with claims the whole control plane places per second.
 
 API server, controller and scheduler run as separate processes. Nodes with devices are made; ``--init-pods`` pods are
 placed before the clock starts, then ``--pods``. With ``--workload steady-state`` one pod goes as each one comes.
@@ -47,7 +47,7 @@ class _Place(Struct):
 
 
 class _PlacedPod(Object):
-    """As much of a pod as there is to see here."""
+    """The fields of a pod that this benchmark reads."""
 
     spec: _Place = field(default_factory=_Place)
 
@@ -55,7 +55,7 @@ class _PlacedPod(Object):
 _PLACED_PODS = Resource(PODS.group, PODS.version, PODS.plural, PODS.kind, _PlacedPod)
 
 
-# As scheduler_perf has it: there is no kubelet that could say when a node is ready, or mount a token.
+# As in scheduler_perf: there is no kubelet to report that a node is ready, or to mount a token.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
 
 
@@ -146,7 +146,7 @@ class Cluster:
             await self._create(PODS, self._pod(name))
             await self._until([name])
 
-        await _limited([one(index) for index in range(count)], 10)
+        await _gather_limited([one(index) for index in range(count)], 10)
         return time.monotonic() - started
 
     async def _until(self, names: list[str]) -> None:
@@ -185,13 +185,13 @@ class Cluster:
         return _object(PODS, name, spec)
 
     async def _all(self, resource: Resource[Any], objects: list[JsonObject]) -> None:
-        await _limited([self._create(resource, obj) for obj in objects], _PARALLEL)
+        await _gather_limited([self._create(resource, obj) for obj in objects], _PARALLEL)
 
     async def _create(self, resource: Resource[Any], obj: JsonObject) -> None:
         await self._client.create(resource, convert(resource, obj), _NAMESPACE)
 
 
-async def _limited(work: list[Any], parallel: int) -> None:
+async def _gather_limited(work: list[Any], parallel: int) -> None:
     gate = asyncio.Semaphore(parallel)
 
     async def one(item: Any) -> None:
@@ -279,7 +279,7 @@ async def measure(options: argparse.Namespace) -> JsonObject:
 
 
 class _Size(NamedTuple):
-    """What options that are not given are."""
+    """The default sizes of a workload."""
 
     nodes: int
     devices_per_node: int
@@ -287,7 +287,7 @@ class _Size(NamedTuple):
     pods: int
 
 
-# About those of upstream's benchmarks.
+# About the sizes of upstream's benchmarks.
 _SIZES = {
     "template": _Size(500, 10, 2500, 2500),
     "steady-state": _Size(100, 10, 1000, 1000),
@@ -303,7 +303,7 @@ def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(prog="bench scheduling", description=__doc__)
     for size in _Size._fields:
-        options.add_argument(f"--{size.replace('_', '-')}", type=int, help="by default the workload's own")
+        options.add_argument(f"--{size.replace('_', '-')}", type=int, help="default: the workload's own")
     options.add_argument("--workload", choices=sorted(WORKLOADS), default="template")
     options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     options.add_argument("--logs", action="store_true", help="show the end of the services' logs")

@@ -57,7 +57,7 @@ def _in_turn(groups: list[list[tuple[int, str]]]) -> list[tuple[int, str]]:
 
 
 def _topic(case: JsonObject) -> str:
-    """What a case is about, and how it came out."""
+    """Return a key of the case's topic and outcome."""
     topics = {name: case[name] for name in _TOPICS if name in case}
     return json.dumps([topics, _outcome(case)], sort_keys=True)
 
