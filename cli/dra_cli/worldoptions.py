@@ -95,6 +95,6 @@ def _is_described(chosen: argparse.Namespace) -> bool:
 
 
 def _describe_world(chosen: argparse.Namespace) -> Objects:
-    from dra_worlds.describe import described
+    from dra_worlds.describe import describe_world
 
-    return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)
+    return describe_world(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)

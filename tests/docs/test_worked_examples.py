@@ -168,7 +168,7 @@ from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.routes import ask
 from dralab import World
 
-world = World.described(2, "1xH100-SXM5-80GB")
+world = World.describe(2, "1xH100-SXM5-80GB")
 print(world.ask("idle", prefix="node-1").nodes)
 print(ask(Planner(world.objects), "idle", b'{"prefix": "node-0"}').decode())
 """

@@ -23,7 +23,7 @@ from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.rest import Client
 from dra_shared.jsontypes import JsonObject
-from dra_worlds.live import listed
+from dra_worlds.live import list_objects
 from dra_worlds.reading import world
 
 from tests.scheduler.plan.worlds import random_world
@@ -46,7 +46,7 @@ async def test_a_plan_agrees_with_a_cluster(seed: int, tmp_path: Path) -> None:
         for obj in standing:
             await _create(client, obj)
         problems: list[str] = []
-        documents = [each for _, found in await listed(client, problems) for each in found]
+        documents = [each for _, found in await list_objects(client, problems) for each in found]
         before = world(documents, problems)
         assert not problems
         stored, served = await _schedule_in_cluster(client, coming)

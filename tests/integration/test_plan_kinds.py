@@ -26,7 +26,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
-from dra_worlds.live import listed
+from dra_worlds.live import list_objects
 from dra_worlds.reading import world
 
 from tests.integration.planworlds import world_of_kinds
@@ -58,7 +58,7 @@ async def test_a_plan_agrees_with_a_cluster_about_all_kinds(seed: int, tmp_path:
         for obj in standing:
             await _create(client, obj)
         problems: list[str] = []
-        documents = [each for _, found in await listed(client, problems) for each in found]
+        documents = [each for _, found in await list_objects(client, problems) for each in found]
         before = world(documents, problems)
         assert not problems
         stored, served = await _Served(client).run(steps)

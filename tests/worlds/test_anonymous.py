@@ -19,8 +19,8 @@ from dra_shared.api.resources import Resource
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
-from dra_worlds.anonymous import anonymized
-from dra_worlds.anonymous.expressions import rewritten
+from dra_worlds.anonymous import anonymize
+from dra_worlds.anonymous.expressions import rewrite
 from dra_worlds.reading import read
 from dralab.testing import Cluster
 
@@ -90,7 +90,7 @@ def test_no_text_of_any_field_is_in_the_output(resource: Resource[Any]) -> None:
     assert _MARK in json.dumps(obj)
     # Unknown fields, such as those of a newer version, do not get out either.
     obj["metadata"]["managedFields"] = obj["newField"] = obj["spec"] = {**obj.get("spec", {}), _MARK: _MARK}
-    [made] = anonymized([(resource, convert(resource, obj))])
+    [made] = anonymize([(resource, convert(resource, obj))])
     assert _MARK not in json.dumps(made)
     assert made["kind"] == resource.kind
 
@@ -409,4 +409,4 @@ _TEXTS = {"rack-a": "id-1", "rack-b": "id-2", "H100": "H100"}
     ],
 )
 def test_texts_of_expressions_are_replaced(expression: str, expected: str) -> None:
-    assert rewritten(expression, lambda text: _TEXTS.get(text, "text-1"), _TEXTS) == expected
+    assert rewrite(expression, lambda text: _TEXTS.get(text, "text-1"), _TEXTS) == expected

@@ -6,7 +6,7 @@ import json
 import httpx
 from dra_shared.api.resources import DEVICE_TAINT_RULES
 from dra_shared.client.rest import Client
-from dra_worlds.live import listed
+from dra_worlds.live import list_objects
 
 
 class _Serving(Client):
@@ -28,7 +28,7 @@ class _Serving(Client):
 def test_taint_rules_are_read_in_the_served_version() -> None:
     for version in ("v1", "v1beta2", "v1alpha3"):
         problems: list[str] = []
-        found = dict(asyncio.run(listed(_Serving(version), problems)))
+        found = dict(asyncio.run(list_objects(_Serving(version), problems)))
         (rule,) = found[DEVICE_TAINT_RULES]
         assert rule.api_version == f"resource.k8s.io/{version}"
         assert problems == []

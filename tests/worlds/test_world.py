@@ -32,7 +32,7 @@ def _gpu_pod() -> list[JsonObject]:
 
 
 def test_a_world_is_not_changed_by_questions_or_variants() -> None:
-    world = World.described(1, "2xH100-SXM5-80GB")
+    world = World.describe(1, "2xH100-SXM5-80GB")
     assert world.fit(_gpu_pod(), most=True).fits == 2
     more = world.with_nodes(2, gpus="4xH100-SXM5-80GB")
     assert more.fit(_gpu_pod(), most=True).fits == 10
@@ -49,12 +49,12 @@ def test_described_nodes_of_a_rack_have_channels_of_compute_domains() -> None:
         "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "gpu"}}},
     }
     question: list[JsonObject] = [domain, _gpu_pod()[1]]
-    assert World.described(2, "4xGB200").fit(question, most=True).fits == 2
-    assert World.described(2, "4xH100-SXM5-80GB").fit(question).fits == 0
+    assert World.describe(2, "4xGB200").fit(question, most=True).fits == 2
+    assert World.describe(2, "4xH100-SXM5-80GB").fit(question).fits == 0
 
 
 def test_equal_questions_have_equal_answers() -> None:
-    world = World.described(5, "2xH100-SXM5-80GB")
+    world = World.describe(5, "2xH100-SXM5-80GB")
     first = world.fit(_gpu_pod(), count=6)
     world.with_nodes(1, gpus="1xH100-SXM5-80GB").fit(_gpu_pod(), count=2)
     again = world.fit(_gpu_pod(), count=6)
@@ -86,7 +86,7 @@ def test_pods_of_manifests_without_uids_are_distinguished() -> None:
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         for name, spec in (("small", small), ("large", large))
     ]
-    world = World.described(1, "1xH100-SXM5-80GB").with_objects(pods)
+    world = World.describe(1, "1xH100-SXM5-80GB").with_objects(pods)
     assert [world.explain(name).report.nodes[0].fits for name in ("small", "large")] == [True, False]
 
 
@@ -124,7 +124,7 @@ def test_other_pods_of_a_group_have_their_reported_conditions() -> None:
 
 
 def test_answers_are_shown_as_html_tables() -> None:
-    world = World.described(1, "1xH100-SXM5-80GB")
+    world = World.describe(1, "1xH100-SXM5-80GB")
     assert "<td>nodes</td><td>1</td>" in world._repr_html_()
     html = world.fit(_gpu_pod(), count=2)._repr_html_()
     assert html.startswith("<table><caption>1 of 2 pods fit</caption>")
@@ -132,7 +132,7 @@ def test_answers_are_shown_as_html_tables() -> None:
 
 
 def test_questions_that_cannot_be_answered_are_errors(tmp_path: Path) -> None:
-    world = World.described(1, "1xH100-SXM5-80GB")
+    world = World.describe(1, "1xH100-SXM5-80GB")
     with pytest.raises(WorldError, match="no pods"):
         world.fit(_gpu_pod()[:1])
     with pytest.raises(WorldError, match='there is no pod "default/x"'):
@@ -140,7 +140,7 @@ def test_questions_that_cannot_be_answered_are_errors(tmp_path: Path) -> None:
     with pytest.raises(WorldError, match="no such file"):
         World.load(tmp_path / "none")
     with pytest.raises(WorldError, match="NONE"):
-        World.described(1, "8xNONE")
+        World.describe(1, "8xNONE")
 
 
 def _write_dump(path: Path, *pods: str, devices: int = 2) -> Path:
@@ -186,7 +186,7 @@ def test_a_world_names_the_workloads_that_it_cannot_count() -> None:
         "metadata": {"name": "r"},
         "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "c"}]}}}},
     }
-    world = World.described(1, "2xH100-SXM5-80GB")
+    world = World.describe(1, "2xH100-SXM5-80GB")
     expected = ("of unknown kinds: RayCluster default/r; pods that their controllers make are not counted",)
     assert tuple(world.with_objects(cluster_of_rays).problems) == expected
     fit = world.fit([cluster_of_rays, *_gpu_pod()])

@@ -85,7 +85,7 @@ class PreparedClaims(Generic[Claim]):
             CheckpointError: the checkpoint is damaged.
             OSError: it cannot be read.
         """
-        if self._claims is None or self._file.changed():
+        if self._claims is None or self._file.has_changed():
             self._claims = self._read()
         return dict(self._claims)
 

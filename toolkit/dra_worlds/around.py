@@ -24,7 +24,7 @@ _RESOURCES: Mapping[tuple[str, str], Resource[Any]] = {
     (each.group, each.plural): each
     for each in (LIMIT_RANGES, NAMESPACES, NODES, PRIORITY_CLASSES, RUNTIME_CLASSES, SERVICE_ACCOUNTS)
 }
-# Classes that each cluster has.
+# Priority classes that every cluster has.
 _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 
@@ -60,7 +60,7 @@ class WorldAround:
             if space == "default" and self._namespace:
                 space = self._namespace
             key = f"{space}/{meta['name']}" if resource.namespaced else meta["name"]
-            # A broken one is refused when it is read.
+            # Malformed objects are rejected when they are read.
             with suppress(ValueError):
                 self._given[resource, key] = self._complete(value)
 

@@ -54,7 +54,7 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
         raise UserError(f"{where}.limit: must be a number of nodes")
     if "from" in entry:
-        node, found = _recorded(folder / str(entry["from"]), entry.get("node"), where)
+        node, found = _read_recorded_node(folder / str(entry["from"]), entry.get("node"), where)
         return NodeType(pool.name, pool.price, node.make, limit, found)
     if not set(pool.drivers) <= _DESCRIBED:
         raise UserError(f"{where}.drivers: record slices of such a node, and name their file in from:")
@@ -68,13 +68,13 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
     kind = NodeKind(pool.gpus, gpu_models, shape, pool.drivers)
     bare = pool.drivers == ("none",)
 
-    def made(name: str) -> Iterator[Typed]:
+    def build(name: str) -> Iterator[Typed]:
         yield NODES, kind.node(name)
         if not bare:
             yield from ((RESOURCE_SLICES, piece) for piece in kind.slices(name))
 
     classes: tuple[Typed, ...] = tuple((DEVICE_CLASSES, each) for each in kind.classes)
-    return NodeType(pool.name, pool.price, made, limit, () if bare else classes)
+    return NodeType(pool.name, pool.price, build, limit, () if bare else classes)
 
 
 def _taint(text: str) -> Taint:
@@ -83,8 +83,8 @@ def _taint(text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
-def _recorded(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Typed, ...]]:
-    """A node of a dump, and the dump's device classes."""
+def _read_recorded_node(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Typed, ...]]:
+    """Return a node of a dump, and the dump's device classes."""
     problems: list[str] = []
     objects = world(from_source(str(path), problems), problems)
     nodes = objects.of(NODES)

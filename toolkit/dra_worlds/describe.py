@@ -29,11 +29,13 @@ from dra_shared.errors import UserError
 _replace = msgspec.structs.replace
 
 
-def described(nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple[Path, ...] = ()) -> Objects:
-    """A world of equal nodes with these GPUs, and the device classes of their drivers.
+def describe_world(
+    nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple[Path, ...] = ()
+) -> Objects:
+    """Return a world of equal nodes with these GPUs, and the device classes of their drivers.
 
     Raises:
-        UserError: the GPUs are described wrongly.
+        UserError: the GPUs are malformed.
     """
     names = [f"{prefix}{index}" for index in range(nodes)]
     kind = NodeKind(gpus, gpu_models)

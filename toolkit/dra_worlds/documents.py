@@ -22,7 +22,7 @@ from dra_worlds.yamllists import values
 _BEGIN = re.compile(rb"^\{\r?$", re.MULTILINE)
 _END = b"\n}"
 _BOM = b"\xef\xbb\xbf"
-# A bracket may be that of a prompt.
+# A bracket may be part of a shell prompt.
 _START = re.compile(rb"\s*(\{|\[(?=\s*[{\]]))?")
 _SPACE = re.compile(r"[\s,]*")
 
@@ -34,7 +34,7 @@ _LIST_START = re.compile(
 )
 _KIND = re.compile(r'"kind"\s*:\s*"(\w+)"')
 _VERSION = re.compile(r'"apiVersion"\s*:\s*"([^"]+)"')
-# How much of a file is in memory at a time, and how much of it a list's own fields take.
+# The bytes of a file that are in memory at a time, and the limit for a list's own fields.
 _RELEASED = 16 << 20
 _HEAD = 4 << 10
 _IN_PARTS = 1 << 30
@@ -81,7 +81,7 @@ class Document:
 def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     """The objects of a text; what cannot be read is named in ``problems``."""
     if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        # So PowerShell writes what it is to write to a file.
+        # PowerShell writes UTF-16 when its output is redirected to a file.
         text = text[:].decode("utf-16", errors="replace").encode()
     elif text[:3] == _BOM:
         text = text[3:]
@@ -89,7 +89,7 @@ def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]
         problems.append(f"{where}: it is not text; nothing of it is used")
         return iter(())
     found = _documents(where, text, problems)
-    return _releasing(found, text) if isinstance(text, mmap.mmap) else found
+    return _release_pages(found, text) if isinstance(text, mmap.mmap) else found
 
 
 def _documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
@@ -104,8 +104,8 @@ def _documents(where: str, text: Text, problems: list[str]) -> Iterator[Document
         yield from _yaml(where, text, problems)
 
 
-def _releasing(found: Iterable[Document], text: mmap.mmap) -> Iterator[Document]:
-    """The documents; now and then the file leaves memory, as far as it is there."""
+def _release_pages(found: Iterable[Document], text: mmap.mmap) -> Iterator[Document]:
+    """Yield the documents. Release the file's pages from memory now and then."""
     read = 0
     for document in found:
         yield document
@@ -133,7 +133,7 @@ def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -
         if head is not None and not _is_too_deep(item):
             yield Document(*head, where)
         else:
-            yield from _checked(where, item, listed, problems)
+            yield from _valid_objects(where, item, listed, problems)
 
 
 def _indented_items(text: mmap.mmap, indent: bytes) -> Iterator[bytes | None]:
@@ -174,11 +174,11 @@ def _json(where: str, text: Text, bare: bool, problems: list[str]) -> Iterator[D
     try:
         if bare:
             for raw in msgspec.json.decode(text, type=list[msgspec.Raw]):
-                yield from _checked(where, raw, None, problems)
+                yield from _valid_objects(where, raw, None, problems)
         else:
             yield from _objects(where, text, None, problems)
     except msgspec.ValidationError:
-        # JSON, but no object of the API.
+        # JSON that is not an API object.
         return
     except (msgspec.DecodeError, RecursionError):
         if _BEGIN.search(text):
@@ -195,13 +195,13 @@ def _pieces(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
         stop = len(text) if following is None else following.start()
         end = text.find(_END, begin.start(), stop)
         if end >= 0:
-            yield from _checked(where, text[begin.start() : end + len(_END)], None, problems)
+            yield from _valid_objects(where, text[begin.start() : end + len(_END)], None, problems)
         elif _LIST_START.match(
             text[begin.start() : min(stop, begin.start() + _HEAD)].decode(errors="replace")
         ):
             yield from _one_by_one(where, text[begin.start() : stop], problems)
         else:
-            # A log may have a brace that nothing closes.
+            # A log may have an unclosed brace.
             missing += 1
         begin = following
     if missing:
@@ -232,7 +232,7 @@ def _values(where: str, text: str, problems: list[str]) -> Iterator[Document]:
             listed = _Head(kind[1] if kind else "List", version[1] if version else "v1")
             position = start.end()
         else:
-            yield from _checked(where, dumps(value), listed, problems)
+            yield from _valid_objects(where, dumps(value), listed, problems)
 
 
 def _end_of_space(text: str, position: int) -> int:
@@ -252,13 +252,13 @@ def _how_it_ends(error: Exception, text: str) -> str:
 
 def _yaml(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     for value, listed in values(where, text, problems):
-        yield from _checked(where, dumps(value), _Head(*listed) if listed else None, problems)
+        yield from _valid_objects(where, dumps(value), _Head(*listed) if listed else None, problems)
 
 
-def _checked(
+def _valid_objects(
     where: str, data: bytes | msgspec.Raw, listed: _Head | None, problems: list[str]
 ) -> Iterator[Document]:
-    """As :func:`_objects`; what is no object of the API is left out, what is broken is named."""
+    """Yield the documents as :func:`_objects` does. Skip values that are not API objects, and report broken ones."""
     try:
         yield from _objects(where, data, listed, problems)
     except msgspec.ValidationError as error:
@@ -287,7 +287,7 @@ def _objects(
     head = _heads.decode(data)
     kind, version = head.kind, head.api_version
     if listed is not None and not kind and listed.kind is not None:
-        # Items of a list of one kind do not say theirs.
+        # The items of a typed list lack apiVersion and kind.
         kind, version = listed.kind.removesuffix("List"), listed.api_version
     if not kind or not version:
         if kind and head.metadata is not None:
@@ -295,7 +295,7 @@ def _objects(
         return
     if head.items is not None and kind.endswith("List"):
         for raw in head.items:
-            yield from _checked(where, raw, head, problems)
+            yield from _valid_objects(where, raw, head, problems)
         return
     if len(memoryview(data)) > MOST:
         problems.append(f"{where}: a {kind} is larger than {size_text(MOST)} and not used")

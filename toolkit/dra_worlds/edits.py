@@ -12,7 +12,7 @@ from dra_scheduler.plan.planner import without_nodes
 from dra_shared.errors import UserError
 from dra_shared.jsontext import dumps
 
-from dra_worlds.describe import described
+from dra_worlds.describe import describe_world
 from dra_worlds.documents import Document
 from dra_worlds.reading import from_source, manifests
 from dra_worlds.working import Settings
@@ -33,11 +33,11 @@ class Changed:
     left_out: tuple[str, ...] = ()
 
 
-def changed(path: Path, start: Changed) -> Iterator[Changed]:
-    """The worlds that the file's changes lead to, one after the other.
+def apply_changes(path: Path, start: Changed) -> Iterator[Changed]:
+    """Yield the worlds after each change of the file.
 
     Raises:
-        UserError: the file cannot be read, or a change is of no use.
+        UserError: the file cannot be read, or a change is malformed.
     """
     document = read_yaml(path)
     given = document.get("changes") if isinstance(document, dict) else None
@@ -61,7 +61,7 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
         if not isinstance(nodes, dict) or not isinstance(nodes.get("count"), int) or "gpus" not in nodes:
             raise UserError(f"{where}.nodes: must have count and gpus")
         prefix = str(nodes.get("prefix") or f"{change['name'].replace(' ', '-')}-")
-        more = described(nodes["count"], str(nodes["gpus"]), prefix=prefix)
+        more = describe_world(nodes["count"], str(nodes["gpus"]), prefix=prefix)
         objects = objects.with_objects((r, obj) for r, each in more for obj in each.values())
     found = _manifests(change.get("objects") or (), where, folder, objects)
     objects = objects.with_objects(found.objects)

@@ -12,10 +12,10 @@ from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.question import Recording
 from dra_shared.errors import UserError
 
-from dra_worlds.edits import Changed, changed
+from dra_worlds.edits import Changed, apply_changes
 from dra_worlds.reading import from_source, manifests
 from dra_worlds.timeline import timeline
-from dra_worlds.wanted import wanted
+from dra_worlds.wanted import read_pods
 from dra_worlds.working import Settings
 
 
@@ -38,11 +38,11 @@ class FileDoor:
 
     def pods(self, given: Any, count: int | None = None) -> Wanted:
         """Return the pods of the manifests."""
-        return wanted(given, self._planner.objects, self._namespace)
+        return read_pods(given, self._planner.objects, self._namespace)
 
     def types(self, given: Any) -> Sequence[NodeType]:
         """Return the types of a catalog."""
-        # Other questions need no GPU models, which take a while to import.
+        # Imported on demand: importing the GPU models takes a while, and other questions do not need them.
         from dra_worlds.catalog import catalog
 
         return catalog(Path(given))
@@ -73,7 +73,7 @@ class FileDoor:
     def apply_changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
         """Return the planner after each change of the file."""
         start = Changed("as it is", self._planner.objects, self._settings)
-        found = list(changed(Path(given), start))
+        found = list(apply_changes(Path(given), start))
         planners = [
             (each.name, self._planner.with_changes(each.objects, each.settings.setup())) for each in found
         ]
@@ -81,7 +81,7 @@ class FileDoor:
 
     def timeline(self, arrivals: Any, objects: Any) -> Recording:
         """Return the timeline of a file. ``objects`` are the shapes that a CSV names."""
-        shapes = wanted(objects, self._planner.objects) if objects else None
+        shapes = read_pods(objects, self._planner.objects) if objects else None
         found, problems = timeline(arrivals, self._planner.objects, shapes)
         return Recording(found, shapes.left_out if shapes is not None else (), problems)
 

@@ -22,9 +22,9 @@ from dra_worlds.unpacking import BROKEN, TooMuch, Unpacking, is_tar
 _SUFFIXES = (".json", ".yaml", ".yml")
 _PACKED = (".gz", ".bz2", ".xz")
 _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
-# Archives in a dump are read as parts of it, no deeper than this.
+# Archives within archives are read up to this depth.
 _DEPTH = 3
-# Larger texts are mapped instead of read; what comes out of an archive lies in a temporary file meanwhile.
+# Larger texts are memory-mapped. Those from an archive are first copied to a temporary file.
 _LARGE = 16 << 20
 _MOST = 4 << 30
 _PART = 1 << 20
@@ -55,7 +55,7 @@ def texts(source: str, problems: list[str]) -> Iterator[tuple[str, Text]]:
         file = open_standard_input() if source == "-" else open_file(path)
         if not file.seekable():
             with file as pipe:
-                file = reader.spooled(pipe)
+                file = reader.spool(pipe)
     except (OSError, TooMuch) as error:
         raise UserError(f"cannot read {where}: {_reason(error)}") from error
     with file:
@@ -69,7 +69,7 @@ class _Reader:
         self._problems = problems
         self._copied = 0
         self._unpacking = Unpacking(0)
-        # The other half of the disk is for others.
+        # Leave half of the free disk space to other programs.
         self._room = shutil.disk_usage(tempfile.gettempdir()).free // 2
 
     def contents(self, where: str, file: IO[bytes]) -> Iterator[tuple[str, Text]]:
@@ -86,8 +86,8 @@ class _Reader:
         if problem:
             self._problems.append(f"{where}: {problem}; what comes after it is missing")
 
-    def spooled(self, file: IO[bytes]) -> IO[bytes]:
-        """Copy the rest of a file, so that it can be read from any place.
+    def spool(self, file: IO[bytes]) -> IO[bytes]:
+        """Copy the rest of a file to a seekable file.
 
         Raises:
             TooMuch: it is too large.
@@ -101,7 +101,7 @@ class _Reader:
         self._copied += len(part)
         if self._copied > _MOST:
             raise TooMuch(f"it has more than {_MOST >> 20} MiB")
-        # Smaller copies are in memory.
+        # A smaller copy is still in memory and has no file.
         if (size := copy.tell() + len(part)) > max(_LARGE, self._room):
             raise TooMuch(f"a copy of more than {size >> 20} MiB would fill {tempfile.gettempdir()}")
         copy.write(part)
@@ -117,7 +117,7 @@ class _Reader:
             elif is_tar(file):
                 yield from self._tar(where, file, depth)
             else:
-                yield where, self._text(where, self._unpacking.unpacked(file))
+                yield where, self._text(where, self._unpacking.unpack(file))
         except BROKEN as error:
             self._problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
 
@@ -139,7 +139,7 @@ class _Reader:
 
     def _part(self, where: str, part: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
         if where.endswith((*_ARCHIVES, *_PACKED)):
-            with self.spooled(part) as copy:
+            with self.spool(part) as copy:
                 yield from self._contents(where, copy, depth + 1)
         else:
             yield where, self._text(where, part)

@@ -21,7 +21,7 @@ PRICE_LABEL = "dralab.dev/price"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
 #: How many nodes a pool may have.
 MOST_NODES = 10_000
-# Up to so many nodes each has all its sockets, unless the options say otherwise: they take eight open files a node.
+# The largest number of nodes that have all their sockets by default. The sockets take eight open files per node.
 _MOST_WITH_SOCKETS = 100
 _TAINT = re.compile(r"[^:=]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
@@ -53,7 +53,7 @@ class Pool:
         return [name for name in names if name not in self.removed]
 
     def flags(self) -> list[str]:
-        """What the pool's node agent is started with."""
+        """Return the options of the pool's node agent."""
         labels = {**({_ZONE_LABEL: self.zone} if self.zone else {}), **self.labels}
         if self.price is not None:
             labels[PRICE_LABEL] = f"{self.price:g}"
@@ -133,7 +133,7 @@ def _pool_name(gpus: str) -> str:
 
 
 def with_sockets(wanted: bool | None, nodes: int) -> bool:
-    """Whether nodes have all their sockets: as the options say, or where there are few nodes."""
+    """True if nodes have all their sockets, as the options say or because there are few nodes."""
     return nodes <= _MOST_WITH_SOCKETS if wanted is None else wanted
 
 
@@ -218,7 +218,7 @@ def _labels(value: Any) -> str:
 
 
 def _pair(key: str, value: str) -> str:
-    """What is wrong with a label or a taint; the API server would refuse each node that has it."""
+    """Return the error of a label or a taint that the API server would reject, or ""."""
     from dra_shared.names import label_key, label_value
 
     problems = [

@@ -11,7 +11,7 @@ from dra_shared.api.resources import NODES, RESOURCE_SLICES
 
 _UNREAD = re.compile(r": (?:a Node|Node \S+) cannot be read: ")
 _HOST_NAME = "kubernetes.io/hostname"
-# More than any machine has, except for pods: a kubelet takes 110 unless it is configured otherwise.
+# More than any machine has. Except for pods: a kubelet runs up to 110 by default.
 _ALLOCATABLE = {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "110"}
 
 

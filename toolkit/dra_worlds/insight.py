@@ -67,7 +67,7 @@ async def explain(
         kind, name = "pod", target
     if kind not in _KINDS:
         raise UserError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
-    asked = await _asked(cluster, source, warn)
+    asked = await _choose_scheduler(cluster, source, warn)
     if isinstance(asked, Snapshot):
         answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
     else:
@@ -94,7 +94,7 @@ async def free(cluster: ChosenCluster, output: str, source: str | None = None, *
         UserError: no cluster runs there.
     """
     _check(output)
-    asked = await _asked(cluster, source, warn)
+    asked = await _choose_scheduler(cluster, source, warn)
     if isinstance(asked, Snapshot):
         text = await asked.free("json" if output else "")
     else:
@@ -108,7 +108,7 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
     Raises:
         UserError: it does not exist, or no cluster runs there.
     """
-    asked = await _asked(cluster, None, ignore)
+    asked = await _choose_scheduler(cluster, None, ignore)
     if isinstance(asked, Snapshot):
         return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
     return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
@@ -136,8 +136,8 @@ def _format(text: str, output: str) -> str:
     return dumped
 
 
-async def _asked(cluster: ChosenCluster, source: str | None, warn: Warn) -> Service | Snapshot:
-    """The cluster's own scheduler if it is ours, else ours on what the cluster or the dump has."""
+async def _choose_scheduler(cluster: ChosenCluster, source: str | None, warn: Warn) -> Service | Snapshot:
+    """Return the scheduler to ask: the cluster's own if it is a dralab cluster, else ours on the cluster's objects."""
     if source is not None:
         return await _snapshot(source, cluster, warn)
     if cluster.data is not None and not cluster.at:

@@ -13,7 +13,7 @@ from dra_shared.errors import UserError
 from dra_worlds.documents import Document
 
 _PAGE = 500
-# Without these nothing can be answered.
+# No question can be answered without these.
 _NEEDED = frozenset({"nodes", "pods"})
 _VERSIONS = {
     "resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3"),
@@ -29,12 +29,12 @@ class _Page(msgspec.Struct):
 _pages = msgspec.json.Decoder(_Page)
 
 
-async def listed(
+async def list_objects(
     client: Client, problems: list[str], *, revision: str | None = None, more: Sequence[Resource[Any]] = ()
 ) -> list[tuple[Resource[Any], list[Document]]]:
-    """The objects that a world consists of, by resource. ``revision``: as of then. ``more`` are listed, too.
+    """Return the objects of a world by resource, at ``revision`` if one is given. ``more`` resources are listed, too.
 
-    ``problems`` gets what may not be listed, which is left out.
+    Resources that may not be listed are left out and reported in ``problems``.
 
     Raises:
         UserError: nodes or pods may not be listed.

@@ -17,7 +17,7 @@ tr { border-bottom: 1px solid #ddd }
 pre { background: #f5f5f5; padding: 1em; overflow-x: auto }
 """
 
-# Devices, as driver/pool/device, and who has them.
+# Devices, as driver/pool/device, and the claims that have them.
 _Holders = Mapping[str, str]
 
 

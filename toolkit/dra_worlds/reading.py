@@ -40,7 +40,7 @@ def from_source(source: str, problems: list[str]) -> Iterator[Document]:
 
 def world(found: Iterable[Document], problems: list[str]) -> Objects:
     """The world of these documents; of one that is there twice the later one counts."""
-    return _with_priorities(Objects().with_objects(typed(found, problems)))
+    return _with_priorities(Objects().with_objects(to_objects(found, problems)))
 
 
 def _with_priorities(objects: Objects) -> Objects:
@@ -61,18 +61,18 @@ def _value(priority_class: PriorityClass) -> int:
     return priority_class.value
 
 
-def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
-    """The objects that matter; ``problems`` gets those that cannot be read."""
+def to_objects(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
+    """Yield the objects that affect scheduling. Objects that cannot be read are reported in ``problems``."""
     shared = Shared()
     for document in found:
         resource = BY_KIND.get((document.group, document.kind))
         if resource is None:
             continue
         try:
-            obj = _typed(resource, document)
+            obj = _to_object(resource, document)
             check_values(resource, obj)
         except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-            problems.append(f"{document.where}: {_named(document)} cannot be read: {error}")
+            problems.append(f"{document.where}: {_name_of(document)} cannot be read: {error}")
             continue
         if not obj.metadata.name and not obj.metadata.generate_name:
             problems.append(f"{document.where}: a {document.kind} without a name is left out")
@@ -80,7 +80,7 @@ def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
         yield resource, shared.of(obj)
 
 
-def _named(document: Document) -> str:
+def _name_of(document: Document) -> str:
     """Return the object's kind, and its name if it has one."""
     try:
         meta = orjson.loads(bytes(document.data)).get("metadata") or {}
@@ -90,7 +90,7 @@ def _named(document: Document) -> str:
     return f"{document.kind} {name}" if name else f"a {document.kind}"
 
 
-def _typed(resource: Resource[Any], document: Document) -> Object:
+def _to_object(resource: Resource[Any], document: Document) -> Object:
     if document.stored and document.version == resource.version:
         obj: Object = decode(resource, document.data)
         if obj.metadata.namespace or not resource.namespaced:
@@ -98,7 +98,7 @@ def _typed(resource: Resource[Any], document: Document) -> Object:
         return _in_default(obj)
     value = orjson.loads(bytes(document.data))
     value.setdefault("metadata", {})
-    # Reading objects in the scheduler's own versions needs nothing of an API server.
+    # Imported on demand: objects in the scheduler's own versions are read without the API server's code.
     from dra_apiserver import offline
 
     value = offline.convert_with_defaults(
@@ -124,10 +124,10 @@ def manifests(
     values = []
     for document in found:
         value = orjson.loads(bytes(document.data))
-        # Items of a list need not say of which kind they are.
+        # The items of a list may lack apiVersion and kind.
         values.append((document.where, value | {"apiVersion": document.api_version, "kind": document.kind}))
     around = WorldAround(objects, (value for _, value in values), namespace, complete)
-    made = Manifests(functools.partial(_admitted, around, namespace or "", again))
+    made = Manifests(functools.partial(_admit, around, namespace or "", again))
     for where, value in values:
         try:
             made.add(value)
@@ -158,7 +158,7 @@ def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[st
     return offline.admit_all(values, Around(around.lookup, around.listing))
 
 
-def _admitted(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
+def _admit(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
     """Return the object with the defaults that a server sets, and with what admission adds to its pods."""
     from dra_apiserver import offline
     from dra_apiserver.manifests import Around

@@ -1,4 +1,4 @@
-"""Which version of Kubernetes a cluster is of, and which of its feature gates are set."""
+"""Find a cluster's Kubernetes version and feature gates."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -33,11 +33,11 @@ class Running:
 
 
 UNKNOWN = Running()
-"""Where nothing says what a cluster runs."""
+"""A cluster whose version and gates are unknown."""
 
 
-async def reported(client: Client) -> tuple[str, dict[str, bool]]:
-    """The version that an API server reports, and all of its feature gates; empty where it says nothing of them."""
+async def read_version_and_gates(client: Client) -> tuple[str, dict[str, bool]]:
+    """Return the version and all feature gates that an API server reports; no gates if it reports none."""
     version = await client.raw("GET", "/version")
     metrics = await client.raw("GET", "/metrics")
     text = ""
@@ -48,9 +48,9 @@ async def reported(client: Client) -> tuple[str, dict[str, bool]]:
 
 
 async def of_cluster(client: Client, problems: list[str]) -> Running:
-    """What a running cluster runs; ``problems`` gets that its version is not known to us."""
-    text, gates = await reported(client)
-    version = _known(text, problems)
+    """Return the version and gates of a running cluster. An unknown version is reported in ``problems``."""
+    text, gates = await read_version_and_gates(client)
+    version = _closest_version(text, problems)
     known = release(version or DEFAULT).gates
     return Running(
         version,
@@ -60,9 +60,9 @@ async def of_cluster(client: Client, problems: list[str]) -> Running:
 
 
 def of_objects(objects: Objects, problems: list[str]) -> Running:
-    """What a dump's cluster ran: the version of its newest kubelet."""
+    """Return the version of a dump's newest kubelet."""
     newest = newest_of(node.status.node_info.kubelet_version for node in objects.of(NODES).values())
-    return Running(_known(newest, problems))
+    return Running(_closest_version(newest, problems))
 
 
 def newest_of(kubelets: Iterable[str]) -> str:
@@ -72,8 +72,8 @@ def newest_of(kubelets: Iterable[str]) -> str:
     return "" if newest is None else f"{newest[0]}.{newest[1]}"
 
 
-def _known(text: str, problems: list[str]) -> Version | None:
-    """The version that ``text`` names, or the one that we know next to it."""
+def _closest_version(text: str, problems: list[str]) -> Version | None:
+    """Return the version in ``text``, or the closest version that we know."""
     match = _VERSION.match(text)
     if match is None:
         return None

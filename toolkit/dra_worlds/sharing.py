@@ -12,9 +12,9 @@ T = TypeVar("T", bound=Object)
 
 _replace = msgspec.structs.replace
 _encode = msgspec.msgpack.Encoder().encode
-# Parts of more bytes than this are hardly ever equal, but what they consist of may be.
+# Larger parts are hardly ever equal. Only their own parts are shared.
 _LARGE = 4096
-# So many parts are remembered, which bounds what remembering takes.
+# The largest number of remembered parts, which bounds memory.
 _MOST = 20_000
 _PLAIN = frozenset({str, type(None), bool, int, float})
 
@@ -47,7 +47,7 @@ class Shared:
         encoded = _encode(value)
         if len(encoded) > _LARGE:
             return self._elements(value)
-        # Equal texts are equal values only of the same field.
+        # Equal texts have equal values only if they are of the same field type.
         key = kind, name, encoded
         known = self._known.get(key)
         if known is None:

@@ -38,7 +38,7 @@ class Snapshot:
 
     @property
     def config(self) -> SchedulerConfig:
-        """How the scheduler is configured: with the version and the feature gates of the cluster, where known."""
+        """Return the scheduler's configuration, with the cluster's version and feature gates if they are known."""
         return self._engine.setup.config(self.objects)
 
     def planner(self) -> Planner:
@@ -89,7 +89,7 @@ class Snapshot:
         return answer, render(report)
 
     async def free(self, output: str) -> str:
-        """What is free: JSON, or tables."""
+        """Return the free devices, as JSON or as tables."""
         scheduler = self._world.scheduler
         report = await free(scheduler.manager, scheduler.cache.node_objects())
         return msgspec.json.encode(report).decode() if output == "json" else render_free(report)

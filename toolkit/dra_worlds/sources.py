@@ -1,4 +1,4 @@
-"""Where the objects of a world come from: a running cluster, its kubeconfig, or documents that were read."""
+"""Sources of a world's objects: a running cluster, its kubeconfig, or documents."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -36,11 +36,11 @@ async def list_cluster(
     cluster: ChosenCluster, problems: list[str], revision: str | None
 ) -> tuple[list[Document], Running, list[Resource[Any]]]:
     """The objects of a running cluster, what it runs, and the resources that were listed."""
-    from dra_worlds.live import listed
+    from dra_worlds.live import list_objects
 
     async with cluster.client("dralab-plan") as client:
         running = await of_cluster(client, problems)
-        found = await listed(client, problems, revision=revision)
+        found = await list_objects(client, problems, revision=revision)
     documents = [document for _, each in found for document in each]
     return documents, running, [resource for resource, _ in found]
 
@@ -61,7 +61,7 @@ def kubeconfig_cluster(source: str, context: str | None) -> ChosenCluster:
 
 
 def is_kubeconfig(source: str) -> bool:
-    """Whether the source is a kubeconfig, and so a running cluster."""
+    """True if the source is a kubeconfig, which selects a running cluster."""
     path = Path(source)
     if source == "-" or not path.is_file():
         return False

@@ -1,4 +1,4 @@
-"""What the API server knows of a pod that the scheduler does not: its events, and templates that don't exist."""
+"""Facts about a pod that the API server knows and the scheduler does not: its events, and missing templates."""
 
 from typing import Any
 from urllib.parse import quote
@@ -7,7 +7,7 @@ import orjson
 from dra_shared.api.resources import EVENTS, PODS, RESOURCE_CLAIM_TEMPLATES
 from dra_shared.client.rest import Client
 
-# Of the scheduler itself, which tells more than its event.
+# The reason of the scheduler's event, which is left out: the explanation has more details.
 _KNOWN = "FailedScheduling"
 _MOST_EVENTS = 4
 

@@ -53,7 +53,7 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
     if source.endswith(".csv"):
         found = _from_csv(where, bytes(text).decode(errors="replace"), shapes)
     elif _WATCHED.match(text):
-        found = _from_dump(world(_watched(where, bytes(text)), problems), objects)
+        found = _from_dump(world(_read_watch(where, bytes(text)), problems), objects)
     else:
         parts = chain([(where, text)], read)
         dump = chain.from_iterable(documents(where, text, problems) for where, text in parts)
@@ -88,14 +88,14 @@ def _from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
             raise UserError(f"{where}:{number}: {error}") from error
     begin = min((start for start, *_ in found), default=0.0)
     arrivals = [
-        Arrival(start - begin, lasts, _numbered(pod, copy, copies))
+        Arrival(start - begin, lasts, _rename_copy(pod, copy, copies))
         for start, lasts, pod, copies in found
         for copy in range(copies)
     ]
     return Timeline(arrivals, (), known.others)
 
 
-def _numbered(pod: Pod, copy: int, copies: int) -> Pod:
+def _rename_copy(pod: Pod, copy: int, copies: int) -> Pod:
     if copies == 1:
         return pod
     return _replace(pod, metadata=_replace(pod.metadata, name=f"{pod.metadata.name}-{copy}"))
@@ -174,8 +174,8 @@ def _names(pod: Pod) -> Iterator[str]:
 # Dumps and watches
 
 
-def _watched(where: str, text: bytes) -> Iterator[Document]:
-    """The last state of each object of a watch, as ``kubectl get --watch --output-watch-events -o json`` writes it."""
+def _read_watch(where: str, text: bytes) -> Iterator[Document]:
+    """Yield the last state of each object in a recorded watch (``kubectl get --watch -o json`` and the like)."""
     decoder, rest = json.JSONDecoder(), text.decode(errors="replace")
     last: dict[str, dict[str, Any]] = {}
     position = 0
@@ -233,7 +233,7 @@ class _Fresh:
         return Pod(metadata=meta, spec=_replace(pod.spec, node_name=""))
 
     def others(self) -> list[tuple[Resource[Any], Object]]:
-        """What the pods refer to, as far as the world does not have it."""
+        """Return the objects that the pods refer to and the world lacks."""
         templates = self._objects.of(RESOURCE_CLAIM_TEMPLATES).values()
         return [*((RESOURCE_CLAIM_TEMPLATES, each) for each in templates), *self._made.values()]
 

@@ -11,11 +11,11 @@ import zlib
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-# What is unpacked beyond the first limit must not exceed the ratio: packed dumps are 10 to 50 times smaller.
+# Beyond the first limit, the unpacked size must not exceed this ratio. Packed dumps are 10 to 50 times smaller.
 _ANY_RATIO = 256 << 20
 _RATIO = 200
 _PART = 1 << 20
-# tarfile reads these members into memory.
+# Members of these types are read into memory by tarfile.
 _TAR_NAMES = (
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -58,15 +58,15 @@ class Unpacking:
         """Return a file from which the bytes of ``file``, which is unpacked while it is read, are counted."""
         return cast("IO[bytes]", _Counted(file, self))
 
-    def unpacked(self, file: IO[bytes]) -> IO[bytes]:
+    def unpack(self, file: IO[bytes]) -> IO[bytes]:
         """Return the content of a compressed file, or the file itself. It is read from the beginning."""
         unpack = _unpacker(file)
         return file if unpack is None else self.stream(unpack(file))
 
     def tar(self, file: IO[bytes]) -> tarfile.TarFile:
         """Open a tar archive, compressed or not, whose members can be read once, in their order."""
-        # As a stream, so that each byte is unpacked once.
-        return tarfile.open(fileobj=self.unpacked(file), mode="r|", bufsize=_PART, tarinfo=_Member)
+        # Read as a stream, so that each byte is unpacked only once.
+        return tarfile.open(fileobj=self.unpack(file), mode="r|", bufsize=_PART, tarinfo=_Member)
 
 
 def is_tar(file: IO[bytes]) -> bool:
@@ -112,7 +112,7 @@ class _Counted(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Read at most that many bytes; raises as :meth:`Unpacking.count`."""
-        # Not read: where the file is cut off, that loses what comes before.
+        # Use read1, not read: at a truncated end, read would raise and lose the bytes before it.
         part: bytes = self._file.read1(min(size, _PART) if size >= 0 else _PART)
         self._unpacking.count(len(part))
         return part

@@ -16,7 +16,7 @@ LEFT_OUT = 3
 _replace = msgspec.structs.replace
 
 
-def wanted(source: str, objects: Objects, namespace: str | None = None) -> Wanted:
+def read_pods(source: str, objects: Objects, namespace: str | None = None) -> Wanted:
     """Return the pods of the manifests.
 
     Raises:
@@ -26,14 +26,14 @@ def wanted(source: str, objects: Objects, namespace: str | None = None) -> Wante
     found = manifests(from_source(source, problems), problems, objects, namespace)
     if problems:
         raise UserError(problems[0])
-    found.objects = [_placed(each, namespace) for each in found.objects]
+    found.objects = [_in_namespace(each, namespace) for each in found.objects]
     try:
         return of(found, objects)
     except PlanError as error:
         raise UserError(f"{error}: {source}", LEFT_OUT if error.left_out else 1) from error
 
 
-def _placed(each: Typed, namespace: str | None) -> Typed:
+def _in_namespace(each: Typed, namespace: str | None) -> Typed:
     resource, obj = each
     if namespace is None or not resource.namespaced or obj.metadata.namespace not in ("", "default"):
         return each

@@ -36,7 +36,7 @@ class Progress:
         self._before: Any = None
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGINT, self._interrupted)
+        self._before = signal.signal(signal.SIGINT, self._on_interrupt)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -44,21 +44,21 @@ class Progress:
         if self._shown:
             os.write(sys.stderr.fileno(), b"\r\x1b[K")
 
-    def _interrupted(self, number: int, frame: FrameType | None) -> None:
+    def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
         if self._stopped:
             raise KeyboardInterrupt
         self._stopped = True
 
-    def running(self) -> bool:
-        """Whether to go on."""
+    def goes_on(self) -> bool:
+        """True to go on, False after an interrupt. Each call counts one try for the progress."""
         self._tries += 1
         if self._shown and time.monotonic() > self._next:
             self.at(self._tries, "tried")
         return not self._stopped
 
     @property
-    def going(self) -> bool:
-        """Whether it was not interrupted."""
+    def is_uninterrupted(self) -> bool:
+        """True unless it was interrupted."""
         return not self._stopped
 
     def at(self, count: int, what: str = "") -> None:
@@ -70,9 +70,9 @@ class Progress:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the scheduler runs: feature gates and version as its options take them, a KubeSchedulerConfiguration.
+    """The scheduler's settings: feature gates and version in the syntax of its options, a KubeSchedulerConfiguration.
 
-    What the options leave open is as the cluster has it. ``before`` are the settings before a change of the version.
+    Settings that are not given are the cluster's. ``before`` has the settings before a change of the version.
     """
 
     gates: str = ""
@@ -91,7 +91,7 @@ class Settings:
         try:
             own = self.cluster.version or DEFAULT
             version = Version.parse(self.version) if self.version else own
-            # Another version has other defaults: only what was set goes with the cluster.
+            # Defaults differ between versions, so only gates that were set explicitly are kept for another version.
             now = self.cluster.states() if version == own else self.cluster.gates
             return version, chosen_gates(now, self.gates, version)
         except ValueError as error:
@@ -107,12 +107,12 @@ class Settings:
         """Return the same for the planner; raises as :meth:`features`."""
         configure("plan", "error", final=False)
         version, gates = self.features()
-        read = None if self.config is None else functools.partial(_loaded, self.config)
+        read = None if self.config is None else functools.partial(_load_config, self.config)
         before = self.before.setup() if self.before is not None else None
         return Setup(version, gates, load=read, seed=self.seed, before=before)
 
 
-def _loaded(config: Path, gates: FeatureGates) -> Loaded:
+def _load_config(config: Path, gates: FeatureGates) -> Loaded:
     try:
         return load(read_text(config), gates)
     except (OSError, ValueError) as error:

@@ -48,7 +48,7 @@ from dra_shared.api.resources import PODS
 from dra_shared.errors import UserError
 
 from dra_worlds.catalog import catalog as read_catalog
-from dra_worlds.describe import described
+from dra_worlds.describe import describe_world
 from dra_worlds.documents import Document, documents
 from dra_worlds.files import texts
 from dra_worlds.reading import manifests as read_manifests
@@ -63,12 +63,12 @@ Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
 
 
 class WorldError(ValueError):
-    """What was given cannot be read, or is not there; the message says what."""
+    """The input cannot be read, or does not exist; the message says which."""
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pod is where it is, or nowhere: ``report`` has the fields, ``str()`` the text of ``dralab explain``."""
+    """Why a pod has its node, or none: ``report`` has the fields, ``str()`` the text of ``dralab explain``."""
 
     report: PodReport
 
@@ -123,19 +123,22 @@ class World:
         problems: list[str] = []
         cluster = ChosenCluster(kubeconfig=Path(path) if path else current_kubeconfig(), context=context)
         try:
-            objects, running = _awaited(from_cluster(cluster, problems))
+            objects, running = _run(from_cluster(cluster, problems))
         except UserError as error:
             raise WorldError(str(error)) from error
         return cls(objects, problems, engine=_engine(seed, config, running))
 
     @classmethod
-    def described(cls, nodes: int, gpus: str, *, seed: int = 0) -> "World":
-        """A world of equal nodes with these GPUs, such as ``8xH100-SXM5-80GB``.
+    def describe(cls, nodes: int, gpus: str, *, seed: int = 0) -> "World":
+        """Return a world of equal nodes with these GPUs, such as ``8xH100-SXM5-80GB``.
 
         Raises:
-            WorldError: the GPUs are described wrongly.
+            WorldError: the GPUs are malformed.
         """
-        return cls(_described(nodes, gpus, "node-"), engine=_engine(seed, None))
+        return cls(_describe(nodes, gpus, "node-"), engine=_engine(seed, None))
+
+    # Deprecated: the name in 0.1, kept for one release.
+    described = describe
 
     @property
     def objects(self) -> Objects:
@@ -144,7 +147,7 @@ class World:
 
     @property
     def problems(self) -> list[str]:
-        """What could not be read, and what is missing and makes answers uncertain."""
+        """Return what could not be read, and what makes answers uncertain because it is missing."""
         return list(self._planner.uncertain())
 
     def with_nodes(self, nodes: int | Manifests, gpus: str = "", *, prefix: str = "more-") -> "World":
@@ -154,7 +157,7 @@ class World:
             WorldError: they cannot be made or read.
         """
         if isinstance(nodes, int):
-            more = _described(nodes, gpus, prefix) if gpus else Objects()
+            more = _describe(nodes, gpus, prefix) if gpus else Objects()
             found: list[Typed] = [(resource, obj) for resource, each in more for obj in each.values()]
             return self._variant(self._objects.with_objects(found))
         return self.with_objects(nodes)
@@ -165,7 +168,7 @@ class World:
         Raises:
             WorldError: there is no such node.
         """
-        return self._variant(_answered(lambda: without_nodes(self._objects, names)))
+        return self._variant(_raise_world_errors(lambda: without_nodes(self._objects, names)))
 
     def with_objects(self, manifests: Manifests) -> "World":
         """The same with these objects, in place of those of the same names.
@@ -173,23 +176,23 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        found = _found(manifests, self._objects)
+        found = _read(manifests, self._objects)
         return self._variant(self._objects.with_objects(found.objects), found.left_out)
 
     def fit(
         self, pods: Manifests, count: int | None = None, *, most: bool = False, more: bool = False
     ) -> Fit:
-        """Whether the pods fit: as they are, ``count`` copies, or with ``most`` as many as do.
+        """Check whether the pods fit: as they are, ``count`` copies, or with ``most`` as many copies as possible.
 
-        ``more`` also counts how many further copies would.
+        With ``more``, also count how many further copies would fit.
 
         Raises:
-            WorldError: they cannot be read, or there are none.
+            WorldError: the pods cannot be read, or there are none.
         """
         return self._ask(fit.QUESTION, objects=pods, count=count, max=most, more=more)
 
     def drain(self, *nodes: str) -> Moves:
-        """Where the pods of the nodes go when they are drained, and which are stuck.
+        """Find new nodes for the pods of drained nodes, and the pods that have none.
 
         Raises:
             WorldError: there is no such node.
@@ -210,16 +213,16 @@ class World:
         Raises:
             WorldError: there is no such node or device, or the taint is malformed.
         """
-        request = _answered(lambda: parse_taint(target, taint))
+        request = _raise_world_errors(lambda: parse_taint(target, taint))
         return self._ask(TAINT, **msgspec.structs.asdict(request))
 
     def change(self, edits: "Manifests | World") -> Comparison:
-        """What the same pods get before and after these objects take the place of those of the same names.
+        """Compare the placement of the pods before and after these objects replace those of the same names.
 
-        A variant of this world, as :meth:`without_nodes` makes it, will do, too.
+        A variant of this world, such as the result of :meth:`without_nodes`, is also accepted.
 
         Raises:
-            WorldError: they cannot be read.
+            WorldError: the objects cannot be read.
         """
         return self._ask(change.QUESTION, objects=edits)
 
@@ -231,7 +234,7 @@ class World:
         *,
         seconds: float = 60.0,
     ) -> Purchase:
-        """The cheapest nodes of a catalog on which all that waits fits, and these pods.
+        """Find the cheapest nodes of a catalog on which all pending pods and these pods fit.
 
         Raises:
             WorldError: the catalog or the pods cannot be read.
@@ -242,10 +245,10 @@ class World:
     def pack(
         self, wanted: Manifests | None = None, count: int | None = None, *, seconds: float = 60.0
     ) -> Packing:
-        """What is stranded, what nodes could still take, and the fewest moves that make room for wanted pods.
+        """Find stranded devices, the free capacity of nodes, and the fewest moves that make room for wanted pods.
 
         Raises:
-            WorldError: they cannot be read.
+            WorldError: the pods cannot be read.
         """
         objects = () if wanted is None else wanted
         return self._ask(pack.QUESTION, objects=objects, count=count, seconds=seconds)
@@ -253,7 +256,7 @@ class World:
     def replay(
         self, times: str | Path, shapes: Manifests | None = None, *, starved_after: float = 600.0
     ) -> Course:
-        """How a timeline goes in this world: a CSV, a dump or a recorded watch; compare it with a variant's.
+        """Replay a timeline in this world: a CSV, a dump or a recorded watch. Compare it with a variant's.
 
         Raises:
             WorldError: it cannot be read.
@@ -279,14 +282,14 @@ class World:
             request = question.request(**fields)
         except TypeError as error:
             raise WorldError(f"{question.name}: {error}") from error
-        return _answered(lambda: question.ask(_WorldDoor(self), request))
+        return _raise_world_errors(lambda: question.ask(_WorldDoor(self), request))
 
     @property
     def _planner(self) -> Planner:
         return Planner(self._objects, self._engine, problems=self._read_problems)
 
     def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
-        """Why the pod of the world is where it is, or nowhere.
+        """Explain why a pod of the world has its node, or none.
 
         Raises:
             WorldError: there is no such pod.
@@ -327,7 +330,7 @@ class _WorldDoor:
         return self._planner
 
     def pods(self, given: Any, count: int | None = None) -> Wanted:
-        return of(_found(given, self._planner.objects, again=True), self._planner.objects)
+        return of(_read(given, self._planner.objects, again=True), self._planner.objects)
 
     def types(self, given: Any) -> Sequence[NodeType]:
         return read_catalog(Path(given))
@@ -336,7 +339,7 @@ class _WorldDoor:
         edits: Any = change.objects
         if isinstance(edits, World):
             return edits._planner, ()
-        found = _found(edits, self._planner.objects)
+        found = _read(edits, self._planner.objects)
         return self._planner.with_changes(self._planner.objects.with_objects(found.objects)), found.left_out
 
     def apply_changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
@@ -355,21 +358,21 @@ def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOW
     return Engine(setup if config is None else Setup.of(config, seed=seed))
 
 
-def _answered(ask: Callable[[], _T]) -> _T:
+def _raise_world_errors(ask: Callable[[], _T]) -> _T:
     try:
         return ask()
     except (UserError, PlanError) as error:
         raise WorldError(str(error)) from error
 
 
-def _described(nodes: int, gpus: str, prefix: str) -> Objects:
+def _describe(nodes: int, gpus: str, prefix: str) -> Objects:
     try:
-        return described(nodes, gpus, prefix=prefix)
+        return describe_world(nodes, gpus, prefix=prefix)
     except UserError as error:
         raise WorldError(str(error)) from error
 
 
-def _found(given: Manifests, objects: Objects, *, again: bool = False) -> Found:
+def _read(given: Manifests, objects: Objects, *, again: bool = False) -> Found:
     problems: list[str] = []
     found = read_manifests(_documents(given, problems), problems, objects, again=again)
     if problems:
@@ -395,8 +398,8 @@ def _documents(given: Manifests, problems: list[str]) -> Iterator[Document]:
         yield from documents("the manifest", orjson.dumps(each), problems)
 
 
-def _awaited(work: Coroutine[Any, Any, _T]) -> _T:
-    """Run it, in a thread where an event loop runs in this one."""
+def _run(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run the coroutine; in another thread if this one already runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

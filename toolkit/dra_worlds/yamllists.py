@@ -14,25 +14,25 @@ from dra_shared.yamltext import YamlError, load_all
 
 from dra_worlds.files import Text
 
-# Documents end at a separator, and at a line at the first column that can be no part of them: a whole session may be
+# Documents end at a separator, and at an unindented line that cannot be part of them, because a whole session may be
 # pasted.
 _SEPARATOR = re.compile(
     rb"^(?:---[^\n]*|(?P<foreign>(?!\s)(?:"
     # Several words without a colon after one of them.
     rb"(?![\s#%{}\[\]\"'?&!*|>@`,-]|\.\.\.|[^\n]*:(?:\s|$))\S+[ \t][^\n]*"
-    # A prompt of bash in RHEL, and one with nothing after it.
+    # A bash prompt of RHEL, and a prompt without a command.
     rb"|\[\w[^\]\n,\"']*@[^\]\n,\"']*\][$#%>][^\n]*"
     rb"|(?![#{\[\"'])\S*[$%>][ \t\r]*$"
-    # Any prompt before a command, but no comment after a value.
+    # Any prompt before a command, but not a comment after a value.
     rb"|(?!#)(?:(?!:\s)[^\n]){0,200}?(?:[$%>#]|\xe2\x9d\xaf|\xe2\x9e\x9c)[ \t]*(?:kubectl|oc)[ \t][^\n]*"
-    # A comment may be a prompt, too. The first key of what kubectl writes is this one.
+    # A line that looks like a comment may be a root prompt. kubectl's output starts with the key apiVersion.
     rb"|#[ \t]*(?:kubectl|oc)[ \t][^\n]*(?=\n(?:apiVersion:|\{))))"
     rb")\n?",
     re.MULTILINE,
 )
 _SHOWN = 60
 _HEAD = {"apiVersion", "kind", "metadata"}
-# What may come before a list's items, and how far these are indented.
+# The text before a list's items. The group is their indentation.
 _LIST = re.compile(
     rb"\s*(?:(?:apiVersion|kind): [^\n]*\n|metadata:[^\n]*\n(?: [^\n]*\n)*+)*+items:[ \r]*\n( *)- "
 )
@@ -67,14 +67,14 @@ def _document(
         return
     head = _LIST.match(text, start, end)
     if head is None:
-        for value in _loaded(where, text, start, end, problems):
+        for value in _load_part(where, text, start, end, problems):
             if isinstance(value, dict):
                 yield value, None
         return
     begin = b"\n%b- " % head[1]
     # kubectl sorts keys: a list's kind comes after its items.
     after = text.rfind(b"\nkind: ", head.end(), end)
-    listed = _listed(head[0] + (text[after:end] if after >= 0 else b""))
+    listed = _list_kind(head[0] + (text[after:end] if after >= 0 else b""))
     position = head.start(1) - 1
     keys: dict[str, set[str]] = {}
     while (following := text.find(begin, position + 1, end)) >= 0:
@@ -107,7 +107,7 @@ def _is_whole(value: dict[str, Any], keys: dict[str, set[str]]) -> bool:
     return others <= value.keys() if others is not None else bool(value.keys() - _HEAD)
 
 
-def _listed(text: bytes) -> Listed | None:
+def _list_kind(text: bytes) -> Listed | None:
     kind, version = _KIND.search(text), _VERSION.search(text)
     if kind is None:
         return None
@@ -117,13 +117,13 @@ def _listed(text: bytes) -> Listed | None:
 def _item(
     where: str, text: Text, start: int, end: int, listed: Listed | None, problems: list[str]
 ) -> Iterator[tuple[Any, Listed | None]]:
-    for items in _loaded(where, text, start, end, problems):
+    for items in _load_part(where, text, start, end, problems):
         for value in items:
             if isinstance(value, dict):
                 yield value, listed
 
 
-def _loaded(where: str, text: Text, start: int, end: int, problems: list[str]) -> list[Any]:
+def _load_part(where: str, text: Text, start: int, end: int, problems: list[str]) -> list[Any]:
     if end - start > MOST:
         problems.append(f"{where}: an object in it is larger than {size_text(MOST)}, and is not used")
         return []
@@ -152,7 +152,7 @@ def _without_managed_fields(text: str) -> str:
 
 
 def _end_of_block(text: str, position: int, indent: int) -> int:
-    """Where the lines end that belong to a key at that indentation; its list may begin at the same."""
+    """Return the position after the lines of a key at the indentation; its list may be indented the same."""
     while position < len(text):
         line = text[position : text.find("\n", position) % (len(text) + 1)]
         bare = line.lstrip(" ")

@@ -27,15 +27,15 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Write the world's objects as one List. Report what could not be read on standard error."""
-    from dra_worlds.anonymous import anonymized
-    from dra_worlds.reading import typed
+    from dra_worlds.anonymous import anonymize
+    from dra_worlds.reading import to_objects
     from dra_worlds.sources import plain_objects
 
     from dra_cli.worldoptions import chosen_documents
 
     problems: list[str] = []
     documents = chosen_documents(chosen, problems)
-    objects = anonymized(typed(documents, problems)) if chosen.anonymize else plain_objects(documents)
+    objects = anonymize(to_objects(documents, problems)) if chosen.anonymize else plain_objects(documents)
     if chosen.output is None:
         _write(objects, sys.stdout.buffer)
         sys.stdout.flush()

@@ -101,9 +101,9 @@ def _answer(chosen: argparse.Namespace) -> int:
     with Progress(question.counted, quiet=chosen.quiet) as progress:
         planner = Planner(
             source.objects,
-            Engine(settings.setup(), running=progress.running),
+            Engine(settings.setup(), running=progress.goes_on),
             problems=source.problems,
-            running=progress.running,
+            running=progress.goes_on,
             progress=progress.at,
         )
         with contextlib.closing(planner):

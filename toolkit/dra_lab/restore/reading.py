@@ -16,7 +16,7 @@ from dra_shared.version import release
 from dra_worlds.documents import Document
 from dra_worlds.fleet import Pool
 from dra_worlds.implied import with_implied_nodes
-from dra_worlds.live import listed
+from dra_worlds.live import list_objects
 from dra_worlds.reading import from_source, world
 from dra_worlds.sources import is_kubeconfig, kubeconfig_cluster
 
@@ -83,5 +83,5 @@ def _documents(source: str, problems: list[str]) -> list[Document]:
 
 async def _from_cluster(source: str, problems: list[str]) -> list[Document]:
     async with kubeconfig_cluster(source, None).client("dralab-up") as client:
-        found = await listed(client, problems, more=MORE)
+        found = await list_objects(client, problems, more=MORE)
     return [document for _, documents in found for document in documents]

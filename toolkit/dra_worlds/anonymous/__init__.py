@@ -4,6 +4,6 @@
 names, and ``expressions`` rewrites CEL.
 """
 
-from dra_worlds.anonymous.objects import anonymized
+from dra_worlds.anonymous.objects import anonymize
 
-__all__ = ["anonymized"]
+__all__ = ["anonymize"]

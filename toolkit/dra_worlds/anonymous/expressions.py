@@ -47,14 +47,14 @@ def drivers_of(expression: str) -> Iterator[str]:
             yield _text(token)
 
 
-def rewritten(expression: str, rename: Rename, texts: Mapping[str, str]) -> str:
+def rewrite(expression: str, rename: Rename, texts: Mapping[str, str]) -> str:
     """Return the expression with renamed texts, without comments.
 
-    ``texts`` are the texts that an expression can see, such as values of attributes, and what becomes of them.
+    ``texts`` maps the texts that an expression can see, such as values of attributes, to their new names.
     """
     found = scan(expression)
     if found.gaps:
-        # It is not an expression, and what replaces it must not be one either.
+        # It is not a valid expression, so its replacement must be invalid, too.
         return _INVALID
     tokens = found.tokens
     made: list[str] = []
@@ -77,9 +77,9 @@ def _replacement(tokens: list[Token], at: int, rename: Rename, texts: Mapping[st
         return token.text
     if _is_part(tokens, at):
         pattern = _pattern(tokens[at - 2].text, token, texts)
-        return _quoted(pattern) if pattern else token.text
+        return _quote(pattern) if pattern else token.text
     prefix = "b" if token.kind == "BYTES" else ""
-    return prefix + _quoted(rename(_text(token)))
+    return prefix + _quote(rename(_text(token)))
 
 
 def _pattern(function: str, part: Token, texts: Mapping[str, str]) -> str:
@@ -140,5 +140,5 @@ def _text(token: Token) -> str:
         return text
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return json.dumps(text)

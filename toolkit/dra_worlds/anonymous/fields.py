@@ -45,7 +45,7 @@ class Rule(enum.Enum):
     """The begin of a generated name."""
 
 
-# Noise in a struct's field, by "Struct.field" or "field".
+# Fields that are left out, because nothing depends on them: "Struct.field" or "field".
 _DROPPED = """
     addresses allocatedResourcesStatus args automountServiceAccountToken bootID command configSource containerID
     containerStatuses data daemonEndpoints description devicePath dnsConfig dnsPolicy env envFrom
@@ -257,7 +257,7 @@ def has_known_values(key: str) -> bool:
     return key in _VALUES or gpu
 
 
-# What a device is, and not which one it is.
+# Attributes that describe the type of a device and do not identify it.
 _MODELS = frozenset(("architecture", "brand", "family", "model", "productName", "profile", "type", "vendor"))
 
 

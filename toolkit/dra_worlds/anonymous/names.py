@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-# A text may be the name of an object and occur elsewhere as well: the object's kind counts.
+# If a text is the name of an object and also occurs elsewhere, it is renamed by the object's kind.
 _LESS = frozenset({"", "id", "kind", "label", "text", "uid", "value"})
 _FORMATS: dict[str, Callable[[int, int], str]] = {
     "address": lambda number, width: f"198.18.{number // 250}.{number % 250 + 1}",

@@ -16,7 +16,7 @@ from dra_shared.api.resources import Resource
 from dra_shared.jsontypes import JsonObject
 from dra_shared.quota import IMPLICIT_PREFIX
 
-from dra_worlds.anonymous.expressions import drivers_of, rewritten, texts_of
+from dra_worlds.anonymous.expressions import drivers_of, rewrite, texts_of
 from dra_worlds.anonymous.fields import (
     AMOUNT_MAPS,
     ANNOTATIONS,
@@ -41,15 +41,15 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+){0,2}(?:-(?:alpha|beta|rc)(?:\.?\d+)?)?")
 _ANY_ADDRESS = frozenset({"0.0.0.0", "::", "127.0.0.1", "::1"})
 
 
-def anonymized(objects: Iterable[Typed]) -> Iterator[JsonObject]:
-    """Yield the objects under other names. Until the names of all are known, the objects are kept as texts."""
+def anonymize(objects: Iterable[Typed]) -> Iterator[JsonObject]:
+    """Yield the renamed objects. They are kept as texts until the names of all are known."""
     walker, kept = _Walker(), []
     for resource, obj in objects:
         text = encode(resource, obj)
-        walker.renamed(resource, text)
+        walker.rename(resource, text)
         kept.append((resource, text))
     walker.choose()
-    return (walker.renamed(resource, text) for resource, text in kept)
+    return (walker.rename(resource, text) for resource, text in kept)
 
 
 class _Field(NamedTuple):
@@ -93,12 +93,12 @@ class _Walker:
     def __init__(self) -> None:
         self._names = Names()
         self._chosen = False
-        # Texts that stay in expressions and attributes, the values of attributes, labels that are compared as numbers.
+        # Texts in expressions and attributes that stay, values of attributes, and labels that are compared as numbers.
         self._kept: set[str] = set()
         self._attributes: set[str] = set()
         self._ordered: set[str] = set()
         self._derived: set[str] = set()
-        # Texts that expressions can see, and what becomes of them.
+        # The new names of texts that expressions can see.
         self._visible: dict[str, str] = {}
         self._expressions: dict[str, str] = {}
 
@@ -108,8 +108,8 @@ class _Walker:
         self._chosen = True
         self._visible = {text: self._attribute_text(text) for text in self._attributes | self._kept}
 
-    def renamed(self, resource: Resource[Any], text: bytes) -> JsonObject:
-        """Return the object under other names; in the first pass, of no use."""
+    def rename(self, resource: Resource[Any], text: bytes) -> JsonObject:
+        """Return the renamed object. In the first pass, which only collects names, the result is not used."""
         made: JsonObject = self._struct(resource.type, orjson.loads(text), resource.kind)
         return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
 
@@ -293,7 +293,7 @@ class _Walker:
                 self._new(text, "text")
             return expression
         if expression not in self._expressions:
-            self._expressions[expression] = rewritten(expression, self._attribute_text, self._visible)
+            self._expressions[expression] = rewrite(expression, self._attribute_text, self._visible)
         return self._expressions[expression]
 
     def _group(self, value: str) -> str:

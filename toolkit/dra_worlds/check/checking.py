@@ -10,7 +10,7 @@ from dra_shared.log import configure
 from dra_shared.version import Version
 
 from dra_worlds.check import gates, pods, writers
-from dra_worlds.check.finding import Finding, Report, ordered
+from dra_worlds.check.finding import Finding, Report, sort_findings
 from dra_worlds.check.objects import Checker
 from dra_worlds.check.reading import Subject
 from dra_worlds.reading import world
@@ -19,7 +19,9 @@ from dra_worlds.reading import world
 def report(
     subject: Subject, against: Version, gates_then: dict[str, bool], runtime_config: str, *, with_pods: bool
 ) -> Report:
-    """What ``against`` does otherwise, with ``gates_then`` besides the gates of today that it accepts.
+    """Return what changes with the version ``against``.
+
+    ``gates_then`` are set there, in addition to the gates of today that it accepts.
 
     Raises:
         UserError: ``gates_then`` cannot be set, or ``runtime_config`` is malformed.
@@ -50,7 +52,7 @@ def report(
         against=str(against),
         checked=checked,
         unknown=tuple(sorted(checker.unknown)),
-        findings=ordered(found),
+        findings=sort_findings(found),
     )
 
 
@@ -65,7 +67,7 @@ def _then(wanted: dict[str, bool], against: Version) -> FeatureGates:
 def _pods(
     subject: Subject, now: FeatureGates, then: FeatureGates, gates_then: dict[str, bool]
 ) -> tuple[int, Iterator[Finding]]:
-    # The scheduler logs as it does in a service; standard output is for the answer.
+    # Hide the scheduler's logs: standard output is for the answer.
     configure("check", "error", final=False)
     objects = world(subject.documents, subject.problems)
     if not subject.gates_reported:

@@ -1,4 +1,4 @@
-"""What was found, as text and JSON have it."""
+"""Findings of a check, and their formats as text and JSON."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ import msgspec
 REFUSED, DROPPED, OTHERWISE, WARNED, NOTED = "refused", "dropped", "otherwise", "warned", "noted"
 LEVELS = (REFUSED, DROPPED, OTHERWISE, WARNED, NOTED)
 _INDEX = re.compile(r"\[\d+\]")
-# A pipeline stops at these; the others are worth a look.
+# Findings of these levels make the command fail; the others are only shown.
 _GRAVE = frozenset({REFUSED, DROPPED, OTHERWISE})
 
 
@@ -40,16 +40,16 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether nothing is refused, dropped or done otherwise that is not so today."""
+        """True if nothing is rejected, dropped or done differently that is fine today."""
         return not any(each.level in _GRAVE and not each.before for each in self.findings)
 
     def builtins(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the report for JSON."""
         return {**msgspec.to_builtins(self), "good": self.good}
 
 
-def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The gravest first, each once."""
+def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings without duplicates, the most severe first."""
     return tuple(sorted(dict.fromkeys(findings), key=lambda one: (one.before, LEVELS.index(one.level))))
 
 

@@ -12,7 +12,7 @@ from dra_worlds.check.finding import NOTED, REFUSED, Finding
 
 
 def findings(now: Mapping[str, bool], current: Version, against: Version) -> Iterator[Finding]:
-    """What becomes of the gates that are set ``now``, and which others change by default."""
+    """Yield the changes of the gates that are set ``now``, and of the defaults of others."""
     before, after = release(current).gates, release(against).gates
     for name, on in now.items():
         text = str(on).lower()

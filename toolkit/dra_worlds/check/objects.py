@@ -79,11 +79,11 @@ class Checker:
         return self._then.gates.version
 
     def place(self, api_version: str, kind: str) -> Place:
-        """Where the other version serves the kind."""
+        """Return how the other version serves the kind."""
         return self._then.place(api_version, kind)
 
     def findings(self, obj: JsonObject, where: str = "") -> Iterator[Finding]:
-        """What changes for an object: one that a server has stored if it has a uid, else a manifest."""
+        """Yield the changes for an object. An object with a uid is stored by a server; any other is a manifest."""
         api_version, kind = str(obj["apiVersion"]), str(obj["kind"])
         subject = _subject(obj)
         now, then = self._now.place(api_version, kind), self._then.place(api_version, kind)
@@ -97,23 +97,23 @@ class Checker:
             else:
                 self.unknown[f"{kind} ({api_version})"] = None
             return
-        if stored and (lost := self._lost(api_version, kind)):
+        if stored and (lost := self._storage_problem(api_version, kind)):
             yield Finding(REFUSED, "object", subject, lost, "delete it before, and create it again", where)
         elif not stored and not then.served:
             text, advice = _no_match(api_version, kind), self._way(obj, then, where)
             yield Finding(REFUSED, "object", subject, text, advice, where, not now.served)
         if not stored and then.served and then.deprecated != now.deprecated:
-            yield from self._deprecated(obj, then, subject, where)
+            yield from self._deprecations(obj, then, subject, where)
         if then.known:
-            yield from self._judged(obj, subject, where, stored, now.known)
+            yield from self._compare_verdicts(obj, subject, where, stored, now.known)
 
-    def _deprecated(self, obj: JsonObject, then: Place, subject: str, where: str) -> Iterator[Finding]:
+    def _deprecations(self, obj: JsonObject, then: Place, subject: str, where: str) -> Iterator[Finding]:
         if then.deprecated:
             newer = next((one for one in then.elsewhere if one != obj["apiVersion"]), "")
             advice = _newer(obj, newer, where) if newer else ""
             yield Finding(WARNED, "object", subject, then.deprecated, advice, where)
 
-    def _lost(self, api_version: str, kind: str) -> str:
+    def _storage_problem(self, api_version: str, kind: str) -> str:
         written = self._now.storage_version(api_version, kind)
         if not written or self._then.can_read(written, kind):
             return ""
@@ -131,13 +131,15 @@ class Checker:
         options += f"--runtime-config={there}=true"
         return options if place.known else f"{_newer(obj, there, where)}, with {options}"
 
-    def _judged(
+    def _compare_verdicts(
         self, obj: JsonObject, subject: str, where: str, stored: bool, known: bool
     ) -> Iterator[Finding]:
-        then = _asked(self._then, obj, stored)
-        now = _asked(self._now, obj, stored) if known else Verdict()
+        then = _judge(self._then, obj, stored)
+        now = _judge(self._now, obj, stored) if known else Verdict()
         for text in then.refused:
-            yield Finding(REFUSED, "object", subject, text, where=where, before=_is_so(text, now.refused))
+            yield Finding(
+                REFUSED, "object", subject, text, where=where, before=_is_rejected_already(text, now.refused)
+            )
         for path in then.dropped:
             before = _is_in(path, now.dropped)
             moved = not stored and moves(obj, path)
@@ -156,77 +158,79 @@ class Checker:
     def _claims(
         self, obj: JsonObject, subject: str, where: str, now: JsonObject | None, then: JsonObject | None
     ) -> Iterator[Finding]:
-        """What becomes of the claims that a template, as it is stored, makes: a server may take it and not them."""
-        if then is None or (claim := _made_of(then)) is None:
+        """Yield the problems of claims from a stored template. A server may accept a template and reject its claims."""
+        if then is None or (claim := _claim_from(then)) is None:
             return
         verdict = self._then.create(claim)
-        today = _made_of(now) if now is not None else None
+        today = _claim_from(now) if now is not None else None
         before = self._now.create(today) if today is not None else Verdict()
         for text in verdict.refused:
             advice = self._gate_that_takes(obj)
             found = f"its claims: {text}"
-            yield Finding(REFUSED, "object", subject, found, advice, where, _is_so(text, before.refused))
+            yield Finding(
+                REFUSED, "object", subject, found, advice, where, _is_rejected_already(text, before.refused)
+            )
         for path in verdict.dropped:
             advice = self._gate_for(claim, False, path)
             found = f"its claims: {path}"
             yield Finding(DROPPED, "object", subject, found, advice, where, _is_in(path, before.dropped))
 
     def _gate_that_takes(self, template: JsonObject) -> str:
-        """The gate with which the claims of a template are taken; empty if there is none."""
+        """Return the gate with which the template's claims are accepted, or "" if there is none."""
         for name in self._gates_off():
             judge = self._with(name)
             stored = judge.create(template).stored
-            claim = _made_of(stored) if stored is not None else None
+            claim = _claim_from(stored) if stored is not None else None
             if claim is not None and not judge.create(claim).refused:
                 return f"--feature-gates={name}=true"
         return ""
 
     def _gate_for(self, obj: JsonObject, stored: bool, path: str) -> str:
-        """The gate that keeps the field, if one does: that which needs the fewest others."""
+        """Return the gate that keeps the field, or "". Of several, it is the one that needs the fewest others."""
         for name in self._gates_off():
-            if path not in _asked(self._with(name), obj, stored).dropped:
+            if path not in _judge(self._with(name), obj, stored).dropped:
                 return f"--feature-gates={name}=true"
         return f"{self.against} does not have the field"
 
     def _gates_off(self) -> list[str]:
-        """The gates of the other version that could be on: those first that need the fewest others."""
+        """Return the gates of the other version that could be turned on, those that need the fewest others first."""
         gates = self._then.gates
         off = [
             name
             for name, gate in release(gates.version).gates.items()
             if not (gates.enabled(name) or gate.locked or gate.stage == "Deprecated")
         ]
-        return sorted(off, key=lambda name: len(_needed(gates.version, name)))
+        return sorted(off, key=lambda name: len(_with_dependencies(gates.version, name)))
 
     def _with(self, name: str) -> Judge:
-        """The other version with one more gate, and what that needs."""
+        """Return the other version with one more gate, and the gates that it needs."""
         if name not in self._others:
             gates = self._then.gates
-            on = dict.fromkeys((*gates, *_needed(gates.version, name)), True)
+            on = dict.fromkeys((*gates, *_with_dependencies(gates.version, name)), True)
             judge = Judge(FeatureGates(gates.version, **on), self._runtime_config, self._namespaces)
             self._others[name] = judge
         return self._others[name]
 
 
-def _asked(judge: Judge, obj: JsonObject, stored: bool) -> Verdict:
-    # Drivers publish their slices again, and claims are made again: what counts is what becomes of new ones.
+def _judge(judge: Judge, obj: JsonObject, stored: bool) -> Verdict:
+    # Drivers publish their slices again, and claims are created again, so the rules for new objects apply.
     stored = stored and not str(obj["apiVersion"]).startswith("resource.k8s.io/")
     return judge.keep(obj) if stored else judge.create(obj)
 
 
-def _is_so(text: str, refused: Iterable[str]) -> bool:
-    """Whether an error is of a field that is refused today, too, perhaps in other words."""
+def _is_rejected_already(text: str, refused: Iterable[str]) -> bool:
+    """True if the error's field is rejected today, too, even with another message."""
     at = text.partition(": ")[0]
     return any(one == text or one.partition(": ")[0] == at for one in refused)
 
 
 def _is_in(path: str, dropped: Iterable[str]) -> bool:
-    """Whether a field is dropped by itself or with what it is part of."""
+    """True if the field is dropped, alone or with a part of the object that contains it."""
     return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in dropped)
 
 
-def _made_of(template: JsonObject) -> JsonObject | None:
-    """A claim that the claim controller makes of a stored template; None for other objects."""
+def _claim_from(template: JsonObject) -> JsonObject | None:
+    """Return a claim as the claim controller creates it from a stored template, or None for other objects."""
     group, _, version = str(template["apiVersion"]).partition("/")
     if (group, template["kind"]) != ("resource.k8s.io", "ResourceClaimTemplate"):
         return None
@@ -241,8 +245,8 @@ def _made_of(template: JsonObject) -> JsonObject | None:
     }
 
 
-def _needed(version: Version, name: str) -> set[str]:
-    """The gate with all that it needs."""
+def _with_dependencies(version: Version, name: str) -> set[str]:
+    """Return the gate and all gates that it needs."""
     known = release(version).gates
     on, wanted = {name}, [name]
     while wanted:
@@ -261,7 +265,7 @@ def _differences(now: Any, then: Any, path: str) -> Iterator[tuple[str, str]]:
         for position, (one, other) in enumerate(zip(now, then, strict=True)):
             yield from _differences(one, other, f"{path}[{position}]")
     elif now != then and (now or then):
-        yield path, f"{_shown(then)}, and {_shown(now)} today"
+        yield path, f"{_format(then)}, and {_format(now)} today"
 
 
 def _no_match(api_version: str, kind: str) -> str:
@@ -275,7 +279,7 @@ def _newer(obj: JsonObject, api_version: str, where: str) -> str:
     return f"use apiVersion: {api_version}"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     return "absent" if value is None else str(value)
 
 

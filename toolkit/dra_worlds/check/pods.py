@@ -13,10 +13,15 @@ from dra_worlds.check.finding import OTHERWISE, Finding
 
 
 def findings(objects: Objects, now: FeatureGates, then: FeatureGates) -> tuple[int, Iterator[Finding]]:
-    """How many pods with claims were placed again, and those that get another node, other devices or another reason."""
+    """Return the number of pods with claims, and those that get another node, other devices or another reason."""
     found = compare(_places(objects, now), _places(objects, then))
     changed = (
-        Finding(OTHERWISE, "pod", f"Pod {each.pod}", f"{_shown(each.after)}; today: {_shown(each.before)}")
+        Finding(
+            OTHERWISE,
+            "pod",
+            f"Pod {each.pod}",
+            f"{_format_place(each.after)}; today: {_format_place(each.before)}",
+        )
         for each in found.changed
     )
     return found.pods, changed
@@ -31,7 +36,7 @@ def _places(objects: Objects, gates: FeatureGates) -> dict[str, PodPlace]:
         world.close()
 
 
-def _shown(place: PodPlace) -> str:
+def _format_place(place: PodPlace) -> str:
     if not place.node:
         return place.message or "it waits"
     devices = ", ".join(place.devices)

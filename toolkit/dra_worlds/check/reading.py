@@ -1,4 +1,4 @@
-"""What is checked: manifests, a dump or a running cluster, with the version and the feature gates that it has now."""
+"""The subject of a check: manifests, a dump or a running cluster, with today's version and feature gates."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -16,11 +16,11 @@ from dra_shared.serviceversions import lab_gates
 from dra_shared.version import DEFAULT, VERSIONS, Version, release
 
 from dra_worlds.documents import Document
-from dra_worlds.live import listed
+from dra_worlds.live import list_objects
 from dra_worlds.reading import from_source
-from dra_worlds.running import newest_of, reported
+from dra_worlds.running import newest_of, read_version_and_gates
 
-# How the version of an API server of dralab ends.
+# The suffix of the version of dralab's API server.
 _OURS = "+dralab"
 
 
@@ -105,19 +105,19 @@ def subject(named: Named, against: Version) -> Subject:
 
 
 def _hint(source: str, problems: list[str]) -> str:
-    """Why a source may have no objects: it is a cluster's own directory, or it has what cannot be read."""
+    """Return a reason why a source has no objects: it is a cluster's own directory, or it cannot be read."""
     kubeconfig = Path(source) / "kubeconfig"
     if kubeconfig.is_file():
-        return f": a cluster that runs is meant by its kubeconfig, {kubeconfig}"
+        return f": to check the running cluster, give its kubeconfig, {kubeconfig}"
     return f": {problems[0]}" if problems else ""
 
 
 async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[str, bool]]:
     """The version of a running cluster and its gates; ``found`` gets the objects."""
     async with cluster.client("dralab-check") as client:
-        version, gates = await reported(client)
+        version, gates = await read_version_and_gates(client)
         more = (DAEMON_SETS, WORKLOADS)
-        for _, documents in await listed(client, found.problems, more=more):
+        for _, documents in await list_objects(client, found.problems, more=more):
             found.documents += documents
     if not gates:
         found.problems.append(

@@ -1,4 +1,4 @@
-"""Who else meets the other version: drivers and other clients by what they write, kubelets by their own version."""
+"""Find clients that the new version affects: drivers and others by what they write, kubelets by their own version."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from dra_worlds.check.finding import REFUSED, Finding
 
 _OLDEST_KUBELET = 3
 _MINOR = re.compile(r"v1\.(\d+)")
-# What a cluster brings along in its own version; a controller of kube-controller-manager applies by a name of its own.
+# The cluster's own components, which are upgraded with it. Controllers of kube-controller-manager have own names.
 _OWN = frozenset(
     ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "device-taint-eviction-controller")
 )
@@ -26,7 +26,7 @@ def findings(objects: Iterable[JsonObject], against: Version, served: Any) -> It
         kind = str(obj["kind"])
         if kind == "Node":
             yield from _kubelet(obj, against)
-        written = {(entry.get("manager", ""), entry.get("apiVersion", "")) for entry in _managed(obj)}
+        written = {(entry.get("manager", ""), entry.get("apiVersion", "")) for entry in _managed_fields(obj)}
         for manager, api_version in sorted(written):
             if manager in _OWN:
                 continue
@@ -41,7 +41,7 @@ def findings(objects: Iterable[JsonObject], against: Version, served: Any) -> It
             yield Finding(REFUSED, about, str(subject), text, ", or ".join(filter(None, (newer, option))))
 
 
-def _managed(obj: JsonObject) -> list[dict[str, str]]:
+def _managed_fields(obj: JsonObject) -> list[dict[str, str]]:
     return (obj.get("metadata") or {}).get("managedFields") or []
 
 
