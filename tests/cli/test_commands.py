@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from dra_cli import commandline
 from dra_cli.main import main
-from dra_lab.restore.reading import restored
+from dra_lab.restore.reading import read_source
 from dralab.testing import Cluster
 
 from tests.support.waiting import blocking_until
@@ -433,7 +433,7 @@ def test_a_bundle_contains_no_secret(dralab: Command, tmp_path: Path) -> None:
     assert (root / "versions.txt").read_text().startswith("dralab ")
     changes = [json.loads(line) for line in (root / "history/pods.core.jsonl").read_text().splitlines()]
     assert any(change["name"] == "p" and change["object"]["kind"] == "Pod" for change in changes)
-    pools, objects, _ = restored(str(file), tmp_path)
+    pools, objects, _ = read_source(str(file), tmp_path)
     assert pools
     assert ("Pod", "p") in {(resource.kind, obj["metadata"]["name"]) for resource, obj in objects}
     assert "cannot write" in dralab("bundle", "-o", str(tmp_path / "nowhere/b"), code=1)

@@ -14,7 +14,7 @@ _NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
 
 def test_a_server_certificate_names_this_machine_and_the_given_hosts(tmp_path: Path) -> None:
-    authority = Authority.kept(tmp_path / "auth", _NOW)
+    authority = Authority.load_or_create(tmp_path / "auth", _NOW)
     made = authority.server("kube-apiserver", ["lab.example", "192.0.2.7"])
     parsed = x509.load_pem_x509_certificate(made.certificate)
     names = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -31,24 +31,24 @@ def test_a_server_certificate_names_this_machine_and_the_given_hosts(tmp_path: P
 
 
 def test_the_authority_is_stored_and_may_be_provided_by_the_user(tmp_path: Path) -> None:
-    first = Authority.kept(tmp_path, _NOW)
+    first = Authority.load_or_create(tmp_path, _NOW)
     assert stat.S_IMODE((tmp_path / "ca.key").stat().st_mode) == 0o600
-    assert Authority.kept(tmp_path, _NOW).pem == first.pem == (tmp_path / "ca.crt").read_text()
+    assert Authority.load_or_create(tmp_path, _NOW).pem == first.pem == (tmp_path / "ca.crt").read_text()
     with pytest.raises(UserError, match="has expired: remove it"):
-        Authority.kept(tmp_path, _NOW + datetime.timedelta(days=3651))
-    other = Authority.kept(tmp_path / "other", _NOW)
+        Authority.load_or_create(tmp_path, _NOW + datetime.timedelta(days=3651))
+    other = Authority.load_or_create(tmp_path / "other", _NOW)
     (tmp_path / "ca.crt").write_text(other.pem)
     with pytest.raises(UserError, match=r"ca\.key is not the key of .*ca\.crt"):
-        Authority.kept(tmp_path, _NOW)
+        Authority.load_or_create(tmp_path, _NOW)
     (tmp_path / "ca.crt").write_text("nothing")
     with pytest.raises(UserError, match="cannot use the certificate authority"):
-        Authority.kept(tmp_path, _NOW)
+        Authority.load_or_create(tmp_path, _NOW)
     with pytest.raises(UserError, match=r"cannot use .*ca\.crt: Not a directory"):
-        Authority.kept(tmp_path / "ca.crt", _NOW)
+        Authority.load_or_create(tmp_path / "ca.crt", _NOW)
 
 
 def test_clients_and_servers_trust_certificates_of_the_authority(tmp_path: Path) -> None:
-    authority = Authority.kept(tmp_path, datetime.datetime.now(datetime.UTC))
+    authority = Authority.load_or_create(tmp_path, datetime.datetime.now(datetime.UTC))
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(*authority.server("server").write(tmp_path / "server"))
     server.load_verify_locations(cadata=authority.pem)

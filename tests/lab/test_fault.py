@@ -49,11 +49,11 @@ async def test_clear_ends_all_faults(tmp_path: Path) -> None:
                 await client.list(PODS)
             # Who looks at the cluster is met by none.
             assert await Rest(cluster).wait(30) == []
-            assert await struck.met() == 1
+            assert await struck.count_affected() == 1
             # Another program may do it.
             await Striker(cluster).clear()
             await client.list(PODS)
-        assert await struck.met() == 1
+        assert await struck.count_affected() == 1
 
 
 async def test_a_checked_fault_does_not_end_other_faults(
@@ -71,14 +71,14 @@ async def test_a_checked_fault_does_not_end_other_faults(
         words = ["conflict", "--for", "0.6", "--data", str(tmp_path)]
         assert await asyncio.to_thread(commandline.run, "fault", words) == 0
         assert strikes.ended == []
-        assert await striker.working() == ["driver-slow", "latency"]
+        assert await striker.active_faults() == ["driver-slow", "latency"]
         shown = capsys.readouterr().out
         assert "the cluster at rest, as there are other faults at work: driver-slow, latency" in shown
         second = await striker.strike("driver-slow", {"seconds": 600, "node": "node-1"})
         await second.end()
         assert [one.node for one in strikes.ended] == ["node-1"]
         await striker.clear()
-        assert await striker.working() == []
+        assert await striker.active_faults() == []
 
 
 async def test_a_cluster_is_not_at_rest_without_one_of_its_services(tmp_path: Path) -> None:

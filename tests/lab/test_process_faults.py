@@ -82,7 +82,7 @@ async def world(tmp_path: Path) -> AsyncIterator[_World]:
             async with (
                 ApiServer(config) as server,
                 Supervisor([spec], tmp_path, report=lambda _: None) as supervisor,
-                listener.serving(supervisor, lambda: spec),
+                listener.serve(supervisor, lambda: spec),
                 httpx.AsyncClient(base_url=server.url) as client,
             ):
                 await supervisor.ready()
@@ -199,7 +199,7 @@ async def test_a_fault_that_is_ended_while_it_begins_is_over(
 ) -> None:
     """It was undone but shown as active, or not undone."""
     entered, ended = asyncio.Event(), asyncio.Event()
-    released, withdraw = processes.released, Cases.withdraw
+    released, withdraw = processes.resume_if_killed, Cases.withdraw
 
     @contextlib.asynccontextmanager
     async def slow(pid: int) -> AsyncIterator[None]:
@@ -212,7 +212,7 @@ async def test_a_fault_that_is_ended_while_it_begins_is_over(
         withdraw(cases, number)
         ended.set()
 
-    monkeypatch.setattr(processes, "released", slow)
+    monkeypatch.setattr(processes, "resume_if_killed", slow)
     monkeypatch.setattr(Cases, "withdraw", withdraw_and_signal)
     body = {"fault": "stop", "service": "scheduler", "seconds": 600}
     number = (await world.client.post("/faults", json=body)).json()["id"]

@@ -18,7 +18,7 @@ _SERVER = "https://127.0.0.1:1"
 def cluster(tmp_path: Path) -> Cluster:
     made = Cluster(tmp_path / "c")
     protection = Protection(made.data / "auth", Wanted(tls=True, roles=True), ["node-0"])
-    made.write_kubeconfig(_SERVER, protection.administrator, protection.trusted)
+    made.write_kubeconfig(_SERVER, protection.administrator, protection.authority_pem)
     return made
 
 

@@ -9,7 +9,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_kube.cluster import Cluster
 from dra_lab.clusteroptions import ClusterOptions
-from dra_lab.restore.reading import restored
+from dra_lab.restore.reading import read_source
 from dra_lab.restore.writer import Writer
 from dra_lab.services import ClusterServices, Reporter
 from dra_node_agent.drivers.placement import parse_placement
@@ -90,7 +90,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 async def test_restored_objects_are_unchanged_except_for_uids(
     dump: str, client: Client, tmp_path: Path
 ) -> None:
-    _, objects, _ = restored(dump, tmp_path)
+    _, objects, _ = read_source(dump, tmp_path)
     problems: list[str] = []
     assert await Writer(client, problems).write(objects) == len(objects) == 8
     assert problems == []
@@ -121,13 +121,13 @@ def test_the_service_of_the_api_server_is_not_restored(tmp_path: Path) -> None:
     other = {**own, "metadata": {"name": "kubernetes", "namespace": "team"}, "spec": {}}
     file = tmp_path / "dump.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*cluster(1), own, other]}))
-    _, objects, _ = restored(str(file), tmp_path)
+    _, objects, _ = read_source(str(file), tmp_path)
     found = [obj["metadata"]["namespace"] for _, obj in objects if obj["kind"] == "Service"]
     assert found == ["team"]
 
 
 def test_drivers_publish_the_devices_of_the_dumped_slices(dump: str, tmp_path: Path) -> None:
-    pools, _, _ = restored(dump, tmp_path)
+    pools, _, _ = read_source(dump, tmp_path)
     ((pool,),) = [pools]
     assert (pool.nodes, pool.cpu, pool.memory) == (["node-0"], "4", "8Gi")
     (driver,) = pool.drivers
@@ -142,7 +142,7 @@ def test_sources_without_nodes_are_rejected(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim("c")]}))
     with pytest.raises(UserError, match="there are no nodes in"):
-        restored(str(path), tmp_path)
+        read_source(str(path), tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"just words", b"{}", b"", b"\x8b\xff\x00"])
@@ -150,20 +150,20 @@ def test_a_file_that_is_not_a_source_is_rejected(tmp_path: Path, content: bytes)
     path = tmp_path / "d.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"d\.json is no snapshot, no kubeconfig, and no dump"):
-        restored(str(path), tmp_path)
+        read_source(str(path), tmp_path)
 
 
 @pytest.mark.system
 async def test_a_cluster_continues_from_a_dump(dump: str, tmp_path: Path) -> None:
     """The node is ready, the pod runs with its device, and its slices are published."""
-    pools, objects, _ = restored(dump, tmp_path)
+    pools, objects, _ = read_source(dump, tmp_path)
     made = Cluster(tmp_path / "cluster")
     options = ClusterOptions(
         port=0, nodes=0, fleet=pools, restored=objects, relaxed=True, without=("scheduler",)
     )
     with made.locked(), warm_forks() as forks:
         services = ClusterServices(made, options, Reporter(), forks)
-        async with services.running(), made.client("test") as client:
+        async with services.run(), made.client("test") as client:
 
             async def runs() -> bool:
                 pod = await client.get(PODS, "holder", "team")
@@ -180,13 +180,13 @@ async def test_a_cluster_continues_from_a_dump(dump: str, tmp_path: Path) -> Non
 def test_gates_that_restored_objects_need_are_enabled(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = restored(dump, tmp_path)
+    plain = read_source(dump, tmp_path)
     assert plain.feature_gates("DRAAdminAccess=false", "1.35") == "DRAAdminAccess=false"
     held = json.loads(Path(dump).read_text())
     node = next(each for each in held["items"] if each["kind"] == "Node")
     node["status"]["declaredFeatures"] = ["GuaranteedQoSPodCPUResize"]
     Path(dump).write_text(json.dumps(held))
-    found = restored(dump, tmp_path)
+    found = read_source(dump, tmp_path)
     assert found.feature_gates("", "1.35") == "NodeDeclaredFeatures=true"
     assert "feature gates that objects need are on: NodeDeclaredFeatures (Node" in capsys.readouterr().err
     assert found.feature_gates("NodeDeclaredFeatures=false", "1.35") == "NodeDeclaredFeatures=false"
@@ -210,7 +210,7 @@ def dump_with_limits(dump: str) -> str:
 async def test_limits_and_quotas_do_not_reject_restored_pods(
     dump_with_limits: str, client: Client, tmp_path: Path
 ) -> None:
-    objects = restored(dump_with_limits, tmp_path).objects
+    objects = read_source(dump_with_limits, tmp_path).objects
     problems: list[str] = []
     assert await Writer(client, problems).write(objects) == len(objects) == 10
     assert problems == []

@@ -38,7 +38,7 @@ async def test_a_service_whose_port_is_in_use_gets_another(tmp_path: Path, used_
     options = ClusterOptions(port=0, without=_CLIENTS[1:])
     with cluster.locked(), warm_forks() as forks:
         services = ClusterServices(cluster, options, Reporter(), forks)
-        async with services.running() as server, httpx.AsyncClient() as client:
+        async with services.run() as server, httpx.AsyncClient() as client:
             record = cluster.record()
             assert len(used_ports) == 2
             assert not {httpx.URL(service.url).port for service in record.services.values()} & set(used_ports)
@@ -54,6 +54,6 @@ async def test_a_port_that_the_user_chose_is_not_replaced(tmp_path: Path, used_p
         options = ClusterOptions(port=held.number, without=_CLIENTS)
         services = ClusterServices(cluster, options, Reporter(), forks)
         with pytest.raises(PortTaken, match=f"port {held.number} is in use; choose another"):
-            async with services.running():
+            async with services.run():
                 pass
         assert used_ports == [held.number]

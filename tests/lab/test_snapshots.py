@@ -164,7 +164,7 @@ async def test_a_cluster_starts_from_a_snapshot(tmp_path: Path) -> None:
         nodes=0, port=0, relaxed=True, snapshot=file, without=("scheduler", "node-agent")
     )
     with other.locked(), warm_forks() as forks:
-        async with ClusterServices(other, options, lambda _: None, forks).running() as url:
+        async with ClusterServices(other, options, lambda _: None, forks).run() as url:
             async with httpx.AsyncClient(base_url=url) as client:
                 found = (await client.get("/api/v1/namespaces/default/secrets/s")).json()
             assert found["data"] == {"x": "MQ=="}

@@ -174,7 +174,7 @@ async def test_nodes_are_added_and_removed_while_the_cluster_runs(tmp_path: Path
     home, there = Home(tmp_path), ChosenCluster(data=tmp_path)
     options = ClusterOptions(nodes=1, port=0, relaxed=True, drivers=("none",))
     with home.locked(), warm_forks() as forks:
-        async with ClusterServices(home, options, print, forks).running():
+        async with ClusterServices(home, options, print, forks).run():
             await nodes.add(
                 there, {"name": "more", "count": 2, "drivers": ["none"], "labels": {"new": "yes"}}, 100
             )

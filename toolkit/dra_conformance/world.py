@@ -99,7 +99,7 @@ class World:
 
     async def _start(self) -> None:
         pki = self.root / "pki"
-        authority = Authority.kept(pki, datetime.now(UTC)) if self._tls else None
+        authority = Authority.load_or_create(pki, datetime.now(UTC)) if self._tls else None
         own = authority.server("kube-apiserver").write(pki / "apiserver") if authority is not None else None
         master = secrets.token_urlsafe(32)
         groups = (*service_account_groups(NAMESPACE), "system:authenticated")

@@ -15,7 +15,7 @@ from dra_lab.clusteroptions import ClusterOptions
 from dra_lab.forkserver import ForkServer, fork_servers
 from dra_lab.starting import run_services
 
-# What shells give for a program that is not there, and for one that cannot be run.
+# The exit codes of shells for a program that does not exist, and for one that cannot be run.
 _NOT_FOUND, _NOT_RUN = 127, 126
 
 
@@ -54,7 +54,7 @@ async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     except OSError as error:
         raise UserError(f"{command[0]}: {error.strerror}", _NOT_RUN) from error
     loop = asyncio.get_running_loop()
-    # Ctrl-C reaches the command by itself: it is in the terminal's group, and decides how to end.
+    # Ignore Ctrl-C: the command gets it, too, because it is in the terminal's process group, and decides how to end.
     loop.add_signal_handler(signal.SIGINT, lambda: None)
     for number in (signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, process.send_signal, number)

@@ -25,7 +25,7 @@ _NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-# Loopback, and the address of the service `kubernetes`.
+# Loopback, and the cluster IP of the Service `kubernetes`.
 _ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1")
 _DAYS = 365
 _AUTHORITY_DAYS = 3650
@@ -43,7 +43,7 @@ class Certificate:
         """Write both, to ``file`` with the suffixes .crt and .key, for their owner alone; gives the two files."""
         private_folder(file.parent)
         written = file.with_name(f"{file.name}.crt"), file.with_name(f"{file.name}.key")
-        # The key first: a server that reads them between the two finds that they don't fit, and waits.
+        # Write the key first. A server that reads the files in between sees that they do not match, and waits.
         replace(written[1], self.key)
         replace(written[0], self.certificate)
         return written
@@ -58,11 +58,11 @@ class Authority:
         self._certificate, self._key, self._now = certificate, key, now
 
     @classmethod
-    def kept(cls, folder: Path, now: datetime.datetime) -> "Authority":
-        """The one whose files are ``ca.crt`` and ``ca.key`` in the folder; made there if they are not.
+    def load_or_create(cls, folder: Path, now: datetime.datetime) -> "Authority":
+        """Return the certificate authority in ``ca.crt`` and ``ca.key`` of the folder. Create it if both are missing.
 
         Raises:
-            UserError: the files are of no use.
+            UserError: the files cannot be used.
         """
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -85,7 +85,7 @@ class Authority:
 
     @property
     def pem(self) -> str:
-        """What servers and clients check certificates against."""
+        """The authority's certificate, as PEM, with which servers and clients verify certificates."""
         from cryptography.hazmat.primitives.serialization import Encoding
 
         return self._certificate.public_bytes(Encoding.PEM).decode()

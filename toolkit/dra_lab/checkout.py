@@ -1,4 +1,4 @@
-"""What a checkout of the repository has besides the installed packages: examples and benchmarks.
+"""Files of a checkout that the installed packages lack: examples and benchmarks.
 
 The distribution includes the examples, so that `dralab demo` and `dralab new examples` need no checkout.
 """

@@ -1,4 +1,4 @@
-"""What a cluster is asked for: by ``dralab up``, by other commands and by tests."""
+"""The options of a cluster, for ``dralab up``, other commands and tests."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from dra_lab.protection import Wanted
 
 @dataclass(frozen=True)
 class ClusterOptions:
-    """What a cluster is asked for; the defaults are those of ``dralab up``."""
+    """The options of a cluster. The defaults are those of ``dralab up``."""
 
     nodes: int = 2
     apiservers: int = 1
@@ -30,16 +30,16 @@ class ClusterOptions:
     database: str = ""
     """The URL of the API server's database; empty for a file in the cluster's directory."""
     history: str = ""
-    """What the API server keeps of the past, as its ``--history`` takes it; empty for as it was last."""
+    """The API server's ``--history``; empty for the value of the last start."""
     kubernetes_version: str = ""
-    """Which Kubernetes to follow, as :mod:`dra_shared.serviceversions` reads it; empty for the default."""
+    """The versions of Kubernetes, in the syntax of :mod:`dra_shared.serviceversions`; empty for the default."""
     feature_gates: str = ""
     runtime_config: str = ""
     authorization_mode: str = ""
     """Empty for the default: everybody may do everything, but with ``tls``."""
     anonymous_auth: bool | None = None
     tls: bool = False
-    """Whether services know each other by certificates, and users by theirs."""
+    """True if services and users authenticate by certificates."""
     tls_hosts: Sequence[str] = ()
     """More names and addresses of the API server, for its certificate."""
     driver_options: Mapping[str, str] = field(default_factory=dict)
@@ -47,13 +47,13 @@ class ClusterOptions:
     images: Sequence[Path] = field(default_factory=tuple)
     scheduler_config: Path | None = None
     speed: float = 1.0
-    """How much faster time passes for the services."""
+    """The speed of time for the services; 1 is real time."""
     grace: float | None = None
-    """How many seconds pods get at most to stop; None for as many as they say."""
+    """The longest grace period of pods in seconds; None for no limit."""
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
     node_sockets: bool | None = None
-    """Whether each node has all its sockets; None where there are few nodes."""
+    """True if each node has all its sockets; None if only small clusters have them."""
     restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
     """Objects that the cluster starts with."""
     past: Path | None = None
@@ -70,7 +70,7 @@ class ClusterOptions:
 
     @property
     def needs_token(self) -> bool:
-        """Whether the API server answers only those who have a token: by default where pods run on a real engine."""
+        """True if the API server requires a token: by default, if pods run in a real container engine."""
         if self.anonymous_auth is None:
             return self.runtime == "docker" and not self.tls
         return not self.anonymous_auth
@@ -82,12 +82,12 @@ class ClusterOptions:
 
     @property
     def has_roles(self) -> bool:
-        """Whether roles and bindings say who may do what."""
+        """True if RBAC decides on requests."""
         return "RBAC" in self.authorizes.split(",")
 
     @property
     def protection(self) -> Wanted:
-        """How the cluster is to be protected."""
+        """Return the cluster's protection."""
         return Wanted(
             tls=self.tls,
             tokens=self.needs_token,

@@ -9,7 +9,7 @@ from typing import Any
 from dra_kube.cluster import kubeconfig
 
 from dra_lab.certificates import Authority, Certificate, service_account_keys
-from dra_lab.identities import ADMINISTRATOR, COMPONENTS, certified, groups_of, users_of_agent
+from dra_lab.identities import ADMINISTRATOR, COMPONENTS, groups_of, issue_credentials, users_of_agent
 
 _API_SERVER = "dralab-apiserver"
 _PORT = 6443
@@ -23,7 +23,7 @@ def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[
     Raises:
         UserError: the folder's authority is of no use.
     """
-    authority = Authority.kept(folder, datetime.datetime.now(datetime.UTC))
+    authority = Authority.load_or_create(folder, datetime.datetime.now(datetime.UTC))
     home = f"{_API_SERVER}.{namespace}"
     names = [_API_SERVER, home, f"{home}.svc", f"{home}.svc.cluster.local", *hosts]
     inside = f"https://{home}.svc:{_PORT}"
@@ -31,35 +31,35 @@ def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[
     kubelets = authority.user("kube-apiserver-kubelet-client", ["system:masters"])
     made = {
         _API_SERVER: {
-            **_serving(authority, authority.server("kube-apiserver", names)),
+            **_serving_files(authority, authority.server("kube-apiserver", names)),
             "kubelet-client.crt": kubelets.certificate,
             "kubelet-client.key": kubelets.key,
             "sa.key": signing,
             "sa.pub": verifying,
         },
-        "dralab-node-agent": _serving(authority, authority.server("dralab-node-agent")),
+        "dralab-node-agent": _serving_files(authority, authority.server("dralab-node-agent")),
         "dralab-nodes": {
             f"{node}.kubeconfig": _kubeconfig(authority, inside, users_of_agent([node])) for node in nodes
         },
-        # By a forwarded port.
+        # For a forwarded port.
         "dralab-administrator": {
             "kubeconfig": _kubeconfig(authority, f"https://127.0.0.1:{_PORT}", [ADMINISTRATOR])
         },
     }
     for service, user in COMPONENTS.items():
         made[f"dralab-{service}"] = {
-            **_serving(authority, authority.server(f"dralab-{service}")),
+            **_serving_files(authority, authority.server(f"dralab-{service}")),
             "kubeconfig": _kubeconfig(authority, inside, [user]),
         }
     return [_secret(name, namespace, made[name]) for name in sorted(made)]
 
 
-def _serving(authority: Authority, own: Certificate) -> dict[str, bytes]:
+def _serving_files(authority: Authority, own: Certificate) -> dict[str, bytes]:
     return {"ca.crt": authority.pem.encode(), "tls.crt": own.certificate, "tls.key": own.key}
 
 
 def _kubeconfig(authority: Authority, server: str, users: Sequence[str]) -> bytes:
-    entries = {user: certified(authority, user, groups_of(user)) for user in users}
+    entries = {user: issue_credentials(authority, user, groups_of(user)) for user in users}
     return kubeconfig(server, entries, authority.pem)
 
 

@@ -45,7 +45,7 @@ SERVERS = (
 )
 _MOST = 1 << 20
 _FILES = 3
-# Longer than a service needs for its own end.
+# Longer than a service needs for its shutdown.
 _GRACE = 15.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
@@ -115,7 +115,7 @@ class ForkServer:
 
     @property
     def works(self) -> bool:
-        """Whether it can start something."""
+        """True if the server can start processes."""
         return not self._lost
 
     async def spawn(
@@ -216,7 +216,7 @@ def connect() -> socket.socket | None:
 
 
 def _surroundings() -> dict[str, Any]:
-    """What a process has of its own besides its environment."""
+    """Return the process's state besides its environment, on which a fork depends."""
     mask = os.umask(0)
     os.umask(mask)
     return {"code": _program(), "folder": os.getcwd(), "path": sys.path, "umask": mask}
@@ -233,7 +233,7 @@ def adopt(surroundings: Mapping[str, Any]) -> bool:
 
 
 def _program() -> list[str]:
-    """Which Python runs which code."""
+    """Return which Python runs which code."""
     return [sys.executable, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 
 
@@ -243,19 +243,19 @@ def _serve(asks: socket.socket, modules: Sequence[str]) -> NoReturn:
     try:
         os.setsid()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # Who waits for the end of this command's output must not wait for this process.
+        # Close the inherited streams, so that a reader of the command's output does not wait for this process.
         null = os.open(os.devnull, os.O_RDWR)
         for standard in range(3):
             os.dup2(null, standard)
         for module in modules:
             importlib.import_module(module)
-        # Pages of objects that no collection touches stay shared with the forks.
+        # Freeze the objects: memory pages that no collection touches stay shared with the forks.
         gc.collect()
         gc.freeze()
         answer(asks)
         code = 0
     finally:
-        # What could not be imported shows when the service is executed instead.
+        # An import error is reported when the service is executed instead of forked.
         os._exit(code)
 
 
@@ -270,13 +270,13 @@ def answer(asks: socket.socket) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(asks, selectors.EVENT_READ)
         selector.register(awake, selectors.EVENT_READ)
-        # The process that asks may be killed at any moment.
+        # The requesting process may be killed at any moment.
         with contextlib.suppress(OSError):
             while True:
                 ready = [key.fileobj for key, _ in selector.select()]
                 if awake in ready:
                     awake.recv(_MOST)
-                    for pid, code in _ended(forks):
+                    for pid, code in _reap(forks):
                         asks.send(json.dumps({"pid": pid, "code": code}).encode())
                 if asks in ready:
                     data, files, _, _ = socket.recv_fds(asks, _MOST, _FILES)
@@ -293,13 +293,13 @@ def _end_all(forks: set[int], selector: selectors.BaseSelector) -> None:
     while forks and (left := deadline - time.monotonic()) > 0:
         for key, _ in selector.select(left):
             os.read(key.fd, _MOST)
-        _ended(forks)
+        _reap(forks)
     for pid in forks:
         os.kill(pid, signal.SIGKILL)
 
 
-def _ended(forks: set[int]) -> list[tuple[int, int]]:
-    """Take the forks that have ended out of the set, and return them with their exit codes."""
+def _reap(forks: set[int]) -> list[tuple[int, int]]:
+    """Remove the forks that have ended from the set, and return them with their exit codes."""
     found = []
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
@@ -338,14 +338,14 @@ def _become(request: dict[str, Any], stdin: int, log: int, report: int) -> NoRet
             os.dup2(file, standard)
         for file in (stdin, log):
             os.close(file)
-        # Those of the process that all come from may be something else, as in a test.
+        # The standard streams of the first process may be replaced, as in a test.
         sys.stdin = os.fdopen(0, closefd=False)
         sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
         os.environ.clear()
         os.environ.update(request["environment"], **{request["report"]: str(report)})
         module = request["module"]
         sys.argv = [module, *request["words"]]
-        # What top and ps show; the arguments stay those of this process's ancestor.
+        # Set the name that top and ps show. The arguments stay those of the forking process.
         with contextlib.suppress(OSError):
             Path("/proc/self/comm").write_text(module.partition(".")[0])
         code = _code(importlib.import_module(module).main)

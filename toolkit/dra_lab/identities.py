@@ -35,10 +35,10 @@ class Identities:
         for name in (ADMINISTRATOR, *COMPONENTS.values(), *users_of_agent(nodes)):
             self.credential(name)
         self.serving = secrets.token_urlsafe(32) if authority is None else ""
-        """What requests to the services' own ports need; empty where a certificate will do."""
+        """The token for the services' own ports; empty if a certificate is enough."""
 
         self.supervising = secrets.token_urlsafe(32)
-        """What requests to the services' supervisor need."""
+        """The token for the services' supervisor."""
 
     def credential(self, user: str) -> Mapping[str, str]:
         """The user's entry in a kubeconfig."""
@@ -49,7 +49,7 @@ class Identities:
     def _make(self, user: str) -> Mapping[str, str]:
         if self._authority is None:
             return {"token": secrets.token_urlsafe(32)}
-        return certified(self._authority, user, groups_of(user))
+        return issue_credentials(self._authority, user, groups_of(user))
 
     @property
     def token_file(self) -> Path:
@@ -83,7 +83,7 @@ class Identities:
         for service, user in COMPONENTS.items():
             self._write_kubeconfig(service, [user])
         if self._authority is not None:
-            # Of a start with tokens.
+            # Left over from a start with tokens.
             self.token_file.unlink(missing_ok=True)
             self.serving_file.unlink(missing_ok=True)
             return
@@ -122,8 +122,8 @@ def groups_of(user: str) -> Sequence[str]:
     return (_NODES,) if user.startswith(_NODE) else ()
 
 
-def certified(authority: Authority, user: str, groups: Sequence[str]) -> Mapping[str, str]:
-    """A new certificate for the user, as a kubeconfig has it."""
+def issue_credentials(authority: Authority, user: str, groups: Sequence[str]) -> Mapping[str, str]:
+    """Return a new certificate for the user, in a kubeconfig's form."""
     made = authority.user(user, groups)
     return {
         "client-certificate-data": base64.b64encode(made.certificate).decode(),

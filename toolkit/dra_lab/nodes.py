@@ -29,7 +29,7 @@ _TOO_MANY_REQUESTS = 429
 
 @dataclass(frozen=True)
 class Eviction:
-    """How pods are moved off a node."""
+    """Options for evicting pods from a node."""
 
     ignore_daemonsets: bool = False
     force: bool = False
@@ -66,7 +66,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     except BaseException as error:
         pools.remove(made.name)
         if isinstance(error, UserError):
-            # The same node may be added again, with other options: it must not find what this one left.
+            # Delete the node's files, because the same node may be added again with other options.
             nothing = dataclasses.replace(made, removed=tuple(made.nodes))
             await _wait_for_agent(home, made.nodes[0], _find_agent(home, made), nothing, timeout)
         raise
@@ -242,7 +242,7 @@ async def _evict(client: Client, pod: dict[str, Any], how: Eviction, progress: P
             break
         if response.status_code != _TOO_MANY_REQUESTS:
             raise from_response(response.status_code, response.content)
-        # A budget allows no disruption now.
+        # A PodDisruptionBudget allows no disruption now.
         if time.monotonic() > deadline:
             refusal: ApiError = from_response(response.status_code, response.content)
             raise UserError(f"pod {meta['namespace']}/{meta['name']} is not evicted: {refusal}")

@@ -30,8 +30,8 @@ class Port:
     def __init__(self, number: int = 0, scheme: str = "http") -> None:
         self._scheme = scheme
         self.chosen = not number
-        """Whether it was chosen here, so that another would do as well."""
-        self._socket = _bound(number)
+        """True if it was chosen here and may be replaced by another."""
+        self._socket = _bind(number)
 
     @property
     def number(self) -> int:
@@ -41,12 +41,12 @@ class Port:
 
     @property
     def url(self) -> str:
-        """Where the process that listens on it is reached."""
+        """The URL of the process that listens on the port."""
         return f"{self._scheme}://{_HOST}:{self.number}"
 
     def move(self) -> None:
         """Take another port."""
-        other = _bound(0)
+        other = _bind(0)
         self._socket.close()
         self._socket = other
 
@@ -61,7 +61,7 @@ class Port:
         self.close()
 
 
-def _bound(number: int) -> socket.socket:
+def _bind(number: int) -> socket.socket:
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

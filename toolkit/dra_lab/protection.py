@@ -1,4 +1,4 @@
-"""What keeps others out of a cluster: its certificates and tokens, and the options by which its services use them."""
+"""A cluster's protection: its certificates and tokens, and the options with which its services use them."""
 
 import base64
 import datetime
@@ -13,7 +13,7 @@ from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 
 from dra_lab.certificates import Authority, Certificate
-from dra_lab.identities import Identities, certified, groups_of, node_user, users_of_agent
+from dra_lab.identities import Identities, groups_of, issue_credentials, node_user, users_of_agent
 from dra_lab.rights import grant
 
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
@@ -21,12 +21,11 @@ _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a cluster is to be protected.
+    """The wanted protection of a cluster.
 
-    With ``tls`` everybody is known by a certificate; with ``tokens`` the API server speaks HTTPS too and answers only
-    those who have a token; with ``roles`` every service has a user of its own, and with ``node_authorizer`` nodes need
-    no role. ``hosts`` are more names and addresses
-    of the API server, which listens on ``listen``.
+    With ``tls``, everybody authenticates by a certificate. With ``tokens``, the API server serves HTTPS, too, and
+    requires a token. With ``roles``, every service has a user of its own, and with ``node_authorizer``, nodes need no
+    role. ``hosts`` are additional names and addresses of the API server, which listens on ``listen``.
     """
 
     tls: bool = False
@@ -38,7 +37,7 @@ class Wanted:
 
     @property
     def secure(self) -> bool:
-        """Whether the API server speaks HTTPS: kubectl and client-go keep tokens to themselves without it."""
+        """True if the API server serves HTTPS. Without it, kubectl and client-go do not send tokens."""
         return self.tls or self.tokens
 
 
@@ -54,24 +53,24 @@ class Protection:
         self._authority: Authority | None = None
         self._identities: Identities | None = None
         if wanted.secure:
-            # By the real time, as all who check certificates.
-            self._authority = Authority.kept(folder, datetime.datetime.now(datetime.UTC))
+            # Use the real time, as everybody who verifies certificates does.
+            self._authority = Authority.load_or_create(folder, datetime.datetime.now(datetime.UTC))
         if wanted.roles or wanted.secure:
             self._identities = Identities(folder, nodes, self._authority if wanted.tls else None)
 
     @property
     def scheme(self) -> str:
-        """Of the API server's URL."""
+        """The scheme of the API server's URL."""
         return "https" if self._wanted.secure else "http"
 
     @property
     def service_scheme(self) -> str:
-        """Of the other services' URLs."""
+        """The scheme of the other services' URLs."""
         return "https" if self._wanted.tls else "http"
 
     @property
-    def trusted(self) -> str:
-        """What clients check the servers' certificates against, as PEM; empty without HTTPS."""
+    def authority_pem(self) -> str:
+        """The CA certificate for clients, as PEM; empty without HTTPS."""
         return self._authority.pem if self._authority is not None else ""
 
     @property
@@ -81,12 +80,12 @@ class Protection:
 
     @property
     def serving_token(self) -> str:
-        """What requests to the services' own ports need; empty where they need nothing, or a certificate."""
+        """The token for the services' own ports; empty if they need none, or a certificate."""
         return self._identities.serving if self._identities and self._wanted.secure else ""
 
     @property
     def supervising_token(self) -> str:
-        """What requests to the services' supervisor need; empty where they need nothing."""
+        """The token for the services' supervisor; empty if it needs none."""
         return self._identities.supervising if self._identities is not None else ""
 
     def context(self) -> ssl.SSLContext | None:
@@ -107,7 +106,7 @@ class Protection:
     def write(self, server: str) -> None:
         """Write what services need that reach the API server at that URL."""
         if self._identities is not None:
-            self._identities.write(server, self.trusted)
+            self._identities.write(server, self.authority_pem)
 
     def write_agent(self, service: str, nodes: Sequence[str]) -> None:
         """Write what a node agent needs that carries these nodes."""
@@ -131,7 +130,7 @@ class Protection:
         if authority is None:
             return words
         hosts = [*wanted.hosts, *({wanted.listen} - _ANY_ADDRESS)]
-        words += self._serving("apiserver", authority.server("kube-apiserver", hosts))
+        words += self._certificate_options("apiserver", authority.server("kube-apiserver", hosts))
         if wanted.hosts:
             words += ["--allowed-hosts", ",".join(wanted.hosts)]
         if not wanted.tls:
@@ -147,7 +146,7 @@ class Protection:
             return ["--server", server]
         words = ["--kubeconfig", str(self._identities.kubeconfig_of(service))]
         if self._authority is not None and self._wanted.tls:
-            words += self._serving(service, self._authority.server(f"dralab-{service}"))
+            words += self._certificate_options(service, self._authority.server(f"dralab-{service}"))
             words += ["--client-ca-file", self._ca]
         elif self._wanted.secure:
             words += ["--serving-token-file", str(self._identities.serving_file)]
@@ -157,7 +156,7 @@ class Protection:
     def _ca(self) -> str:
         return str(self._folder / "ca.crt")
 
-    def _serving(self, name: str, certificate: Certificate) -> list[str]:
+    def _certificate_options(self, name: str, certificate: Certificate) -> list[str]:
         written = certificate.write(self._folder / name)
         return ["--tls-cert-file", str(written[0]), "--tls-private-key-file", str(written[1])]
 
@@ -169,7 +168,7 @@ def user_kubeconfig(cluster: Cluster, user: str, groups: Sequence[str], server: 
         UserError: the cluster was not started with certificates, or its authority is of no use.
     """
     authority = _authority(cluster)
-    entry = certified(authority, user, [*groups_of(user), *groups])
+    entry = issue_credentials(authority, user, [*groups_of(user), *groups])
     return kubeconfig(server or load(cluster.kubeconfig).server, {user: entry}, authority.pem)
 
 
@@ -184,7 +183,7 @@ def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: 
     if problems := dns_subdomain(node):
         raise UserError(f"{node!r} is no name of a node: {problems[0]}", 2)
     authority = _authority(cluster)
-    users = {name: certified(authority, name, groups_of(name)) for name in users_of_agent([node])}
+    users = {name: issue_credentials(authority, name, groups_of(name)) for name in users_of_agent([node])}
     reached = kubeconfig(server or load(cluster.kubeconfig).server, users, authority.pem)
     authority.server(node_user(node), [node, address]).write(folder / "kubelet")
     replace(folder / "ca.crt", authority.pem.encode())
@@ -200,4 +199,4 @@ def _authority(cluster: Cluster) -> Authority:
     folder = cluster.data / "auth"
     if not (folder / "ca.key").exists():
         raise UserError(f"{cluster.data} has no certificate authority: start it with `dralab up --tls`")
-    return Authority.kept(folder, datetime.datetime.now(datetime.UTC))
+    return Authority.load_or_create(folder, datetime.datetime.now(datetime.UTC))

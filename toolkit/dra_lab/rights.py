@@ -36,7 +36,7 @@ _PLURALS = {
 }
 
 _AGENT_RULES: Sequence[JsonObject] = (
-    # One watch each for all of an agent's nodes: by its own identity, each would watch for itself.
+    # One watch for all of an agent's nodes. With an identity of its own, each node would need its own watch.
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]},
     {"apiGroups": [_RESOURCE], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
     {
@@ -62,7 +62,7 @@ _DRIVER_RULES: Sequence[JsonObject] = (
     },
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
 )
-# What NVIDIA's chart creates for compute domains, and what its controller does.
+# Permissions to create the objects of NVIDIA's chart for compute domains, and those of its controller.
 _DOMAIN_RULES: Sequence[JsonObject] = (
     {
         "apiGroups": ["apiextensions.k8s.io"],
@@ -89,7 +89,7 @@ _DOMAIN_RULES: Sequence[JsonObject] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
 )
-# What its kubelet plugin and its daemon do on their node.
+# Permissions of its kubelet plugin and its daemon on their node.
 _DOMAIN_NODE_RULES: Sequence[JsonObject] = (
     {
         "apiGroups": [_NVIDIA],
@@ -146,7 +146,7 @@ def driver_user(node: str) -> str:
 
 
 def is_driver(user: str) -> bool:
-    """Whether the user is some node's drivers."""
+    """True if the user is the drivers of a node."""
     return user.startswith(_DRIVER)
 
 
@@ -180,7 +180,7 @@ async def grant(client: Client, *, nodes: bool) -> None:
     if nodes:
         await _apply(client, _binding(_NODE_BINDING, "system:node", _subject("Group", _NODES)))
     else:
-        # Of an earlier start, it would give every node all that any node may have.
+        # Delete the binding of an earlier start: it would give every node the permissions of all nodes.
         await client.raw("DELETE", f"/apis/{_RBAC}/v1/clusterrolebindings/{_NODE_BINDING}")
 
 

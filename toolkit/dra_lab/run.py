@@ -50,7 +50,7 @@ async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -
                 with Progress(_PROGRESS, total(options)) as progress:
                     shown = asyncio.create_task(_show_nodes(cluster, progress))
                     stack.callback(shown.cancel)
-                    server = await _unless_stopped(stop, stack.enter_async_context(services.running()))
+                    server = await _unless_stopped(stop, stack.enter_async_context(services.run()))
                     shown.cancel()
                 if server is not None:
                     report(f"ready in {time.monotonic() - began:.1f} s: {server}\n{_hints(cluster)}")
@@ -69,13 +69,13 @@ async def _stop_without_need(
 
 
 def _hints(cluster: Cluster) -> str:
-    """How to reach the cluster, for a shell and for a browser."""
+    """Return how to reach the cluster from a shell and from a browser."""
     kubeconfig = shlex.quote(str(cluster.kubeconfig))
     return f"export KUBECONFIG={kubeconfig}\nconsole: {own_console(cluster) or 'dralab console'}"
 
 
 def total(options: ClusterOptions) -> int:
-    """How many nodes the cluster starts with."""
+    """Return the number of nodes that the cluster starts with."""
     return sum(len(pool.nodes) for pool in options.pools)
 
 
@@ -134,10 +134,10 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
                 words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}",
                 max(process.returncode, 1),
             )
-        # It reports what to do next just after the record says that it is ready.
+        # The process prints the next steps just after its record says that it is ready.
         if ready_record(cluster) is not None and (text := log.read_text().strip()):
             progress.clear()
-            # How it went is shown already.
+            # The outcome has been printed already.
             return "\n".join(line for line in text.splitlines() if not line.startswith(_PROGRESS))
         try:
             time.sleep(_POLL)

@@ -51,9 +51,9 @@ def _is_ready_but_tainted(node: Node) -> bool:
     return ready and any(taint.key == _NOT_READY for taint in node.spec.taints)
 
 
-# How often a start is tried where another program takes a port that was chosen here.
+# The number of start attempts if another program takes a port that was chosen here.
 _ATTEMPTS = 5
-# How often the files of pools are looked at.
+# The interval for reading the files of pools.
 _POOLS_EVERY = 0.3
 
 
@@ -82,12 +82,12 @@ class ClusterServices:
         self._specs = ServiceSpecs(cluster.data, options, self._protection)
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[str]:
-        """The API server's URL, once all processes are ready; they end with the context.
+    async def run(self) -> AsyncIterator[str]:
+        """Run the services for the block. Yield the API server's URL once all processes are ready.
 
         Raises:
-            PortTaken: something else has the port that the options name.
-            UserError: a process is not ready in time, or keeps dying.
+            PortTaken: another program uses the port that the options name.
+            UserError: a process is not ready in time, or exits repeatedly.
         """
         async with contextlib.AsyncExitStack() as stack:
             for attempt in range(1, _ATTEMPTS + 1):
@@ -119,7 +119,7 @@ class ClusterServices:
                 forks=self._forks,
             )
             await stack.enter_async_context(supervisor)
-            await stack.enter_async_context(faults.serving(supervisor, lambda: _scheduler_of(specs)))
+            await stack.enter_async_context(faults.serve(supervisor, lambda: _scheduler_of(specs)))
             protection = self._protection
             self.cluster.write_kubeconfig(server, protection.administrator, protection.trusted)
             self._publish(specs, supervisor)
@@ -135,7 +135,7 @@ class ClusterServices:
                 specs.append(spec)
             if later:
                 self._publish(specs, supervisor)
-            await supervisor.ready(progress=self._grown)
+            await supervisor.ready(progress=self._count_nodes_and_slices)
             if not {"controller", "node-agent"} & {*self._options.without}:
                 async with self.cluster.client("dralab") as client:
                     await wait_for_schedulable_nodes(client)
@@ -143,12 +143,12 @@ class ClusterServices:
             self._publish(specs, supervisor)
             if "node-agent" not in self._options.without:
                 following = asyncio.create_task(self._follow_pools(specs, supervisor))
-                stack.push_async_callback(_ended, following)
+                stack.push_async_callback(_cancel, following)
             return server, stack.pop_all()
         raise AssertionError("the stack hides no error")
 
-    async def _grown(self) -> list[int]:
-        """How many nodes there are, and how many slices their drivers have published."""
+    async def _count_nodes_and_slices(self) -> list[int]:
+        """Return the number of nodes and of published slices."""
         counted = []
         async with self.cluster.client("dralab") as client:
             for resource in (NODES, RESOURCE_SLICES):
@@ -224,7 +224,7 @@ class ClusterServices:
         )
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
+async def _cancel(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -1,4 +1,4 @@
-"""What each service of a cluster is started with: its flags, its port and its credentials."""
+"""The services of a cluster: their flags, ports and credentials."""
 
 import contextlib
 import itertools
@@ -40,13 +40,13 @@ def check_gpus(wanted: Iterable[str], folders: Sequence[str] = ()) -> None:
             raise UserError(str(error), 2) from error
 
 
-# Every version, as what the gates above need must be served. --runtime-config has the last word.
+# All API versions, because the gates above need some that are off by default. --runtime-config takes precedence.
 _DEFAULT_VERSIONS = "api/all=true"
 
 _Stack = contextlib.ExitStack | contextlib.AsyncExitStack
 
 
-# Where the API servers find `--audit-log-path`, which they would share.
+# The environment variable for `--audit-log-path`, which several API servers would share.
 _AUDIT_LOG = ("DRALAB_APISERVER_AUDIT_LOG_PATH", "DRALAB_AUDIT_LOG_PATH")
 
 
@@ -60,12 +60,12 @@ def _own_audit_log(name: str) -> dict[str, str]:
 
 
 class ServiceSpecs:
-    """What the services of one cluster are started with.
+    """The commands of a cluster's services.
 
-    ``data`` is the cluster's directory, and ``protection`` has the credentials that services are given.
+    ``data`` is the cluster's directory, and ``protection`` has the services' credentials.
 
     Raises:
-        UserError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
+        UserError: the options leave out a service that is needed, or name unknown versions, gates or GPUs.
     """
 
     def __init__(self, data: Path, options: ClusterOptions, protection: Protection) -> None:
@@ -146,7 +146,7 @@ class ServiceSpecs:
         )
 
     def agent(self, pool: Pool, stack: _Stack) -> ServiceSpec:
-        """That of the node agent for a pool that came later; its port is held until ``stack`` closes."""
+        """Return the node agent for a pool that was added later. Its port is held until ``stack`` closes."""
         self._identify(pool)
         return self._client(agent_name(pool.name), "dra_node_agent.main", self._agent(pool), stack)
 
@@ -191,7 +191,7 @@ class ServiceSpecs:
         return clients
 
     def _controller(self) -> list[str]:
-        # Roles are given to its controllers, and not to itself.
+        # Its controllers have roles; the process itself has none.
         return ["--use-service-account-credentials"] if self._options.has_roles else []
 
     def _scheduler(self) -> list[str]:

@@ -42,7 +42,7 @@ class _About(msgspec.Struct):
 
 
 class _Saved(msgspec.Struct):
-    """What is read of a snapshot's file; objects stay as they are."""
+    """A snapshot's file. Its objects are not parsed."""
 
     snapshot: _About
     items: list[msgspec.Raw]
@@ -82,7 +82,7 @@ _pod = msgspec.json.Decoder(_Pod).decode
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore did, and the seconds until all pods ran again that ran then."""
+    """The changes of a restore, and the seconds until all restored pods ran again."""
 
     added: int
     changed: int
@@ -166,7 +166,7 @@ class Snapshots:
         try:
             self.file(name).unlink()
         except FileNotFoundError:
-            raise UserError(self._unknown(name)) from None
+            raise UserError(self._unknown_message(name)) from None
 
     def restore(self, name: str, timeout: float) -> Restored:
         """Make the running cluster as it was, and wait until pods run that ran then.
@@ -177,12 +177,12 @@ class Snapshots:
         """
         file = self.file(name)
         if not file.exists():
-            raise UserError(self._unknown(name))
+            raise UserError(self._unknown_message(name))
         began = time.monotonic()
         body = content(file)
         return asyncio.run(self._restore(name, body, began, timeout))
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_message(self, name: str) -> str:
         names = ", ".join(one.name for one in self.list())
         return f"there is no snapshot {name} in {self._folder}{f'; there are {names}' if names else ''}"
 
@@ -194,7 +194,7 @@ class Snapshots:
             begun = {
                 one["key"] for one in done["begun"] if (one["group"], one["resource"]) == ("", PODS.plural)
             }
-            await _running(client, _as_then(items, begun), began + timeout)
+            await _await_pods(client, _as_then(items, begun), began + timeout)
         return Restored(done["added"], done["changed"], done["removed"], len(begun), time.monotonic() - began)
 
     async def _check_nodes(self, client: Client, name: str, items: Sequence[msgspec.Raw]) -> None:
@@ -229,10 +229,10 @@ async def put(client: Client, body: bytes) -> Mapping[str, Any]:
 
 
 def content(file: Path) -> bytes:
-    """What the API server takes of a snapshot's file.
+    """Return the content of a snapshot's file for the API server.
 
     Raises:
-        UserError: it cannot be read, or is none.
+        UserError: the file cannot be read, or is not a snapshot.
     """
     try:
         with gzip.open(file) as packed:
@@ -244,7 +244,7 @@ def content(file: Path) -> bytes:
 
 
 def header(file: Path) -> _About | None:
-    """What a file says of the snapshot in it; None where it has none."""
+    """Return the header of the snapshot in a file, or None if the file has none."""
     try:
         with gzip.open(file) as packed:
             start = packed.read(_HEAD)
@@ -281,7 +281,7 @@ def pools_of(file: Path) -> list[Pool]:
 
 
 def _as_then(items: Sequence[msgspec.Raw], begun: set[str]) -> dict[str, tuple[str, bool]]:
-    """Of the pods that begin again, by key: the phase, and whether it was ready."""
+    """Return the phase and the readiness in the snapshot of each pod that starts again, by key."""
     found = {}
     for raw in items if begun else ():
         if _kind(raw).kind != PODS.kind:
@@ -294,8 +294,8 @@ def _as_then(items: Sequence[msgspec.Raw], begun: set[str]) -> dict[str, tuple[s
     return found
 
 
-async def _running(client: Client, wanted: Mapping[str, tuple[str, bool]], deadline: float) -> None:
-    """Wait until the pods are as far as they were."""
+async def _await_pods(client: Client, wanted: Mapping[str, tuple[str, bool]], deadline: float) -> None:
+    """Wait until the pods have made the same progress as in the snapshot."""
     while True:
         late = await _late(client, wanted) if wanted else []
         if not late:
@@ -312,11 +312,11 @@ async def _late(client: Client, wanted: Mapping[str, tuple[str, bool]]) -> list[
         meta, status = one["metadata"], one.get("status") or {}
         ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
         now[f"{meta['namespace']}/{meta['name']}"] = (status.get("phase", ""), ready)
-    return [key for key, state in wanted.items() if not _reached(now.get(key), state)]
+    return [key for key, state in wanted.items() if not _has_caught_up(now.get(key), state)]
 
 
-def _reached(now: tuple[str, bool] | None, then: tuple[str, bool]) -> bool:
-    """Whether a pod is as far as it was, or further; one that is gone is not waited for."""
+def _has_caught_up(now: tuple[str, bool] | None, then: tuple[str, bool]) -> bool:
+    """True if a pod has made the same progress as in the snapshot, or has been deleted."""
     if now is None or now[0] in _OVER:
         return True
     return now == then or then[0] == "Pending" or (now[0] == then[0] and now[1])

@@ -29,7 +29,7 @@ async def run_services(
     """
     with cluster.locked():
         try:
-            async with ClusterServices(cluster, options, report, forks).running() as server:
+            async with ClusterServices(cluster, options, report, forks).run() as server:
                 yield server
         finally:
             cluster.forget()
@@ -88,7 +88,7 @@ async def wait_until_ready(process: subprocess.Popen[bytes], data: Path, log: Pa
         UserError: the process ended; with its last words.
     """
     cluster = Cluster(data)
-    # There is no timeout: the process ends by itself if it does not become ready.
+    # No timeout: the process exits by itself if it does not become ready.
     while (record := ready_record(cluster)) is None:
         if process.poll() is not None:
             raise UserError(_last_words(log) or "dralab up ended")

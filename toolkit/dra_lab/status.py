@@ -72,7 +72,7 @@ async def read_status(cluster: Cluster) -> Status:
             raise UserError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
         raise
     services = [await _ask(cluster, record, name) for name in record.services]
-    # Without an entry for it, the API server is another program's.
+    # If the record has no entry for it, the API server belongs to another program.
     reachable = all(service.ready for service in services if service.name == "apiserver")
     nodes = dict((await count_nodes(cluster)).most_common()) if reachable else None
     kubernetes = await read_version(cluster) if reachable else ""
@@ -81,7 +81,7 @@ async def read_status(cluster: Cluster) -> Status:
 
 async def _ask(cluster: Cluster, record: Record, name: str) -> Process:
     service = record.services[name]
-    # The API servers know the administrator; the others have a token of their own.
+    # The API servers accept the administrator's token; the other services have one of their own.
     reached = (
         cluster.client("dralab", service.url)
         if name.startswith("apiserver")
@@ -106,7 +106,7 @@ async def read_version(cluster: Cluster) -> str:
 
 
 async def count_nodes(cluster: Cluster) -> Counter[str]:
-    """How many nodes there are by their state, as a table shows it: thousands of whole nodes are many megabytes."""
+    """Count the nodes by state. It reads a table, because whole nodes would be many megabytes."""
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
     async with cluster.client("dralab") as client:
         response = await client.raw("GET", "/api/v1/nodes", params={"includeObject": "None"}, accept=table)

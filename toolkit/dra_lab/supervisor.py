@@ -28,19 +28,19 @@ from dra_lab.ports import Port, PortTaken
 
 _POLL = 0.02
 _LOOK_EVERY = 1.0
-# With this a process says that its options are wrong.
+# The exit code of a process whose options are wrong.
 _USAGE = 2
 _GRACE = 5.0
 _FIRST_RESTART_DELAY = 0.25
 _LONGEST_RESTART_DELAY = 10.0
 _ANNOUNCE_AGAIN = 1.0
-# A service that ran this long before it died starts again at once.
+# A service that ran this long before it exited is restarted at once.
 _STABLE = 30.0
 
 
 @dataclass
 class ServiceSpec:
-    """How one service is started: ``python -m module --port NUMBER arguments``, ready when /readyz there says so."""
+    """The command of a service: ``python -m module --port NUMBER arguments``. It is ready when /readyz says so."""
 
     name: str
     module: str
@@ -48,10 +48,10 @@ class ServiceSpec:
     arguments: Sequence[str]
     port_flag: str = "--health-port"
     known: bool = False
-    """Whether other processes are given its port, so that it cannot move by itself."""
+    """True if other processes know its port, so that it cannot change."""
     environment: Mapping[str, str] = field(default_factory=dict)
     token: str = ""
-    """What a request to it needs."""
+    """The token for requests to the service."""
     tls: ssl.SSLContext | None = None
 
 
@@ -137,15 +137,15 @@ class Supervisor:
         return service.pid
 
     async def is_ready(self, name: str) -> bool:
-        """Whether a service is ready now."""
+        """True if the service is ready now."""
         return any([await _is_ready(one) for one in self._services if one.spec.name == name])
 
     def restarts(self) -> dict[str, int]:
-        """How often each service was restarted."""
+        """Return the number of restarts of each service."""
         return {service.spec.name: service.restarts for service in self._services}
 
     def refusals(self) -> dict[str, str]:
-        """Why services ended for good: they do not take their options, or cannot run with them."""
+        """Return the errors of services that reject their options or cannot run with them. They are not restarted."""
         return {service.spec.name: service.last_words() for service in self._services if service.refused}
 
     async def ready(
@@ -176,7 +176,7 @@ class Supervisor:
             now = self._clock.monotonic()
             if progress is not None and now - looked > _LOOK_EVERY:
                 looked, before = now, seen
-                # Whatever has the API server's port may accept, and never answer.
+                # Another program on the API server's port may accept the connection and never answer.
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(_LOOK_EVERY):
                         seen = await progress()
@@ -192,11 +192,11 @@ class Supervisor:
         delay = _FIRST_RESTART_DELAY
         while True:
             started = self._clock.monotonic()
-            how = await service.ended()
+            how = await service.wait_for_exit()
             if service.refused:
                 if service.was_ready:
                     self._report(f"{service.spec.name} {how}: {service.last_words()}")
-                # A full disk: the line above, and the service's log, say it.
+                # The disk is full, which the line above and the service's log report.
                 with contextlib.suppress(OSError):
                     self._changed()
                 return
@@ -240,7 +240,7 @@ class Supervisor:
             self._report(f"{name}: port {taken} is in use; it gets {port.number}")
 
     async def _stop(self) -> None:
-        # The API server goes last, so that the others can still write what they must.
+        # Stop the API server last, so that the others can still write their last changes.
         first, *others = self._services
         await asyncio.gather(*(service.stop() for service in others))
         await first.stop()
@@ -255,9 +255,9 @@ class _Service:
         self.was_ready = False
         self.usage = False
         self.refused = False
-        """Whether it ended because it does not take its options: it never will."""
+        """True if it exited because it rejects its options; a restart would not help."""
         self.port_taken = False
-        """Whether it ended because another program listens on its port."""
+        """True if it exited because another program listens on its port."""
         self._process: asyncio.subprocess.Process | Forked | None = None
         self._pipe = -1
         self._report = -1
@@ -273,7 +273,7 @@ class _Service:
 
     @property
     def listens(self) -> bool:
-        """Whether it reported that it listens on its port."""
+        """True if it has reported that it listens on its port."""
         if self._report >= 0:
             with contextlib.suppress(BlockingIOError):
                 self._listens = bool(os.read(self._report, 1024))
@@ -300,7 +300,7 @@ class _Service:
         environment = {**os.environ, **spec.environment, "DRALAB_SUPERVISED": "1"}
         for server in self._forks:
             if spec.module in server.modules and server.works:
-                # One that is gone, or that takes no message of this size.
+                # The receiver is gone, or does not accept a message of this size.
                 with contextlib.suppress(OSError):
                     return await server.spawn(spec.module, words, environment, (stdin, log, report), REPORT)
         return await asyncio.create_subprocess_exec(
@@ -316,7 +316,7 @@ class _Service:
             start_new_session=True,
         )
 
-    async def ended(self) -> str:
+    async def wait_for_exit(self) -> str:
         assert self._process is not None
         code = await self._process.wait()
         self._close_pipes()

@@ -66,14 +66,14 @@ def main() -> NoReturn:
         for modules, imports in SERVERS:
             for module in (*modules, *imports):
                 importlib.import_module(module)
-        # Pages of objects that no collection touches stay shared with the forks.
+        # Freeze the objects: memory pages that no collection touches stay shared with the forks.
         gc.collect()
         gc.freeze()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        # The kernel forgets forks that ended.
+        # Ignore SIGCHLD, so that the kernel reaps forks.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         _serve(listener)
-        # A command that was killed leaves its folder.
+        # A command that was killed has left its folder.
         shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
     sys.exit(0)
 

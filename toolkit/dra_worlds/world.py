@@ -68,7 +68,7 @@ class WorldError(ValueError):
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a pod has its node, or none: ``report`` has the fields, ``str()`` the text of ``dralab explain``."""
+    """The reason why a pod has its node, or none. ``report`` has the fields, ``str()`` the text of ``explain``."""
 
     report: PodReport
 

@@ -114,8 +114,8 @@ async def _run(chosen: argparse.Namespace) -> int:
             await asyncio.sleep(chosen.seconds if kind.lasts else 0)
         finally:
             await struck.end()
-        story.met = await struck.met()
-        others = await striker.working()
+        story.met = await struck.count_affected()
+        others = await striker.active_faults()
         # Other faults may keep the cluster from settling.
         broken = [] if others else await Rest(cluster).wait(120)
         verdict = Verdict(broken=broken) if broken else await _verdict(sampler, story)

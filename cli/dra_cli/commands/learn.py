@@ -62,7 +62,7 @@ def run(chosen: argparse.Namespace) -> int:
             print("All lessons are solved.")
             return 0
     else:
-        wanted = lesson(chosen.what) if chosen.what else notebook.resumed
+        wanted = lesson(chosen.what) if chosen.what else notebook.lesson_to_resume
     if chosen.console:
         return _console(notebook, classroom, wanted, chosen)
     watch = sys.stdin.isatty() and sys.stdout.isatty() if chosen.watch is None else chosen.watch
@@ -171,7 +171,7 @@ def _celebrate(notebook: "Notebook", one: "Lesson") -> None:
     from dra_lab.learn import show
 
     notebook.solve(one)
-    print(f"\n{show.solved(one)}")
+    print(f"\n{show.format_solved(one)}")
     following = notebook.next
     print(f"\nNext: {following.number} {following.title}" if following else "\nAll lessons are solved.")
 
@@ -186,10 +186,12 @@ def _list(notebook: "Notebook", output: str) -> int:
         import orjson
 
         print(
-            orjson.dumps([one.data() | {"done": one.number in notebook.solved} for one in lessons()]).decode()
+            orjson.dumps(
+                [one.data() | {"done": one.number in notebook.solved_lessons} for one in lessons()]
+            ).decode()
         )
     else:
-        print(show.contents(lessons(), notebook.current.number, notebook.solved))
+        print(show.contents(lessons(), notebook.current.number, notebook.solved_lessons))
     return 0
 
 
@@ -209,7 +211,7 @@ def _check(notebook: "Notebook", classroom: "Classroom") -> int:
             await classroom.submit(exercise)
             found = await exercise.verdict()
         print(show.verdict(found))
-        return found.solved
+        return found.is_solved
 
     if not asyncio.run(judge()):
         return 1

@@ -287,7 +287,7 @@ def _start(chosen: argparse.Namespace) -> _Start:
         UserError: one of their files cannot be used, or they contradict each other.
     """
     from dra_lab.restore.past import past
-    from dra_lab.restore.reading import Restored, restored
+    from dra_lab.restore.reading import Restored, read_source
     from dra_lab.snapshots import find, pools_of
     from dra_worlds import fleet
 
@@ -295,7 +295,9 @@ def _start(chosen: argparse.Namespace) -> _Start:
         _reject_nodes(chosen)
     # The snapshot may be another cluster's.
     snapshot = find(chosen.source, (chosen.data, default_data())) if chosen.source else None
-    found = restored(chosen.source, chosen.data) if chosen.source and not snapshot else Restored([], [], {})
+    found = (
+        read_source(chosen.source, chosen.data) if chosen.source and not snapshot else Restored([], [], {})
+    )
     objects = found.objects
     pools = pools_of(snapshot) if snapshot else found.pools
     # The past is only restored into the cluster's own database file.

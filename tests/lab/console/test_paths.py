@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import pytest
 from dra_kube.reader import Reader
 from dra_lab.console.doorkeeper import Doorkeeper, Receive, Scope, Send
-from dra_lab.console.paths import forwarded, plain_path
+from dra_lab.console.paths import forward_target, plain_path
 from dra_lab.console.proxy import router
 from dra_shared.client.rest import Client
 from fastapi import FastAPI
@@ -90,12 +90,12 @@ async def test_an_ambiguous_path_is_rejected(method: str, raw: str) -> None:
     ],
 )
 def test_a_plain_path_is_forwarded_unchanged(raw: str, query: bytes, target: str) -> None:
-    assert forwarded(_scope(raw, query=query)) == target
+    assert forward_target(_scope(raw, query=query)) == target
 
 
 @pytest.mark.parametrize("raw", ["/metrics", "/faults", "/apiary/x", "/snapshot", "/%61pi/v1", "/"])
 def test_other_paths_are_not_forwarded(raw: str) -> None:
-    assert forwarded(_scope(raw)) is None
+    assert forward_target(_scope(raw)) is None
 
 
 async def test_the_cluster_gets_the_path_that_was_checked() -> None:

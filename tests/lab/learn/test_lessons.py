@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from dra_kube import manifests
-from dra_lab.learn.exercise import Exercise, compiled
+from dra_lab.learn.exercise import Exercise, compile_rule
 from dra_lab.learn.lesson import Lesson, Mistake, Refusal, common_mistakes, lesson, lessons, refusals
 from dra_lab.learn.world import World
 from dra_shared.cel import CompileError
@@ -38,7 +38,7 @@ async def test_a_lesson_is_solved_only_by_right_answers(one: Lesson) -> None:
         assert not problems, "\n".join(problems)
         await exercise.submit(one.file_name, one.solution)
         solved = await exercise.verdict()
-        assert solved.solved, [goal.text for goal, reached in solved.goals if not reached]
+        assert solved.is_solved, [goal.text for goal, reached in solved.goals if not reached]
         assert not solved.advice
         assert not solved.explanations
         for mistake in one.mistakes:
@@ -63,7 +63,7 @@ async def test_deleting_the_initial_objects_does_not_solve_a_lesson(
         await exercise.submit(one.file_name, one.file)
         await cluster.delete(gone)
         verdict = await exercise.verdict()
-        assert not verdict.solved
+        assert not verdict.is_solved
         assert any(shown in text for text in verdict.advice), verdict.advice
 
 
@@ -88,7 +88,7 @@ async def _submit(exercise: Exercise, answer: Answer) -> str | None:
     except (ApiError, UserError) as refused:
         return str(refused)
     verdict = await exercise.verdict()
-    return None if verdict.solved else "\n".join([*verdict.advice, *verdict.explanations])
+    return None if verdict.is_solved else "\n".join([*verdict.advice, *verdict.explanations])
 
 
 def test_there_are_ten_lessons_with_many_answers_each() -> None:
@@ -107,7 +107,7 @@ def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
         assert not [obj for obj in loaded if "namespace" in obj["metadata"]]
     mistakes = (*one.mistakes, *common_mistakes())
     for expression in [*(goal.expression for goal in one.goals), *(mistake.when for mistake in mistakes)]:
-        compiled(expression)
+        compile_rule(expression)
     # Commands in the text are ones of ours.
     assert not re.findall(r"^ {4}(?!dralab )", f"{one.about}\n{one.solved}", re.MULTILINE)
 
@@ -134,7 +134,7 @@ def test_advice_explains_that_a_pod_has_ended(phase: str, advised: bool) -> None
     pod = {"metadata": {"name": "first"}, "spec": {"containers": []}, "status": {"phase": phase}}
     kinds = ("pods", "claims", "templates", "classes", "rules", "slices")
     values = World({key: {} for key in kinds}).variables.values()
-    assert compiled(ended.when).run([*values, pod], 1000).value is advised
+    assert compile_rule(ended.when).run([*values, pod], 1000).value is advised
 
 
 def _find_unused(mistakes: Sequence[Mistake | Refusal], shown: Sequence[str]) -> list[str]:
@@ -150,6 +150,6 @@ def test_a_lesson_is_found_by_number_and_name() -> None:
 
 def test_an_invalid_expression_is_an_error() -> None:
     with pytest.raises(CompileError, match="undeclared reference"):
-        compiled("nodes.size() > 0")
+        compile_rule("nodes.size() > 0")
     with pytest.raises(CompileError, match="must evaluate to bool"):
-        compiled("'text'")
+        compile_rule("'text'")

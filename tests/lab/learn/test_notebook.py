@@ -10,12 +10,12 @@ from dra_shared.errors import UserError
 
 def test_a_learner_continues_at_the_last_lesson(tmp_path: Path) -> None:
     first = Notebook(tmp_path)
-    assert first.resumed.number == 1
+    assert first.lesson_to_resume.number == 1
     first.choose(lesson("3"))
-    assert Notebook(tmp_path).resumed.number == 3
+    assert Notebook(tmp_path).lesson_to_resume.number == 3
     first.solve(lesson("3"))
-    assert Notebook(tmp_path).resumed.number == 4
-    assert Notebook(tmp_path).solved == {3}
+    assert Notebook(tmp_path).lesson_to_resume.number == 4
+    assert Notebook(tmp_path).solved_lessons == {3}
 
 
 def test_skipped_lessons_follow_the_last_one(tmp_path: Path) -> None:
@@ -23,11 +23,11 @@ def test_skipped_lessons_follow_the_last_one(tmp_path: Path) -> None:
     for one in lessons()[1:]:
         notebook.choose(one)
         notebook.solve(one)
-    assert notebook.next is notebook.resumed is lesson("1")
+    assert notebook.next is notebook.lesson_to_resume is lesson("1")
     notebook.solve(lesson("1"))
     again = Notebook(tmp_path)
     assert again.next is None
-    assert again.resumed is lesson("10")
+    assert again.lesson_to_resume is lesson("10")
 
 
 def test_a_changed_file_is_kept(tmp_path: Path) -> None:
@@ -50,14 +50,14 @@ def test_hints_are_given_one_after_another(tmp_path: Path) -> None:
 
 def test_manifests_are_applied_after_a_change(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
-    assert notebook.changed("a")
-    notebook.submitted("a")
-    assert not Notebook(tmp_path).changed("a")
-    notebook.submitted(None)
-    assert notebook.changed("a")
-    notebook.submitted("a")
+    assert notebook.is_new("a")
+    notebook.record_submission("a")
+    assert not Notebook(tmp_path).is_new("a")
+    notebook.record_submission(None)
+    assert notebook.is_new("a")
+    notebook.record_submission("a")
     notebook.cluster = 2
-    assert notebook.changed("a")
+    assert notebook.is_new("a")
 
 
 def test_the_folder_is_found_from_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

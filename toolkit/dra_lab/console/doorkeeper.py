@@ -41,11 +41,11 @@ class Doorkeeper:
         refusal = self._guard.refusal(method, headers)
         if refusal is not None:
             await _answer(scope, send, 403, refusal)
-        elif self._is_key(_given(headers)):
+        elif self._is_key(_key_in_cookie(headers)):
             await self._pass(scope, receive, send, method)
         elif self._has_key(scope):
             cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Strict; Path=/"
-            # The rest is for the page, such as the moment that it shows.
+            # Keep the rest of the query for the page, such as the moment that it shows.
             rest = urlencode({name: value for name, value in _query(scope).items() if name != "key"})
             page = f"/console/{'?' if rest else ''}{rest}"
             await _answer(
@@ -60,7 +60,7 @@ class Doorkeeper:
             await _answer(scope, send, 400, NOT_PLAIN)
             return
         asks = path.startswith("/insight/")
-        # By GET, but what is typed there acts.
+        # The request is a GET, but the user's input in an exec session can change things.
         terminal = scope["type"] == "websocket" and acts_in_pod(path)
         if (method in _READS and not terminal) or asks or self._writes:
             await self._application(scope, receive, send)
@@ -71,7 +71,7 @@ class Doorkeeper:
         return scope["type"] == "http" and self._is_key(_query(scope).get("key", ""))
 
     def _is_key(self, text: str) -> bool:
-        # Texts must be ASCII to be compared.
+        # compare_digest accepts only ASCII texts.
         return hmac.compare_digest(text.encode(errors="replace"), self._key.encode())
 
 
@@ -79,7 +79,7 @@ def _query(scope: Scope) -> dict[str, str]:
     return dict(parse_qsl(scope["query_string"].decode("latin-1")))
 
 
-def _given(headers: dict[bytes, bytes]) -> str:
+def _key_in_cookie(headers: dict[bytes, bytes]) -> str:
     """Return the key in the cookie. Other servers of this machine may have cookies of any form."""
     for cookie in headers.get(b"cookie", b"").decode("latin-1").split(";"):
         name, _, value = cookie.strip().partition("=")

@@ -28,7 +28,7 @@ class Chosen(BaseModel):
 
 
 class Answer(BaseModel):
-    """What the learner has written."""
+    """The learner's text."""
 
     text: str
 
@@ -42,14 +42,14 @@ class Desk:
         self._notebook = notebook
         self._classroom = classroom
         self._moved = moved
-        # One cluster at a time is started, and one file applied.
+        # Serialize: start one cluster at a time, and apply one file at a time.
         self._lock = asyncio.Lock()
 
     def state(self) -> JsonObject:
         """The lessons, and the current one with the learner's file."""
         one = self._notebook.current
         file = self._notebook.file(one)
-        done = self._notebook.solved
+        done = self._notebook.solved_lessons
         return {
             "lessons": [
                 {"number": each.number, "title": each.title, "done": each.number in done}
@@ -96,7 +96,7 @@ class Desk:
             return self._report(await exercise.verdict())
 
     async def goals(self) -> JsonObject:
-        """Which goals are reached at this moment."""
+        """Report which goals are reached now."""
         async with self._classroom.exercise(self._notebook.current) as exercise:
             return self._report(await exercise.glance())
 
@@ -126,11 +126,11 @@ class Desk:
             return
 
     def _report(self, verdict: Verdict) -> JsonObject:
-        if verdict.solved:
+        if verdict.is_solved:
             self._notebook.solve(self._notebook.current)
         return {
             "goals": [{"text": goal.text, "reached": reached} for goal, reached in verdict.goals],
-            "solved": verdict.solved,
+            "solved": verdict.is_solved,
             "advice": [text.strip() for text in verdict.advice],
             "explanations": list(verdict.explanations),
             "problem": "",
@@ -141,7 +141,7 @@ def router(desk: Desk) -> APIRouter:
     """The paths."""
     made = APIRouter(prefix="/learn", include_in_schema=False)
 
-    async def answered(work: Awaitable[JsonObject]) -> JsonObject:
+    async def report_failures(work: Awaitable[JsonObject]) -> JsonObject:
         try:
             return await work
         except _FAILED as error:
@@ -153,19 +153,19 @@ def router(desk: Desk) -> APIRouter:
 
     @made.post("/lesson")
     async def choose(chosen: Chosen) -> JsonObject:
-        return await answered(desk.open(chosen.number))
+        return await report_failures(desk.open(chosen.number))
 
     @made.post("/reset")
     async def reset() -> JsonObject:
-        return await answered(desk.reset())
+        return await report_failures(desk.reset())
 
     @made.post("/check")
     async def check(answer: Answer) -> JsonObject:
-        return await answered(desk.check(answer.text))
+        return await report_failures(desk.check(answer.text))
 
     @made.get("/goals")
     async def goals() -> JsonObject:
-        return await answered(desk.goals())
+        return await report_failures(desk.goals())
 
     @made.post("/hint")
     async def hint() -> JsonObject:

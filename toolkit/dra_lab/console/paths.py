@@ -12,9 +12,9 @@ from urllib.parse import quote, unquote
 
 _PLAIN = re.compile(r"/|(?:/(?!\.{1,2}(?:/|$))[^/\\%\x00-\x1f\x7f]+)+/?")
 _API = ("/api", "/apis", "/version", "/at", "/history")
-# What acts in a pod, although it comes by GET.
+# Subresources that change things in a pod although the method is GET.
 _ACTS = ("/exec", "/attach", "/portforward")
-# All that a query may have, and what is encoded already.
+# All characters that a query may have, and the percent sign of those that are encoded already.
 _IN_QUERY = "!$&'()*+,;=:@/?-._~%"
 
 NOT_PLAIN = "the path is not in its plain form: without dots, empty parts and encoded slashes"
@@ -29,12 +29,12 @@ def plain_path(scope: Mapping[str, Any]) -> str | None:
         decoded = unquote(path, errors="strict")
     except UnicodeDecodeError:
         return None
-    # Its slashes are those of the client: an encoded one would separate segments only for some servers.
+    # Reject encoded slashes: only some servers would treat them as separators.
     plain = _PLAIN.fullmatch(decoded) and path.count("/") == decoded.count("/")
     return path if plain and "?" not in path and "#" not in path else None
 
 
-def forwarded(scope: Mapping[str, Any]) -> str | None:
+def forward_target(scope: Mapping[str, Any]) -> str | None:
     """Return the target of a request to the Kubernetes API, None if it is to anything else."""
     path = plain_path(scope)
     if path is None or not any(path == one or path.startswith(f"{one}/") for one in _API):

@@ -9,7 +9,7 @@ from dra_shared.client.rest import Client
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
-from dra_lab.console.paths import NOT_PLAIN, forwarded, is_terminal
+from dra_lab.console.paths import NOT_PLAIN, forward_target, is_terminal
 from dra_lab.console.relay import relay
 
 _READS = frozenset({"GET", "HEAD"})
@@ -23,38 +23,38 @@ def router(client: Client, reader: Reader) -> APIRouter:
     """The paths of the Kubernetes API; ``reader`` has the same credentials, for terminals."""
     made = APIRouter(include_in_schema=False)
 
-    async def passed(request: Request) -> Response:
-        target = forwarded(request.scope)
+    async def forward(request: Request) -> Response:
+        target = forward_target(request.scope)
         if target is None:
             return PlainTextResponse(f"{NOT_PLAIN}\n", status_code=400)
         try:
-            return await (_read if request.method in _READS else _written)(client, request, target)
+            return await (_read if request.method in _READS else _write)(client, request, target)
         except (httpx.HTTPError, TimeoutError) as error:
             return PlainTextResponse(f"the cluster does not answer: {error}\n", status_code=502)
 
     async def socket(socket: WebSocket) -> None:
-        target = forwarded(socket.scope)
+        target = forward_target(socket.scope)
         if target is None:
             await socket.close(_REFUSED, NOT_PLAIN)
         elif is_terminal(target.partition("?")[0]):
             await relay(reader, socket, target)
         else:
-            await watched(socket, target)
+            await forward_watch(socket, target)
 
-    async def watched(socket: WebSocket, target: str) -> None:
+    async def forward_watch(socket: WebSocket, target: str) -> None:
         await socket.accept()
         code = _TRY_AGAIN
         with contextlib.suppress(WebSocketDisconnect, httpx.HTTPError):
             await _pass_events(client, socket, target)
             code = 1000
-        # The browser may have left first.
+        # The browser may have closed the connection already.
         with contextlib.suppress(RuntimeError, WebSocketDisconnect):
             await socket.close(code)
 
-    # The last two are the past, of a server that remembers it.
+    # The last two paths read the past, from a server with a history.
     for path in ("/api", "/apis", "/version", "/at", "/history"):
-        made.add_api_route(path, passed, methods=_METHODS)
-        made.add_api_route(path + "/{rest:path}", passed, methods=_METHODS)
+        made.add_api_route(path, forward, methods=_METHODS)
+        made.add_api_route(path + "/{rest:path}", forward, methods=_METHODS)
         made.add_api_websocket_route(path + "/{rest:path}", socket)
     return made
 
@@ -73,7 +73,7 @@ async def _read(client: Client, request: Request, target: str) -> Response:
     return StreamingResponse(body(), status_code=answer.status_code, media_type=kind)
 
 
-async def _written(client: Client, request: Request, target: str) -> Response:
+async def _write(client: Client, request: Request, target: str) -> Response:
     kind = request.headers.get("content-type", _JSON)
     answer = await client.raw(request.method, target, content=await request.body(), content_type=kind)
     return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type", _JSON))

@@ -12,7 +12,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 
 _CHUNK = 1 << 16
 _TIMEOUT = 30.0
-# In bytes, of the reason in a closing frame.
+# The longest reason in a close frame, in bytes.
 _LONGEST_REASON = 123
 _REFUSED, _BROKEN = 1008, 1011
 
@@ -89,6 +89,6 @@ async def _to_cluster(socket: WebSocket, writer: asyncio.StreamWriter) -> None:
 
 
 async def _close(socket: WebSocket, code: int, reason: str) -> None:
-    # The browser may have left first.
+    # The browser may have closed the connection already.
     with contextlib.suppress(RuntimeError):
         await socket.close(code, reason.encode()[:_LONGEST_REASON].decode(errors="ignore"))

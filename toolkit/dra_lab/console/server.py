@@ -32,9 +32,9 @@ from fastapi import FastAPI, HTTPException
 from dra_lab.console.doorkeeper import Doorkeeper
 from dra_lab.console.proxy import router as proxy
 
-# Seconds that a snapshot of the cluster answers questions: a person opens several parts of one explanation.
+# How long a snapshot of the cluster is reused, in seconds: users open several parts of one explanation.
 _FRESH = 5.0
-# The same for plans, which are asked about what has just been done. The parts of one question are asked at once.
+# The same for plans, which users ask right after a change. The parts of one question are requested at once.
 _FRESH_FOR_PLANS = 0.5
 
 
@@ -59,7 +59,7 @@ class _View:
             return self._snapshot
 
     async def ask(self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
-        """As a scheduler answers at its health port."""
+        """Answer a request as a scheduler does at its health port."""
         question, *rest = path.strip("/").split("/")
         snapshot = await self.snapshot(_FRESH_FOR_PLANS if question == "plan" else _FRESH)
         if question == "free":
@@ -127,11 +127,11 @@ async def listen(application: Doorkeeper, port: int, query: str, note: str, open
     Raises:
         UserError: the port is taken.
     """
-    with _listening(port) as listener:
+    with _listen(port) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/{query}"
         config = uvicorn.Config(
             application,
-            # uvicorn's own drops the body of a request that offers an upgrade.
+            # uvicorn's own protocol drops the body of a request that offers an upgrade.
             http=cast(Any, BoundedConnection),
             ws="wsproto",
             lifespan="off",
@@ -145,12 +145,12 @@ async def listen(application: Doorkeeper, port: int, query: str, note: str, open
         await uvicorn.Server(config).serve([listener])
 
 
-def _listening(port: int) -> socket.socket:
+def _listen(port: int) -> socket.socket:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(("127.0.0.1", port))
-        # The browser may open the address before the server takes its first connection.
+        # Listen now, because the browser may connect before the server accepts its first connection.
         listener.listen()
     except OSError as error:
         listener.close()

@@ -1,4 +1,4 @@
-"""What the nodes keep on disk for claims: CDI files and checkpoints."""
+"""Files of the nodes for claims: CDI files and checkpoints."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ def cdi_file(data: Path, node: str, claim_uid: str) -> Path | None:
 
 
 def leftovers(data: Path) -> list[str]:
-    """What is still prepared on any node: CDI files of claims, and entries in checkpoints."""
+    """Return what is still prepared on any node: CDI files of claims, and entries in checkpoints."""
     found = []
     for node in sorted((data / "nodes").glob("*")):
         found += [f"CDI file {path}" for path in sorted((node / "cdi").glob("*claim*"))]

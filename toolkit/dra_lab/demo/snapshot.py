@@ -1,4 +1,4 @@
-"""What the demo sees of the cluster at one moment, and what can be read from it."""
+"""The demo's view of the cluster at one moment."""
 
 import asyncio
 from collections.abc import Iterable
@@ -77,7 +77,7 @@ class Snapshot:
 
 
 async def warnings(client: Client, namespaces: Iterable[str]) -> list[str]:
-    """What Warning events say about the demo's objects, newest last."""
+    """Return the Warning events about the demo's objects, newest last."""
     wanted = set(namespaces)
     events = [
         event

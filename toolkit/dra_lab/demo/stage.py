@@ -1,4 +1,4 @@
-"""What the demo runs on: a folder for as long as it lasts, pauses, and an end by signals that leaves nothing."""
+"""The demo's surroundings: a temporary folder, pauses, and a clean end after signals."""
 
 import asyncio
 import contextlib
@@ -75,5 +75,5 @@ class Pause:
             await pressed.wait()
         finally:
             loop.remove_reader(sys.stdin)
-        # At the end of input there is no one left to press it.
+        # Do not wait for a key after the end of the input.
         self._stops = bool(sys.stdin.readline())

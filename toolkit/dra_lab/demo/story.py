@@ -31,12 +31,12 @@ from dra_lab.forkserver import ForkServer
 from dra_lab.services import Reporter
 from dra_lab.starting import run_services
 
-# Seconds; a slow machine may need more, an impossible manifest less.
+# The timeout of a phase, in seconds.
 _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
 _POLL = 0.03
 _PODS_OF = {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
 
-# A phase looks at the cluster, tells what is new, and gives what it still waits for: nothing when it is over.
+# A phase reads the cluster, prints the news, and returns what it still waits for; nothing when it is over.
 Look = Callable[[Snapshot], list[str]]
 
 
@@ -104,11 +104,11 @@ class _Story:
         await self._look_around()
         await self._phase(3, "Claims: made from templates, or shared", self._claims)
         await self._look_around()
-        await self._phase(4, "Scheduler: devices allocated, pods bound", self._bound)
+        await self._phase(4, "Scheduler: devices allocated, pods bound", self._check_bound)
         await self._look_around()
-        await self._phase(5, "Kubelet and driver: claims prepared, CDI files written", self._prepared)
+        await self._phase(5, "Kubelet and driver: claims prepared, CDI files written", self._check_prepared)
         await self._look_around()
-        await self._phase(6, "Containers: running, with exactly their devices", self._running)
+        await self._phase(6, "Containers: running, with exactly their devices", self._check_running)
         snapshot = await Snapshot.take(self._client, self._namespaces)
         await self._show_logs(snapshot)
         await self._look_around()
@@ -178,7 +178,7 @@ class _Story:
                     self._tell(f"{claim.key}", f"for pod {pod.metadata.name}")
         return missing
 
-    def _bound(self, now: Snapshot) -> list[str]:
+    def _check_bound(self, now: Snapshot) -> list[str]:
         missing = self._missing_pods(now)
         for pod in now.pods:
             if not pod.spec.node_name:
@@ -192,7 +192,7 @@ class _Story:
                 self._tell(f"{pod.key} -> {pod.spec.node_name}", devices)
         return missing
 
-    def _prepared(self, now: Snapshot) -> list[str]:
+    def _check_prepared(self, now: Snapshot) -> list[str]:
         missing = []
         for pod in now.pods:
             for claim in now.claims_of(pod).values():
@@ -205,7 +205,7 @@ class _Story:
                     self._tell(claim.key, str(path.relative_to(self._cluster.data)))
         return missing
 
-    def _running(self, now: Snapshot) -> list[str]:
+    def _check_running(self, now: Snapshot) -> list[str]:
         missing = self._missing_pods(now)
         for pod in now.pods:
             if pod.status.phase not in ("Running", "Succeeded"):

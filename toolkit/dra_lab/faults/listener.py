@@ -49,17 +49,17 @@ class FaultListener:
         self._token = token
         self._socket = listening_socket(_HOST, 0)
         self.url = f"http://{_HOST}:{self._socket.getsockname()[1]}"
-        """Where it listens."""
+        """The URL."""
 
     def close(self) -> None:
         """Listen no more."""
         self._socket.close()
 
     @contextlib.asynccontextmanager
-    async def serving(
+    async def serve(
         self, supervisor: Supervisor, scheduler: Callable[[], ServiceSpec | None]
     ) -> AsyncIterator[None]:
-        """Within it faults of the supervisor's processes are taken; at its end all are undone."""
+        """Accept faults of the supervisor's processes for the block. At the end all are undone."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
         asked = asyncio.Event()
         loop.add_reader(self._socket, asked.set)
@@ -107,7 +107,7 @@ class _Desk:
         self._faults = faults
         self._clock = SystemClock()
         self._board: FaultBoard[ProcessFault] = FaultBoard(self._clock, faults.strikes())
-        # The board's numbers, by those that clients know.
+        # Maps the numbers that clients know to the board's.
         self._begun: dict[int, int] = {}
         self._judges: set[asyncio.Future[None]] = set()
         self._cases = Cases(self._look, self._clock, self._judges, _UNREADABLE, faults.away)
@@ -147,7 +147,7 @@ class _Desk:
             return _json({"message": f"the cluster cannot be read: {error or type(error).__name__}"}, 400)
 
     async def _start(self, request: "Request") -> "Response":
-        number = _asked(request)
+        number = _number_in_path(request)
         order = self._cases.order(number)
         if order is None:
             return _json({"message": f"there is no fault {number} that waits"}, 404)
@@ -164,7 +164,7 @@ class _Desk:
             raise
         entry = await self._cases.begin(number)
         if entry.state != "working":
-            # It was ended while it began.
+            # The fault was ended before it had begun.
             await self._board.end(begun)
         return entry
 
@@ -175,21 +175,21 @@ class _Desk:
         return _json({"items": await self._cases.list_active()}, 200)
 
     async def _get(self, request: "Request") -> "Response":
-        number = _asked(request)
+        number = _number_in_path(request)
         found = await self._cases.get(number)
         if found is None:
             return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
         return _json(found, 200)
 
     async def _end(self, request: "Request") -> "Response":
-        number = _asked(request)
+        number = _number_in_path(request)
         self._cases.withdraw(number)
         if self._cases.end(number):
             await self._board.end(self._begun[number])
         return await self._get(request)
 
     async def _clear(self, _: "Request") -> "Response":
-        # One that was answered and has not begun yet never does.
+        # A fault that was accepted but has not begun is cancelled.
         self._cases.withdraw()
         await self._board.clear()
         self._begun.clear()
@@ -197,7 +197,7 @@ class _Desk:
         return _json({"items": []}, 200)
 
     async def _look(self) -> "Sample":
-        # A server that stands still does not refuse; it says nothing.
+        # A stopped server does not reject requests; it does not answer at all.
         async with asyncio.timeout(_PATIENCE):
             return await self._sampler.sample()
 
@@ -212,7 +212,7 @@ def _fault(order: "Order") -> "ProcessFault":
         raise FaultError(f"cannot read the fault: {error}") from None
 
 
-def _asked(request: "Request") -> int:
+def _number_in_path(request: "Request") -> int:
     """Return the number in the path; 0, which no fault has, if it is none."""
     text = request.path_params["number"]
     return integer(text) if is_digits(text) else 0

@@ -67,14 +67,14 @@ class ProcessFaults:
     async def stop(self, service: str) -> AsyncIterator[None]:
         """Let the process stand still inside the context."""
         pid = self._send(service, 0)
-        async with released(pid):
+        async with resume_if_killed(pid):
             self._send(service, signal.SIGSTOP)
             self._stopped[pid] += 1
             try:
                 yield
             finally:
                 self._stopped[pid] -= 1
-                # Two may have stopped it.
+                # Two faults may have stopped it.
                 if not self._stopped[pid]:
                     del self._stopped[pid]
                     _continue(pid)
@@ -110,8 +110,8 @@ class ProcessFaults:
 
 
 @contextlib.asynccontextmanager
-async def released(pid: int) -> AsyncIterator[None]:
-    """Within it the process continues if this program is killed: a shell waits for the end of a pipe from here."""
+async def resume_if_killed(pid: int) -> AsyncIterator[None]:
+    """Let the process continue if this program is killed during the block: a shell waits for the end of a pipe."""
     shell = await asyncio.create_subprocess_exec(
         "sh",
         "-c",
@@ -124,13 +124,13 @@ async def released(pid: int) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        # The process may be gone by now, and its number another's.
+        # The shell may have exited already.
         with contextlib.suppress(ProcessLookupError):
             shell.kill()
         await shell.wait()
 
 
 def _continue(pid: int) -> None:
-    # A process that was killed meanwhile has a successor, which runs.
+    # A process that was killed meanwhile has been replaced by one that runs.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""Whether a cluster at rest keeps what it promises: see :mod:`dra_shared.faults.invariants`."""
+"""Check the invariants of a cluster at rest; see :mod:`dra_shared.faults.invariants`."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from dra_shared.faults.invariants import find_breaches, find_leaked_files, pendi
 from dra_shared.faults.places import OBSERVER
 
 _EVERY = 0.5
-# Once could be by chance, between two steps of what still goes on.
+# The number of checks in a row that must agree: a single one may fall between two steps of ongoing work.
 _CALM = 3
 
 
@@ -50,7 +50,7 @@ class Rest:
         return [*find_breaches(pods, claims, fitting), *find_leaked_files(files, claims)]
 
     async def _fits(self, pod: str) -> bool:
-        """Whether the scheduler has a node for a pod that waits."""
+        """True if the scheduler has a node for a pending pod."""
         if "scheduler" not in self._cluster.record().services:
             return False
         async with self._cluster.service_client("scheduler", "dralab") as client:

@@ -1,4 +1,4 @@
-"""What a storm does and when, drawn from a seed: the same seed gives the same script."""
+"""The script of a storm, drawn from a seed. The same seed gives the same script."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -66,7 +66,7 @@ def _arguments(rng: random.Random, kind: Kind, lasts: float, nodes: Sequence[str
         case "node":
             arguments["node"] = nodes[rng.randrange(len(nodes))]
         case "requests":
-            # Drawn for all, so that a seed's later steps do not depend on which fault this is.
+            # Drawn for every fault, so that a seed's later steps do not depend on the fault.
             seed = rng.randrange(1000)
             if "seed" in kind.options:
                 arguments["seed"] = seed

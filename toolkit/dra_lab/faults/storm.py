@@ -73,7 +73,7 @@ class Storm:
 
     async def _prepare(self, client: Client) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        await _sent(client, "POST", "/api/v1/namespaces", namespace)
+        await _send(client, "POST", "/api/v1/namespaces", namespace)
         for count in _COUNTS:
             exactly = {"deviceClassName": self._class, "count": count}
             template = {
@@ -82,14 +82,14 @@ class Storm:
                 "metadata": {"name": f"devices-{count}"},
                 "spec": {"spec": {"devices": {"requests": [{"name": "it", "exactly": exactly}]}}},
             }
-            await _sent(client, "POST", _TEMPLATES, template)
+            await _send(client, "POST", _TEMPLATES, template)
 
     async def _do(self, client: Client, step: Step) -> None:
         match step.action:
             case "create":
-                await _sent(client, "POST", _PODS, _pod(step.arguments["pod"], step.arguments["devices"]))
+                await _send(client, "POST", _PODS, _pod(step.arguments["pod"], step.arguments["devices"]))
             case "delete":
-                await _sent(client, "DELETE", f"{_PODS}/{step.arguments['pod']}", {"gracePeriodSeconds": 1})
+                await _send(client, "DELETE", f"{_PODS}/{step.arguments['pod']}", {"gracePeriodSeconds": 1})
             case _:
                 try:
                     await self._striker.strike(step.action, step.arguments)
@@ -121,11 +121,11 @@ def _pod(name: str, devices: int) -> dict[str, object]:
     }
 
 
-async def _sent(client: Client, method: str, path: str, body: Mapping[str, object]) -> None:
-    """Send it until the API server has taken it.
+async def _send(client: Client, method: str, path: str, body: Mapping[str, object]) -> None:
+    """Send the request until the API server has accepted it.
 
     Raises:
-        UserError: it is refused, or the API server does not come back.
+        UserError: it is rejected, or the API server does not answer again.
     """
     last = ""
     for _ in range(_ATTEMPTS):
@@ -134,7 +134,7 @@ async def _sent(client: Client, method: str, path: str, body: Mapping[str, objec
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             last = str(error)
         else:
-            # What an earlier attempt did, whose answer was lost, is there or gone.
+            # 404 and 409: an earlier attempt has deleted or created the object, and its answer was lost.
             if response.status_code < 300 or response.status_code == (404 if method == "DELETE" else 409):
                 return
             last = response.text

@@ -32,8 +32,8 @@ class Struck:
         self._service = service
         self._path = f"{PATH}/{number}"
 
-    async def met(self) -> int | None:
-        """How much it has met; None where that is not counted, or not known any more."""
+    async def count_affected(self) -> int | None:
+        """Return how many requests the fault has affected, or None if this is not counted or is unknown by now."""
         found: int | None = (await self._ask("GET")).get("met")
         return found
 
@@ -42,7 +42,7 @@ class Struck:
         await self._ask("DELETE")
 
     async def _ask(self, method: str) -> Any:
-        # A service that was restarted has no faults any more.
+        # A restarted service has lost its faults.
         try:
             async with self._striker.client(self._service) as client:
                 response = await client.raw(method, self._path)
@@ -71,8 +71,8 @@ class Striker:
             case "requests":
                 return await self._begin("", "the API server", name, arguments)
 
-    async def working(self) -> list[str]:
-        """The names of the faults that are at work."""
+    async def active_faults(self) -> list[str]:
+        """Return the names of the active faults."""
         found: list[str] = []
         supervisors = [_SUPERVISOR] if self._cluster.record().supervisor else []
         for service in (*supervisors, *self._agents(), ""):
@@ -84,10 +84,10 @@ class Striker:
         return sorted(set(found))
 
     def client(self, service: str) -> Client:
-        """Of a service that has faults: a node agent, the supervisor, or the API server where it is empty.
+        """Return a client of a node agent, of the supervisor, or of the API server if ``service`` is empty.
 
         Raises:
-            UserError: there is none.
+            UserError: there is no such service.
         """
         if service == _SUPERVISOR:
             return self._supervisor()
@@ -109,14 +109,14 @@ class Striker:
         Raises:
             UserError: the cluster does not run, or its API server does not answer.
         """
-        # The API server cannot answer while it stands still.
+        # The API server cannot answer while it is stopped.
         if self._cluster.record().supervisor:
             async with self._supervisor() as client:
                 with contextlib.suppress(httpx.HTTPError, OSError, TimeoutError):
                     await client.raw("DELETE", PATH)
         for agent in self._agents():
             async with self._service(agent) as client:
-                # One that was killed has no faults any more.
+                # A service that was killed has no faults any more.
                 with contextlib.suppress(httpx.HTTPError, OSError, TimeoutError):
                     await client.raw("DELETE", PATH)
         async with self._cluster.client(OBSERVER) as client:
@@ -127,7 +127,7 @@ class Striker:
                 raise UserError(f"the API server does not answer: {why}") from error
 
     async def _strike_node(self, name: str, arguments: Mapping[str, Any]) -> Struck:
-        """Of several node agents the one that has the node takes it."""
+        """Inject the fault at the node agent that has the node."""
         body = orjson.dumps({"fault": name, **arguments})
         problem = "no node agent runs"
         for agent in self._agents():
@@ -157,7 +157,7 @@ async def _begin(client: Client, who: str, name: str, arguments: Mapping[str, An
     Raises:
         UserError: it is refused, or there is no answer.
     """
-    # Who strikes judges: the server may be down in a moment.
+    # The caller judges the promise, because the server may be down in a moment.
     body = orjson.dumps({"fault": name, "check": False, **arguments})
     try:
         response = await client.raw("POST", PATH, content=body)

@@ -23,7 +23,7 @@ from dra_shared.clock import Clock
 _NAME = "learn-barrier-"
 _CLASS = "class-of-the-barrier"
 _POLL = 0.02
-# A learner may have stopped the scheduler. Then the try is judged without the barrier.
+# The timeout: a learner may have stopped the scheduler. Then the lesson is judged without the barrier.
 _LONGEST = 10.0
 
 

@@ -25,7 +25,7 @@ class Classroom:
         self._chosen = ChosenCluster(data=notebook.data)
 
     def runs(self, one: Lesson) -> bool:
-        """Whether the cluster of that lesson runs."""
+        """True if the lesson's cluster runs."""
         return Cluster(self._notebook.data).is_running() and self._notebook.cluster == one.number
 
     def start(self, one: Lesson) -> None:
@@ -73,10 +73,10 @@ class Classroom:
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"cannot read {file}: {error}; dralab learn reset brings it back") from error
-        if not self._notebook.changed(text):
+        if not self._notebook.is_new(text):
             return False
-        # What is refused half way leaves neither these nor those of before.
-        self._notebook.submitted(None)
+        # If the server rejects some objects, the cluster has neither these manifests nor the previous ones.
+        self._notebook.record_submission(None)
         await exercise.submit(file.name, text)
-        self._notebook.submitted(text)
+        self._notebook.record_submission(text)
         return True

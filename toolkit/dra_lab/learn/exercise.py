@@ -24,11 +24,11 @@ from dra_lab.learn.world import NAMESPACE, VARIABLES, World, look
 Explain = Callable[[str], Awaitable[str]]
 
 _POLL = 0.05
-# Nothing changed for so long: the cluster has done what it could; longer where a pod is still on its way.
+# The cluster is done if nothing has changed for so many seconds; more if a pod is still starting.
 _QUIET = 0.1
 _QUIET_ON_THE_WAY = 5.0
 _LONGEST = 20.0
-# What a learner can have made, those that make others first.
+# Kinds that a learner may have created, owners first.
 _KINDS = (
     "deployments",
     "jobs",
@@ -43,17 +43,17 @@ _COST = 10_000_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """How far a lesson is."""
+    """The progress of a lesson."""
 
     goals: Sequence[tuple[Goal, bool]]
     advice: Sequence[str] = ()
-    """What to say to mistakes that were recognised, where it is not solved."""
+    """Advice about recognized mistakes, if the lesson is not solved."""
     explanations: Sequence[str] = ()
-    """Why pods wait, as ``dralab explain`` says it."""
+    """Explanations of pending pods, as in ``dralab explain``."""
 
     @property
-    def solved(self) -> bool:
-        """Whether all goals are reached."""
+    def is_solved(self) -> bool:
+        """True if all goals are reached."""
         return all(reached for _, reached in self.goals)
 
 
@@ -77,7 +77,7 @@ class Exercise:
         async with asyncio.timeout(_LONGEST):
             while True:
                 world = await self._look()
-                if all(name in world.pods and name not in world.waiting for name in pods):
+                if all(name in world.pods and name not in world.pending_pods for name in pods):
                     return
                 await self._clock.sleep(_POLL)
 
@@ -99,7 +99,7 @@ class Exercise:
             except UserError as refused:
                 raise _explain_refusal(refused) from refused
         await self._clear(discovery)
-        # Otherwise the new objects could be judged by the old ones, which have the same names.
+        # Wait, because old objects of the same names could be judged instead of the new ones.
         await pass_barrier(self._client, discovery, self._clock, NAMESPACE)
         await self.begin()
         try:
@@ -108,49 +108,49 @@ class Exercise:
             raise _explain_refusal(refused) from refused
 
     async def verdict(self) -> Verdict:
-        """How far it is once the cluster has done what it can."""
+        """Return the progress once the cluster has done what it can."""
         began = changed = self._clock.monotonic()
         last: World | None = None
         while True:
             world = await self._look()
-            reached = self._reached(world)
+            reached = self._evaluate_goals(world)
             now = self._clock.monotonic()
             if last is None or last.version != world.version:
                 last, changed = world, now
             quiet = _QUIET if world.at_rest else _QUIET_ON_THE_WAY
             if all(held for _, held in reached) or now - changed > quiet or now - began > _LONGEST:
-                return await self._judged(world, reached)
+                return await self._judge(world, reached)
             await self._clock.sleep(_POLL)
 
     async def glance(self) -> Verdict:
-        """How far it is at this moment, without advice."""
-        return Verdict(self._reached(await self._look()))
+        """Return the progress now, without advice."""
+        return Verdict(self._evaluate_goals(await self._look()))
 
     async def holds(self, expression: str) -> bool:
-        """Whether an expression is true at this moment."""
+        """True if the expression is true now."""
         return _holds(expression, list((await self._look()).variables.values()))
 
     async def _look(self) -> World:
         return await look(self._client, self.lesson.samples)
 
-    def _reached(self, world: World) -> list[tuple[Goal, bool]]:
+    def _evaluate_goals(self, world: World) -> list[tuple[Goal, bool]]:
         values = list(world.variables.values())
         return [(goal, _holds(goal.expression, values)) for goal in self.lesson.goals]
 
-    async def _judged(self, world: World, reached: list[tuple[Goal, bool]]) -> Verdict:
+    async def _judge(self, world: World, reached: list[tuple[Goal, bool]]) -> Verdict:
         if all(held for _, held in reached):
             return Verdict(reached)
         values = list(world.variables.values())
         advice = [
-            *self._missing(world),
+            *self._advise_on_missing_pods(world),
             *(text for mistake in common_mistakes() if (text := self._common(mistake, world))),
             *(mistake.say for mistake in self.lesson.mistakes if _holds(mistake.when, values)),
         ]
         mine = {obj["metadata"]["name"] for obj in self._before}
-        waiting = [await self._why(name) for name in world.waiting if name not in mine]
+        waiting = [await self._why(name) for name in world.pending_pods if name not in mine]
         return Verdict(reached, advice, waiting)
 
-    def _missing(self, world: World) -> list[str]:
+    def _advise_on_missing_pods(self, world: World) -> list[str]:
         """Return advice about pods and containers that the goals look at and that do not exist."""
         missing = [name for name in self._containers if name not in world.pods]
         found = [f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."]
@@ -236,11 +236,11 @@ def _containers(lesson: Lesson) -> dict[str, list[str]]:
 
 
 @functools.lru_cache(maxsize=1024)
-def compiled(expression: str) -> Rule:
+def compile_rule(expression: str) -> Rule:
     """Compile an expression over the variables of ``World`` and, for common mistakes, ``pod``.
 
     Raises:
-        CompileError: it is none, or its result is no bool.
+        CompileError: it is malformed, or its result is not a bool.
     """
     rule = compile_over(expression, dict.fromkeys((*VARIABLES, "pod"), t.DYN), {})
     if rule.output_type not in (t.BOOL, t.DYN):
@@ -249,5 +249,5 @@ def compiled(expression: str) -> Rule:
 
 
 def _holds(expression: str, values: Sequence[Any], pod: Any = None) -> bool:
-    """Whether it is true; one that fails, because something is not there yet, is not."""
-    return compiled(expression).run([*values, pod], _COST).value is True
+    """True if the expression is true. If it fails, for example because an object is missing, it is not."""
+    return compile_rule(expression).run([*values, pod], _COST).value is True

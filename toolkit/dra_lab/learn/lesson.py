@@ -1,4 +1,4 @@
-"""What a lesson consists of, read from its folder.
+"""The parts of a lesson, read from its folder.
 
 ``lesson.md`` has the title, what the lesson is about, and the sections Task and Solved. ``lesson.yaml`` has the
 cluster, the goals, the hints and what to say to likely mistakes. ``before.yaml`` has objects that are there from the
@@ -32,7 +32,7 @@ class Goal:
 
 @dataclass(frozen=True)
 class Mistake:
-    """What to say where a CEL expression is true."""
+    """A CEL expression that recognizes a mistake, and the advice."""
 
     when: str
     say: str
@@ -52,7 +52,7 @@ class Lesson:
 
     number: int
     name: str
-    """What its files are called."""
+    """The name for its files."""
     title: str
     about: str
     task: str
@@ -73,11 +73,11 @@ class Lesson:
 
     @property
     def file_name(self) -> str:
-        """What the learner's file is called."""
+        """Return the name of the learner's file."""
         return f"{self.number:02}-{self.name}.yaml"
 
     def data(self) -> dict[str, Any]:
-        """What others need to show it."""
+        """Return all that is needed to show the lesson."""
         shown = ("number", "name", "title", "about", "task", "solved", "before", "file", "solution")
         return {
             **{name: getattr(self, name) for name in shown},

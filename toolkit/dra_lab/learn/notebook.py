@@ -24,7 +24,7 @@ class _State:
     current: int = 1
     solved: list[int] = field(default_factory=list)
     hints: dict[str, int] = field(default_factory=dict)
-    """How many hints were shown, by lesson."""
+    """The number of hints shown, by lesson."""
     cluster: int = 0
     """The lesson whose cluster was started last."""
     submitted: str = ""
@@ -32,7 +32,7 @@ class _State:
 
 
 class Notebook:
-    """What a learner has done so far, in ``folder``."""
+    """A learner's progress, stored in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -43,7 +43,7 @@ class Notebook:
 
     @classmethod
     def here(cls) -> "Notebook":
-        """That of ``DRALAB_LEARN``, of the working folder, or of ``dralab-learn`` in it."""
+        """Return the notebook in ``DRALAB_LEARN``, in the working folder, or in its folder ``dralab-learn``."""
         given = os.environ.get("DRALAB_LEARN")
         if given:
             return cls(Path(given))
@@ -51,23 +51,23 @@ class Notebook:
 
     @property
     def current(self) -> Lesson:
-        """The lesson that one is at."""
+        """The learner's current lesson."""
         return lesson(str(self._state.current))
 
     @property
-    def resumed(self) -> Lesson:
-        """The lesson to go on with: the current one, or the one after it where that is solved."""
-        return (self.next if self._state.current in self.solved else None) or self.current
+    def lesson_to_resume(self) -> Lesson:
+        """The lesson to continue with: the current one, or the next one if it is solved."""
+        return (self.next if self._state.current in self.solved_lessons else None) or self.current
 
     @property
-    def solved(self) -> set[int]:
-        """The numbers of the lessons that are solved."""
+    def solved_lessons(self) -> set[int]:
+        """The numbers of the solved lessons."""
         return set(self._state.solved)
 
     @property
     def next(self) -> Lesson | None:
         """The first lesson after the current one that is not solved, or the first at all; None after the last."""
-        left = [one for one in lessons() if one.number not in self.solved]
+        left = [one for one in lessons() if one.number not in self.solved_lessons]
         later = [one for one in left if one.number > self._state.current]
         return next(iter(later or left), None)
 
@@ -91,11 +91,11 @@ class Notebook:
 
     def solve(self, one: Lesson) -> None:
         """Note that it is solved."""
-        self._state.solved = sorted(self.solved | {one.number})
+        self._state.solved = sorted(self.solved_lessons | {one.number})
         self._write()
 
     def hint(self, one: Lesson) -> int:
-        """Which hint comes now, from 0; the last one stays."""
+        """Return the index of the next hint. The last hint is repeated."""
         number = self._state.hints.get(str(one.number), 0)
         self._state.hints[str(one.number)] = min(number + 1, len(one.hints) - 1)
         self._write()
@@ -111,12 +111,12 @@ class Notebook:
         self._state.cluster, self._state.submitted = number, ""
         self._write()
 
-    def changed(self, text: str) -> bool:
-        """Whether these are other manifests than those that were applied last."""
+    def is_new(self, text: str) -> bool:
+        """True if the manifests differ from those that were applied last."""
         return self._state.submitted != _digest(text)
 
-    def submitted(self, text: str | None) -> None:
-        """Note that these manifests were applied; None: that something else may be there."""
+    def record_submission(self, text: str | None) -> None:
+        """Record that these manifests were applied; None if the cluster may have others."""
         self._state.submitted = "" if text is None else _digest(text)
         self._write()
 

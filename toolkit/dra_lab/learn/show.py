@@ -16,12 +16,12 @@ _BOLD, _CODE, _GOOD, _PLAIN = "\033[1m", "\033[36m", "\033[32m", "\033[0m"
 
 def page(one: Lesson, total: int) -> str:
     """The lesson's text and task."""
-    return _painted(f"# {one.number}/{total} {one.title}\n\n{one.about}\n\n## Task\n\n{one.task}")
+    return _paint_markdown(f"# {one.number}/{total} {one.title}\n\n{one.about}\n\n## Task\n\n{one.task}")
 
 
-def solved(one: Lesson) -> str:
-    """What is to know once it is solved."""
-    return _painted(f"## Solved\n\n{one.solved}")
+def format_solved(one: Lesson) -> str:
+    """Return the text to show after a lesson is solved."""
+    return _paint_markdown(f"## Solved\n\n{one.solved}")
 
 
 def contents(all_lessons: Sequence[Lesson], current: int, done: set[int]) -> str:
@@ -33,18 +33,18 @@ def contents(all_lessons: Sequence[Lesson], current: int, done: set[int]) -> str
 
 
 def goals(reached: Sequence[tuple[Goal, bool]]) -> str:
-    """Which goals are reached, a line each."""
+    """Return a line for each goal, which says if it is reached."""
     return "\n".join(f"  {_mark(held)} {goal.text}" for goal, held in reached)
 
 
 def verdict(one: Verdict) -> str:
     """The goals, and what to say to what is missing."""
-    return "\n\n".join([goals(one.goals), *map(_painted, one.advice), *one.explanations])
+    return "\n\n".join([goals(one.goals), *map(_paint_markdown, one.advice), *one.explanations])
 
 
 def hint(one: Lesson, number: int) -> str:
     """A hint of the lesson."""
-    return _painted(f"Hint {number + 1} of {len(one.hints)}: {one.hints[number].strip()}")
+    return _paint_markdown(f"Hint {number + 1} of {len(one.hints)}: {one.hints[number].strip()}")
 
 
 def _mark(held: bool) -> str:
@@ -53,8 +53,8 @@ def _mark(held: bool) -> str:
     return f"{_GOOD}[x]{_PLAIN}" if uses_colours() else "[x]"
 
 
-def _painted(text: str) -> str:
-    text = "\n\n".join(map(_wrapped, text.split("\n\n")))
+def _paint_markdown(text: str) -> str:
+    text = "\n\n".join(map(_wrap, text.split("\n\n")))
     if not uses_colours():
         return text
     text = re.sub(r"^#+ (.+)$", rf"{_BOLD}\1{_PLAIN}", text, flags=re.MULTILINE)
@@ -63,8 +63,8 @@ def _painted(text: str) -> str:
     return re.sub(r"`([^`\n]+)`", rf"{_CODE}\1{_PLAIN}", text)
 
 
-def _wrapped(block: str) -> str:
-    """A block of Markdown in the terminal's width; commands and headings stay as they are."""
+def _wrap(block: str) -> str:
+    """Wrap a block of Markdown to the terminal's width; commands and headings stay as they are."""
     width = min(shutil.get_terminal_size((_WIDTH, 0)).columns, _WIDTH)
     if block.startswith((" " * 4, "#")):
         return block

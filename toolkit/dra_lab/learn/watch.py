@@ -35,7 +35,7 @@ class Watch:
         try:
             while True:
                 verdict = await self._look(exercise)
-                if verdict is not None and verdict.solved:
+                if verdict is not None and verdict.is_solved:
                     return "solved"
                 await asyncio.wait((typed,), timeout=_EVERY)
                 if typed.done():

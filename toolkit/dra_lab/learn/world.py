@@ -1,4 +1,4 @@
-"""What the goals of a lesson can see of a cluster.
+"""The variables of a lesson's goals: the parts of a cluster that they can see.
 
 Variables of their expressions: ``pods``, ``claims``, ``templates``, ``classes``, ``rules`` (DeviceTaintRules) are maps
 from names to objects, of the namespace ``default`` where kinds have namespaces. ``granted`` maps pods to their
@@ -56,9 +56,9 @@ class World:
     @property
     def variables(self) -> dict[str, Any]:
         """The values of ``VARIABLES``."""
-        used = self._used()
+        used = self._claims_by_pod()
         derived = {
-            "granted": self._granted(),
+            "granted": self._devices_by_container(),
             "used": used,
             "devices": self._devices(),
             "accepts": self._accepts(used),
@@ -82,8 +82,8 @@ class World:
         )
 
     @property
-    def waiting(self) -> list[str]:
-        """The pods that do not run."""
+    def pending_pods(self) -> list[str]:
+        """The names of pods that do not run."""
         return [name for name, pod in self.pods.items() if not _ran(pod)]
 
     def _awaits_claims(self, pod: JsonObject) -> bool:
@@ -101,27 +101,27 @@ class World:
             for field, there in (("resourceClaimName", "claims"), ("resourceClaimTemplateName", "templates"))
         )
 
-    def _granted(self) -> JsonObject:
+    def _devices_by_container(self) -> JsonObject:
         return {
             name: {
-                container["name"]: self._given(pod, container)
+                container["name"]: self._devices_of(pod, container)
                 for container in pod["spec"].get("containers", ())
             }
             for name, pod in self.pods.items()
         }
 
-    def _given(self, pod: JsonObject, container: JsonObject) -> list[str]:
-        """The devices of a container: of its claims' requests, each once."""
+    def _devices_of(self, pod: JsonObject, container: JsonObject) -> list[str]:
+        """Return the devices of a container, from its claims' requests."""
         found: dict[str, None] = {}
         for wanted in (container.get("resources") or {}).get("claims", ()):
             claim = self.objects["claims"].get(_claim_name(pod, wanted["name"]), {})
             for result in _results(claim):
                 if wanted.get("request") in (None, result["request"], result["request"].partition("/")[0]):
                     found[_device_id(result["driver"], result["pool"], result["device"])] = None
-        found |= dict.fromkeys(self._extended(pod, container))
+        found |= dict.fromkeys(self._extended_devices(pod, container))
         return list(found)
 
-    def _extended(self, pod: JsonObject, container: JsonObject) -> list[str]:
+    def _extended_devices(self, pod: JsonObject, container: JsonObject) -> list[str]:
         """Return the devices that a container was given for extended resources in its limits."""
         made = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
         requests = {
@@ -135,7 +135,7 @@ class World:
             if result["request"] in requests
         ]
 
-    def _used(self) -> JsonObject:
+    def _claims_by_pod(self) -> JsonObject:
         """Return the claims that each pod lists, as far as they exist."""
         claims = self.objects["claims"]
         return {

@@ -12,7 +12,7 @@ from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_worlds.fleet import Pool
 
-# Nodes that have no devices need a driver, too: without one they would get the default GPUs.
+# Nodes without devices need a driver, too: otherwise they would get the default GPUs.
 _NO_DEVICES = "none.dralab.dev"
 
 

@@ -22,8 +22,8 @@ from dra_worlds.documents import Document
 
 #: Beyond what scheduling depends on.
 MORE = (CONFIG_MAPS, CRON_JOBS, WORKLOADS)
-# Owners come before what they own, and pods before the claims that are reserved for them. Pods that are there already
-# may exceed limits and quotas that were lowered later.
+# The order: owners before owned objects, and pods before the claims that are reserved for them. Quotas and limits come
+# last, because existing pods may exceed limits and quotas that were lowered later.
 _LAST = (PODS, RESOURCE_CLAIMS, LIMIT_RANGES, RESOURCE_QUOTAS)
 ORDER: tuple[Resource[Any], ...] = (
     *MORE,
@@ -52,9 +52,9 @@ _MACHINES = (
     "podIPs",
 )
 _STATIC = ("kubernetes.io/config.mirror", "kubernetes.io/config.source", "kubernetes.io/config.hash")
-# Taints that say how a node was, and that controllers set again where they hold.
+# Taints for a node's past state. Controllers set them again if they still hold.
 _PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-# Each API server makes the Service by which pods reach it.
+# Each API server creates the Service by which pods reach it.
 _OWN_SERVICE = ("Service", "default", "kubernetes")
 _TOKEN_VOLUME = "kube-api-access-"
 
@@ -67,17 +67,17 @@ def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple
         if resource is None:
             continue
         try:
-            value = _stored(resource, document)
+            value = _read(resource, document)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             problems.append(f"{document.where}: a {document.kind} cannot be read: {error}")
             continue
         meta = value.get("metadata") or {}
         if meta.get("name") and (document.kind, meta.get("namespace"), meta["name"]) != _OWN_SERVICE:
-            found.setdefault(resource, []).append(_cleaned(resource, value))
+            found.setdefault(resource, []).append(_clean(resource, value))
     return [(resource, value) for resource in ORDER for value in found.get(resource, ())]
 
 
-def _stored(resource: Resource[Any], document: Document) -> JsonObject:
+def _read(resource: Resource[Any], document: Document) -> JsonObject:
     value: JsonObject = orjson.loads(bytes(document.data))
     if document.version != resource.version:
         from dra_apiserver import offline
@@ -88,7 +88,7 @@ def _stored(resource: Resource[Any], document: Document) -> JsonObject:
     return {**value, "apiVersion": resource.api_version, "kind": resource.kind}
 
 
-def _cleaned(resource: Resource[Any], value: JsonObject) -> JsonObject:
+def _clean(resource: Resource[Any], value: JsonObject) -> JsonObject:
     meta = {key: part for key, part in value["metadata"].items() if key not in _SERVERS}
     if resource.namespaced:
         meta.setdefault("namespace", "default")
@@ -118,7 +118,7 @@ def _pod_spec(spec: JsonObject) -> JsonObject:
 
 
 def _pod_status(status: JsonObject) -> JsonObject:
-    """Of pods that run, without what is the machine's: their containers start again on a new one."""
+    """Return the status without the fields of the old machine, because running containers start again."""
     if status.get("phase") in ("Succeeded", "Failed"):
         return status
     return {key: part for key, part in status.items() if key not in _MACHINES}

@@ -47,11 +47,11 @@ class Restored(NamedTuple):
         return with_defaults(more, text, version)
 
 
-def restored(source: str, data: Path) -> Restored:
-    """Read what a cluster goes on from; what is left out is named.
+def read_source(source: str, data: Path) -> Restored:
+    """Read the objects that a cluster starts from. What is left out is printed.
 
     Raises:
-        UserError: it cannot be read, or has no nodes.
+        UserError: the source cannot be read, or has no nodes.
     """
     problems: list[str] = []
     documents = list(_documents(source, problems))
@@ -69,10 +69,10 @@ def restored(source: str, data: Path) -> Restored:
 
 
 def _without_nodes(source: str, documents: Sequence[Document]) -> str:
-    """What a source is from which no cluster can go on."""
+    """Return the error for a source that no cluster can start from."""
     if documents or is_kubeconfig(source):
         return f"there are no nodes in {source}"
-    return f"{source} is no snapshot, no kubeconfig, and no dump of a cluster's objects"
+    return f"{source} is not a snapshot, a kubeconfig, or a dump of a cluster's objects"
 
 
 def _documents(source: str, problems: list[str]) -> list[Document]:

@@ -27,7 +27,7 @@ class Writer:
 
     def __init__(self, client: Client, problems: list[str], kubernetes: Version = DEFAULT) -> None:
         self._client = client
-        # The other kinds are served in one and the same version by every Kubernetes.
+        # Every Kubernetes version serves the other kinds in the same version.
         self._groups = pod_groups(kubernetes).version
         self._problems = problems
         self._uids: dict[str, str] = {}
@@ -39,19 +39,19 @@ class Writer:
         await self._prepare(objects)
         written = 0
         for resource, obj in objects:
-            written += await self._create(*self._served(resource, obj))
+            written += await self._create(*self._to_served(resource, obj))
             step()
         return written
 
-    def _served(self, resource: Resource[Any], obj: JsonObject) -> tuple[Resource[Any], JsonObject]:
-        """In the version that the new cluster serves."""
+    def _to_served(self, resource: Resource[Any], obj: JsonObject) -> tuple[Resource[Any], JsonObject]:
+        """Return the resource and the object in the version that the new cluster serves."""
         if resource not in (POD_GROUPS, WORKLOADS):
             return resource, obj
         served = replace(resource, version=self._groups)
         return served, {**obj, "apiVersion": served.api_version}
 
     async def _prepare(self, objects: Sequence[tuple[Resource[Any], JsonObject]]) -> None:
-        """What the objects need that dumps often lack: namespaces, service accounts, priority classes."""
+        """Create what the objects need and dumps often lack: namespaces, service accounts, priority classes."""
         spaces = {obj["metadata"].get("namespace") for resource, obj in objects if resource.namespaced}
         for name in sorted(filter(None, spaces)):
             await self._ensure(NAMESPACES, {"metadata": {"name": name}})
@@ -105,19 +105,19 @@ class Writer:
         return made | ({"ownerReferences": owners} if owners else {})
 
     async def _status(self, resource: Resource[Any], path: str, status: Any, name: str) -> None:
-        body = {"status": self._mapped(status)}
+        body = {"status": self._map_uids(status)}
         response = await self._client.raw(
             "PATCH", f"{path}/status", content=dumps(body), content_type=PatchType.MERGE
         )
         if response.status_code not in (200, 404):
             self._problems.append(f"status of {resource.kind} {name}: {_message(response)}")
 
-    def _mapped(self, value: Any, key: str = "") -> Any:
-        """With new uids in place of old ones."""
+    def _map_uids(self, value: Any, key: str = "") -> Any:
+        """Replace old uids by new ones."""
         if isinstance(value, dict):
-            return {name: self._mapped(part, name) for name, part in value.items()}
+            return {name: self._map_uids(part, name) for name, part in value.items()}
         if isinstance(value, list):
-            return [self._mapped(part, key) for part in value]
+            return [self._map_uids(part, key) for part in value]
         return self._uids.get(value, value) if key == "uid" else value
 
 
