@@ -157,6 +157,10 @@ class SlicePublisher:
         return any(not version or self._written.get(name) != version for name, version in touched.items())
 
     async def _keep(self) -> None:
+        # ``_due``: a sync has to happen. It is set by publish(), by a failed sync, and after a foreign change.
+        # ``_touched``: slices with events that may be foreign changes. The two wake the loop through ``_dirty``.
+        # An event alone does not cause a sync: it is usually the echo of an own write, which only the resource
+        # version in the response can show. So the loop first waits for others to be done, and for own responses.
         delay = _FIRST_RETRY
         while True:
             await self._dirty.wait()
@@ -164,6 +168,8 @@ class SlicePublisher:
                 # A publish call during the wait has to be handled in any case.
                 if await self._wait_for_others():
                     self._due = True
+            # Clear both flags before the sync, and keep the resources in a local variable. A publish call during the
+            # sync sets the flags again, and then only the next sync counts as published.
             self._dirty.clear()
             wanted = self._wanted
             if wanted is None or not self._due:
@@ -208,6 +214,9 @@ class SlicePublisher:
             await self._sync_pool(pool, wanted, by_pool.get(pool, []))
 
     async def _sync_pool(self, name: str, pool: Pool, existing: list[ResourceSlice]) -> None:
+        # Match the existing slices to the wanted ones by the number in their names. Devices stay in their slices this
+        # way, and an unchanged slice is not written. Slices of an older generation are obsolete, and
+        # so are those without a number, with one that is too high, or with one that is used already.
         wanted = pool.slices
         generation = max((s.spec.pool.generation for s in existing), default=0)
         length = max(_INDEX_LENGTH, len(f"{max(len(wanted) - 1, 0):x}"))
@@ -231,6 +240,9 @@ class SlicePublisher:
             or not _same_nodes(pool, current.spec)
             or not self._same(name, index, wanted[index], current)
         }
+        # A change of one slice is atomic and needs no new generation. Any other change takes several writes, and
+        # a new generation keeps readers from mixing slices of before and after: they ignore the pool until all
+        # slices of the newest generation exist.
         bumped = pool.generation > generation or len(matched) < len(wanted) or len(changed) > 1
         if bumped:
             want_pool = msgspec.structs.replace(want_pool, generation=max(generation + 1, pool.generation))
@@ -241,6 +253,7 @@ class SlicePublisher:
             all_nodes=pool.all_nodes or None,
             pool=want_pool,
         )
+        # Delete first, as upstream does: obsolete devices are removed even if a wanted slice is rejected below.
         for slice_ in obsolete:
             await self._delete(slice_)
         for index, current in sorted(matched.items()):

@@ -69,12 +69,18 @@ class GroupCycle:
         assert key is not None
         gang = group.spec.scheduling_policy.gang if self._gangs else None
         minimum = gang.min_count if gang is not None else 0
+        # Take all waiting members at once, so that none of them is tried alone. From here on this cycle owns them:
+        # every entry has to be bound or handed to the failure handler on each of the paths below.
         entries = [first, *self._queue.take_members(lambda pod: group_key(pod) == key)]
         entries.sort(key=lambda entry: (-(entry.pod.spec.priority or 0), entry.first_attempt or 0.0))
         outcomes, problem = await self._try(entries)
         if self._measured:
             observe_group_algorithm(self._clock.monotonic() - started)
         held = sum(_place(outcome) is not None for _, outcome in outcomes)
+        # The order of the cases matters. An error comes first, because the outcomes are incomplete then. Places that
+        # preemption is about to free count as places, so the minimum is checked before the wait for preemption.
+        # On every path but the last, the places are released before any pod goes back to the queue. Otherwise a
+        # retry would find the places of its own group taken.
         if problem:
             await self._break_off(entries, outcomes, problem)
             self._reporter.report_group(group, problem, SCHEDULER_ERROR)
@@ -102,6 +108,9 @@ class GroupCycle:
 
     async def _try(self, entries: Sequence[QueuedPod]) -> tuple[list[Outcome], str]:
         """Decide on each pod in turn. Return the outcomes, and the error if one ended the attempt early."""
+        # All members share one CycleState, and each is decided with the earlier ones assumed on their nodes, so that
+        # two members cannot get the same device. A rejection does not stop the loop: the gang may have enough
+        # members without that pod. An error does, and the outcomes are incomplete then.
         state = CycleState()
         outcomes: list[Outcome] = []
         for entry in entries:
@@ -139,6 +148,8 @@ class GroupCycle:
             self._failures.handle_unscheduled(entry, outcome)
 
     async def _take_back(self, outcomes: Sequence[Outcome]) -> None:
+        # The last place first: each was decided with the earlier ones assumed, so releases are undone in the
+        # opposite order, as upstream does.
         for _, outcome in reversed(outcomes):
             place = _place(outcome)
             if place is not None:

@@ -125,6 +125,9 @@ class TreeCycle:
 
     async def _attempt(self, tree: GroupTree, entries: _Entries, started: float) -> str:
         """Try the tree. Return the result's name in metrics."""
+        # First find places for the whole tree, then preempt if it does not fit, then bind or requeue each leaf's
+        # pods. Nothing is bound before the result of the whole tree is known: a gang that fits may belong to a
+        # composite group that does not, and then its places are released.
         trial = self._trial(entries, counted=True)
         result = await trial.run(tree)
         if self._measured:
@@ -191,6 +194,8 @@ class TreeCycle:
     ) -> None:
         """Bind or requeue the pods of a group. ``nominated`` are the nodes that are being freed, by pod uid."""
         outcomes = {entry.uid: outcome for entry, outcome in result.outcomes}
+        # Go through the entries that were taken from the queue, not through the outcomes. A trial stops early, so
+        # some pods have no outcome, and they have to go back to the queue, too.
         for entry in entries:
             if self._queue.get(entry.uid) is not entry:
                 continue  # the pod was deleted, or placed by someone else

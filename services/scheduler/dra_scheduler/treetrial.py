@@ -90,6 +90,8 @@ class TreeTrial:
             await self._cycle.release(self._held.pop())
 
     async def _try(self, tree: GroupTree) -> GroupResult:
+        # Invariant: ``_held`` has the places of the groups that fit so far, in the order in which they were taken. A
+        # group that fails cuts it back to its own start, and no further, so that its earlier siblings keep theirs.
         before = len(self._held)
         result = await (self._try_children(tree) if tree.id.composite else self._try_placement(tree))
         if not result.fits:
@@ -119,6 +121,9 @@ class TreeTrial:
         if result.status.code is Code.UNSCHEDULABLE:
             result.status = unschedulable(UNSCHEDULABLE_GROUP, *result.status.reasons)
             return result
+        # After each pod, ``placed + left`` is the most that the group can still reach. The loop stops as soon as this
+        # is below the minimum, because the remaining pods cannot change the result. It does not stop once the
+        # minimum is reached: the other pods get places as well, if there are any.
         for entry in entries:
             outcome = await self._cycle.decide(entry, result.state, counted=self._counted)
             left -= 1
@@ -154,6 +159,8 @@ class TreeTrial:
         status = _feasible(tree.minimum, fitting, left)
         if status.code is Code.UNSCHEDULABLE:
             return status
+        # The same bound for groups: stop when too few children are left for the minimum. Groups that fit keep their
+        # places meanwhile, so that later siblings are tried with them assumed.
         for child in tree.children:
             result = await self._try(child)
             if result.status.code is Code.ERROR:

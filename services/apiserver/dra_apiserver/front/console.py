@@ -54,8 +54,8 @@ class _File:
         object.__setattr__(self, "tag", f'"{hashlib.sha256(self.content).hexdigest()[:16]}"')
 
     @property
-    def media(self) -> str:
-        """Its Content-Type."""
+    def media_type(self) -> str:
+        """The Content-Type of the file."""
         return _TYPES[Path(self.name).suffix]
 
 
@@ -94,8 +94,8 @@ def router(settings: Settings) -> APIRouter:
         if request.headers.get("if-none-match") == found.tag:
             return Response(status_code=304, headers=sent)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(found.packed, media_type=found.media, headers=sent | {"Content-Encoding": "gzip"})
-        return Response(found.content, media_type=found.media, headers=sent)
+            return Response(found.packed, media_type=found.media_type, headers=sent | {"Content-Encoding": "gzip"})
+        return Response(found.content, media_type=found.media_type, headers=sent)
 
     return made
 

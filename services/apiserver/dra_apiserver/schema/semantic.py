@@ -70,7 +70,7 @@ def equal_fields(field: Field, left: Any, right: Any) -> bool:
 
 
 def equal_by_type(node: Node, left: Any, right: Any) -> bool:
-    """Compare like `equal`, but expect a difference, which is found without comparing the whole values first."""
+    """Compare like `equal`, but walk the values at once. This is faster if they are expected to differ."""
     if isinstance(node, Struct):
         known = node.all_fields
         left, right = left or _EMPTY, right or _EMPTY

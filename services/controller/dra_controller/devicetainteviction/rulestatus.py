@@ -32,7 +32,7 @@ def condition(state: EvictionState, rule: DeviceTaintRule) -> Condition:
         if pods:
             status, reason = "True", "PodsPendingEviction"
             needs = "1 pod needs" if pods == 1 else f"{pods} pods need"
-            message = f"{needs} to be evicted in {_namespaces(namespaces)}."
+            message = f"{needs} to be evicted in {_count_namespaces(namespaces)}."
         else:
             reason = "Completed" if evicted else "NotStarted"
     elif effect == NONE:
@@ -41,7 +41,7 @@ def condition(state: EvictionState, rule: DeviceTaintRule) -> Condition:
     else:
         reason, message = "OtherEffect", "Eviction only happens for the NoExecute effect."
     if evicted:
-        done = f"{_pods(evicted)} evicted since starting the controller."
+        done = f"{_count_pods(evicted)} evicted since starting the controller."
         message = f"{message} {done}" if message else done
     return Condition(
         type=EVICTION_IN_PROGRESS,
@@ -60,18 +60,18 @@ def _dry_run(state: EvictionState, rule: DeviceTaintRule) -> str:
     published, allocated = simulation.count_selected(rule)
     pods, namespaces = simulation.pending(rule)
     return (
-        f"{_devices(published, 'published')} selected. {_devices(allocated, 'allocated')} selected. "
-        f"{_pods(pods)} would be evicted in {_namespaces(namespaces)} {_ONCE}"
+        f"{_count_devices(published, 'published')} selected. {_count_devices(allocated, 'allocated')} selected. "
+        f"{_count_pods(pods)} would be evicted in {_count_namespaces(namespaces)} {_ONCE}"
     )
 
 
-def _pods(number: int) -> str:
+def _count_pods(number: int) -> str:
     return "1 pod" if number == 1 else f"{number} pods"
 
 
-def _devices(number: int, kind: str) -> str:
+def _count_devices(number: int, kind: str) -> str:
     return f"1 {kind} device" if number == 1 else f"{number} {kind} devices"
 
 
-def _namespaces(number: int) -> str:
+def _count_namespaces(number: int) -> str:
     return "1 namespace" if number == 1 else f"{number} different namespaces"

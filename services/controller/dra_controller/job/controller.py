@@ -69,7 +69,7 @@ class JobController(WorkloadController):
             return
         if job.spec.managed_by not in ("", _MANAGED_BY):
             return
-        # Before the pods are read: what was awaited is then among them.
+        # Ask before reading the pods. If all expected changes have been observed by now, the read includes them.
         settled = self.is_settled(job)
         pods = await self.pod_ownership.claim(job, job.spec.selector, self.pods.store)
         if policy.is_finished(job) or job.metadata.deletion_timestamp is not None:

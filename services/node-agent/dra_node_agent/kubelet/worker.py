@@ -140,6 +140,9 @@ class PodWorker:
 
     async def run(self) -> None:
         """Sync the pod until it is removed."""
+        # Invariant: every change sets ``_wake``. It is cleared before a sync and not after it, because a change
+        # during a sync may concern what the sync has read already. Then the wait below returns at once.
+        # One task runs all syncs of the pod, so no two of them overlap, and a failed one is repeated as a whole.
         while True:
             self._wake.clear()
             delay: float | None
@@ -160,6 +163,9 @@ class PodWorker:
 
     async def _sync(self) -> float | None:
         """Do one step towards the specified state. Return the seconds until the next, or None for the next change."""
+        # The order of the steps: a pod that has to end is never admitted or started, so that its claims are not
+        # prepared in vain. Admission comes before anything of the pod is created on the node. The deadline comes
+        # before the containers, because a restarted container would only be killed again.
         if self._must_end() or (self._life.state is PodState.NEW and not await self._try_admission()):
             self.decided.set()
             await self._end()
@@ -221,6 +227,8 @@ class PodWorker:
 
     async def _set_up(self) -> None:
         """Set up volumes, claims and sandbox, in this order, because containers need all three."""
+        # Volumes first: a pod whose Secret or ConfigMap is missing must not hold prepared devices while it waits.
+        # Containers exist already if the kubelet was restarted while the pod ran.
         resumed = bool(self._containers.records())
         await self._set_up_volumes()
         if self._life.state is PodState.ADMITTED:
@@ -319,6 +327,9 @@ class PodWorker:
         """Stop the containers. A shorter grace period that arrives in the meantime replaces the first one."""
         context = self._context
         grace = self._first_grace()
+        # Wait for two things at a time: the end of the containers, and changes of the pod. The grace period only ever
+        # gets shorter. A shorter one starts the stop again, without its events, which were sent the first time.
+        # Any other change is only reported, so that the status stays current during a long grace period.
         killing = asyncio.ensure_future(
             stop_containers(context.runtime, context.clock, self.pod, grace, self._event)
         )

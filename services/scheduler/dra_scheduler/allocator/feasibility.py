@@ -194,7 +194,7 @@ def _counters_suffice(features: Features, state: AllocatedState, demands: Sequen
         for group, value in total.items():
             needs.setdefault(group, []).append(value)
     for group, values in needs.items():
-        # Count the devices that do not consume the counter first.
+        # At best, the allocation uses all devices that do not consume the counter. The rest must consume it.
         certain = count - (len(devices) - len(values))
         if certain > 0 and group in left and sum(sorted(values)[:certain]) > left[group]:
             return False

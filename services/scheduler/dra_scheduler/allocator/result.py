@@ -104,7 +104,7 @@ def _configuration(
         )
         found.extend([copy] * copies)
     if merged:
-        found = [_for_all(config, chosen) for config in found]
+        found = [_drop_names_of_all(config, chosen) for config in found]
     return tuple(found)
 
 
@@ -113,7 +113,7 @@ def _is_named(one: tuple[Entry, Request], requests: Sequence[str]) -> bool:
     return entry.spec.name in requests or (entry.prioritized and request.full_name in requests)
 
 
-def _for_all(
+def _drop_names_of_all(
     config: DeviceAllocationConfiguration, chosen: Iterable[tuple[Entry, Request]]
 ) -> DeviceAllocationConfiguration:
     """Remove the request names from a configuration that applies to all requests."""

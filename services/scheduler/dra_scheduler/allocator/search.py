@@ -153,6 +153,12 @@ class Search:
             AllocationError: a selector cannot be evaluated for a device that the search reached, or
                 ``check`` raised.
         """
+        # Invariant: the picks are those of the frames on the stack, in the stack's order. A frame picks its device
+        # before the next decision is opened, and gives it back when the branch fails.
+        # ``outcome`` is None while a decision is open. The frame on top then tries its next candidate. Any other
+        # outcome is the end of a branch: the frame on top removes its device, and either goes on with its next
+        # candidate (None) or closes, which ends the branch of the frame below. This is upstream's recursion,
+        # in the same order: a return value there is an outcome here.
         outcome = self._open(0, False)
         while outcome is not Outcome.DONE:
             if outcome is None:
@@ -183,6 +189,8 @@ class Search:
         entry = self._entries[position]
         contains = contains or entry.starts_claim
         remember: Hashable = None
+        # Look the position up before opening it. The key has to be computed now, with the picks of the decisions
+        # before it: after the branch has failed they are the same again only if nothing leaked.
         if self._dead_ends > _REMEMBER_AFTER and not self._features.checks_capacity_of_neighbour:
             remember = self._situation(position)
             if remember in self._dead_positions:
@@ -244,6 +252,9 @@ class Search:
         self._stack.pop()
         if outcome is Outcome.EXCEEDED:
             return Outcome.FAILED if frame.contains else outcome
+        # The position is dead only if its search left the state as it was. After a leak, a later visit starts
+        # from another state and may succeed. An exceeded limit has returned above: a remembered position is
+        # reported as failed, which would lose the difference.
         if frame.remember is not None and frame.leaks == self._picks.leaks:
             self._dead_positions.add(frame.remember)
         return outcome
@@ -298,6 +309,10 @@ class Search:
 
     def _next_candidate(self, frame: _Slot) -> Outcome | None:
         request, picks, candidates = frame.request, self._picks, frame.candidates
+        # The order of the checks is upstream's, and it is visible. A device that is not free is skipped before its
+        # selectors matter, so their errors are not reported. An error of a free device ends the search even if
+        # the device lacks capacity. The check for dead candidates comes after both, because it must not hide
+        # an error, and before take(), because that changes the state.
         while frame.at < len(candidates):
             device, pool, failing = candidates[frame.at]
             frame.at += 1
@@ -338,10 +353,13 @@ class Search:
         """Remove the frame's device. Return True if the next candidate is worth trying."""
         picks = self._picks
         self._dead_ends += 1
+        # Give the device back first, in every case: the frames below must find their own state again.
         picks.give_back(frame.request.claim_index)
         if outcome is Outcome.EXCEEDED:
             return False
         self._record_dead_end(frame)
+        # A candidate is dead only if its branch leaked nothing. All dead candidates of a frame were tried with the
+        # same leaks. Since the first new leak they may succeed, so they are dropped.
         if picks.leaks == frame.branch_leaks and not self._features.checks_capacity_of_neighbour:
             if frame.dead_leaks != picks.leaks:
                 frame.dead.clear()

@@ -189,7 +189,7 @@ class Simulation:
     def load(self, objects: Iterable[tuple[Resource[Any], Iterable[Object]]]) -> None:
         """Add many objects, resource by resource. Waiting pods are last, in the order of creation."""
         for resource, each in objects:
-            for obj in sorted(each, key=_turn) if resource is PODS else each:
+            for obj in sorted(each, key=_queue_order) if resource is PODS else each:
                 self.add(resource, obj)
         self._quotas.compare_with_objects()
 
@@ -267,5 +267,5 @@ class Simulation:
             loop.advance(min(waits))
 
 
-def _turn(pod: Any) -> tuple[bool, str, str]:
+def _queue_order(pod: Any) -> tuple[bool, str, str]:
     return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.key

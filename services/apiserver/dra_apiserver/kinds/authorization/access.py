@@ -10,7 +10,7 @@ from dra_apiserver.errors import FieldError, bad_request, invalid, invalid_objec
 from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.authorization.selectors import check_selectors, selected_fields
-from dra_apiserver.kinds.rbac.authorizer import absences, join_problems
+from dra_apiserver.kinds.rbac.authorizer import join_problems, not_found_messages
 from dra_apiserver.target import Target
 from dra_apiserver.user import UserInfo
 
@@ -117,7 +117,7 @@ def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
         ],
         "incomplete": bool(unlisted),
     }
-    problem = join_problems([*filter(None, [unlisted]), *absences(absent)])
+    problem = join_problems([*filter(None, [unlisted]), *not_found_messages(absent)])
     return status | ({"evaluationError": problem} if problem else {})
 
 

@@ -62,7 +62,7 @@ def check_schema(schema: Schema, path: str) -> list[FieldError]:
 
 def _check(schema: Schema, path: str, place: _Place) -> tuple[list[FieldError], list[FieldError]]:
     """Return the errors of the schema and those of its rules, here and below."""
-    errors, rules = list(_standard(schema, path, place)), list[FieldError]()
+    errors, rules = list(_check_standard_fields(schema, path, place)), list[FieldError]()
     for below, at, there in _below(schema, path, place):
         found, compiled = _check(below, at, there)
         errors += found
@@ -77,7 +77,7 @@ def _check(schema: Schema, path: str, place: _Place) -> tuple[list[FieldError], 
     return errors, rules
 
 
-def _standard(schema: Schema, path: str, place: _Place) -> Iterator[FieldError]:
+def _check_standard_fields(schema: Schema, path: str, place: _Place) -> Iterator[FieldError]:
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
         yield not_supported(f"{path}.type", kind, _TYPES)

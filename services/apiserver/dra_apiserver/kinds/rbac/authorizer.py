@@ -139,10 +139,10 @@ def problems(missing: Sequence[JsonObject], resource: GroupResource | None = Non
 
     They are named like the ``resource`` if upstream reads them from storage.
     """
-    return join_problems(absences(missing, resource))
+    return join_problems(not_found_messages(missing, resource))
 
 
-def absences(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> list[str]:
+def not_found_messages(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> list[str]:
     """Return a message for each missing role."""
     return [
         f"{resource or GroupResource(GROUP, one['kind'].lower())} {quote(one['name'])} not found"
