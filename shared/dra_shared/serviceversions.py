@@ -55,7 +55,7 @@ _POD_GROUPS = (
 
 
 def lab_gates(version: Version, cluster: Version | None = None) -> dict[str, bool]:
-    """The gates of ours that can be on in a version, where the API server has that of ``cluster``."""
+    """Return the gates that the lab turns on in a version, if the API server's version is ``cluster``."""
     groups = pod_groups(version)
     known = version >= V1_36 and release(cluster or version).serves(groups.api_version, groups.plural)
     return {name: on for name, on in LAB_GATES.items() if known or name not in _POD_GROUPS}

@@ -64,5 +64,5 @@ def test_tokens_of_an_earlier_start_are_removed_by_a_start_with_certificates(tmp
     assert not (tmp_path / "tokens.csv").exists()
     entry = yaml.safe_load((tmp_path / "node-agent-late.kubeconfig").read_text())["users"][1]["user"]
     assert _subject(entry) == "CN=system:node:late-0,O=system:nodes"
-    assert "--client-ca-file" in secured.of_client("scheduler", _SERVER)
-    assert "--token-auth-file" not in secured.of_apiserver()
+    assert "--client-ca-file" in secured.client_options("scheduler", _SERVER)
+    assert "--token-auth-file" not in secured.apiserver_options()

@@ -63,4 +63,4 @@ async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _quiet(_: str) -> None:
-    """The command's output is the command's own."""
+    """Print nothing, because the output belongs to the command."""

@@ -91,13 +91,13 @@ class Authority:
         return self._certificate.public_bytes(Encoding.PEM).decode()
 
     def user(self, name: str, groups: Sequence[str] = ()) -> Certificate:
-        """A client's certificate, as the API server reads it: a user in groups."""
+        """Issue a client certificate for a user in groups, in the form that the API server reads."""
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
         return self._issue(name, groups, ExtendedKeyUsageOID.CLIENT_AUTH, ())
 
     def server(self, name: str, hosts: Sequence[str] = ()) -> Certificate:
-        """The certificate of a server that is reached as this machine, or by these names and addresses."""
+        """Issue a certificate for a server at this machine, or at these names and addresses."""
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
         known = (*_NAMES, socket.gethostname().lower(), *_ADDRESSES, *hosts)
@@ -135,7 +135,7 @@ class Authority:
 
 
 def service_account_keys(folder: Path) -> tuple[bytes, bytes]:
-    """The private and the public key of service accounts' tokens, kept as ``sa.key`` and ``sa.pub`` as kubeadm does.
+    """Return the key pair of service accounts' tokens. It is stored as ``sa.key`` and ``sa.pub``, as by kubeadm.
 
     Raises:
         UserError: the file is of no use.

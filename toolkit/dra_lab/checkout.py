@@ -14,7 +14,7 @@ _INSTALLED = Path(__file__).resolve().parent
 
 
 def folder(*parts: str) -> Path:
-    """A folder of the checkout.
+    """Return a folder of the checkout.
 
     Raises:
         UserError: the command was not installed from a checkout.

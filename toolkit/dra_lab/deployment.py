@@ -16,7 +16,7 @@ _PORT = 6443
 
 
 def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[str]) -> list[dict[str, Any]]:
-    """A Secret for each service, with new certificates that the authority in the folder signs.
+    """Return a Secret for each service, with new certificates from the authority in the folder.
 
     The API server is also reached by ``hosts``; each of the ``nodes`` gets a kubeconfig of its own.
 

@@ -59,7 +59,7 @@ class Forked:
         self._ended = asyncio.Event()
 
     async def wait(self) -> int:
-        """Its exit code, when it has ended; negative for a signal."""
+        """Return the exit code once the process has exited; negative for a signal."""
         await self._ended.wait()
         assert self.returncode is not None
         return self.returncode
@@ -176,7 +176,7 @@ class ForkServer:
                 self._asked.set_result(process)
 
     def _lose(self) -> None:
-        """The server has ended: how its services end can be seen no more, so they end now."""
+        """End the server's services, because without the server nobody can observe their exit."""
         self._lost = True
         asyncio.get_running_loop().remove_reader(self._socket)
         for process in self._running.values():
@@ -201,7 +201,7 @@ def fork_servers() -> list[ForkServer]:
 
 
 def connect() -> socket.socket | None:
-    """A connection to a fork server of one's own; None where the environment names none of this installation."""
+    """Connect to a fork server, or return None if the environment names none of this installation."""
     path = os.environ.get(ADDRESS)
     if not path:
         return None
@@ -359,7 +359,7 @@ def _become(request: dict[str, Any], stdin: int, log: int, report: int) -> NoRet
 
 
 def _code(main: Any) -> int:
-    """The exit code of a service's ``main``, which returns it, or ends by ``SystemExit``."""
+    """Run a service's ``main``, and return its exit code, which it returns or raises with ``SystemExit``."""
     try:
         result = main()
     except SystemExit as ended:

@@ -41,7 +41,7 @@ class Identities:
         """The token for the services' supervisor."""
 
     def credential(self, user: str) -> Mapping[str, str]:
-        """The user's entry in a kubeconfig."""
+        """Return the user's credential for a kubeconfig."""
         if user not in self._users:
             self._users[user] = self._make(user)
         return self._users[user]
@@ -72,7 +72,7 @@ class Identities:
         return self.credential(ADMINISTRATOR)
 
     def kubeconfig_of(self, service: str) -> Path:
-        """The service's ``--kubeconfig``."""
+        """Return the path of the service's kubeconfig."""
         return self._folder / f"{service}.kubeconfig"
 
     def write(self, server: str, authority: str = "") -> None:
@@ -104,17 +104,17 @@ class Identities:
 
 
 def node_user(name: str) -> str:
-    """The user that the node's kubelet is."""
+    """Return the user of the node's kubelet."""
     return f"{_NODE}{name}"
 
 
 def users_of_agent(nodes: Sequence[str]) -> list[str]:
-    """The users that a node agent acts as: itself, which comes first, and its nodes' kubelets and drivers."""
+    """Return the users of a node agent: its own, which is first, and those of its nodes' kubelets and drivers."""
     return [AGENT, *(user for node in nodes for user in (node_user(node), driver_user(node)))]
 
 
 def groups_of(user: str) -> Sequence[str]:
-    """The groups that the user's credential has to name."""
+    """Return the groups in the user's credential."""
     if user == ADMINISTRATOR:
         return (_MASTERS,)
     if is_driver(user):

@@ -89,7 +89,7 @@ class Protection:
         return self._identities.supervising if self._identities is not None else ""
 
     def context(self) -> ssl.SSLContext | None:
-        """For the administrator's connections to the API server; None without HTTPS."""
+        """Return the TLS context for the administrator's connections to the API server, or None without HTTPS."""
         if self._authority is None:
             return None
         context = ssl.create_default_context(cadata=self._authority.pem)
@@ -100,7 +100,7 @@ class Protection:
         return context
 
     def service_context(self) -> ssl.SSLContext | None:
-        """For the administrator's connections to the other services."""
+        """Return the TLS context for the administrator's connections to the other services."""
         return self.context() if self._wanted.tls else None
 
     def write(self, server: str) -> None:
@@ -118,8 +118,8 @@ class Protection:
         if self._identities is not None and self._wanted.roles:
             await grant(client, nodes=not self._wanted.node_authorizer)
 
-    def of_apiserver(self) -> list[str]:
-        """The API server's options."""
+    def apiserver_options(self) -> list[str]:
+        """Return the API server's options."""
         identities, authority, wanted = self._identities, self._authority, self._wanted
         if identities is None:
             return []
@@ -140,8 +140,8 @@ class Protection:
         words += ["--client-ca-file", self._ca, "--kubelet-certificate-authority", self._ca]
         return [*words, "--kubelet-client-certificate", str(certificate), "--kubelet-client-key", str(key)]
 
-    def of_client(self, service: str, server: str) -> list[str]:
-        """The options of a service that is a client of the API server at that URL."""
+    def client_options(self, service: str, server: str) -> list[str]:
+        """Return the options of a service that is a client of the API server at that URL."""
         if self._identities is None:
             return ["--server", server]
         words = ["--kubeconfig", str(self._identities.kubeconfig_of(service))]
@@ -162,7 +162,7 @@ class Protection:
 
 
 def user_kubeconfig(cluster: Cluster, user: str, groups: Sequence[str], server: str | None) -> bytes:
-    """A kubeconfig with a new certificate of a user in groups.
+    """Return a kubeconfig with a new certificate for a user in groups.
 
     Raises:
         UserError: the cluster was not started with certificates, or its authority is of no use.

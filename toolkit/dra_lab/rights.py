@@ -128,7 +128,7 @@ _ALLOCATION_KEPT = (
 
 
 def _plan_rules() -> list[JsonObject]:
-    """The kinds of a planner's world; upstream's scheduler may not list all of them."""
+    """Return the rules for the kinds of a planner's world. Upstream's scheduler may not list all of them."""
     from dra_scheduler.plan.objects import RESOURCES
 
     plurals: dict[str, list[str]] = {}
@@ -141,7 +141,7 @@ def _plan_rules() -> list[JsonObject]:
 
 
 def driver_user(node: str) -> str:
-    """The user that the node's drivers are."""
+    """Return the user of the node's drivers."""
     return f"{_DRIVER}{node}"
 
 
@@ -151,7 +151,7 @@ def is_driver(user: str) -> bool:
 
 
 def objects() -> list[JsonObject]:
-    """The objects that let agents, drivers and plans work, and no driver touch what another node's has."""
+    """Return the roles and bindings of agents, drivers and plans. A driver has access only to its node's objects."""
     return [
         _role(AGENT, _AGENT_RULES),
         _binding(AGENT, AGENT, _subject("User", AGENT)),

@@ -98,7 +98,7 @@ async def _ready_nodes(cluster: Cluster) -> int:
 
 
 async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
-    """The work's result; None where ``stop`` came first and ended it."""
+    """Return the result of the work, or None if ``stop`` was set first, which cancels the work."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)

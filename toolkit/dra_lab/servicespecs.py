@@ -51,7 +51,7 @@ _AUDIT_LOG = ("DRALAB_APISERVER_AUDIT_LOG_PATH", "DRALAB_AUDIT_LOG_PATH")
 
 
 def _own_audit_log(name: str) -> dict[str, str]:
-    """A file of its own for the audit log of one more API server: two that share one rotate it under each other."""
+    """Return the option for a separate audit log of one more API server, because two cannot rotate the same file."""
     path = next(filter(None, map(os.environ.get, _AUDIT_LOG)), "-")
     if path == "-":
         return {}
@@ -87,7 +87,7 @@ class ServiceSpecs:
         return ["apiserver", *self._clients]
 
     def all(self, stack: _Stack, supervisor: str) -> list[ServiceSpec]:
-        """Every service's, the API server's first; their ports are held until ``stack`` closes.
+        """Return the specs of all services, the API server's first. Their ports are held until ``stack`` closes.
 
         ``supervisor`` is the URL of what runs them. Writes the credentials that they are started with.
         """
@@ -100,7 +100,7 @@ class ServiceSpecs:
         served = ",".join(filter(None, (_DEFAULT_VERSIONS, options.runtime_config)))
         apiserver += ["--runtime-config", served, "--listen", options.listen]
         apiserver += ["--supervisor-url", supervisor]
-        apiserver += ["--authorization-mode", options.authorizes, *self._protection.of_apiserver()]
+        apiserver += ["--authorization-mode", options.authorizes, *self._protection.apiserver_options()]
         if options.relaxed:
             apiserver.append("--relaxed")
         if options.database:
@@ -112,7 +112,7 @@ class ServiceSpecs:
         others = [stack.enter_context(Port(0, self._protection.scheme)) for _ in range(1, options.apiservers)]
         self._read_urls = itertools.cycle([other.url for other in others])
         for pool in options.pools:
-            self._identify(pool)
+            self._write_agent_credentials(pool)
         clients = [
             self._client(name, module, arguments, stack)
             for name, (module, arguments) in self._clients.items()
@@ -147,11 +147,11 @@ class ServiceSpecs:
 
     def agent(self, pool: Pool, stack: _Stack) -> ServiceSpec:
         """Return the node agent for a pool that was added later. Its port is held until ``stack`` closes."""
-        self._identify(pool)
+        self._write_agent_credentials(pool)
         return self._client(agent_name(pool.name), "dra_node_agent.main", self._agent(pool), stack)
 
-    def _identify(self, pool: Pool) -> None:
-        """Give the pool's node agent its credentials."""
+    def _write_agent_credentials(self, pool: Pool) -> None:
+        """Write the credentials of the pool's node agent."""
         self._protection.write_agent(agent_name(pool.name), pool.nodes)
 
     def _common(self, service: str) -> list[str]:
@@ -169,9 +169,9 @@ class ServiceSpecs:
         arguments: Sequence[str],
         stack: _Stack,
     ) -> ServiceSpec:
-        """A service that is a client of the API server."""
+        """Return the spec of a service that is a client of the API server."""
         protection = self._protection
-        flags = [*protection.of_client(name, self._server), *arguments, *self._common(name)]
+        flags = [*protection.client_options(name, self._server), *arguments, *self._common(name)]
         flags += [word for url in itertools.islice(self._read_urls, 1) for word in ("--read-server", url)]
         port = stack.enter_context(Port(scheme=protection.service_scheme))
         tls = protection.service_context()
@@ -220,12 +220,12 @@ class ServiceSpecs:
 
 
 def agent_name(pool: str) -> str:
-    """The service that carries the pool's nodes."""
+    """Return the name of the service that runs the pool's nodes."""
     return "node-agent" if pool == DEFAULT_POOL else f"node-agent-{pool}"
 
 
 def _versions(options: ClusterOptions, services: Sequence[str]) -> Versions:
-    """The versions that the options ask for, with which the feature gates have to go.
+    """Return the versions from the options, after checking that the feature gates fit.
 
     Raises:
         UserError: there is no such version or gate, or they don't go together.

@@ -110,7 +110,7 @@ class Snapshots:
         self._folder = self._cluster.data / "snapshots"
 
     def file(self, name: str) -> Path:
-        """The file of a snapshot, which may not be there.
+        """Return the path of a snapshot, which may not exist.
 
         Raises:
             UserError: it cannot be a snapshot's name.
@@ -147,7 +147,7 @@ class Snapshots:
         return response.content
 
     def list(self) -> list[Listed]:
-        """The snapshots, the oldest moment first."""
+        """Return the snapshots, oldest first."""
         found = []
         for file in sorted(self._folder.glob(f"*{_SUFFIX}")):
             about = header(file)
@@ -260,7 +260,7 @@ def header(file: Path) -> _About | None:
 
 
 def find(source: str, folders: Sequence[Path]) -> Path | None:
-    """The snapshot that ``up --from`` means; None where it is none.
+    """Return the file of the snapshot in ``up --from``, or None if it is not a snapshot.
 
     It is a file, or the name of a snapshot in the first of the clusters' directories that has one of that name.
     """
@@ -272,7 +272,7 @@ def find(source: str, folders: Sequence[Path]) -> Path | None:
 
 
 def pools_of(file: Path) -> list[Pool]:
-    """The pools of nodes that a snapshot's cluster had.
+    """Return the pools of nodes of a snapshot's cluster.
 
     Raises:
         UserError: it cannot be read.

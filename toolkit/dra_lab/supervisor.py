@@ -117,7 +117,7 @@ class Supervisor:
         await gone.stop()
 
     def pids(self) -> dict[str, int]:
-        """The process id of each service that runs now."""
+        """Return the process ids of the running services."""
         return {service.spec.name: service.pid for service in self._services}
 
     def send(self, name: str, number: int) -> int:
@@ -344,7 +344,7 @@ class _Service:
         self._close_pipes()
 
     def last_words(self) -> str:
-        """The last line of its log, or where to look for it."""
+        """Return the last line of the service's log, or the path of the log."""
         with contextlib.suppress(OSError):
             lines = self.log.read_text(errors="replace").splitlines()
             if lines:
@@ -370,7 +370,7 @@ def _check(waiting: Sequence[_Service]) -> None:
 
 
 def _plain(line: str) -> str:
-    """A line of a service's log as people say it: without JSON, and without the program's name."""
+    """Return a line of a service's log as plain text: without JSON, and without the program's name."""
     try:
         entry = msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.DecodeError:

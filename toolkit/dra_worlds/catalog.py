@@ -25,7 +25,7 @@ _DESCRIBED = {"none", NVIDIA, COMPUTE_DOMAINS}
 
 
 def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
-    """The types in a catalog's file; a fleet is one, too.
+    """Read the types in a catalog's file. A fleet's file is also a catalog.
 
     Raises:
         UserError: it cannot be read, or a type is of no use; the message names it.

@@ -79,7 +79,7 @@ class NodeKind:
                 (self._pools[computedomain.DRIVER_NAME],) = domains.pools.values()
 
     def node(self, name: str) -> Node:
-        """A node of this kind, ready."""
+        """Return a node of this kind that is ready."""
         shape = self._shape
         amounts = {"cpu": shape.cpu, "memory": shape.memory, "pods": shape.pods}
         amounts["ephemeral-storage"] = shape.storage
@@ -91,7 +91,7 @@ class NodeKind:
         )
 
     def slices(self, name: str) -> Iterator[ResourceSlice]:
-        """Its slices, each device with an identity of its own."""
+        """Return the slices of the node. Each device has its own identity."""
         for driver, announced in self._pools.items():
             pool = ResourcePool(name=name, generation=1, resource_slice_count=len(announced.slices))
             for index, piece in enumerate(announced.slices):

@@ -79,7 +79,7 @@ class Document:
 
 
 def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
-    """The objects of a text; what cannot be read is named in ``problems``."""
+    """Yield the objects in a text. What cannot be read is reported in ``problems``."""
     if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
         # PowerShell writes UTF-16 when its output is redirected to a file.
         text = text[:].decode("utf-16", errors="replace").encode()
@@ -116,7 +116,7 @@ def _release_pages(found: Iterable[Document], text: mmap.mmap) -> Iterator[Docum
 
 
 def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -> Iterator[Document]:
-    """The items of an indented list, one at a time."""
+    """Yield the items of an indented list one at a time, so that the list is never in memory as a whole."""
     own = b" " * indent
     # kubectl sorts keys: a list's version comes before its items, and its kind after them.
     ends = text[:_HEAD], text[-_HEAD:]
@@ -137,7 +137,7 @@ def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -
 
 
 def _indented_items(text: mmap.mmap, indent: bytes) -> Iterator[bytes | None]:
-    """Each item from brace to brace; None at last if the text ends within one."""
+    """Yield the text of each item, from brace to brace. Yield None at the end if the last one is incomplete."""
     begin, end = b"\n%b{" % indent, b"\n%b}" % indent
     part = b""
     for position in range(0, len(text), _RELEASED):
@@ -154,7 +154,9 @@ def _indented_items(text: mmap.mmap, indent: bytes) -> Iterator[bytes | None]:
 
 
 def _indented_head(item: bytes, own: bytes) -> tuple[str, str, bytes, bool] | None:
-    """The item's version, kind, text, and whether it has a uid, without reading all of it; None: it has to be."""
+    """Return an item's version and kind, its text, and whether it has a uid, without parsing all of it.
+    Return None if it has to be parsed.
+    """
     key, inner = b"\n%b" % (own * 3), b"\n%b" % (own * 4)
     version, kind = (_after(item, b'%b"%b": "' % (key, name)) for name in (b"apiVersion", b"kind"))
     meta = item.find(b'%b"metadata": {' % key)
@@ -165,7 +167,7 @@ def _indented_head(item: bytes, own: bytes) -> tuple[str, str, bytes, bool] | No
 
 
 def _after(item: bytes, begin: bytes) -> str:
-    """The text between what it begins with and the next quote."""
+    """Return the text between the first occurrence of ``begin`` and the next quote."""
     start = item.find(begin)
     return "" if start < 0 else item[start + len(begin) : item.find(b'"', start + len(begin))].decode()
 
@@ -188,7 +190,7 @@ def _json(where: str, text: Text, bare: bool, problems: list[str]) -> Iterator[D
 
 
 def _pieces(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
-    """Objects one after the other, with other text such as logs between them."""
+    """Yield the objects of a text that has other text, such as logs, between them."""
     begin, missing = _BEGIN.search(text), 0
     while begin is not None:
         following = _BEGIN.search(text, begin.end())

@@ -86,7 +86,7 @@ def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
 
 
 def _manifests(given: Any, where: str, folder: Path, objects: Objects) -> Manifests:
-    """The objects of files, or those that stand in the file itself."""
+    """Return the objects of files, or those in the file of changes itself."""
     problems: list[str] = []
     documents: list[Document] = []
     for each in given if isinstance(given, list | tuple) else [given]:

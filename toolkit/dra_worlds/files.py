@@ -33,7 +33,8 @@ Text = bytes | mmap.mmap
 
 
 def texts(source: str, problems: list[str]) -> Iterator[tuple[str, Text]]:
-    """Names and contents of what may hold objects; ``-`` is standard input. ``problems`` gets what is broken.
+    """Yield the names and contents of files that may have objects; ``-`` is standard input.
+    What is broken is reported in ``problems``.
 
     Raises:
         UserError: the source cannot be read.
@@ -73,7 +74,7 @@ class _Reader:
         self._room = shutil.disk_usage(tempfile.gettempdir()).free // 2
 
     def contents(self, where: str, file: IO[bytes]) -> Iterator[tuple[str, Text]]:
-        """Names and contents of what may hold objects in a seekable file: itself, or the parts of an archive."""
+        """Yield the names and contents of a seekable file: of the file itself, or of the parts of an archive."""
         file.seek(0, os.SEEK_END)
         self._unpacking = Unpacking(file.tell())
         problem = ""

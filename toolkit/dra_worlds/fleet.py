@@ -69,7 +69,7 @@ class Pool:
         return words
 
     def text(self) -> str:
-        """The pool as JSON."""
+        """Return the pool as JSON."""
         return json.dumps(
             {name: value for name, value in asdict(self).items() if value is not None}, indent=2
         )
@@ -85,7 +85,7 @@ class Group:
 
 
 def group(text: str) -> Group:
-    """A group of nodes as the command line has it: ``4000``, ``4000:8xA100-SXM4-40GB``, ``4000:8xH100@eu-1a``.
+    """Parse a group of nodes from the command line: ``4000``, ``4000:8xA100-SXM4-40GB``, ``4000:8xH100@eu-1a``.
 
     Raises:
         ValueError: it is none; the message says why.
@@ -102,7 +102,7 @@ def group(text: str) -> Group:
 
 
 def pools_of(groups: Sequence[Group], gpus: str, drivers: tuple[str, ...]) -> list[Pool]:
-    """The pools of the command line's groups: one alone is the default pool, several are named after their GPUs.
+    """Return the pools of the command line's groups. A single group is the default pool; several are named by GPUs.
 
     Raises:
         UserError: a group's GPUs make no name.
@@ -138,7 +138,7 @@ def with_sockets(wanted: bool | None, nodes: int) -> bool:
 
 
 def read(path: Path) -> list[Pool]:
-    """The pools of a fleet's file.
+    """Read the pools of a fleet's file.
 
     Raises:
         UserError: it cannot be read, or is no fleet; the message names the file and the pool.
@@ -155,7 +155,7 @@ def read(path: Path) -> list[Pool]:
 
 
 def pool(given: Any, where: str) -> Pool:
-    """A pool as a file has it.
+    """Read a pool of a fleet's file.
 
     Raises:
         UserError: a field is unknown, missing or of the wrong kind.
@@ -270,7 +270,7 @@ class Pools:
         self._folder = data / "pools"
 
     def read(self) -> dict[str, Pool]:
-        """The pools by name."""
+        """Read the pools, by name."""
         found = {}
         for file in sorted(self._folder.glob("*.json")):
             try:

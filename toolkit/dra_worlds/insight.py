@@ -103,7 +103,7 @@ async def free(cluster: ChosenCluster, output: str, source: str | None = None, *
 
 
 async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
-    """The explanation of a pod, as :func:`explain` prints it, without the pod's events.
+    """Return the explanation of a pod, as :func:`explain` prints it, without the pod's events.
 
     Raises:
         UserError: it does not exist, or no cluster runs there.

@@ -22,7 +22,7 @@ _Holders = Mapping[str, str]
 
 
 def page(question: Question[Any, Any], objects: Objects, answer: Any) -> str:
-    """The page: a row for each node, its devices before and after, and the answer as text below."""
+    """Return an HTML page: a row for each node, with its devices before and after, and the answer as text."""
     before = _holders(objects)
     after = Holders(dict(before))
     question.draw(answer, after)
@@ -40,7 +40,7 @@ def page(question: Question[Any, Any], objects: Objects, answer: Any) -> str:
 
 
 def _fleet(objects: Objects, after: Holders) -> dict[str, list[str]]:
-    """The devices of each node; those of several nodes come last. Of bought nodes those that are used."""
+    """Return the devices of each node. Devices of several nodes come last. Of bought nodes, only used ones appear."""
     found: dict[str, list[str]] = {name: [] for name in objects.of(NODES)}
     for piece in objects.of(RESOURCE_SLICES).values():
         node = piece.spec.node_name or "several nodes"

@@ -24,7 +24,7 @@ _replace = msgspec.structs.replace
 
 
 def read(source: str, problems: list[str]) -> Objects:
-    """The world in a file, folder or archive; ``problems`` gets what could not be read.
+    """Read the world in a file, folder or archive. What cannot be read is reported in ``problems``.
 
     Raises:
         UserError: the source cannot be read at all.
@@ -33,18 +33,18 @@ def read(source: str, problems: list[str]) -> Objects:
 
 
 def from_source(source: str, problems: list[str]) -> Iterator[Document]:
-    """The documents of a file, folder or archive."""
+    """Read the documents of a file, folder or archive."""
     for where, text in texts(source, problems):
         yield from documents(where, text, problems)
 
 
 def world(found: Iterable[Document], problems: list[str]) -> Objects:
-    """The world of these documents; of one that is there twice the later one counts."""
+    """Return the world of these documents. If an object occurs twice, the later one counts."""
     return _with_priorities(Objects().with_objects(to_objects(found, problems)))
 
 
 def _with_priorities(objects: Objects) -> Objects:
-    """Give pods that no server has stored the priority of their class, as the Priority plugin does."""
+    """Set the priority of pods that no server has stored from their class, as the Priority plugin does."""
     classes = objects.of(PRIORITY_CLASSES)
     usual = min((each for each in classes.values() if each.global_default), key=_value, default=None)
     changed = []

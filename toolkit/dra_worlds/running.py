@@ -66,7 +66,7 @@ def of_objects(objects: Objects, problems: list[str]) -> Running:
 
 
 def newest_of(kubelets: Iterable[str]) -> str:
-    """The newest of these versions, without its patch release; empty: there is none."""
+    """Return the newest of these versions without its patch release, or "" if there is none."""
     found = [match for text in kubelets if (match := _VERSION.match(text)) is not None]
     newest = max(((int(match[1]), int(match[2])) for match in found), default=None)
     return "" if newest is None else f"{newest[0]}.{newest[1]}"

@@ -26,7 +26,7 @@ class Shared:
         self._known: dict[Any, Any] = {}
 
     def of(self, obj: T) -> T:
-        """An equal object that shares what it can with those before it."""
+        """Return an equal object that shares its parts with earlier objects if possible."""
         if len(self._known) > _MOST:
             self._known.clear()
         pieces = ((name, getattr(obj, name)) for name in obj.__struct_fields__)
@@ -35,7 +35,7 @@ class Shared:
         )
 
     def _fields(self, piece: Struct) -> Struct:
-        """The piece with its compound fields shared."""
+        """Return the piece with its compound fields shared."""
         found, kind = {}, type(piece)
         for name in piece.__struct_fields__:
             value = getattr(piece, name)

@@ -68,7 +68,7 @@ class Snapshot:
         return made
 
     def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:
-        """The explanation of a pod, claim or class, as JSON and as text.
+        """Explain a pod, claim or class, as JSON and as text.
 
         Raises:
             UserError: there is no such object.

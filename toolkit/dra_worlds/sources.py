@@ -24,7 +24,7 @@ class Source:
 
 
 def plain_objects(found: Iterable[Document]) -> Iterator[dict[str, Any]]:
-    """The objects that decisions depend on, as they were read, without managedFields."""
+    """Yield the objects that affect scheduling as they were read, without managedFields."""
     for document in found:
         if (document.group, document.kind) in BY_KIND:
             value = orjson.loads(bytes(document.data))
@@ -35,7 +35,7 @@ def plain_objects(found: Iterable[Document]) -> Iterator[dict[str, Any]]:
 async def list_cluster(
     cluster: ChosenCluster, problems: list[str], revision: str | None
 ) -> tuple[list[Document], Running, list[Resource[Any]]]:
-    """The objects of a running cluster, what it runs, and the resources that were listed."""
+    """Return the objects of a running cluster, its version and gates, and the resources that were listed."""
     from dra_worlds.live import list_objects
 
     async with cluster.client("dralab-plan") as client:
@@ -48,7 +48,7 @@ async def list_cluster(
 async def from_cluster(
     cluster: ChosenCluster, problems: list[str], *, revision: str | None = None
 ) -> tuple[Objects, Running]:
-    """The world of a running cluster, and what that runs."""
+    """Return the world of a running cluster, and its version and gates."""
     from dra_worlds.reading import world
 
     found, running, known = await list_cluster(cluster, problems, revision)
@@ -56,7 +56,7 @@ async def from_cluster(
 
 
 def kubeconfig_cluster(source: str, context: str | None) -> ChosenCluster:
-    """The cluster of a kubeconfig."""
+    """Return the cluster of a kubeconfig."""
     return ChosenCluster(kubeconfig=Path(source), context=context)
 
 

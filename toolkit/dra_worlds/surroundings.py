@@ -23,7 +23,7 @@ async def surroundings(client: Client, namespace: str, pod: str) -> dict[str, An
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """The same for people."""
+    """Format the surroundings for people."""
     shown = [f"  {name} does not exist" for name in found.get("missing", ())]
     for event in found.get("events", ()):
         times = f" ({event['count']} times)" if event["count"] > 1 else ""

@@ -40,7 +40,7 @@ _WATCHED = re.compile(rb'\s*\{\s*"type"\s*:')
 
 
 def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Timeline, list[str]]:
-    """The timeline, and what of it could not be read; ``shapes`` has the pods that a CSV names.
+    """Read a timeline, and report what could not be read. ``shapes`` has the pods that a CSV names.
 
     Raises:
         UserError: it cannot be read, or has no pods.
@@ -122,7 +122,7 @@ class _Shapes:
         self._made: dict[str, Pod] = {}
 
     def pod(self, shape: str, name: str) -> Pod:
-        """A pod of that shape and name; raises :class:`ValueError` for a shape that is not known."""
+        """Return a pod of that shape and name. Raises :class:`ValueError` for an unknown shape."""
         shape = shape.strip()
         found = self._pods.get(shape) or self._made.get(shape)
         if found is None:
@@ -166,7 +166,7 @@ class _Shapes:
 
 
 def _names(pod: Pod) -> Iterator[str]:
-    """The pod's own name, and that of the workload that makes it."""
+    """Return the pod's name, and the name of its workload."""
     yield pod.metadata.name
     yield from (owner.name for owner in pod.metadata.owner_references if owner.controller)
 
@@ -192,7 +192,7 @@ def _read_watch(where: str, text: bytes) -> Iterator[Document]:
 
 
 def _from_dump(found: Objects, objects: Objects) -> Timeline:
-    """Pods come when they were created, and leave when they ended or were deleted."""
+    """Return the arrivals and departures of a dump's pods: from their creation to their end or deletion."""
     pods = [pod for pod in found.of(PODS).values() if pod.metadata.creation_timestamp]
     everything = objects.with_objects((resource, obj) for resource, each in found for obj in each.values())
     make = _Fresh(everything)
@@ -215,7 +215,7 @@ class _Fresh:
         self._made: dict[str, tuple[Resource[Any], Object]] = {}
 
     def pod(self, pod: Pod) -> Pod:
-        """The pod as it came."""
+        """Return the pod as it arrived."""
         claims = self._objects.of(RESOURCE_CLAIMS)
         statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         for entry in pod.spec.resource_claims:

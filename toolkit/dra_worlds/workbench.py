@@ -41,7 +41,7 @@ async def cel(
 
 
 def problems(expression: str, report: CelAnswer) -> str:
-    """Each problem, with a caret under its character."""
+    """Return each problem, with a caret below its position in the expression."""
     shown = []
     for problem in report.problems:
         before = expression[: max(problem.offset, 0)]
@@ -53,7 +53,7 @@ def problems(expression: str, report: CelAnswer) -> str:
 
 
 def text(report: CelAnswer) -> str:
-    """A row a device, those that match first, and the totals."""
+    """Format a row for each device, matching devices first, and the totals."""
     parts = len(report.clauses) > 1
     header = [
         "DEVICE",

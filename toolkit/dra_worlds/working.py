@@ -83,7 +83,7 @@ class Settings:
     before: "Settings | None" = None
 
     def features(self) -> tuple[Version, dict[str, bool]]:
-        """The version, and the feature gates that are set.
+        """Return the version, and the feature gates that are set.
 
         Raises:
             UserError: the version or a feature gate is malformed.

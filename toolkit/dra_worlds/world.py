@@ -91,7 +91,7 @@ class World:
 
     @classmethod
     def load(cls, path: str | Path, *, seed: int = 0, config: SchedulerConfig | None = None) -> "World":
-        """The world of a dump: a file, folder or archive of YAML or JSON.
+        """Read the world of a dump: a file, folder or archive of YAML or JSON.
 
         ``seed`` decides between nodes that are equally good; ``config`` is the scheduler's, else its
         version is that of the newest kubelet.
@@ -115,7 +115,7 @@ class World:
         seed: int = 0,
         config: SchedulerConfig | None = None,
     ) -> "World":
-        """The world of a running cluster, which is only listed; without ``path`` the one that kubectl would take.
+        """Read the world of a running cluster, which is only listed. The default ``path`` is kubectl's.
 
         Raises:
             WorldError: it may not be listed, or the kubeconfig is of no use.
@@ -151,7 +151,7 @@ class World:
         return list(self._planner.uncertain())
 
     def with_nodes(self, nodes: int | Manifests, gpus: str = "", *, prefix: str = "more-") -> "World":
-        """The same with more nodes: so many with these GPUs, or Nodes and ResourceSlices as manifests.
+        """Return this world with more nodes: ``nodes`` with these GPUs, or Nodes and ResourceSlices as manifests.
 
         Raises:
             WorldError: they cannot be made or read.
@@ -163,7 +163,7 @@ class World:
         return self.with_objects(nodes)
 
     def without_nodes(self, *names: str) -> "World":
-        """The same without these nodes, their slices and their pods.
+        """Return this world without these nodes, their slices and their pods.
 
         Raises:
             WorldError: there is no such node.
@@ -171,7 +171,7 @@ class World:
         return self._variant(_raise_world_errors(lambda: without_nodes(self._objects, names)))
 
     def with_objects(self, manifests: Manifests) -> "World":
-        """The same with these objects, in place of those of the same names.
+        """Return this world with these objects, which replace those of the same names.
 
         Raises:
             WorldError: they cannot be read.
@@ -200,11 +200,11 @@ class World:
         return self._ask(moves.DRAIN, nodes=nodes)
 
     def remove(self, *nodes: str) -> Moves:
-        """The same when the nodes are gone at once, with their devices; raises as :meth:`drain`."""
+        """Predict what happens if the nodes vanish at once, with their devices. Raises as :meth:`drain`."""
         return self._ask(moves.REMOVE, nodes=nodes)
 
     def upgrade(self, *nodes: str) -> Moves:
-        """In which order the nodes (all, unless some are named) can be drained one by one; raises as :meth:`drain`."""
+        """Find an order in which the nodes can be drained one by one; all nodes by default. Raises as :meth:`drain`."""
         return self._ask(moves.UPGRADE, nodes=nodes)
 
     def taint(self, target: str, taint: str) -> Moves:

@@ -138,7 +138,7 @@ def _load_part(where: str, text: Text, start: int, end: int, problems: list[str]
 
 
 def _without_managed_fields(text: str) -> str:
-    """The YAML without managedFields, half of what kubectl writes and of no use here."""
+    """Remove managedFields, which are half of kubectl's output and not used here."""
     parts, position = [], 0
     while (found := _MANAGED.search(text, position)) is not None:
         parts.append(text[position : found.start()])

@@ -189,7 +189,7 @@ class _Printer:
         self._table: Table | None = None
 
     def text(self, table: dict[str, Any]) -> str:
-        """The rows as text; empty where there are none."""
+        """Return the rows as text, or "" if there are none."""
         from dra_kube.tables import Table, natural_key
 
         self._columns = table.get("columnDefinitions") or self._columns

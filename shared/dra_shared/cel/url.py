@@ -167,7 +167,7 @@ def _escaped_path(raw: bytes) -> bytes:
 
 def _authority(scheme: bytes, authority: bytes) -> tuple[bytes | None, bytes]:
     info, at, name = authority.rpartition(b"@")
-    host = _host(scheme, name)
+    host = _parse_host(scheme, name)
     if not at:
         return None, host
     if not _USER_INFO.fullmatch(info):
@@ -179,7 +179,7 @@ def _authority(scheme: bytes, authority: bytes) -> tuple[bytes | None, bytes]:
     return user, host
 
 
-def _host(scheme: bytes, host: bytes) -> bytes:
+def _parse_host(scheme: bytes, host: bytes) -> bytes:
     bracket = host.rfind(b"[")
     if bracket > 0:
         raise UrlError("invalid IP-literal")

@@ -301,7 +301,7 @@ def test_a_source_without_objects_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"no objects of a cluster in {tmp_path}"):
         commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
     (tmp_path / "kubeconfig").touch()
-    with pytest.raises(UserError, match=f"is meant by its kubeconfig, {tmp_path}/kubeconfig"):
+    with pytest.raises(UserError, match=f"give its kubeconfig, {tmp_path}/kubeconfig"):
         commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
 
 

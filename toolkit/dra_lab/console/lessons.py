@@ -46,7 +46,7 @@ class Desk:
         self._lock = asyncio.Lock()
 
     def state(self) -> JsonObject:
-        """The lessons, and the current one with the learner's file."""
+        """Return the lessons, and the current one with the learner's file."""
         one = self._notebook.current
         file = self._notebook.file(one)
         done = self._notebook.solved_lessons
@@ -101,12 +101,12 @@ class Desk:
             return self._report(await exercise.glance())
 
     def hint(self) -> JsonObject:
-        """One hint more each time."""
+        """Return the next hint."""
         one = self._notebook.current
         return {"hints": [text.strip() for text in one.hints[: self._notebook.hint(one) + 1]]}
 
     def solution(self) -> JsonObject:
-        """One way to solve the lesson."""
+        """Return a solution of the lesson."""
         return {"text": self._notebook.current.solution}
 
     async def _begin(self, one: Lesson, *, afresh: bool) -> None:
@@ -138,7 +138,7 @@ class Desk:
 
 
 def router(desk: Desk) -> APIRouter:
-    """The paths."""
+    """Return the router of the lessons' endpoints."""
     made = APIRouter(prefix="/learn", include_in_schema=False)
 
     async def report_failures(work: Awaitable[JsonObject]) -> JsonObject:

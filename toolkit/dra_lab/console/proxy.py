@@ -20,7 +20,7 @@ _REFUSED = 1008
 
 
 def router(client: Client, reader: Reader) -> APIRouter:
-    """The paths of the Kubernetes API; ``reader`` has the same credentials, for terminals."""
+    """Return the router of the Kubernetes API's paths. ``reader`` has the same credentials, for terminals."""
     made = APIRouter(include_in_schema=False)
 
     async def forward(request: Request) -> Response:

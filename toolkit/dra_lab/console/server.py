@@ -94,7 +94,7 @@ class _View:
 
 
 def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) -> FastAPI:
-    """The console's pages, and what they ask of the cluster."""
+    """Return the application with the console's pages and the endpoints that they use."""
     app = FastAPI(title="dralab console", docs_url=None, redoc_url=None)
     add_schemas(app)
     view = _View(cluster)

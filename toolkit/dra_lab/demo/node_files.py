@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def cdi_file(data: Path, node: str, claim_uid: str) -> Path | None:
-    """The CDI file that a driver wrote for the claim on that node."""
+    """Return the CDI file that a driver wrote for the claim on that node, or None."""
     for path in (data / "nodes" / node / "cdi").glob(f"*{claim_uid}*"):
         return path
     return None

@@ -42,7 +42,7 @@ class Snapshot:
         )
 
     def claims_of(self, pod: Pod) -> dict[str, ResourceClaim | None]:
-        """The pod's claims by the name that the pod's spec gives them; None for one that is not made yet."""
+        """Return the pod's claims by their names in the pod's spec; None for a claim that does not exist yet."""
         generated = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
         claims = {}
         for entry in pod.spec.resource_claims:
@@ -51,7 +51,7 @@ class Snapshot:
         return claims
 
     def devices_of(self, pod: Pod, container: Container) -> list[DeviceRequestAllocationResult]:
-        """The devices that the container's own claim entries name."""
+        """Return the devices of the container's own claim entries."""
         claims = self.claims_of(pod)
         devices = []
         for entry in container.resources.claims:
@@ -66,7 +66,7 @@ class Snapshot:
         return devices
 
     def attribute(self, result: DeviceRequestAllocationResult, name: str) -> str | None:
-        """A text attribute of an allocated device, by its bare name."""
+        """Return a text attribute of an allocated device, by its name without a domain."""
         for slice_ in self.slices:
             if slice_.spec.driver != result.driver or slice_.spec.pool.name != result.pool:
                 continue

@@ -16,7 +16,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 @contextlib.contextmanager
 def temporary() -> Iterator[Path]:
-    """A new folder that goes with the context. It stays where a service or a phase failed: its logs say why."""
+    """Yield a new folder, which is deleted at the end. It is kept if a service or a phase failed, for its logs."""
     folder = Path(tempfile.mkdtemp(prefix="dralab-demo-"))
     try:
         yield folder

@@ -102,7 +102,7 @@ class _Story:
             self._tell(f"{where} {outcome}", where.namespace or "")
         await self._phase(2, "Class: what the requests ask for", self._classes)
         await self._look_around()
-        await self._phase(3, "Claims: made from templates, or shared", self._claims)
+        await self._phase(3, "Claims: made from templates, or shared", self._check_claims)
         await self._look_around()
         await self._phase(4, "Scheduler: devices allocated, pods bound", self._check_bound)
         await self._look_around()
@@ -168,7 +168,7 @@ class _Story:
             self._tell(name, "; ".join(s.cel.expression for s in selectors if s.cel))
         return [f"DeviceClass {name}" for name in sorted(wanted - now.classes.keys())]
 
-    def _claims(self, now: Snapshot) -> list[str]:
+    def _check_claims(self, now: Snapshot) -> list[str]:
         missing = self._missing_pods(now)
         for pod in now.pods:
             for name, claim in now.claims_of(pod).items():

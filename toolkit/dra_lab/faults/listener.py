@@ -113,7 +113,7 @@ class _Desk:
         self._cases = Cases(self._look, self._clock, self._judges, _UNREADABLE, faults.away)
 
     def routes(self) -> dict[str, Callable[[Any], Awaitable[Any]]]:
-        """The endpoints by method and path."""
+        """Return the endpoints by method and path."""
         return {
             f"POST {PATH}": self._post,
             f"POST {PATH}/numbers": self._number,

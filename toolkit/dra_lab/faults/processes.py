@@ -33,7 +33,7 @@ class ProcessFaults:
         self._killed: set[str] = set()
 
     def strikes(self) -> dict[str, Strike[ProcessFault]]:
-        """The faults by name."""
+        """Return the faults by name."""
         return {
             name: functools.partial(kind.strike, self)
             for name, kind in KINDS.items()
@@ -52,7 +52,7 @@ class ProcessFaults:
             raise FaultError(f"there is no service {fault.service!r}: choose {', '.join(names)}")
 
     async def away(self) -> list[str]:
-        """The services that were killed and are not ready again."""
+        """Return the services that were killed and are not ready again."""
         for service in list(self._killed):
             if await self._supervisor.is_ready(service):
                 self._killed.discard(service)

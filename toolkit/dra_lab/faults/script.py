@@ -26,7 +26,7 @@ class Step:
 
 
 def script(seed: int, seconds: float, nodes: Sequence[str]) -> list[Step]:
-    """The steps of ``seconds``, in order: pods that come and go, and faults that never outlast the storm.
+    """Return the steps of a storm in order: pods are created and deleted, and faults end before the storm does.
 
     ``nodes`` are the names of those that faults strike; there is one at least.
     """

@@ -65,7 +65,7 @@ class Storm:
             return await Rest(self._cluster).wait(self._rest)
 
     async def _check_class(self, client: Client) -> None:
-        """Without its class no pod would ever run, and nothing could break."""
+        """Check that the device class exists, because without it no pod would run and the storm would test nothing."""
         try:
             await client.get(DEVICE_CLASSES, self._class)
         except NotFound:

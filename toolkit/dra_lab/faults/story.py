@@ -26,7 +26,7 @@ class Sampler:
         self._began = 0.0
 
     async def sample(self) -> Sample:
-        """The cluster now.
+        """Return a sample of the cluster.
 
         Raises:
             ApiError, UserError, httpx.HTTPError, OSError: it cannot be read.

@@ -50,7 +50,7 @@ class Classroom:
 
     @contextlib.asynccontextmanager
     async def exercise(self, one: Lesson) -> AsyncIterator[Exercise]:
-        """The lesson on its cluster.
+        """Yield the lesson's exercise on its cluster.
 
         Raises:
             UserError: the cluster does not run.

@@ -89,7 +89,7 @@ class Lesson:
 
 @functools.cache
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons, in their order."""
+    """Return all lessons in order."""
     return tuple(_read(folder) for folder in sorted(_FOLDER.iterdir()) if (folder / "lesson.md").exists())
 
 
@@ -111,7 +111,7 @@ def refusals() -> tuple[Refusal, ...]:
 
 
 def lesson(wanted: str) -> Lesson:
-    """The lesson of a number or name.
+    """Return the lesson with a number or name.
 
     Raises:
         UserError: there is none.
@@ -149,6 +149,6 @@ def _read(folder: Path) -> Lesson:
 
 
 def _driver(folder: Path, driver: str) -> str:
-    """A driver's name, or the file of its profile."""
+    """Return a driver's name, or the path of its profile."""
     file = folder / driver
     return str(file) if file.is_file() else driver

@@ -72,7 +72,7 @@ class Notebook:
         return next(iter(later or left), None)
 
     def file(self, one: Lesson) -> Path:
-        """The learner's file."""
+        """Return the path of the learner's file."""
         return self.folder / one.file_name
 
     def choose(self, one: Lesson) -> None:

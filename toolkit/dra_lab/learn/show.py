@@ -15,7 +15,7 @@ _BOLD, _CODE, _GOOD, _PLAIN = "\033[1m", "\033[36m", "\033[32m", "\033[0m"
 
 
 def page(one: Lesson, total: int) -> str:
-    """The lesson's text and task."""
+    """Format the lesson's text and task."""
     return _paint_markdown(f"# {one.number}/{total} {one.title}\n\n{one.about}\n\n## Task\n\n{one.task}")
 
 
@@ -25,7 +25,7 @@ def format_solved(one: Lesson) -> str:
 
 
 def contents(all_lessons: Sequence[Lesson], current: int, done: set[int]) -> str:
-    """All lessons, a line each."""
+    """Format the list of lessons, a line for each."""
     return "\n".join(
         f"{'>' if one.number == current else ' '} {_mark(one.number in done)} {one.number:2} {one.name:26} {one.title}"
         for one in all_lessons
@@ -38,12 +38,12 @@ def goals(reached: Sequence[tuple[Goal, bool]]) -> str:
 
 
 def verdict(one: Verdict) -> str:
-    """The goals, and what to say to what is missing."""
+    """Format the goals, and advice about the missing ones."""
     return "\n\n".join([goals(one.goals), *map(_paint_markdown, one.advice), *one.explanations])
 
 
 def hint(one: Lesson, number: int) -> str:
-    """A hint of the lesson."""
+    """Format a hint of the lesson."""
     return _paint_markdown(f"Hint {number + 1} of {len(one.hints)}: {one.hints[number].strip()}")
 
 

@@ -87,7 +87,7 @@ class Watch:
 
 
 async def typed_line() -> str:
-    """A line from standard input; never, where that is at its end."""
+    """Return a line from standard input. At the end of the input, wait forever."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(sys.stdin, ready.set)

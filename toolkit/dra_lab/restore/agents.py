@@ -17,7 +17,7 @@ _NO_DEVICES = "none.dralab.dev"
 
 
 def pools(objects: Objects, folder: Path) -> list[Pool]:
-    """The world's nodes, those of equal size together; profiles of their drivers are written below ``folder``."""
+    """Return the world's nodes as pools of equal nodes, and write profiles of their drivers below ``folder``."""
     slices: dict[str, list[ResourceSlice]] = {}
     for piece in objects.of(RESOURCE_SLICES).values():
         if piece.spec.node_name:
@@ -48,7 +48,7 @@ def pools(objects: Objects, folder: Path) -> list[Pool]:
 
 
 def _drivers(node: str, slices: Iterable[ResourceSlice], folder: Path) -> Iterable[Path]:
-    """The files with the profiles of the node's drivers."""
+    """Return the files with the profiles of the node's drivers."""
     by_driver: dict[str, list[ResourceSlice]] = {}
     for piece in slices:
         by_driver.setdefault(piece.spec.driver, []).append(piece)
@@ -61,7 +61,7 @@ def _drivers(node: str, slices: Iterable[ResourceSlice], folder: Path) -> Iterab
 
 
 def profile(node: str, driver: str, slices: Iterable[ResourceSlice]) -> dict[str, Any]:
-    """A driver profile that publishes these slices' pools, in their newest generation, and takes any configuration."""
+    """Return a driver profile that publishes the pools of these slices and accepts any configuration."""
     newest: dict[str, int] = {}
     pieces = list(slices)
     for piece in pieces:

@@ -60,7 +60,7 @@ _TOKEN_VOLUME = "kube-api-access-"
 
 
 def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple[Resource[Any], JsonObject]]:
-    """The objects to create, in order, each with the uid that it had and its status."""
+    """Return the objects to create, in order, each with its old uid and its status."""
     found: dict[Resource[Any], list[JsonObject]] = {}
     for document in documents:
         resource = _BY_KIND.get((document.group, document.kind))
@@ -106,7 +106,7 @@ def _clean(resource: Resource[Any], value: JsonObject) -> JsonObject:
 
 
 def _pod_spec(spec: JsonObject) -> JsonObject:
-    """Without the token that the old server gave: the new one gives its own."""
+    """Return the spec without the token volume of the old server, because the new server adds its own."""
     kept = {**spec, "volumes": [v for v in spec.get("volumes") or () if not _of_token(v)]}
     for kind in ("containers", "initContainers"):
         if kept.get(kind):

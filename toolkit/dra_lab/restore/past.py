@@ -17,7 +17,7 @@ _FIELDS = ("revision", "type", "user", "agent", "manager", "verb", "subresource"
 
 
 def past(source: str, data: Path) -> Path | None:
-    """The past of the cluster that a bundle is of, as a file below ``data``; None where the source has none.
+    """Write the history of a bundle's cluster to a file below ``data``, and return it; None if the source has none.
 
     Raises:
         UserError: it cannot be read or written.
@@ -47,7 +47,7 @@ def _is_tar(path: Path) -> bool:
 
 
 def _lines(archive: tarfile.TarFile, names: list[str]) -> Iterator[dict[str, Any]]:
-    """The moment, its objects, and the changes since."""
+    """Yield the lines of the moment, of its objects, and of the changes since."""
     begin = json.load(_file(archive, f"{_ROOT}/begin.json"))
     revision = int(begin["revision"])
     yield {"revision": revision, "time": _milliseconds(begin["time"])}

@@ -95,7 +95,7 @@ class Writer:
         return True
 
     def _metadata(self, resource: Resource[Any], meta: JsonObject) -> JsonObject:
-        """With the new uids of owners; an owner that is not there would take the object with it."""
+        """Return the metadata with the new uids of owners. Missing owners are dropped: they would delete the object."""
         owners = [
             {**owner, "uid": self._uids[owner["uid"]]}
             for owner in meta.get("ownerReferences") or ()

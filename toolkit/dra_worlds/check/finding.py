@@ -54,7 +54,7 @@ def sort_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def text(report: Report) -> str:
-    """For people: a paragraph a level, a line or two a finding."""
+    """Format the report for people: a paragraph for each level, and one or two lines for each finding."""
     counted = ", ".join(f"{count} {name}" for name, count in report.checked.items() if count)
     lines = [f"Kubernetes {report.current} -> {report.against}: {counted or 'gates alone'}"]
     for before, level in [(before, level) for before in (False, True) for level in LEVELS]:
@@ -70,7 +70,7 @@ def text(report: Report) -> str:
 
 
 def _lines(found: Iterable[Finding]) -> Iterator[str]:
-    """A line or two a finding; what is so of many items of a list has them once."""
+    """Yield one or two lines for each finding. Findings that many items of a list share appear once."""
     groups: dict[tuple[str, ...], list[Finding]] = {}
     for one in found:
         text = _INDEX.sub("[]", one.text)

@@ -42,7 +42,7 @@ class Subject:
     gates_reported: bool = False
 
     def objects(self) -> Iterable[tuple[JsonObject, str]]:
-        """Each object with where it is; empty for those of a cluster."""
+        """Yield each object with its place, which is empty for objects of a cluster."""
         for manifest in self.manifests:
             yield manifest, manifest.where
         for document in self.documents:
@@ -113,7 +113,7 @@ def _hint(source: str, problems: list[str]) -> str:
 
 
 async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[str, bool]]:
-    """The version of a running cluster and its gates; ``found`` gets the objects."""
+    """Return the version and the gates of a running cluster, and append its objects to ``found``."""
     async with cluster.client("dralab-check") as client:
         version, gates = await read_version_and_gates(client)
         more = (DAEMON_SETS, WORKLOADS)
@@ -127,7 +127,7 @@ async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[st
 
 
 def _version(text: str, documents: Iterable[Document], against: Version) -> Version:
-    """The version that is named, else that of the newest kubelet among the objects, else a guess.
+    """Return the named version, else that of the newest kubelet among the objects, else a guess.
 
     The guess is the default version; where that is the other one, the one before it.
     """

@@ -266,7 +266,7 @@ def _uri(request: Request) -> str:
 
 
 def _sources(request: Request) -> list[str]:
-    """The client's address, after those that proxies name (apimachinery's net.SourceIPs)."""
+    """Return the addresses of the proxies' headers and of the client (apimachinery's net.SourceIPs)."""
     found = list(filter(None, map(_address, request.header(b"x-forwarded-for").split(","))))
     real = _address(request.header(b"x-real-ip"))
     if real and real not in found:

@@ -94,7 +94,9 @@ def router(settings: Settings) -> APIRouter:
         if request.headers.get("if-none-match") == found.tag:
             return Response(status_code=304, headers=sent)
         if "gzip" in request.headers.get("accept-encoding", ""):
-            return Response(found.packed, media_type=found.media_type, headers=sent | {"Content-Encoding": "gzip"})
+            return Response(
+                found.packed, media_type=found.media_type, headers=sent | {"Content-Encoding": "gzip"}
+            )
         return Response(found.content, media_type=found.media_type, headers=sent)
 
     return made

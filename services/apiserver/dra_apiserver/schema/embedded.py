@@ -4,8 +4,7 @@ from collections.abc import Mapping
 
 _REFERENCE = ("LocalObjectReference",)
 _CONFIGURATION = ("DeviceConfiguration",)
-# Structs whose embedded struct's members count as theirs: the embedded struct, and the members that are not
-# its own.
+# For each struct with an embedded struct: the embedded struct, and the struct's other members.
 EMBEDDED: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "ConfigMapEnvSource": (_REFERENCE, frozenset({"optional"})),
     "ConfigMapKeySelector": (_REFERENCE, frozenset({"key", "optional"})),

@@ -49,5 +49,5 @@ class ClassicDRAController(QueueController):
             await self._clock.sleep(delay)
 
     async def reconcile(self, key: str) -> None:
-        """Not used: the translator reconciles the keys."""
+        """No-op: the translator reconciles the keys."""
         raise NotImplementedError

@@ -119,7 +119,7 @@ def _is_allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithm
 def qualify(named: Mapping[str, _T], domain: str) -> Mapping[str, _T]:
     """Return the mapping with ``domain`` added to names that have none, or unchanged if ``domain`` is empty.
 
-    Of two names that become equal, the one that had its domain counts.
+    If a name with and a name without the domain become equal, the value of the one with the domain is kept.
     """
     if not domain or all("/" in name for name in named):
         return named

@@ -100,7 +100,7 @@ class _Look:
             counts.append(request.count)
             if request.all_devices:
                 options = self._all_devices[request.number]
-                # Finding no device at all is a failure, too.
+                # At least 1: a request for all devices fails if there are none.
                 counts[-1] = max(1, len(self._all_devices[request.number]))
             devices.update(
                 (device, pool) for device, pool in options if self._possible(request, device, pool)

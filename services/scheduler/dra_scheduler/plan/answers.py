@@ -6,7 +6,7 @@ import msgspec
 
 
 def complete(answer: Any) -> Any:
-    """An answer with all its fields in their order, those with their default included.
+    """Return an answer with all its fields in order, including those with their default.
 
     Explanations are as ``dralab explain`` writes them.
     """

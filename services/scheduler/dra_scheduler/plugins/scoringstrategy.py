@@ -58,13 +58,13 @@ def _by_shape(points: Sequence[UtilizationShapePoint]) -> _Score:
 
     def score(requested: int, allocatable: int) -> int:
         if requested > allocatable:
-            return _at(shape, _MAX_UTILIZATION)
-        return _at(shape, requested * _MAX_UTILIZATION // allocatable)
+            return _interpolate(shape, _MAX_UTILIZATION)
+        return _interpolate(shape, requested * _MAX_UTILIZATION // allocatable)
 
     return score
 
 
-def _at(shape: Sequence[tuple[int, int]], utilization: int) -> int:
+def _interpolate(shape: Sequence[tuple[int, int]], utilization: int) -> int:
     """Return the height of the broken line (helper.BuildBrokenLinearFunction)."""
     if utilization <= shape[0][0]:
         return shape[0][1]

@@ -40,7 +40,7 @@ class Tunnel:
         self._pump: asyncio.Task[None] | None = None
 
     def failure(self) -> str:
-        """The error of the connection; "" if it was established."""
+        """Return the error of the connection, or "" if it was established."""
         return f"dial tcp {self._place}: connect: connection refused" if self._failed else ""
 
     async def connect(self) -> Streams:

@@ -14,7 +14,7 @@ def default_custom(schema: Schema, obj: dict[str, Any]) -> None:
     _members(schema, obj, skipped=_OWN)
 
 
-def _below(schema: Schema, value: Any) -> None:
+def _default_children(schema: Schema, value: Any) -> None:
     if isinstance(value, dict):
         _members(schema, value)
     elif isinstance(value, list):
@@ -23,7 +23,7 @@ def _below(schema: Schema, value: Any) -> None:
             for index, one in enumerate(value):
                 if one is None and "default" in items and not items.get("nullable"):
                     value[index] = _copy(items["default"])
-                _below(items, value[index])
+                _default_children(items, value[index])
 
 
 def _members(schema: Schema, value: dict[str, Any], skipped: frozenset[str] = frozenset()) -> None:
@@ -41,7 +41,7 @@ def _members(schema: Schema, value: dict[str, Any], skipped: frozenset[str] = fr
                 continue
             del value[name]
         else:
-            _below(below, value[name])
+            _default_children(below, value[name])
 
 
 def _unset(value: dict[str, Any], name: str, schema: Schema) -> bool:

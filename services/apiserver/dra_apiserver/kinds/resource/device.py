@@ -103,7 +103,7 @@ def _check(
         f"{path}.attributes",
     )
     first, second = too_many_values, bad_attributes
-    errors += first + second if _counts_are_first(kubernetes) else second + first
+    errors += first + second if _checks_counts_first(kubernetes) else second + first
     if (
         old is None
         or not _unchanged_capacity_stays(kubernetes)
@@ -139,7 +139,7 @@ def nodes_are_apart(kubernetes: Version) -> bool:
     return kubernetes >= V1_38
 
 
-def _counts_are_first(kubernetes: Version) -> bool:
+def _checks_counts_first(kubernetes: Version) -> bool:
     """True if the number of attribute values is checked before the attributes."""
     return kubernetes >= V1_37
 
