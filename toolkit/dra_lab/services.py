@@ -121,7 +121,7 @@ class ClusterServices:
             await stack.enter_async_context(supervisor)
             await stack.enter_async_context(faults.serve(supervisor, lambda: _scheduler_of(specs)))
             protection = self._protection
-            self.cluster.write_kubeconfig(server, protection.administrator, protection.trusted)
+            self.cluster.write_kubeconfig(server, protection.administrator, protection.authority_pem)
             self._publish(specs, supervisor)
             if later:
                 await supervisor.ready(only=("apiserver",))

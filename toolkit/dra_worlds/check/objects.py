@@ -17,7 +17,7 @@ from dra_shared.version import Version, release
 from dra_worlds.check.finding import DROPPED, OTHERWISE, REFUSED, WARNED, Finding
 
 
-def converted(obj: JsonObject) -> str:
+def converted_version(obj: JsonObject) -> str:
     """Return the apiVersion that the object is converted to; empty if a new apiVersion is all that changes."""
     for made in classic.convert([obj]).objects:
         if made["kind"] == obj["kind"]:
@@ -35,8 +35,8 @@ def _content(obj: JsonObject) -> JsonObject:
     return {name: value for name, value in obj.items() if name not in ("apiVersion", "metadata", "status")}
 
 
-def replaced(obj: JsonObject, where: str) -> str:
-    """Say what replaced a kind that no Kubernetes of today has; empty for kinds of others."""
+def successor_advice(obj: JsonObject, where: str) -> str:
+    """Return the successor of a kind of the older DRA APIs, and how to convert it. Return "" for other kinds."""
     if not str(obj["apiVersion"]).startswith("resource.k8s.io/"):
         return ""
     became = successor(obj)
@@ -90,7 +90,7 @@ class Checker:
         stored = bool((obj.get("metadata") or {}).get("uid"))
         anywhere = now.known or then.known or then.elsewhere
         if not anywhere and (stored or not is_known_to_any(api_version, kind)):
-            advice = replaced(obj, where)
+            advice = successor_advice(obj, where)
             if advice:
                 text = _no_match(api_version, kind)
                 yield Finding(REFUSED, "object", subject, text, advice, where, before=True)
@@ -274,7 +274,7 @@ def _no_match(api_version: str, kind: str) -> str:
 
 def _newer(obj: JsonObject, api_version: str, where: str) -> str:
     """Advise ``api_version``, and `dralab convert` if the object has another shape there."""
-    if converted(obj) == api_version:
+    if converted_version(obj) == api_version:
         return f"use {command(where)}, which makes it {api_version}"
     return f"use apiVersion: {api_version}"
 
