@@ -118,12 +118,12 @@ def _contents(
                 raise
             problems.append(f"{resource.title}: {error}")
     if end is not None and begin < int(end["revision"]):
-        yield from _beginning(reader, resources, begin, int(end["revision"]))
+        yield from _read_beginning(reader, resources, begin, int(end["revision"]))
     for log in sorted(data.glob("logs/*.log")) if data is not None else ():
         yield f"logs/{log.name}", _tail(log)
 
 
-def _beginning(
+def _read_beginning(
     reader: Reader, resources: list[tuple[ServedResource, bool]], begin: int, end: int
 ) -> list[tuple[str, bytes]]:
     """Return the moment since which the history is complete, and the objects at that moment.

@@ -171,7 +171,9 @@ def devices_of(slices: Iterable[JsonObject]) -> list[Device]:
     ]
 
 
-def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], Quantity]) -> list[Device]:
+def allocatable_together(
+    devices: Sequence[Device], counters: Mapping[tuple[str, str, str], Quantity]
+) -> list[Device]:
     """Return devices that can be allocated at the same time; earlier devices take precedence.
 
     ``counters`` has the capacity of each counter, by pool, counter set and name.

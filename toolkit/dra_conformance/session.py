@@ -21,7 +21,7 @@ from dra_shared.version import Version
 
 from dra_conformance.cdifiles import CdiFiles
 from dra_conformance.check import NotOffered, Unmet
-from dra_conformance.claims import Claim, Claims, Device, Result, devices_of, together
+from dra_conformance.claims import Claim, Claims, Device, Result, allocatable_together, devices_of
 from dra_conformance.driverprocess import Driver
 from dra_conformance.foreignslices import ANOTHER_NODE
 from dra_conformance.kubelet import Kubelet, Registration
@@ -207,7 +207,7 @@ class Session:
 
     async def probe(self) -> str:
         """Prepare and unprepare claims for the devices that most checks use. Return the first error or ""."""
-        for device in together(self.devices, self.counters())[:_PROBED]:
+        for device in allocatable_together(self.devices, self.counters())[:_PROBED]:
             async with self.claim([Result(device)]) as claim:
                 answer = await self.try_prepare(claim)
                 if problem := answer if isinstance(answer, str) else await self.try_unprepare(claim):
@@ -303,7 +303,7 @@ class Session:
             NotOffered: the driver has fewer.
         """
         usable = [one for one in self.devices if shared is None or one.is_shared is shared]
-        found = together(usable, self.counters())[:number]
+        found = allocatable_together(usable, self.counters())[:number]
         if len(found) < number:
             if not self.devices:
                 raise Unmet("the driver has published no devices")

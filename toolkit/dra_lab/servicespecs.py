@@ -22,7 +22,7 @@ _HOST = "host"
 
 
 def check_gpus(wanted: Iterable[str], folders: Sequence[str] = ()) -> None:
-    """Refuse GPUs that no node can have; ``folders`` are those with models besides the known ones.
+    """Check the GPUs of nodes. ``folders`` have GPU models in addition to the built-in ones.
 
     Raises:
         UserError: the text is malformed, or there is no such model or layout; the message says what there is.

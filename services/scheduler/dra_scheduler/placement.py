@@ -253,7 +253,7 @@ class Placement:
             totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible.scores)
             best = max(totals.values())
             return self._rng.choice([name for name, total in totals.items() if total == best])
-        # There are many nodes but few different scores.
+        # Sum up each combination of scores once, because many nodes have the same one.
         weights = [weight for _, weight in scorers]
         sums = {scores: sum(map(mul, scores, weights)) for scores in feasible.names}
         best = max(sums.values())

@@ -187,7 +187,7 @@ async def _check_stream(session: Session) -> None:
         kinds = [(one.get("apiVersion"), one.get("kind")) for one in documents]
         known = {(version, "DeviceMetadata") for version in known_versions(session.version)}
         if not known & set(kinds):
-            raise Breach(f"no DeviceMetadata of {GROUP} that is known, but {kinds}")
+            raise Breach(f"no DeviceMetadata in a known version of {GROUP}; the file has {kinds}")
 
 
 @AREA.check(

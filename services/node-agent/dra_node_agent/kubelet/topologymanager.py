@@ -67,7 +67,7 @@ class TopologyManager:
             await admit_allocated(pod, align_and_allocate)
 
     def keep(self, pod_uids: Collection[str]) -> None:
-        """Forget all other pods."""
+        """Drop the NUMA affinities of all pods except these."""
         self._affinities = {key: nodes for key, nodes in self._affinities.items() if key[0] in pod_uids}
 
     def _align(self, pod: Pod, container: Container) -> None:
