@@ -29,7 +29,9 @@ def url(empty: Path, site: Path) -> Iterator[str]:
         [empty / "dralab", "docs", "--no-open"], cwd=empty, stdout=subprocess.PIPE, text=True
     ) as server:
         assert server.stdout is not None
-        yield server.stdout.readline().split()[0]
+        found = re.search(r"http://\S+", server.stdout.readline())
+        assert found is not None
+        yield found[0]
         server.terminate()
 
 
