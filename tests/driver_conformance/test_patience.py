@@ -119,7 +119,8 @@ class _Deadlocks(Reference):
 @pytest.mark.system
 async def test_a_driver_that_deadlocks_does_not_make_the_suite_wait_for_each_check() -> None:
     """Each call waited for the kubelet's 45 seconds, check by check."""
-    pace = replace(PACE, call=3.0, call_again=0.5, call_silent=0.25, unanswered=12.0)
+    # Calls that a busy machine answers late must not count as unanswered.
+    pace = replace(PACE, call=6.0, call_again=4.0, call_silent=4.0, unanswered=12.0)
     results = await run_suite(_Deadlocks, select("prepare,config,process.answers,-unprepare"), pace=pace)
     named = {one.check.id for one in results if one.outcome is Outcome.BROKEN}
     assert "process.answers" in named
