@@ -176,7 +176,7 @@ class ForkServer:
                 self._asked.set_result(process)
 
     def _lose(self) -> None:
-        """End the server's services, because without the server nobody can observe their exit."""
+        """End the server's services, because their exit cannot be observed without the server."""
         self._lost = True
         asyncio.get_running_loop().remove_reader(self._socket)
         for process in self._running.values():

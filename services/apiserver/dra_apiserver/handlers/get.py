@@ -269,10 +269,9 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     from_now = not options.revision if initial is None else initial
     too_old: StatusError | None = None
     if not from_now and options.revision:
-        if options.revision < store.compacted_revision:
-            too_old = expired_error(
-                f"too old resource version: {options.revision} ({store.compacted_revision})"
-            )
+        oldest = store.compacted_revision
+        if options.revision < oldest:
+            too_old = expired_error(f"too old resource version: {options.revision} ({oldest})")
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
     compressed = bool(initial and options.bookmarks) and api.features.enabled("WatchListCompression")
