@@ -245,6 +245,9 @@ async def _check_rolling_update(session: Session) -> None:
     rests_on=(
         "prepare.idempotent",
         "prepare.after-restart",
+        "cdi.qualified",
+        "cdi.defined",
+        "cdi.after-restart",
     ),
 )
 async def _check_rolling_update_claims(session: Session) -> None:
