@@ -306,9 +306,9 @@ async def test_the_command_continues_processes_that_a_killed_supervisor_left_sto
     sleeper = await asyncio.create_subprocess_exec("sleep", "600")
     program = (
         "import asyncio, os, signal\n"
-        "from dra_lab.faults.processes import released\n"
+        "from dra_lab.faults.processes import resume_if_killed\n"
         "async def main():\n"
-        f"    async with released({sleeper.pid}):\n"
+        f"    async with resume_if_killed({sleeper.pid}):\n"
         f"        os.kill({sleeper.pid}, signal.SIGSTOP)\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
         "asyncio.run(main())\n"

@@ -149,7 +149,7 @@ def test_sources_without_nodes_are_rejected(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_source_is_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"d\.json is no snapshot, no kubeconfig, and no dump"):
+    with pytest.raises(UserError, match=r"d\.json is not a snapshot, a kubeconfig, or a dump"):
         read_source(str(path), tmp_path)
 
 
