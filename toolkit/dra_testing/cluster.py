@@ -189,8 +189,7 @@ class AsyncCluster:
         try:
             async with asyncio.timeout(timeout):
                 for attempt in itertools.count():
-                    response = await self.client.raw("GET", path)
-                    last = orjson.loads(response.content) if response.status_code == 200 else None
+                    last = await self._read_if_exists(path)
                     if (condition == "gone") if last is None else holds(last):
                         return last or {}
                     if last is not None and (state := obstacle(condition, resource, last)):
@@ -199,6 +198,8 @@ class AsyncCluster:
             why = f"is {state} and can no longer be {wanted or 'ready'}"
         except TimeoutError:
             why = f"is not {wanted or 'ready'} after {timeout:g} s"
+            # The time may have ended before the first answer came.
+            last = last or await self._read_if_exists(path)
         text = await self._about(target, namespace or "default", resource, last)
         raise WaitTimeout(f"{target} {why}\n{text}")
 
@@ -367,6 +368,10 @@ class AsyncCluster:
             raise from_response(response.status_code, response.content)
         found: JsonObject = orjson.loads(response.content)
         return found
+
+    async def _read_if_exists(self, path: str) -> JsonObject | None:
+        response = await self.client.raw("GET", path)
+        return orjson.loads(response.content) if response.status_code == 200 else None
 
     async def _about(
         self, target: str, namespace: str, resource: ServedResource, last: JsonObject | None
