@@ -14,7 +14,6 @@ from dra_apiserver.config import Config
 from dra_apiserver.main import main
 from dra_apiserver.server import ApiServer
 from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions
-from dra_apiserver.storage.catalog import IN_MEMORY
 
 _ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 _ISSUER = "https://kubernetes.default.svc"
@@ -25,7 +24,6 @@ async def _serve(folder: Path, options: TokenOptions, *verifying: Path) -> Async
     config = Config(
         port=0,
         data=folder,
-        database=IN_MEMORY,
         authorization_mode="RBAC",
         tokens=options,
         verifying_keys=verifying,
