@@ -59,6 +59,11 @@ class Controller(ABC):
         """Return True if the controller has work to do with the features that are on."""
         return True
 
+    @property
+    def idle(self) -> bool:
+        """True if no key waits for a worker or is being reconciled. Delayed keys do not count."""
+        return True
+
     @abstractmethod
     async def run(self) -> None:
         """Work until cancelled."""
@@ -82,6 +87,10 @@ class QueueController(Controller):
             context.clock, base_delay=self.base_delay, longest=self.longest_delay
         )
         measure_queue(context.registry, self.queue_name, self.queue)
+
+    @property
+    def idle(self) -> bool:
+        return self.queue.idle
 
     def watch(self, resource: Resource[T]) -> Informer[T]:
         """Return the shared informer for ``resource``. :meth:`run` waits for it before the first key is reconciled."""

@@ -4,12 +4,12 @@ Mirrors cmd/kube-controller-manager/app/controllermanager.go.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Any, Self
 
 import prometheus_client
-from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.api.resources import RESOURCE_SLICES, Resource
 from dra_shared.client.identity import unique_identity
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector, LeadershipLost
@@ -92,6 +92,18 @@ class ControllerManager:
         """True if the controllers know the cluster, or stand by for a leader that does."""
         running = self._task is not None and not self._task.done()
         return running and (self._synced.is_set() or (self._config.leader_elect and self._informers is None))
+
+    def is_idle_at(self, revision: Callable[[Resource[Any]], int]) -> bool:
+        """True if the controllers have seen each resource's ``revision`` and have no key left to reconcile.
+
+        A resource that is not served has no first list, and is not looked at.
+        """
+        informers = self._informers.informers() if self._informers is not None else ()
+        return all(
+            int(informer.resource_version or 0) >= revision(informer.resource)
+            for informer in informers
+            if informer.has_synced
+        ) and all(controller.idle for controller in self._controllers.values())
 
     async def wait_until_synced(self) -> None:
         """Wait until the controllers know the cluster."""

@@ -12,7 +12,7 @@ listing again, which ``relist_seconds`` requests.
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -304,6 +304,10 @@ class InformerFactory:
     def find(self, resource: Resource[Any]) -> Informer[Any] | None:
         """Return the informer of the same objects, with any type, or None if none was requested."""
         return self._informers.get((resource.group, resource.version, resource.plural))
+
+    def informers(self) -> Sequence[Informer[Any]]:
+        """Return the informers requested so far."""
+        return list(self._informers.values())
 
     async def run(self) -> None:
         """Run every informer requested so far, until cancelled."""

@@ -117,6 +117,10 @@ class DeviceTaintEvictionController(Controller):
             registry=context.registry,
         )
 
+    @property
+    def idle(self) -> bool:
+        return self.queue.idle
+
     @classmethod
     def is_wanted(cls, context: Context) -> bool:
         return context.features.enabled("DRADeviceTaints")
