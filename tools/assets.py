@@ -1,6 +1,7 @@
 """Fetch the scripts of /docs, /redoc and /console that ``assets.toml`` pins, with npm: ``python -m tools.assets``.
 
-A package whose checksum is another than the pinned one is refused. The files are packed, as they are served.
+A package with another checksum than the pinned one is rejected. The files are stored compressed, as they are
+served.
 """
 
 import base64
@@ -19,7 +20,7 @@ _FOLDER = Path(__file__).parents[1] / "services/apiserver/dra_apiserver/front/as
 
 
 def fetch(name: str, pin: dict[str, Any], folder: Path) -> None:
-    """Put the package's files and licences into the folder."""
+    """Write the package's files and licences to the folder."""
     with tempfile.TemporaryDirectory() as place:
         command = ["npm", "pack", "--silent", f"{name}@{pin['version']}"]
         packed = subprocess.run(command, cwd=place, check=True, capture_output=True, text=True).stdout
@@ -28,10 +29,10 @@ def fetch(name: str, pin: dict[str, Any], folder: Path) -> None:
 
 
 def unpack(name: str, data: bytes, pin: dict[str, Any], folder: Path) -> None:
-    """The same from the package itself.
+    """Unpack the files and licences of a package.
 
     Raises:
-        ValueError: it is another one than the pinned.
+        ValueError: its checksum is not the pinned one.
     """
     integrity = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
     if integrity != pin["integrity"]:
@@ -56,7 +57,7 @@ def _content(package: tarfile.TarFile, path: str) -> bytes:
 
 
 def main() -> int:
-    """Fetch all of them."""
+    """Fetch all packages."""
     _FOLDER.mkdir(parents=True, exist_ok=True)
     for name, pin in tomllib.loads(_PINS.read_text()).items():
         fetch(name, pin, _FOLDER)

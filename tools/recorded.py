@@ -18,9 +18,9 @@ from typing import Any
 from dra_shared.jsontypes import JsonObject
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "recorded"
-# Those whose inputs are our own generators' and may be carried here.
+# Tables whose inputs come from our own generators, so that the repository may contain them.
 TABLES = ("random-alloc", "random-cel", "random-validate")
-# Of each.
+# The maximum size of the sample of each table.
 _BYTES = 95_000
 _TOPICS = ("suite", "test", "kind", "operation", "features", "featureGates", "apiVersion", "implementation")
 

@@ -59,7 +59,7 @@ def find_problems(repository: Path, version: str) -> list[str]:
 def tag(repository: Path, version: str) -> None:
     """Create an annotated tag with the changelog's section as its message."""
     notes = f"dralab {version}\n\n{find_notes(repository, version)}\n"
-    # The headings of the section begin with the sign that begins a comment of git's.
+    # Keep lines that begin with "#": the section has headings, which git would remove as comments.
     command = ["git", "tag", "--annotate", "--cleanup=whitespace", "--file=-", f"v{version}"]
     subprocess.run(command, cwd=repository, input=notes, text=True, check=True)
 

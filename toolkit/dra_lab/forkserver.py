@@ -1,10 +1,12 @@
-"""A process that has imported what services need, and forks one for each: a start costs no imports any more.
+"""A process that has imported the services' modules, and forks each service.
 
-It is itself a fork of the process that starts it, and talks with it over a socket: a message asks for a service, with
-its standard input, its log and the pipe on which it reports as open files; messages back say that it started, and how
-it ended. It ends when that socket closes, after its services, which see their standard input close at the same time.
-Services see nothing of it: they have a session, files, arguments and an
-environment of their own, as if they had been executed.
+So no service has to import them at its start.
+
+The server is a fork of the process that starts it. The two communicate over a socket: a message requests a
+service, with three open files, which are the service's standard input, its log and the pipe on which it
+reports. Messages in return say that the service started, and with which exit code it ended. The server ends
+when that socket closes. First it waits for its services, whose standard input closes at the same time.
+Each service has its own session, files, arguments and environment, as if it had been executed.
 """
 
 import asyncio
@@ -26,7 +28,8 @@ from typing import Any, NoReturn
 
 #: The environment variable with the path of the socket of a process that is warm: see dra_lab.warm.
 ADDRESS = "DRALAB_WARM"
-#: What a cluster's services are forked from: two servers, which import side by side.
+#: The processes from which a cluster's services are forked: two fork servers, which import modules in
+#: parallel.
 SERVERS = (
     (("dra_apiserver.main",), ("dra_apiserver.server", "dra_apiserver.storage.sqlite", "lark", "uvloop")),
     (
@@ -51,7 +54,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
 class Forked:
-    """A service's process: what :class:`asyncio.subprocess.Process` has of it."""
+    """The process of a service, with the part of the interface of :class:`asyncio.subprocess.Process` that is
+    used here.
+    """
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -73,7 +78,7 @@ class Forked:
         self._send(signal.SIGKILL)
 
     def end(self, code: int) -> None:
-        """Note that it has ended."""
+        """Record the exit code, and wake all waiters."""
         self.returncode = code
         self._ended.set()
 
@@ -83,10 +88,13 @@ class Forked:
 
 
 class ForkServer:
-    """The server's side that asks: made before anything else runs in this process, used on its event loop.
+    """The client of a fork server.
 
-    ``modules`` are those of the services that it is for; ``imports`` are imported ahead besides. With ``server``, the
-    connection to one that is there already, this process forks nothing.
+    Create it before this process starts a thread, and use it on the process's event loop.
+
+    ``modules`` are the main modules of the services that it can start. ``imports`` are other modules that the
+    server imports. If ``server`` is given, it is the connection to an existing fork server, and no new one is
+    forked.
     """
 
     def __init__(
@@ -126,12 +134,15 @@ class ForkServer:
         files: tuple[int, int, int],
         report: str,
     ) -> Forked:
-        """Start ``module`` with these words; ``files`` are its standard input, its log, and what it reports to.
+        """Start ``module`` with these arguments.
 
-        ``report`` is the environment variable with the number that the last one of them has in the service.
+        ``files`` are its standard input, its log, and the pipe on which it reports.
+
+        ``report`` is the name of the environment variable that has the file descriptor of that pipe in the
+        service.
 
         Raises:
-            OSError: the server is gone.
+            OSError: the server has ended.
         """
         loop = asyncio.get_running_loop()
         asked = {"module": module, "words": list(words), "environment": dict(environment), "report": report}
@@ -144,7 +155,7 @@ class ForkServer:
             return await self._asked
 
     def close(self) -> None:
-        """End the server, and wait until it is gone where it is a fork of this process; its services go on."""
+        """End the server. If it is a fork of this process, wait until it has ended. Its services continue."""
         self._lost = True
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().remove_reader(self._socket)
@@ -189,9 +200,9 @@ class ForkServer:
 
 
 def fork_servers() -> list[ForkServer]:
-    """Servers for a cluster's services: that of a warm process, else forks of this one.
+    """Return the fork servers for a cluster's services: one of a warm process, or else new forks of this process.
 
-    A process with threads has no forks, which might find a lock taken.
+    Return none if this process has threads: a fork could inherit a lock that is held and never released.
     """
     if server := connect():
         return [ForkServer([module for modules, _ in SERVERS for module in modules], server=server)]
@@ -216,14 +227,17 @@ def connect() -> socket.socket | None:
 
 
 def _surroundings() -> dict[str, Any]:
-    """Return the process's state besides its environment, on which a fork depends."""
+    """Return the state of this process that a fork needs besides the environment."""
     mask = os.umask(0)
     os.umask(mask)
     return {"code": _program(), "folder": os.getcwd(), "path": sys.path, "umask": mask}
 
 
 def adopt(surroundings: Mapping[str, Any]) -> bool:
-    """Have the folder, the path and the mask of another process; False where that has other code."""
+    """Set the working directory, the import path and the umask of another process.
+
+    Return False if that process runs other code.
+    """
     if surroundings["code"] != _program():
         return False
     os.chdir(surroundings["folder"])
@@ -233,7 +247,7 @@ def adopt(surroundings: Mapping[str, Any]) -> bool:
 
 
 def _program() -> list[str]:
-    """Return which Python runs which code."""
+    """Return the Python executable and the location of the code."""
     return [sys.executable, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 
 
@@ -260,7 +274,7 @@ def _serve(asks: socket.socket, modules: Sequence[str]) -> NoReturn:
 
 
 def answer(asks: socket.socket) -> None:
-    """Fork what is asked for until the socket closes, and then wait for the forks to end."""
+    """Fork a process for each request until the socket closes. Then wait for the forks to end."""
     awake, wakes = socket.socketpair()
     for end in (awake, wakes):
         end.setblocking(False)
@@ -288,7 +302,10 @@ def answer(asks: socket.socket) -> None:
 
 
 def _end_all(forks: set[int], selector: selectors.BaseSelector) -> None:
-    """Wait for the forks to end, whose standard input is closed. Kill those that do not: one may be stopped."""
+    """Wait for the forks to end after their standard input was closed.
+
+    Kill those that do not end in time, such as stopped ones.
+    """
     deadline = time.monotonic() + _GRACE
     while forks and (left := deadline - time.monotonic()) > 0:
         for key, _ in selector.select(left):
@@ -328,7 +345,7 @@ def _fork(
 
 
 def _become(request: dict[str, Any], stdin: int, log: int, report: int) -> NoReturn:
-    """Be the service, from here to the end of the process."""
+    """Turn this fork into the service, and run it until the process ends."""
     code = 1
     try:
         os.setsid()

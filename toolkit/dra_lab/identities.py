@@ -1,4 +1,4 @@
-"""Users of a cluster's services, named as upstream's components are, their credentials, and what lets them work."""
+"""Users of a cluster's services, named like upstream's components, with their credentials and roles."""
 
 import base64
 import csv
@@ -14,17 +14,18 @@ from dra_lab.certificates import Authority
 from dra_lab.rights import AGENT, DRIVERS, driver_user, is_driver
 
 _MASTERS, _NODES = "system:masters", "system:nodes"
-#: Who runs the cluster: the user of the cluster's kubeconfig.
+#: The administrator of a cluster: the user of its kubeconfig.
 ADMINISTRATOR = "kubernetes-admin"
 _NODE = "system:node:"
-#: Who each service is.
+#: The user name of each service.
 COMPONENTS = {"scheduler": "system:kube-scheduler", "controller": "system:kube-controller-manager"}
 
 
 class Identities:
-    """Credentials for each service and node, new at every start, in files below ``folder`` that only their owner reads.
+    """Creates credentials for each service and node at every start, in files below ``folder`` that only their
+    owner can read.
 
-    They are certificates of the ``authority`` where there is one, else tokens.
+    The credentials are certificates if there is an ``authority``, and tokens otherwise.
     """
 
     def __init__(self, folder: Path, nodes: Sequence[str], authority: Authority | None = None) -> None:
@@ -76,7 +77,7 @@ class Identities:
         return self._folder / f"{service}.kubeconfig"
 
     def write(self, server: str, authority: str = "") -> None:
-        """Write the files, for services that reach the API server at that URL and know it by that certificate."""
+        """Write the files for services that reach the API server at this URL and verify it with this certificate."""
         private_folder(self._folder)
         self._server, self._trusted = server, authority
         replace(self.supervising_file, self.supervising.encode())

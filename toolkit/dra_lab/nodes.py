@@ -1,8 +1,8 @@
-"""Nodes of a running cluster: added and removed, cordoned and drained.
+"""Add nodes to a running cluster, remove, cordon and drain them.
 
-Draining follows kubectl's rules (staging/src/k8s.io/kubectl/pkg/drain/filters.go): mirror pods stay, DaemonSets' pods
-must be left out by an option, pods without a controller go by force alone; pods go by eviction, which honours
-disruption budgets.
+Draining follows kubectl's rules (staging/src/k8s.io/kubectl/pkg/drain/filters.go): pods are evicted, which
+honours disruption budgets. Mirror pods stay. Pods of DaemonSets must be skipped by an option, and pods
+without a controller are only evicted with force.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     """Add a pool to a running cluster of ours, and wait until its nodes are ready.
 
     Raises:
-        UserError: there is such a pool, or the nodes do not become ready.
+        UserError: a pool of that name exists, or the nodes do not become ready.
     """
     assert cluster.data is not None
     home = Cluster(cluster.data)
@@ -101,10 +101,10 @@ def _is_ready(node: dict[str, Any]) -> bool:
 
 
 async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -> None:
-    """Take nodes out of a running cluster of ours: their machines are gone, and then their objects.
+    """Remove nodes from a running cluster of ours: end their node agents, then delete their objects.
 
     Raises:
-        UserError: there is no such node, or it does not go.
+        UserError: there is no such node, or it cannot be removed in time.
     """
     assert cluster.data is not None
     home = Cluster(cluster.data)
@@ -160,7 +160,7 @@ async def _wait_for_agent(
 
 
 async def cordon(cluster: ChosenCluster, names: Sequence[str], *, unschedulable: bool) -> None:
-    """Keep new pods off the nodes, or let them on again."""
+    """Mark the nodes as unschedulable, or as schedulable again."""
     async with cluster.client() as client:
         for name in names:
             await _cordon(client, name.removeprefix("node/"), unschedulable)
@@ -177,10 +177,10 @@ async def _cordon(client: Client, name: str, unschedulable: bool) -> None:
 
 
 async def drain(cluster: ChosenCluster, names: Sequence[str], how: Eviction) -> None:
-    """Cordon the nodes and move their pods off.
+    """Cordon the nodes and evict their pods.
 
     Raises:
-        UserError: pods are in the way that the options do not let go, or some do not go in time.
+        UserError: the options do not allow the eviction of some pods, or pods are not gone in time.
     """
     async with cluster.client() as client:
         for given in names:

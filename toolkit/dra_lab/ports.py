@@ -1,4 +1,4 @@
-"""TCP ports of the loopback address that are chosen here for another process."""
+"""Choose TCP ports of the loopback address for other processes."""
 
 import errno
 import socket
@@ -17,10 +17,11 @@ class PortTaken(UserError):
 
 
 class Port:
-    """A port that is held until ``close``; ``number`` 0 takes any free one.
+    """A port that is reserved until ``close``. ``number`` 0 reserves any free port.
 
-    The socket here is bound and never listens. With SO_REUSEADDR the process that the port is for can bind it too, and
-    again after a restart, while the system gives it to no one else: neither to a bind of port 0 nor to a connection.
+    The socket here is bound and never listens. With SO_REUSEADDR the process that the port is for can bind it
+    too, also after a restart. The system gives it to no other process that binds port 0 or opens a
+    connection.
 
     Raises:
         PortTaken: something listens on that port.
@@ -45,13 +46,13 @@ class Port:
         return f"{self._scheme}://{_HOST}:{self.number}"
 
     def move(self) -> None:
-        """Take another port."""
+        """Reserve another free port, in place of the one that another program uses."""
         other = _bind(0)
         self._socket.close()
         self._socket = other
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release the port."""
         self._socket.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A cluster's protection: its certificates and tokens, and the options with which its services use them."""
+"""The certificates and tokens that protect a cluster, and the options with which its services use them."""
 
 import base64
 import datetime
@@ -23,9 +23,10 @@ _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 class Wanted:
     """The wanted protection of a cluster.
 
-    With ``tls``, everybody authenticates by a certificate. With ``tokens``, the API server serves HTTPS, too, and
-    requires a token. With ``roles``, every service has a user of its own, and with ``node_authorizer``, nodes need no
-    role. ``hosts`` are additional names and addresses of the API server, which listens on ``listen``.
+    With ``tls``, users and services authenticate by certificates. With ``tokens``, the API server serves
+    HTTPS, too, and requires a token. With ``roles``, every service has a user of its own, and with
+    ``node_authorizer``, nodes need no role. ``hosts`` are additional names and addresses of the API server,
+    which listens on ``listen``.
     """
 
     tls: bool = False
@@ -42,10 +43,10 @@ class Wanted:
 
 
 class Protection:
-    """The credentials of one cluster, in files below ``folder``; made for ``nodes``.
+    """The credentials of one cluster for ``nodes``, in files below ``folder``.
 
     Raises:
-        UserError: the certificate authority that the folder has is of no use.
+        UserError: the certificate authority in the folder cannot be used.
     """
 
     def __init__(self, folder: Path, wanted: Wanted, nodes: Sequence[str]) -> None:
@@ -53,7 +54,7 @@ class Protection:
         self._authority: Authority | None = None
         self._identities: Identities | None = None
         if wanted.secure:
-            # Use the real time, as everybody who verifies certificates does.
+            # Use the real time, because clients verify certificates by the real time.
             self._authority = Authority.load_or_create(folder, datetime.datetime.now(datetime.UTC))
         if wanted.roles or wanted.secure:
             self._identities = Identities(folder, nodes, self._authority if wanted.tls else None)
@@ -75,7 +76,7 @@ class Protection:
 
     @property
     def administrator(self) -> Mapping[str, str]:
-        """The credential of the cluster's own kubeconfig; empty where it needs none."""
+        """The credential of the cluster's own kubeconfig; empty if it needs none."""
         return self._identities.administrator if self._identities and self._wanted.secure else {}
 
     @property
@@ -104,17 +105,17 @@ class Protection:
         return self.context() if self._wanted.tls else None
 
     def write(self, server: str) -> None:
-        """Write what services need that reach the API server at that URL."""
+        """Write the credentials of services that reach the API server at this URL."""
         if self._identities is not None:
             self._identities.write(server, self.authority_pem)
 
     def write_agent(self, service: str, nodes: Sequence[str]) -> None:
-        """Write what a node agent needs that carries these nodes."""
+        """Write the credentials of a node agent that runs these nodes."""
         if self._identities is not None:
             self._identities.write_agent(service, nodes)
 
     async def grant(self, client: Client) -> None:
-        """Let nodes and drivers work, where roles say who may do what."""
+        """Create the roles of nodes and drivers, if the cluster uses roles."""
         if self._identities is not None and self._wanted.roles:
             await grant(client, nodes=not self._wanted.node_authorizer)
 
@@ -165,7 +166,7 @@ def user_kubeconfig(cluster: Cluster, user: str, groups: Sequence[str], server: 
     """Return a kubeconfig with a new certificate for a user in groups.
 
     Raises:
-        UserError: the cluster was not started with certificates, or its authority is of no use.
+        UserError: the cluster was not started with certificates, or its authority cannot be used.
     """
     authority = _authority(cluster)
     entry = issue_credentials(authority, user, [*groups_of(user), *groups])
@@ -173,7 +174,7 @@ def user_kubeconfig(cluster: Cluster, user: str, groups: Sequence[str], server: 
 
 
 def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: str | None) -> str:
-    """Write what a node's agent on another machine needs; gives the command that runs it there.
+    """Write the files for the agent of a node on another machine. Return the command that runs the agent there.
 
     Raises:
         UserError: as for :func:`user_kubeconfig`, or no node can have that name.

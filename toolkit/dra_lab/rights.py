@@ -1,6 +1,6 @@
-"""Rights of node agents, drivers and plans: roles, bindings, and the policy that keeps a driver to its node.
+"""Permissions of node agents, drivers and plans: roles, bindings, and a policy that limits a driver to its node.
 
-The policy is as DRA drivers' charts have one: roles alone cannot tell one node's slices from another's.
+Charts of DRA drivers have such a policy too, because roles cannot distinguish the slices of different nodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -146,7 +146,7 @@ def driver_user(node: str) -> str:
 
 
 def is_driver(user: str) -> bool:
-    """True if the user is the drivers of a node."""
+    """True if the user is that of a node's drivers."""
     return user.startswith(_DRIVER)
 
 
@@ -174,7 +174,9 @@ def objects() -> list[JsonObject]:
 
 
 async def grant(client: Client, *, nodes: bool) -> None:
-    """Let drivers work, and ``nodes``, where no authorizer is for them: no default role is bound to them."""
+    """Create the permissions of drivers, and of ``nodes`` if no Node authorizer is active: no default role is
+    bound to them.
+    """
     for obj in objects():
         await _apply(client, obj)
     if nodes:
@@ -278,7 +280,7 @@ def _subject(kind: str, name: str) -> dict[str, str]:
 
 
 async def _apply(client: Client, obj: JsonObject) -> None:
-    """Apply the object; as upstream reconciles its default roles, at every start."""
+    """Apply the object at every start, as upstream reconciles its default roles."""
     import orjson
 
     group = obj["apiVersion"].partition("/")[0]

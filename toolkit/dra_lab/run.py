@@ -1,4 +1,4 @@
-"""``up`` and ``down``: a cluster's processes."""
+"""``up`` and ``down``: start and stop the processes of a cluster."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ _COUNTED_A_SECOND = 500
 
 
 async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -> None:
-    """Run a cluster until SIGINT or SIGTERM; ``forks`` start its services, and are the caller's to close."""
+    """Run a cluster until SIGINT or SIGTERM. ``forks`` start its services; the caller closes them."""
     began = time.monotonic()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -69,7 +69,7 @@ async def _stop_without_need(
 
 
 def _hints(cluster: Cluster) -> str:
-    """Return how to reach the cluster from a shell and from a browser."""
+    """Return the lines that say how to reach the cluster from a shell and from a browser."""
     kubeconfig = shlex.quote(str(cluster.kubeconfig))
     return f"export KUBECONFIG={kubeconfig}\nconsole: {own_console(cluster) or 'dralab console'}"
 
@@ -80,7 +80,7 @@ def total(options: ClusterOptions) -> int:
 
 
 async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
-    """Count the nodes that are ready, as they come."""
+    """Print the number of ready nodes as it grows."""
     while progress.is_long:
         await asyncio.sleep(_show_every(progress.total))
         with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
@@ -88,7 +88,7 @@ async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
 
 
 def _show_every(nodes: int) -> float:
-    """Seconds between two counts: a list of thousands of nodes costs as much as some of them."""
+    """Return the seconds between two counts. Large clusters are counted less often, because lists of nodes are slow."""
     return max(_SHOW_EVERY, nodes / _COUNTED_A_SECOND)
 
 
@@ -110,12 +110,12 @@ async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> 
 
 
 def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
-    """Start ``dralab up`` in the background and return when it is ready; gives what it printed.
+    """Start ``dralab up`` in the background, and return its output once the cluster is ready.
 
-    It ends by itself where it does not become ready.
+    The process exits by itself if the cluster does not become ready.
 
     Raises:
-        UserError: it ended before that.
+        UserError: the process exited before that.
     """
     cluster = Cluster(data)
     with cluster.locked():
@@ -149,10 +149,10 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
 def down(data: Path) -> None:
     """Stop the cluster of ``data`` and wait until all its processes are gone.
 
-    It is found while it starts or stops, too, and when its directory was removed.
+    This also works while the cluster starts or stops, and if its directory was removed.
 
     Raises:
-        UserError: none runs there, or it does not stop.
+        UserError: no cluster runs there, or it does not stop.
     """
     cluster = Cluster(data)
     pid = cluster.holder() or cluster.record().pid

@@ -1,4 +1,4 @@
-"""The processes that make up a cluster: started in order, followed, and stopped."""
+"""Start the processes of a cluster in order, watch them, and stop them."""
 
 import asyncio
 import contextlib
@@ -61,7 +61,7 @@ class ClusterServices:
     """The processes of one cluster: API server, scheduler, controller and node agent.
 
     Raises:
-        UserError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
+        UserError: the options leave out a required service, or name versions, gates or GPUs that do not exist.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class ClusterServices:
         return counted
 
     async def _restore(self) -> None:
-        """Write the objects that the cluster starts with, before anything but the API server runs."""
+        """Create the objects that the cluster starts with, while only the API server runs."""
         if self._options.snapshot is not None:
             async with self.cluster.client("dralab") as client:
                 done = await snapshots.put(client, snapshots.content(self._options.snapshot))
@@ -174,7 +174,9 @@ class ClusterServices:
         self._report(f"{count(written, 'object')} restored")
 
     async def _follow_pools(self, specs: list[ServiceSpec], supervisor: Supervisor) -> None:
-        """Start and stop node agents as pools come, change and go: `dralab node add` writes a pool's file."""
+        """Start and stop node agents when files of pools are added, changed or removed, for example by `dralab
+        node add`.
+        """
         known = {pool.name: pool for pool in self._options.pools}
         with contextlib.ExitStack() as ports:
             while True:
@@ -199,7 +201,7 @@ class ClusterServices:
                     self._publish(specs, supervisor)
 
     def _publish(self, specs: Sequence[ServiceSpec], supervisor: Supervisor) -> None:
-        """Write where everything is reached."""
+        """Write the cluster's record, with the addresses of all services."""
         pids, restarts, refusals = supervisor.pids(), supervisor.restarts(), supervisor.refusals()
         services = {
             spec.name: ServiceRecord(
@@ -234,7 +236,7 @@ def _scheduler_of(specs: Sequence[ServiceSpec]) -> ServiceSpec | None:
 
 
 class Reporter:
-    """Prints a line for the user, as far as that is possible: services must run on when a disk or pipe takes none."""
+    """Prints lines for the user. A full disk or a closed pipe is ignored, because the services must continue."""
 
     def __call__(self, line: str) -> None:
         with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from dra_lab.ports import Port
 from dra_lab.protection import Protection
 from dra_lab.supervisor import ServiceSpec
 
-# They are the machine's own: its node agent looks whether there are any.
+# The real GPUs of the machine. Only the node agent can find out whether there are any.
 _HOST = "host"
 
 
@@ -25,12 +25,13 @@ def check_gpus(wanted: Iterable[str], folders: Sequence[str] = ()) -> None:
     """Check the GPUs of nodes. ``folders`` have GPU models in addition to the built-in ones.
 
     Raises:
-        UserError: the text is malformed, or there is no such model or layout; the message says what there is.
+        UserError: the text is malformed, or there is no such model or layout; the message lists those that exist.
     """
     texts = set(wanted) - {_HOST}
     if texts <= {DEFAULT_GPUS} and not folders:
         return
-    # What knows the models takes longer to import than most commands, and most clusters have the default.
+    # Imported here, because importing the GPU models takes longer than most commands, and most clusters have
+    # the default GPUs.
     from dra_node_agent.nvml.node import parse_gpus
 
     for text in sorted(texts):
@@ -89,7 +90,7 @@ class ServiceSpecs:
     def all(self, stack: _Stack, supervisor: str) -> list[ServiceSpec]:
         """Return the specs of all services, the API server's first. Their ports are held until ``stack`` closes.
 
-        ``supervisor`` is the URL of what runs them. Writes the credentials that they are started with.
+        ``supervisor`` is the URL of the supervisor. The credentials of the services are written before.
         """
         options, data = self._options, self._data
         port = stack.enter_context(Port(options.port, self._protection.scheme))
@@ -191,7 +192,7 @@ class ServiceSpecs:
         return clients
 
     def _controller(self) -> list[str]:
-        # Its controllers have roles; the process itself has none.
+        # Each controller has a role of its own; the process itself has no role.
         return ["--use-service-account-credentials"] if self._options.has_roles else []
 
     def _scheduler(self) -> list[str]:
@@ -228,7 +229,7 @@ def _versions(options: ClusterOptions, services: Sequence[str]) -> Versions:
     """Return the versions from the options, after checking that the feature gates fit.
 
     Raises:
-        UserError: there is no such version or gate, or they don't go together.
+        UserError: there is no such version or gate, or they do not fit together.
     """
     try:
         versions = Versions.parse(options.kubernetes_version)

@@ -1,4 +1,4 @@
-"""Snapshots of a cluster of ours: files below its directory, from which all of it becomes as it was.
+"""Snapshots of a cluster of ours: files in its directory from which the whole cluster can be restored.
 
 A snapshot is a List of all objects as the API server has stored them (its ``/snapshot``), with the pools of nodes that
 the cluster had, packed with gzip.
@@ -93,7 +93,7 @@ class Restored:
 
 @dataclass(frozen=True)
 class Listed:
-    """A snapshot's name, when the cluster was so, the Kubernetes that it followed, and the file's size in bytes."""
+    """The name of a snapshot, its time, the cluster's Kubernetes version, and the file's size in bytes."""
 
     name: str
     time: str
@@ -110,20 +110,20 @@ class Snapshots:
         self._folder = self._cluster.data / "snapshots"
 
     def file(self, name: str) -> Path:
-        """Return the path of a snapshot, which may not exist.
+        """Return the path of a snapshot's file, which need not exist.
 
         Raises:
-            UserError: it cannot be a snapshot's name.
+            UserError: the name is not valid for a snapshot.
         """
         if not _NAME.fullmatch(name):
             raise UserError(f"{name!r} cannot be a snapshot's name: letters, digits, '-', '_' and '.'", 2)
         return self._folder / f"{name}{_SUFFIX}"
 
     def save(self, name: str, at: str = "", *, force: bool = False) -> int:
-        """Save the cluster, as it is or as it was ``at`` a moment; gives how many objects it has.
+        """Save the cluster's current state, or its state ``at`` a past moment. Return the number of objects.
 
         Raises:
-            UserError: there is one of that name, or the file cannot be written.
+            UserError: a snapshot of that name exists, or the file cannot be written.
             ApiError: there is no such moment.
         """
         file = self.file(name)
@@ -158,10 +158,10 @@ class Snapshots:
         return sorted(found, key=lambda one: (one.time, one.name))
 
     def delete(self, name: str) -> None:
-        """Delete one.
+        """Delete a snapshot.
 
         Raises:
-            UserError: there is none of that name.
+            UserError: there is no such snapshot.
         """
         try:
             self.file(name).unlink()
@@ -169,7 +169,7 @@ class Snapshots:
             raise UserError(self._unknown_message(name)) from None
 
     def restore(self, name: str, timeout: float) -> Restored:
-        """Make the running cluster as it was, and wait until pods run that ran then.
+        """Restore the running cluster to a snapshot, and wait until the pods run that ran in the snapshot.
 
         Raises:
             UserError: there is no such snapshot, the cluster has other nodes, or pods do not run again.
@@ -198,7 +198,7 @@ class Snapshots:
         return Restored(done["added"], done["changed"], done["removed"], len(begun), time.monotonic() - began)
 
     async def _check_nodes(self, client: Client, name: str, items: Sequence[msgspec.Raw]) -> None:
-        """Refuse what a restore cannot do: machines neither come nor go with it."""
+        """Raise an error if the cluster has other nodes than the snapshot: a restore cannot add or remove machines."""
         heads = (_kind(item) for item in items)
         then = {head.metadata.name for head in heads if head.kind == NODES.kind and head.api_version == "v1"}
         agents = {node for one in Pools(self._cluster.data).read().values() for node in one.nodes}
@@ -216,10 +216,10 @@ class Snapshots:
 
 
 async def put(client: Client, body: bytes) -> Mapping[str, Any]:
-    """Have the API server make all objects as they are in a snapshot; gives what it says of it.
+    """Have the API server restore all objects of a snapshot. Return its report.
 
     Raises:
-        ApiError: it refuses.
+        ApiError: the API server rejects the snapshot.
     """
     response = await client.raw("PUT", _PATH, content=body)
     if response.status_code >= 400:
@@ -260,9 +260,10 @@ def header(file: Path) -> _About | None:
 
 
 def find(source: str, folders: Sequence[Path]) -> Path | None:
-    """Return the file of the snapshot in ``up --from``, or None if it is not a snapshot.
+    """Return the file of a snapshot named by ``up --from``, or None if it names none.
 
-    It is a file, or the name of a snapshot in the first of the clusters' directories that has one of that name.
+    The text is a path, or the name of a snapshot in one of the clusters' directories. The first directory
+    with that name is used.
     """
     path = Path(source)
     if not path.exists() and _NAME.fullmatch(source):

@@ -1,4 +1,4 @@
-"""Starting a cluster: its services as children of this process, or ``dralab up`` as a process of its own."""
+"""Start a cluster: its services as children of this process, or ``dralab up`` as a separate process."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,9 @@ def up_words(
     version: str = "",
     gates: Mapping[str, bool] | None = None,
 ) -> list[str]:
-    """Return the options of ``dralab up`` for a cluster that a program starts: durability is relaxed, any port free."""
+    """Return the options of ``dralab up`` for a cluster that a program starts: relaxed durability, and any free
+    port.
+    """
     words = ["--relaxed", "--port", "0", "--nodes", str(nodes), "--gpus", gpus]
     if version:
         words += ["--kubernetes-version", version]
@@ -57,9 +59,9 @@ def up_words(
 def start_up(
     words: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start ``dralab`` with these words in a session of its own. Its output goes to ``log``.
+    """Start ``dralab`` with these arguments in a new session. Its output goes to ``log``.
 
-    asyncio does not start it: under uvloop that is a fork, where gRPC's handlers may crash.
+    This does not use asyncio: uvloop would fork the process, and gRPC's fork handlers may crash.
     """
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -85,7 +87,7 @@ async def wait_until_ready(process: subprocess.Popen[bytes], data: Path, log: Pa
     """Wait until the cluster that the process runs is ready. Return its record.
 
     Raises:
-        UserError: the process ended; with its last words.
+        UserError: the process ended; the message has the end of its log.
     """
     cluster = Cluster(data)
     # No timeout: the process exits by itself if it does not become ready.
@@ -101,7 +103,7 @@ def _last_words(log: Path) -> str:
 
 
 async def stop(process: subprocess.Popen[bytes], timeout: float) -> None:
-    """Stop the process and its services, which end with it: they watch a pipe that it holds."""
+    """Stop the process. Its services stop too, because they watch a pipe that it holds open."""
     if process.poll() is not None:
         return
     process.terminate()

@@ -14,7 +14,7 @@ from dra_shared.version import VERSIONS
 
 @dataclass(frozen=True)
 class Process:
-    """A service of the cluster. ``problem`` says why it is not ready."""
+    """A service of the cluster. ``problem`` is the reason why it is not ready."""
 
     name: str
     url: str
@@ -40,7 +40,7 @@ class Status:
 
 
 async def show(data: Path, output: str = "") -> None:
-    """Print what runs and whether it is ready, as text or in the output ``json`` or ``yaml``.
+    """Print the services and whether they are ready, as text or in the output ``json`` or ``yaml``.
 
     Raises:
         UserError: no cluster runs there, or a service is not ready.

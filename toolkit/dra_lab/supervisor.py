@@ -1,8 +1,8 @@
-"""Runs the services as processes, restarts one that dies, and takes all of them down together.
+"""Run the services as processes, restart a service that exits, and stop all of them together.
 
-Each service's standard input is a pipe whose other end only the supervisor holds: however the supervisor ends, the
-services see the pipe close and stop. Through a second pipe a service reports that it listens: another program that
-answers on its port is not taken for it.
+Each service's standard input is a pipe whose other end only the supervisor holds: whenever the supervisor
+ends, even if it is killed, the pipe closes and the services stop. Through a second pipe a service reports
+that it listens, so that another program on its port is not mistaken for it.
 """
 
 import asyncio
@@ -56,10 +56,11 @@ class ServiceSpec:
 
 
 class Supervisor:
-    """Keeps ``specs`` running while the context lasts; see the module's docstring.
+    """Keeps ``specs`` running during the context; see the module's docstring.
 
-    ``report`` gets one line for whatever a user should know; ``changed`` is called when a process was replaced
-    or ended for good; ``forks`` start the services that they have imported.
+    ``report`` is called with one line for each event that a user should know. ``changed`` is called when a
+    process was replaced or will not be restarted. ``forks`` start the services whose modules they have
+    imported.
     """
 
     def __init__(
@@ -101,14 +102,14 @@ class Supervisor:
         return _Service(spec, self._logs / f"{spec.name}.log", self._forks)
 
     async def add(self, spec: ServiceSpec) -> None:
-        """Start one more, and keep it running."""
+        """Start one more service, and keep it running."""
         service = self._service(spec)
         await service.start()
         self._services.append(service)
         self._keepers[spec.name] = asyncio.create_task(self._keep(service))
 
     async def remove(self, name: str) -> None:
-        """Stop one for good."""
+        """Stop a service and do not restart it."""
         keeper = self._keepers.pop(name)
         keeper.cancel()
         await asyncio.gather(keeper, return_exceptions=True)
@@ -121,10 +122,10 @@ class Supervisor:
         return {service.spec.name: service.pid for service in self._services}
 
     def send(self, name: str, number: int) -> int:
-        """Send a signal (0: none) to a service's process; gives its id.
+        """Send a signal (0: none) to a service's process, and return its process id.
 
         Raises:
-            UserError: there is no such service, or it does not run now.
+            UserError: there is no such service, or it does not run.
         """
         service = next((service for service in self._services if service.spec.name == name), None)
         if service is None:
@@ -154,14 +155,15 @@ class Supervisor:
         only: Sequence[str] = (),
         progress: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """Wait until every service, or ``only`` those of these names, is ready.
+        """Wait until every service is ready, or only the services named in ``only``.
 
-        Many nodes on a busy machine take their time: ``timeout`` counts from the last time that ``progress`` gave
-        another value.
+        ``timeout`` starts again whenever ``progress`` returns another value, because many nodes on a busy
+        machine start slowly.
 
         Raises:
             PortTaken: another program has the port of a service that cannot move.
-            UserError: one of them is not ready after ``timeout`` seconds, or keeps dying; says which and why.
+            UserError: one of them is not ready after ``timeout`` seconds, or exits repeatedly. The
+                message says which one and why.
         """
         waiting = [service for service in self._services if not only or service.spec.name in only]
         looked = changed = self._clock.monotonic()
@@ -273,7 +275,7 @@ class _Service:
 
     @property
     def listens(self) -> bool:
-        """True if it has reported that it listens on its port."""
+        """True if the service has reported that it listens on its port."""
         if self._report >= 0:
             with contextlib.suppress(BlockingIOError):
                 self._listens = bool(os.read(self._report, 1024))
@@ -294,7 +296,7 @@ class _Service:
             os.close(report)
 
     async def _spawn(self, stdin: int, log: int, report: int) -> asyncio.subprocess.Process | Forked:
-        """Fork it from a server that has imported it, else execute it."""
+        """Fork the service from a server that has imported it, or else execute it."""
         spec = self.spec
         words = [spec.port_flag, str(spec.port.number), *spec.arguments]
         environment = {**os.environ, **spec.environment, "DRALAB_SUPERVISED": "1"}
@@ -359,7 +361,7 @@ class _Service:
 
 
 def _check(waiting: Sequence[_Service]) -> None:
-    """Raise what keeps one of those that are not ready yet from ever being so."""
+    """Raise an error if one of the waiting services can never become ready."""
     for service in waiting:
         if service.port_taken and service.spec.known:
             raise PortTaken(service.spec.port.number)

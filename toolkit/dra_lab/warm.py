@@ -1,7 +1,8 @@
-"""A process that has imported what all services need, for every cluster that a command starts.
+"""A process that has imported the modules of all services, for every cluster that a command starts.
 
-It listens on a unix socket. For each ``dralab up`` that connects it forks one process, which is that cluster's fork
-server: see :mod:`dra_lab.forkserver`. It ends when its standard input closes; the clusters go on.
+It listens on a unix socket. For each ``dralab up`` that connects it forks one process, which is that
+cluster's fork server: see :mod:`dra_lab.forkserver`. It ends when its standard input closes. The clusters
+continue.
 """
 
 import gc
@@ -25,7 +26,7 @@ _WAITING = 128
 
 
 class Warm:
-    """The process, from ``with`` until its end; ``environment`` names it to the commands that may use it."""
+    """The warm process during a ``with`` block. ``environment`` has the variable that tells commands to use it."""
 
     def __init__(self) -> None:
         # Below /tmp, because a unix socket's path must be short; the folder is its owner's alone.
@@ -52,7 +53,7 @@ class Warm:
         self.close()
 
     def close(self) -> None:
-        """End it; the clusters go on."""
+        """End the process. The clusters continue."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.kill()
@@ -97,7 +98,7 @@ def _serve(listener: socket.socket) -> None:
 
 
 def _answer(connection: socket.socket) -> NoReturn:
-    """Be the fork server of the process at the other end."""
+    """Act as the fork server of the process at the other end of the connection."""
     code = 1
     try:
         os.setsid()

@@ -1,4 +1,4 @@
-"""The objects that admission plugins look up, from a world and the manifests of a question."""
+"""The objects that admission plugins look up: those of a world, and of the manifests of a question."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -29,10 +29,10 @@ _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical":
 
 
 class WorldAround:
-    """Looks objects up in the world, and before in the manifests.
+    """Looks objects up in the manifests first, and then in the world.
 
-    What a pod needs of a kind that was not read is assumed, and named in ``assumed``. ``complete`` sets the defaults of
-    manifests.
+    Objects of a kind that was not read are assumed to exist, and listed in ``assumed``. ``complete`` sets the
+    defaults of manifests.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class WorldAround:
                 self._given[resource, key] = self._complete(value)
 
     def about(self, pod: JsonObject) -> None:
-        """Note the object whose pods are asked about next."""
+        """Set the object whose pods the next lookups are for."""
         self._pod = pod
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
-        """Return the object of that name, None if there is none."""
+        """Return the object of that name, or None if it does not exist."""
         resource = _RESOURCES.get((group, plural))
         if resource is None:
             return None

@@ -28,7 +28,7 @@ def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
     """Read the types in a catalog's file. A fleet's file is also a catalog.
 
     Raises:
-        UserError: it cannot be read, or a type is of no use; the message names it.
+        UserError: the file cannot be read, or a type cannot be used; the message names it.
     """
     document = read_yaml(path)
     key = next((key for key in ("types", "pools") if isinstance(document, dict) and key in document), "types")

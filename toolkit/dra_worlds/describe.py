@@ -1,4 +1,4 @@
-"""A world from a description: so many equal nodes with these GPUs, as ``dralab up`` would make them."""
+"""A world from a description: a number of equal nodes with these GPUs, as ``dralab up`` would create them."""
 
 import tempfile
 from collections.abc import Iterator

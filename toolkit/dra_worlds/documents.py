@@ -1,6 +1,6 @@
-"""API objects in texts: JSON or YAML, one or many, in lists or not, of any version, among anything else.
+"""Find API objects of any version in texts: JSON or YAML, one or many, in lists or not, mixed with other text.
 
-An object stays JSON until its kind is known to matter: a large dump is read object by object.
+An object stays JSON text until its kind is known to be needed, because dumps may be large.
 """
 
 import json
@@ -59,7 +59,7 @@ _heads = msgspec.json.Decoder(_Head)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """An object as JSON. ``stored``: a server has stored it, so that it is complete."""
+    """An object as JSON. If ``stored`` is set, the object was read from a server and is complete."""
 
     api_version: str
     kind: str
@@ -79,7 +79,7 @@ class Document:
 
 
 def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
-    """Yield the objects in a text. What cannot be read is reported in ``problems``."""
+    """Yield the objects in a text. Errors are appended to ``problems``."""
     if text[:2] in (b"\xff\xfe", b"\xfe\xff"):
         # PowerShell writes UTF-16 when its output is redirected to a file.
         text = text[:].decode("utf-16", errors="replace").encode()
@@ -212,7 +212,9 @@ def _pieces(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
 
 
 def _one_by_one(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
-    """JSON values one after the other, or a list that ends early or is broken, as far as it can be read."""
+    """Yield JSON values that follow each other, or the items of a broken or truncated list, as far as they can
+    be read.
+    """
     if len(text) > _IN_PARTS:
         problems.append(f"{where}: it is broken, and too large to be read in parts")
         return
@@ -273,7 +275,7 @@ def _valid_objects(
 
 
 def _api_object(data: bytes | msgspec.Raw) -> str:
-    """Return the kind and name of an object whose metadata is broken, empty if it is no object of the API."""
+    """Return the kind and name of an object with broken metadata; empty if it is not an API object."""
     value = orjson.loads(bytes(data))
     if not isinstance(value, dict):
         return ""

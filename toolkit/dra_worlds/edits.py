@@ -1,4 +1,4 @@
-"""Files of changes to a world, each made on top of those before it."""
+"""Files of changes to a world. Each change applies to the world after the previous ones."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ _FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "kubernetesVers
 
 @dataclass(frozen=True)
 class Changed:
-    """A world after a change, and how its scheduler runs.
+    """A world after a change, with the options of its scheduler.
 
     ``left_out`` are workloads of unknown kinds among the change's objects, which have no effect.
     """

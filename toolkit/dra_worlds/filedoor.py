@@ -1,4 +1,4 @@
-"""The door of ``dralab plan``: reads requests that name files."""
+"""The door of ``dralab plan``: reads the files that requests name."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from dra_worlds.working import Settings
 class FileDoor:
     """Reads the requests of one planner.
 
-    ``namespace`` is that of manifests that name none. ``settings`` are those of the planner's scheduler.
+    ``namespace`` is used for manifests that name none. ``settings`` are those of the planner's scheduler.
     Files that cannot be read raise :class:`UserError`.
     """
 
@@ -86,5 +86,5 @@ class FileDoor:
         return Recording(found, shapes.left_out if shapes is not None else (), problems)
 
     def seconds(self, seconds: float) -> float:
-        """Return how long a search may take. There is no limit."""
+        """Return how long a search may take: there is no limit."""
         return seconds

@@ -1,6 +1,6 @@
 """The files that a dump consists of: one file, a folder, a zip or tar archive, compressed or not.
 
-What is broken or ends early is named, and what was read until then is used. Memory, disk space and the work of
+A broken or truncated file is reported, and the part that was read is used. Memory, disk space and the work of
 unpacking are bounded, whatever the source is.
 """
 
@@ -34,7 +34,8 @@ Text = bytes | mmap.mmap
 
 def texts(source: str, problems: list[str]) -> Iterator[tuple[str, Text]]:
     """Yield the names and contents of files that may have objects; ``-`` is standard input.
-    What is broken is reported in ``problems``.
+
+    Broken files are reported in ``problems``.
 
     Raises:
         UserError: the source cannot be read.

@@ -1,4 +1,4 @@
-"""Fleets: pools of equal nodes, as a file describes them. ``fleet.schema.json`` is the same for editors."""
+"""Fleets: pools of equal nodes, as a file describes them. ``fleet.schema.json`` is the JSON schema for editors."""
 
 import itertools
 import json
@@ -12,14 +12,14 @@ from dra_kube.yamlfile import read_yaml
 from dra_shared.errors import UserError
 
 SCHEMA = Path(__file__).with_name("fleet.schema.json")
-#: The pool that ``dralab up --nodes`` makes: its nodes are node-0, node-1, …
+#: The name of the pool that ``dralab up --nodes`` creates. Its nodes are node-0, node-1, …
 DEFAULT_POOL = "node"
-#: The GPUs of a node that nothing else is known of.
+#: The GPUs of a node for which none are given.
 DEFAULT_GPUS = "8xA100-SXM4-40GB"
-#: Where a node's price is; what plans a fleet reads it there.
+#: The label of nodes with their price.
 PRICE_LABEL = "dralab.dev/price"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
-#: How many nodes a pool may have.
+#: The maximum number of nodes in a pool.
 MOST_NODES = 10_000
 # The largest number of nodes that have all their sockets by default. The sockets take eight open files per node.
 _MOST_WITH_SOCKETS = 100
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """Nodes that are equal: ``count`` of them, named after the pool."""
+    """A pool of ``count`` equal nodes, which are named after the pool."""
 
     name: str
     count: int = 1
@@ -77,7 +77,7 @@ class Pool:
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes as ``--nodes`` names them: ``COUNT[:GPUS][@ZONE]``."""
+    """A group of nodes as in ``--nodes``: ``COUNT[:GPUS][@ZONE]``."""
 
     count: int
     gpus: str = ""
@@ -88,7 +88,7 @@ def group(text: str) -> Group:
     """Parse a group of nodes from the command line: ``4000``, ``4000:8xA100-SXM4-40GB``, ``4000:8xH100@eu-1a``.
 
     Raises:
-        ValueError: it is none; the message says why.
+        ValueError: the text is not a group; the message says why.
     """
     rest, at, zone = text.partition("@")
     count, colon, gpus = rest.partition(":")
@@ -105,7 +105,7 @@ def pools_of(groups: Sequence[Group], gpus: str, drivers: tuple[str, ...]) -> li
     """Return the pools of the command line's groups. A single group is the default pool; several are named by GPUs.
 
     Raises:
-        UserError: a group's GPUs make no name.
+        UserError: the GPUs of a group cannot be part of a name.
     """
     if len(groups) == 1:
         one = groups[0]
@@ -141,7 +141,7 @@ def read(path: Path) -> list[Pool]:
     """Read the pools of a fleet's file.
 
     Raises:
-        UserError: it cannot be read, or is no fleet; the message names the file and the pool.
+        UserError: the file cannot be read, or is not a fleet; the message names the file and the pool.
     """
     document = read_yaml(path)
     given = document.get("pools") if isinstance(document, dict) else None
@@ -264,7 +264,10 @@ _FIELDS: dict[str, Callable[[Any], str]] = {
 
 
 class Pools:
-    """The pools of a running cluster, a file each below its directory: who adds or changes one writes its file."""
+    """The pools of a running cluster.
+
+    Each is a file below the cluster's directory, and a command that changes a pool writes its file.
+    """
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "pools"
@@ -287,11 +290,11 @@ class Pools:
         replace(self._folder / f"{pool.name}.json", pool.text().encode())
 
     def remove(self, name: str) -> None:
-        """Take the pool away."""
+        """Remove the pool."""
         (self._folder / f"{name}.json").unlink(missing_ok=True)
 
     def start(self, pools: list[Pool]) -> None:
-        """Make these the cluster's pools, in place of those of its last life."""
+        """Replace all pools of the cluster's previous run by these."""
         for file in self._folder.glob("*.json"):
             file.unlink()
         for one in pools:

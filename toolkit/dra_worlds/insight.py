@@ -1,4 +1,6 @@
-"""``explain`` and ``free``: asked of a cluster's own scheduler, or of ours on what any other cluster or a dump has."""
+"""``explain`` and ``free``: ask the scheduler of a running cluster of ours, or a scheduler of our own about
+other clusters and dumps.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +61,7 @@ async def explain(
     ``warn`` is called with each problem that makes the answer uncertain.
 
     Raises:
-        UserError: the target is none of them, or does not exist.
+        UserError: the target has another kind, or does not exist.
     """
     _check(output)
     kind, slash, name = target.partition("/")
@@ -88,7 +90,7 @@ async def explain(
 
 
 async def free(cluster: ChosenCluster, output: str, source: str | None = None, *, warn: Warn = ignore) -> str:
-    """Return what is free and what is used; see :func:`explain`.
+    """Return the free and the used devices; see :func:`explain`.
 
     Raises:
         UserError: no cluster runs there.
@@ -137,7 +139,9 @@ def _format(text: str, output: str) -> str:
 
 
 async def _choose_scheduler(cluster: ChosenCluster, source: str | None, warn: Warn) -> Service | Snapshot:
-    """Return the scheduler to ask: the cluster's own if it is a dralab cluster, else ours on the cluster's objects."""
+    """Return the scheduler to ask: that of a dralab cluster, or a new one with the objects of any other cluster
+    or dump.
+    """
     if source is not None:
         return await _snapshot(source, cluster, warn)
     if cluster.data is not None and not cluster.at:

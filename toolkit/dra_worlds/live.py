@@ -1,4 +1,4 @@
-"""A world from a running cluster: lists, in pages, and nothing else."""
+"""Read a world from a running cluster. Only lists are sent, in pages."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A picture of the fleet before and after, node by node and device by device: one page of HTML."""
+"""A page of HTML that shows the devices of each node before and after a change."""
 
 from collections.abc import Mapping
 from html import escape

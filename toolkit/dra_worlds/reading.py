@@ -1,4 +1,4 @@
-"""A world from what was read: typed objects of the kinds that scheduling depends on, in the versions that it uses."""
+"""Read a world: typed objects of the kinds that affect scheduling, in the versions that the scheduler uses."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -24,7 +24,7 @@ _replace = msgspec.structs.replace
 
 
 def read(source: str, problems: list[str]) -> Objects:
-    """Read the world in a file, folder or archive. What cannot be read is reported in ``problems``.
+    """Read the world in a file, folder or archive. Objects that cannot be read are reported in ``problems``.
 
     Raises:
         UserError: the source cannot be read at all.
@@ -118,8 +118,8 @@ def manifests(
 ) -> Manifests:
     """Read objects as the API server of a cluster with ``objects`` would create them.
 
-    ``problems`` gets those that cannot be read. ``namespace`` is that of objects that name none. Without ``again``
-    objects that a server has stored are left as they are.
+    Objects that cannot be read are reported in ``problems``. ``namespace`` is used for objects that name
+    none. Without ``again`` objects that a server has stored are not changed.
     """
     values = []
     for document in found:
@@ -149,7 +149,7 @@ def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[st
     """Return manifests as the API server of a cluster with ``objects`` would store them.
 
     Raises:
-        ValueError: one cannot be read.
+        ValueError: an object cannot be read.
     """
     from dra_apiserver import offline
     from dra_apiserver.manifests import Around
@@ -159,7 +159,7 @@ def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[st
 
 
 def _admit(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
-    """Return the object with the defaults that a server sets, and with what admission adds to its pods."""
+    """Return the object with the defaults of a server, and with the changes that admission makes to its pods."""
     from dra_apiserver import offline
     from dra_apiserver.manifests import Around
 

@@ -16,10 +16,10 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class Running:
-    """The version of a cluster, None if nothing tells it, and the state of its feature gates.
+    """The version of a cluster, or None if it is unknown, and the state of its feature gates.
 
-    ``gates`` are the feature gates that differ from the version's defaults. ``reported`` are the gates that the cluster
-    reports. Of other gates nothing is known: objects that need one show that it is on.
+    ``gates`` are the feature gates that differ from the version's defaults. ``reported`` are the gates that
+    the cluster reports. The state of other gates is unknown. If an object needs a gate, that gate is on.
     """
 
     version: Version | None = None

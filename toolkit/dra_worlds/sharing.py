@@ -1,6 +1,7 @@
-"""Equal parts of objects, held once: replicas have equal containers, nodes of one kind equal images and attributes.
+"""Share equal parts of objects: replicas have equal containers, and nodes of one kind have equal images and
+attributes.
 
-A large cluster takes much less memory so. Objects never change, so sharing makes no other difference.
+This saves most of the memory of a large cluster. It has no other effect, because objects are immutable.
 """
 
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ _PLAIN = frozenset({str, type(None), bool, int, float})
 
 
 class Shared:
-    """The parts seen lately."""
+    """A cache of recently seen parts."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
@@ -55,7 +56,7 @@ class Shared:
         return known
 
     def _elements(self, value: Any) -> Any:
-        """Parts that differ have elements in common."""
+        """Return a list or map whose elements are shared. Unequal lists may have equal elements."""
         if isinstance(value, tuple) and isinstance(value[0], Struct):
             return tuple(map(self._element, value))
         if isinstance(value, dict) and isinstance(next(iter(value.values())), Struct):

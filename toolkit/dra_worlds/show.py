@@ -1,4 +1,4 @@
-"""Answers as JSON or YAML."""
+"""Print answers as JSON or YAML."""
 
 import msgspec
 import orjson

@@ -1,4 +1,4 @@
-"""A cluster as it is now, or as a dump has it, and our scheduler's view of it: nothing is scheduled or written."""
+"""The current state of a cluster or a dump, as our scheduler sees it. Nothing is scheduled or written."""
 
 import functools
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ class Snapshot:
 
     @classmethod
     async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":
-        """Read the objects of a dump, or of a running cluster. What is missing is in ``uncertain``.
+        """Read the objects of a dump, or of a running cluster. Missing objects are reported in ``uncertain``.
 
         Raises:
             UserError: they cannot be read.

@@ -16,7 +16,7 @@ from dra_worlds.running import UNKNOWN, Running, of_cluster
 
 @dataclass(frozen=True)
 class Source:
-    """A world, what its cluster runs, and what of it could not be read."""
+    """A world, the version and gates of its cluster, and problems of reading it."""
 
     objects: Objects
     problems: list[str] = field(default_factory=list)

@@ -13,9 +13,10 @@ _MOST_EVENTS = 4
 
 
 async def surroundings(client: Client, namespace: str, pod: str) -> dict[str, Any]:
-    """``missing``: objects that the pod needs and that don't exist; ``events``: the newest warnings, one a reason.
+    """Return ``missing``, the objects that the pod needs and that do not exist, and ``events``, its newest
+    warnings, one for each reason.
 
-    What the caller may not read is left out.
+    Kinds that the caller may not read are left out.
     """
     missing = await _missing_templates(client, namespace, pod)
     events = await _warnings(client, namespace, pod)

@@ -102,7 +102,7 @@ def _rename_copy(pod: Pod, copy: int, copies: int) -> Pod:
 
 
 def _moment(text: str | None) -> float | None:
-    """Seconds, from a number or a time."""
+    """Return the seconds of a number or a time."""
     text = (text or "").strip()
     if not text:
         return None
@@ -113,7 +113,7 @@ def _moment(text: str | None) -> float | None:
 
 
 class _Shapes:
-    """Pods by what a CSV calls their shape: a pod of the manifests, or such as ``2xgpu.nvidia.com+cpu=4``."""
+    """Pods by the shape in a CSV: the name of a pod of the manifests, or a text such as ``2xgpu.nvidia.com+cpu=4``."""
 
     def __init__(self, wanted: Wanted | None) -> None:
         pods = wanted.pods if wanted is not None else ()
@@ -175,7 +175,7 @@ def _names(pod: Pod) -> Iterator[str]:
 
 
 def _read_watch(where: str, text: bytes) -> Iterator[Document]:
-    """Yield the last state of each object in a recorded watch (``kubectl get --watch -o json`` and the like)."""
+    """Yield the last state of each object in a recorded watch (such as ``kubectl get --watch -o json``)."""
     decoder, rest = json.JSONDecoder(), text.decode(errors="replace")
     last: dict[str, dict[str, Any]] = {}
     position = 0
@@ -192,7 +192,7 @@ def _read_watch(where: str, text: bytes) -> Iterator[Document]:
 
 
 def _from_dump(found: Objects, objects: Objects) -> Timeline:
-    """Return the arrivals and departures of a dump's pods: from their creation to their end or deletion."""
+    """Return the arrivals and departures of a dump's pods. A pod departs when it ends or is deleted."""
     pods = [pod for pod in found.of(PODS).values() if pod.metadata.creation_timestamp]
     everything = objects.with_objects((resource, obj) for resource, each in found for obj in each.values())
     make = _Fresh(everything)
@@ -208,7 +208,7 @@ def _from_dump(found: Objects, objects: Objects) -> Timeline:
 
 
 class _Fresh:
-    """Pods and claims as they were before anything was decided."""
+    """Pods and claims as they were created, without any decision of a scheduler."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

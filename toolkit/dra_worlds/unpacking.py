@@ -1,4 +1,4 @@
-"""Compressed files and tar archives, read as streams of which the size is bounded."""
+"""Read compressed files and tar archives as streams of limited size."""
 
 import bz2
 import gzip
@@ -34,7 +34,7 @@ BROKEN = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, l
 
 
 class TooMuch(Exception):
-    """A file needs more space or work than it may."""
+    """A file needs more space or work than is allowed."""
 
 
 class Unpacking:
@@ -48,14 +48,14 @@ class Unpacking:
         """Count bytes that were unpacked.
 
         Raises:
-            TooMuch: they are far more than a dump of that size has.
+            TooMuch: there are far more than a dump of that size can have.
         """
         self._unpacked += count
         if self._unpacked > self._most:
             raise TooMuch(f"unpacked it is more than {_RATIO} times as large, which no dump is")
 
     def stream(self, file: Any) -> IO[bytes]:
-        """Return a file from which the bytes of ``file``, which is unpacked while it is read, are counted."""
+        """Return a file that counts the bytes read from ``file``, which is unpacked during the read."""
         return cast("IO[bytes]", _Counted(file, self))
 
     def unpack(self, file: IO[bytes]) -> IO[bytes]:
@@ -70,7 +70,7 @@ class Unpacking:
 
 
 def is_tar(file: IO[bytes]) -> bool:
-    """True if a file that can be read from any place is a tar archive, compressed or not."""
+    """True if a seekable file is a tar archive, compressed or not."""
     unpack = _unpacker(file)
     try:
         head = (file if unpack is None else unpack(file)).read(tarfile.BLOCKSIZE)
@@ -84,7 +84,7 @@ def check_tar(path: Path) -> None:
     """Unpack an archive without keeping anything of it.
 
     Raises:
-        TooMuch: it is a bomb.
+        TooMuch: the archive is a decompression bomb.
         OSError, EOFError, tarfile.TarError, zlib.error: it is broken.
     """
     with path.open("rb") as file, Unpacking(os.fstat(file.fileno()).st_size).tar(file) as archive:
@@ -107,11 +107,11 @@ class _Counted(io.RawIOBase):
         self._file, self._unpacking = file, unpacking
 
     def readable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most that many bytes; raises as :meth:`Unpacking.count`."""
+        """Read at most that many bytes. Raises the errors of :meth:`Unpacking.count`."""
         # Use read1, not read: at a truncated end, read would raise and lose the bytes before it.
         part: bytes = self._file.read1(min(size, _PART) if size >= 0 else _PART)
         self._unpacking.count(len(part))
@@ -119,14 +119,14 @@ class _Counted(io.RawIOBase):
 
 
 class _Member(tarfile.TarInfo):
-    """A member of an archive, whose name does not fill the memory."""
+    """A member of an archive. A huge name in its header is rejected before it fills the memory."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         """Read a member's header.
 
         Raises:
-            ReadError: the member is a name or a list of attributes, and longer than any.
+            ReadError: the member is a name or a list of attributes, and is too long.
         """
         made = super().frombuf(buf, encoding, errors)
         if made.type in _TAR_NAMES and made.size > _PART:

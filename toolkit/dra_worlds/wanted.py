@@ -1,4 +1,4 @@
-"""The pods of manifests that a question names, with all that they bring along."""
+"""Read the pods of the manifests in a question, with the objects that they need."""
 
 import msgspec
 from dra_scheduler.plan.errors import PlanError

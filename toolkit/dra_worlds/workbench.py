@@ -1,4 +1,4 @@
-"""``cel``: what an expression makes of the devices of a cluster or a dump."""
+"""``cel``: evaluate an expression for the devices of a cluster or a dump."""
 
 from collections.abc import Callable
 

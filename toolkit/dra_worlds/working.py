@@ -1,4 +1,4 @@
-"""Long work: progress on a terminal, and an interruption that keeps what was found."""
+"""Long work: show progress on a terminal, and keep the result so far after an interruption."""
 
 import functools
 import os
@@ -25,7 +25,7 @@ _EVERY = 0.5
 
 
 class Progress:
-    """Shows a number on a terminal; Ctrl-C has the work end with what it has, a second one at once."""
+    """Shows a number on a terminal. The first Ctrl-C ends the work with its result so far, the second one at once."""
 
     def __init__(self, what: str, *, quiet: bool = False) -> None:
         self._what = what
@@ -50,7 +50,7 @@ class Progress:
         self._stopped = True
 
     def goes_on(self) -> bool:
-        """True to go on, False after an interrupt. Each call counts one try for the progress."""
+        """Return True to continue, False after an interruption. Each call counts as one step of the progress."""
         self._tries += 1
         if self._shown and time.monotonic() > self._next:
             self.at(self._tries, "tried")
@@ -62,7 +62,7 @@ class Progress:
         return not self._stopped
 
     def at(self, count: int, what: str = "") -> None:
-        """So many are done."""
+        """Show that so many steps are done."""
         if self._shown and time.monotonic() > self._next:
             self._next = time.monotonic() + _EVERY
             os.write(sys.stderr.fileno(), f"\r\x1b[K{count} {what or self._what}".encode())
@@ -98,13 +98,13 @@ class Settings:
             raise UserError(str(error), 2) from error
 
     def changed_to(self, version: str) -> "Settings":
-        """Return the settings after a change of the version; empty: it stays."""
+        """Return the settings after a change of the version. If ``version`` is empty, nothing changes."""
         if not version or Version.parse(version) == self.features()[0]:
             return self
         return replace(self, version=version, before=self.before or self)
 
     def setup(self) -> Setup:
-        """Return the same for the planner; raises as :meth:`features`."""
+        """Return these settings for the planner. Raises the errors of :meth:`features`."""
         configure("plan", "error", final=False)
         version, gates = self.features()
         read = None if self.config is None else functools.partial(_load_config, self.config)

@@ -1,7 +1,7 @@
-"""Worlds: a cluster's objects as a value, and what the scheduler would do with them.
+"""Worlds: a cluster's objects as a value, with questions to the scheduler about them.
 
-A world is immutable; a variant shares all that it has in common with the world that it was made of, and one scheduler
-goes from variant to variant by their difference::
+A world is immutable. A variant shares all equal objects with the world that it was made from. All variants
+use one scheduler, which applies only their differences::
 
     world = World.load("dump.tar.gz")
     world.fit("pod.yaml", count=100).fits
@@ -63,7 +63,7 @@ Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
 
 
 class WorldError(ValueError):
-    """The input cannot be read, or does not exist; the message says which."""
+    """The input cannot be read or does not exist. The message says which."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class World:
     def load(cls, path: str | Path, *, seed: int = 0, config: SchedulerConfig | None = None) -> "World":
         """Read the world of a dump: a file, folder or archive of YAML or JSON.
 
-        ``seed`` decides between nodes that are equally good; ``config`` is the scheduler's, else its
-        version is that of the newest kubelet.
+        ``seed`` decides between nodes with equal scores. ``config`` is the scheduler's configuration; the
+        default has the version of the newest kubelet.
 
         Raises:
             WorldError: it cannot be read.
@@ -118,7 +118,7 @@ class World:
         """Read the world of a running cluster, which is only listed. The default ``path`` is kubectl's.
 
         Raises:
-            WorldError: it may not be listed, or the kubeconfig is of no use.
+            WorldError: it may not be listed, or the kubeconfig cannot be used.
         """
         problems: list[str] = []
         cluster = ChosenCluster(kubeconfig=Path(path) if path else current_kubeconfig(), context=context)
@@ -154,7 +154,7 @@ class World:
         """Return this world with more nodes: ``nodes`` with these GPUs, or Nodes and ResourceSlices as manifests.
 
         Raises:
-            WorldError: they cannot be made or read.
+            WorldError: the nodes cannot be created or read.
         """
         if isinstance(nodes, int):
             more = _describe(nodes, gpus, prefix) if gpus else Objects()
@@ -271,7 +271,7 @@ class World:
         Objects are manifests as for the other methods, ``types`` is a catalog, and ``arrivals`` a timeline.
 
         Raises:
-            WorldError: there is no such question or field, or it has no answer in this world.
+            WorldError: the question or field does not exist, or this world cannot answer the question.
         """
         if question not in QUESTIONS:
             raise WorldError(f"there is no question {question!r}: choose {', '.join(QUESTIONS)}")
@@ -320,7 +320,7 @@ class World:
 
 
 class _WorldDoor:
-    """Reads requests whose objects are manifests as Python has them. Variants share the world's scheduler."""
+    """Reads requests that contain manifests as Python objects. Variants share the world's scheduler."""
 
     def __init__(self, world: World) -> None:
         self._planner = world._planner

@@ -1,8 +1,8 @@
-"""YAML texts, document by document, and the lists among them item by item.
+"""Read YAML texts document by document, and the lists in them item by item.
 
-Documents are separated as upstream's ``splitYAMLDocument`` does (``k8s.io/apimachinery/pkg/util/yaml/decoder.go``).
-A list that kubectl wrote is as large as a cluster: its items are read one at a time, so that one that is broken or cut
-off does not take the others with it.
+Documents are separated as upstream's ``splitYAMLDocument`` does
+(``k8s.io/apimachinery/pkg/util/yaml/decoder.go``). A list that kubectl wrote may be as large as a cluster.
+Its items are read one at a time, so that a broken or truncated item does not affect the others.
 """
 
 import re
@@ -46,7 +46,10 @@ Listed = tuple[str, str]
 
 
 def values(where: str, text: Text, problems: list[str]) -> Iterator[tuple[Any, Listed | None]]:
-    """Yield each document's value, and of lists each item's. Append errors and skipped lines to ``problems``."""
+    """Yield the value of each document, and for a list the value of each item.
+
+    Append errors and skipped lines to ``problems``.
+    """
     start, skipped, first = 0, 0, b""
     for found in _SEPARATOR.finditer(text):
         yield from _document(where, text, start, found.start(), problems)
@@ -92,7 +95,7 @@ def _document(
 def _last(
     where: str, text: Text, start: int, end: int, keys: dict[str, set[str]], problems: list[str]
 ) -> Iterator[tuple[Any, Listed | None]]:
-    """Yield the last item of a list without an end, unless it is shorter than others of its kind in ``keys``."""
+    """Yield the last item of a truncated list, unless it lacks fields that all others of its kind have."""
     found = [item for item in _item(where, text, start, end, None, []) if _is_whole(item[0], keys)]
     if found:
         problems.append(f"{where}: the list has no end; its last object may be incomplete")
@@ -102,7 +105,7 @@ def _last(
 
 
 def _is_whole(value: dict[str, Any], keys: dict[str, set[str]]) -> bool:
-    """True if an object has what others of its kind have, or at least more than its name."""
+    """True if an object has the fields that others of its kind have, or at least more than its name."""
     others = keys.get(str(value.get("kind")))
     return others <= value.keys() if others is not None else bool(value.keys() - _HEAD)
 

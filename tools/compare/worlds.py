@@ -86,7 +86,7 @@ class _World:
         self._admin = draw.weight() / 3
         self._risks = 0.08 if draw.chance(0.15) else 0.0
         self._broken = 0.05 if draw.chance(0.15) else 0.0
-        # Devices that are all alike leave only the order to tell which is allocated.
+        # True if all devices are equal, so that only the order of the search decides which one is allocated.
         self._alike = draw.chance(0.3)
         self._domains = draw.weight()
         self._versions = _VERSIONS if kubernetes < V1_38 else _VERSIONS + _BUILDS

@@ -21,7 +21,7 @@ from dra_node_agent.nvml.system import CUDA_DRIVER_VERSION, DRIVER_VERSION, Simu
 
 _SOURCE = Path(__file__).with_name("library.c")
 _EMPTY_PROGRAM = "#!/bin/sh\n"
-# What the kernel says of majors, and of the capability that an IMEX daemon needs.
+# /proc/devices with the majors, and the capability that an IMEX daemon needs.
 _PROC_DEVICES = """\
 Character devices:
 {nvidia} nvidia

@@ -29,7 +29,7 @@ _KINDS = {
 }
 # Metrics of /metrics/resource, which have a table of their own.
 _OF_CONTAINERS = frozenset({"container_start_time_seconds", "resource_scrape_error", "scrape_error"})
-# What a module has that makes one: most make none, and need not be parsed.
+# A call that creates a metric. Most modules have none, and need not be parsed.
 _MADE = re.compile(rf'\b(?:{"|".join(_KINDS)})\(\s*"')
 
 

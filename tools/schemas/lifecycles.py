@@ -26,7 +26,7 @@ def deprecations(source: Source, document: dict[str, Any], minor: int) -> None:
         for version in entry["versions"]:
             folder = api_folder(entry["group"])
             text = ""
-            # The written ones come last: they have the last word.
+            # The hand-written file comes last, because its entries replace the generated ones.
             for file in ("zz_generated.prerelease-lifecycle.go", "lifecycle.go"):
                 with contextlib.suppress(FileNotFoundError):
                     text += source.read("api", f"{folder}/{version}/{file}")

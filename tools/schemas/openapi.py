@@ -64,7 +64,7 @@ _SPECIAL: dict[str, dict[str, Any]] = {
 _META_NAME = "io.k8s.apimachinery.pkg.apis.meta.v1"
 # Types that every document has, whatever its kinds.
 _ALWAYS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
-# Whose declared rules are run: a group, and what else is a list's item in it.
+# The groups whose declared rules are evaluated, and types that their lists contain.
 _DECLARED = (
     "io.k8s.api.resource.",
     "io.k8s.api.scheduling.v1alpha3.",

@@ -33,7 +33,8 @@ def run(chosen: argparse.Namespace) -> None:
     """Write the archive and print its path. Report what could not be read on standard error."""
     from dra_cli import bundle
 
-    # The bundle handles the moment itself: it reads the history up to it, which only the present has.
+    # Do not send the moment with each request. The bundle reads the history up to the moment, and only the
+    # present has that history.
     cluster = replace(chosen_cluster(chosen), at="")
     with cluster.reader() as reader:
         problems = bundle.write(reader, cluster.data, chosen.output, chosen.at, chosen.secrets)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from dra_lab.learn.lesson import Lesson
     from dra_lab.learn.notebook import Notebook
 
-# The keys after a lesson is solved. The keys of an open lesson are KEYS in dra_lab/learn/watch.py.
-#: Words that stand in the place of a lesson.
+# The keys after a lesson is solved. The keys of an open lesson are KEYS in dra_lab/learn/watch.py. : Words
+# that can be given instead of a lesson.
 ACTIONS = ("check", "hint", "solution", "reset", "next", "stop")
 _SOLVED_KEYS = "n or Enter: next lesson, q: quit"
 

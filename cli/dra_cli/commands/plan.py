@@ -124,6 +124,6 @@ def _code(answer: Any) -> int:
         return 128 + signal.SIGINT
     if answer.good:
         return 0
-    # A no only because workloads of unknown kinds were left out is reported as LEFT_OUT.
+    # If workloads of unknown kinds were left out, and the answer is no only because of them, return LEFT_OUT.
     left_out = getattr(answer, "left_out", ())
     return LEFT_OUT if left_out and msgspec.structs.replace(answer, left_out=()).good else 1

@@ -80,7 +80,7 @@ class Api:
         #: Whether requests and answers may be in CBOR.
         self.cbor = config.features.enabled(cbor.GATE)
         self.streams: set[WatchStream] = set()
-        #: What ends with the server: watches of moments, judges of faults.
+        #: Tasks that end when the server stops, such as watches of a past moment and judges of faults.
         self.silent: set[asyncio.Future[None]] = set()
         self.timeline = Timeline(store)
         self.offload = Offload()
@@ -94,7 +94,7 @@ class Api:
             checked=bool(config.authorizes) or config.client_certificates,
             anonymous=ANONYMOUS if config.client_certificates else ADMINISTRATOR,
         )
-        #: Who may do what; None while everybody may do everything.
+        #: The authorizer; None if every request is allowed.
         self.authorizer = authorizer
         self.stopping = False
         self._moment = (datetime.min.replace(tzinfo=UTC), "")

@@ -14,7 +14,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from dra_apiserver.http import CERTIFICATE, DIRECT, Headers, Scope
 
-#: The key in a request's scope under which an upgrade's connection can be had, and the message that it was taken.
+#: The key in a request's scope of the function that takes over the connection of an upgrade. It is also the
+#: type of the message that the connection was taken over.
 TAKE_OVER = "dralab.take_over"
 
 _HELD_BYTES = 1 << 16

@@ -65,7 +65,7 @@ class Credentials:
         self.anonymous = anonymous
         self._now = now
         self._tokens = tokens
-        #: Whom tokens are for that this server takes from its callers.
+        #: The audiences of the tokens that this server accepts.
         self.audiences = tokens.audiences
         self._known = known
         self.required = required

@@ -217,12 +217,12 @@ class Request:
         self.cbor = False
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
-        #: What of the past is asked for (`handlers/views.py`).
+        #: The moment of the past that the request reads, if any (`handlers/views.py`).
         self.view: Any = None
         self.warnings: dict[str, None] = {}
         self._query: dict[str, str] | None = None if scope["query_string"] else {}
         self._parameters: list[tuple[str, str]] | None = None
-        #: By lower-case name; of several headers of one name the last.
+        #: By lower-case name. If a header is repeated, the last value counts.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         if b"audit-id" in self.headers:
             # As upstream: a proxy gives a request its ID, so that both use the same one.

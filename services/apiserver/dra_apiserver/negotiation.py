@@ -13,7 +13,7 @@ from dra_apiserver import cbor
 from dra_apiserver.errors import StatusError, not_acceptable
 from dra_apiserver.protobuf import MEDIA_TYPE, status
 
-#: What answers are written in, as upstream names it.
+#: The media types of responses, as upstream names them.
 ANSWERED = ("application/json", "application/yaml", MEDIA_TYPE)
 _STREAMED = ("application/json;stream=watch", f"{MEDIA_TYPE};stream=watch")
 _YAML = frozenset({"application/yaml"})

@@ -78,12 +78,13 @@ class Presenter:
         self._skip = len(head)
         self.key = (version, kind.group, accepted, self.include_object)
         self.plain = self._same and not accepted.transform and not accepted.protobuf and not accepted.cbor
-        #: Whether the answer is what is stored, byte for byte.
+        #: True if a response has the stored bytes unchanged.
         self.quick = self.plain and not accepted.yaml
         self._message = f"{protobuf.META}.PartialObjectMetadata"
         if accepted.protobuf and not accepted.transform:
             self._message = message_name(kind, version)
-        #: Whose fields tell bytes and floats from texts and numbers; "" where there are none.
+        #: The protobuf message whose fields distinguish bytes and floats from texts and numbers; "" if the
+        #: response is not in CBOR.
         self._typed = message_name(kind, version) if accepted.cbor and not accepted.transform else ""
 
     def decode(self, data: bytes) -> JsonObject:

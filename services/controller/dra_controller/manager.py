@@ -131,8 +131,8 @@ class ControllerManager:
         """Work for one term. Everything starts from what the API server says."""
         registry = CollectorRegistry()
         relist = self._config.relist_seconds
-        # Controllers read names, nodes and taints of devices from these slices; who needs more asks the API
-        # server. Rules that select by expression always need everything.
+        # These slices only have names, nodes and taints of devices. A controller that needs more reads the
+        # slice from the API server. Rules that select by expression always need everything.
         by_class = can_select_by_class(self._config.features.version)
         trims = {} if by_class else {RESOURCE_SLICES.kind: WithoutDetails()}
         informers = InformerFactory(self._client, self._clock, relist_seconds=relist, trims=trims)

@@ -5,8 +5,8 @@ Mirrors cmd/kube-controller-manager/names/controller_names.go.
 
 from collections.abc import Sequence
 
-# cmd/kube-controller-manager/names with its aliases. Names that do not run here are known all the same, so
-# that a command line for kube-controller-manager works here.
+# cmd/kube-controller-manager/names with its aliases. Names of controllers that do not run here are accepted
+# too, so that a command line for kube-controller-manager works here.
 _UPSTREAM = (
     "bootstrap-signer-controller",
     "certificatesigningrequest-approving-controller",

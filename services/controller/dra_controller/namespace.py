@@ -122,7 +122,7 @@ class NamespaceController(QueueController):
             problems["NamespaceDeletionDiscoveryFailure"] = f"Discovery failed for some groups: {error}"
             kinds = []
         pods = [kind for kind in kinds if (kind.group, kind.plural) == _PODS]
-        # Pods go first, because what they use must not go while they run.
+        # Delete pods first, because the objects that they use must exist while they run.
         others = [kind for kind in kinds if kind not in pods]
         for group in (pods, others):
             errors = await self._empty(key, group, remaining, finalizers)

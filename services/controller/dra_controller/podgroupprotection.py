@@ -58,7 +58,8 @@ class PodGroupProtectionController(QueueController):
         group = self._groups.get(key)
         if group is None or not _is_candidate(group) or self._pods.by_index(_MEMBERS, key):
             return
-        # There may be a pod that the informer has not reported yet. What becomes of it will be reported.
+        # The informer may not have reported a pod of the group yet. If there is one, its later events enqueue
+        # the group again.
         pods = await self._client.list(PODS, group.metadata.namespace)
         if any(key in _group_of(pod) for pod in pods.items):
             return

@@ -25,7 +25,7 @@ from dra_shared.cel.values import (
 from dra_shared.semver import Semver
 
 _KEYED: Final = frozenset((type(None), Duration, TypeValue, Ip, Cidr))
-#: What Go's maps do not take for a key.
+#: Types whose values cannot be keys of Go's maps.
 UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
 
 

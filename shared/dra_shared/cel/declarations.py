@@ -82,7 +82,7 @@ class Function:
     run: Implementation | None = None
     cost: CallCost | None = None
     estimate: Estimator | None = None
-    #: Whether the overloads' code checks the types of its arguments.
+    #: True if the overloads' code checks the types of its arguments.
     checks_arguments: bool = False
 
     def overload(self, overload_id: str) -> Overload | None:

@@ -8,9 +8,9 @@ from dra_shared import recursion
 from dra_shared.cel.syntax import Expr, children
 
 MAX_DEPTH: Final = 250
-#: How many of Python's own calls the deepest expression needs at most, with some to spare.
+#: More nested Python calls than the deepest expression needs.
 _CALLS: Final = 10_000
-#: So deep an expression gets along with the calls that Python allows.
+#: An expression of at most this depth fits in Python's default limit of nested calls.
 _SHALLOW: Final = 40
 
 # The right operand of an operator is a nested rule of the same kind, and so are the rules that begin there.

@@ -36,7 +36,8 @@ class Panic(Exception):
     """Upstream's code panics here, which ends the evaluation. The message is Go's."""
 
 
-#: The offset of what upstream's parser has lost the place of, which is shown in front of the text.
+#: The offset of an error whose position upstream's parser has lost. Messages show it before the start of the
+#: text.
 NOWHERE: Final = -2
 
 

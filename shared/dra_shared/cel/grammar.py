@@ -13,7 +13,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-#: The parser's tables as they were when this was published, and of which grammar and lark.
+#: The parser's tables at the time of the release, with the grammar and the version of lark that they were
+#: computed from.
 TABLES = Path(__file__).with_name("tables.json")
 
 _ESCAPE = r"\\[abfnrtv\"'\\?`]|\\[xX][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\[0-3][0-7][0-7]"

@@ -38,7 +38,7 @@ _WRAPPERS: Final = {
     "UInt32Value": (t.UINT, "uint32"),
     "UInt64Value": (t.UINT, "uint64"),
 }
-#: The type of an expression that makes a message, by the message's name.
+#: The type of an expression that creates a message, by the message's name.
 TYPES: Final[dict[str, Type]] = {
     f"{_PACKAGE}Any": t.ANY,
     f"{_PACKAGE}Duration": t.DURATION,
@@ -54,7 +54,7 @@ TYPES: Final[dict[str, Type]] = {
     "timestamp": t.TIMESTAMP,
 }
 _MOMENT: Final = {"seconds": t.INT, "nanos": t.INT}
-#: The fields of each.
+#: The fields of each message, with their types.
 MEMBERS: Final[dict[str, dict[str, Type]]] = {
     f"{_PACKAGE}Any": {"type_url": t.STRING, "value": t.BYTES},
     f"{_PACKAGE}Duration": _MOMENT,
@@ -75,7 +75,7 @@ MEMBERS: Final[dict[str, dict[str, Type]]] = {
     "duration": _MOMENT,
     "timestamp": _MOMENT,
 }
-#: Those whose names stand for types as any other type's name does.
+#: Messages whose names can be used as the name of a type in an expression.
 NAMED: Final = frozenset((f"{_PACKAGE}Duration", f"{_PACKAGE}Empty", _ENTRY, f"{_PACKAGE}Timestamp"))
 NULL_VALUE: Final = f"{_PACKAGE}NullValue.NULL_VALUE"
 

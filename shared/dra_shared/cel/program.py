@@ -36,9 +36,9 @@ from dra_shared.cel.values import OptionalValue, type_name
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, V1_37, V1_38, Version
 
-#: What a selector may cost (resource.k8s.io CELSelectorExpressionMaxCost).
+#: The maximum cost of a selector (resource.k8s.io CELSelectorExpressionMaxCost).
 MAX_COST: Final = 1_000_000
-#: How long a selector may be, in bytes (CELSelectorExpressionMaxLength).
+#: The maximum length of a selector in bytes (CELSelectorExpressionMaxLength).
 MAX_LENGTH: Final = 10 * 1024
 
 _CONSUMABLE: Final = "DRAConsumableCapacity"

@@ -68,7 +68,7 @@ class Recognizer:
 
     def __init__(self, text: str) -> None:
         self.issues: list[Issue] = []
-        #: What was made of the text; None if that was given up.
+        #: The tree made from the text; None if recovery was given up.
         self.tree: Node | None = None
         self._text = text
         scanned = scan(text)

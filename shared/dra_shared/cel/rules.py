@@ -49,9 +49,9 @@ class Rule:
 
     def __init__(self, tree: Expr, names: Sequence[str], known: Functions) -> None:
         self.output_type = tree.type
-        #: The names that the expression mentions, of variables and of what is local to it.
+        #: The names of variables that the expression mentions, including local ones.
         self.mentioned = frozenset(node.name for node in walk(tree) if isinstance(node, Ident))
-        #: Whether it goes through a list or map.
+        #: True if the expression loops over a list or map.
         self.loops = any(isinstance(node, Comprehension) for node in walk(tree))
         code = compile_tree(tree, known, tracked=True, variables=names)
         self._run = code[0]

@@ -45,7 +45,7 @@ class Type:
         self.kind = kind
         self.name = name
         self.params = params
-        #: Whether it is that of a wrapper, which null can stand for.
+        #: True for the type of a wrapper, whose value may be null.
         self.nullable = nullable
         if (shown := _SHOWN.get(kind)) is not None:
             self._text = shown
@@ -143,7 +143,7 @@ def param(name: str) -> Type:
 
 Mapping = dict[str, Type]
 
-#: The kinds whose values may be null; its own is one.
+#: The kinds of types that accept null, including the kind of null itself.
 NULLABLE: Final = frozenset((Kind.ANY, Kind.DURATION, Kind.NULL, Kind.OPAQUE, Kind.STRUCT, Kind.TIMESTAMP))
 _EXACT: Final = frozenset(
     (

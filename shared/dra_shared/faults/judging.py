@@ -9,22 +9,23 @@ from dra_shared.faults.invariants import find_breaches
 from dra_shared.faults.promises import Verdict, find_healing, judge
 from dra_shared.faults.story import Sample, Story
 
-#: Gives the cluster as it is; raises where it cannot be read now.
+#: Returns the current state of the cluster. Raises if it cannot be read now.
 Look = Callable[[], Awaitable[Sample]]
-#: How many requests, watches, calls or writes a fault met so far; None where that is not counted.
+#: Returns the number of requests, watches, calls or writes that a fault has affected, or None if they are not
+#: counted.
 Met = Callable[[], Awaitable[int | None]]
 
 _EVERY = 0.25
 # Reading a large cluster must not become its main load.
 _SHARE = 20
-#: Seconds that nodes, drivers and pods have to come back once a fault is over.
+#: The seconds for nodes, drivers and pods to recover after a fault.
 _RECOVERY = 60.0
 _SETTLING = 0.5
 # A single calm sample may be a coincidence between two steps of ongoing work.
 _CALM = 3
 
 
-#: What is still to come back of what faults ended, by name.
+#: Returns the names of nodes, drivers and pods that have not recovered yet from ended faults.
 Away = Callable[[], Awaitable[list[str]]]
 
 

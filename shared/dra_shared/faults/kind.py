@@ -20,7 +20,7 @@ from dra_shared.faults.parts import Part
 from dra_shared.faults.places import LONGEST
 from dra_shared.optiontypes import number
 
-#: Returns how much a fault has met so far.
+#: Returns the number of requests, watches, calls or writes that a fault has affected so far.
 Count = Callable[[], int]
 #: The place of a fault: requests to the API server, a service's process, a node, or the scheduling itself.
 Where = Literal["requests", "process", "node", "scheduling"]

@@ -66,7 +66,7 @@ def _claims_stay(story: Story) -> Iterable[str]:
         for sample in story.later():
             now = sample.claims.get(uid)
             if now is None or now.status.allocation is None:
-                # Its pod ended. Remaining references to the pod are checked by the invariants.
+                # The claim's pod has ended. Remaining references to the pod are checked by the invariants.
                 break
             if now.status.allocation.devices.results != claim.status.allocation.devices.results:
                 yield f"claim {claim.key} has other devices than before"

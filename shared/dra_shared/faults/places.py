@@ -5,9 +5,10 @@ from collections.abc import Mapping
 #: The path at which services take faults.
 PATH = "/faults"
 API_SERVER = "apiserver"
-#: The services that a fault of processes can strike.
+#: The services whose processes a fault can stop or kill.
 SERVICES = (API_SERVER, "scheduler", "controller", "node-agent")
-#: The part of a service's User-Agent by which its requests are known: the network between it and the API server.
+#: The prefix of each service's User-Agent. Faults of the network to a service select its requests by this
+#: prefix.
 AGENTS: Mapping[str, str] = {name: f"dralab-{name}" for name in SERVICES if name != API_SERVER}
 #: The User-Agent of clients that begin and judge faults. Their own requests are exempt.
 OBSERVER = "dralab-fault"

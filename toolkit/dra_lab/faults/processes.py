@@ -19,7 +19,7 @@ from dra_lab.ports import Port
 from dra_lab.supervisor import ServiceSpec, Supervisor
 
 SECOND = "second-scheduler"
-#: Seconds that it has to become ready: who asked still waits then.
+#: The seconds for the second scheduler to become ready. The request for the fault waits for it.
 _START_TIMEOUT = 20.0
 
 

@@ -14,7 +14,10 @@ _MOST_PODS_A_NODE = 6
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that happens ``at`` seconds after the start: ``create`` or ``delete`` a pod, or a fault's name."""
+    """One step of a storm, ``at`` seconds after its start.
+
+    ``what`` is ``create`` or ``delete`` for a pod, or the name of a fault.
+    """
 
     at: float
     action: str
@@ -28,7 +31,7 @@ class Step:
 def script(seed: int, seconds: float, nodes: Sequence[str]) -> list[Step]:
     """Return the steps of a storm in order: pods are created and deleted, and faults end before the storm does.
 
-    ``nodes`` are the names of those that faults strike; there is one at least.
+    ``nodes`` are the names of those that faults strike; there must be at least one.
     """
     rng = random.Random(seed)
     return sorted([*_churn(rng, seconds, nodes), *_faults(rng, seconds, nodes)], key=lambda step: step.at)

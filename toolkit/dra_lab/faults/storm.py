@@ -1,4 +1,4 @@
-"""A storm: pods with devices come and go while faults strike, and then it is checked what the cluster is left with."""
+"""A storm: create and delete pods with devices while faults are injected, and then check the state of the cluster."""
 
 import asyncio
 import time
@@ -26,9 +26,10 @@ _REST_TIMEOUT = 120.0
 
 
 class Storm:
-    """Goes through a script of :func:`dra_lab.faults.script.script`; ``report`` gets a line for each step.
+    """Runs a script of :func:`dra_lab.faults.script.script`. ``report`` is called with a line for each step.
 
-    ``refused`` is how many faults did not happen: another had the API server, or a node has no such thing.
+    ``refused`` counts the faults that were refused, because another fault of the API server was active, or
+    because a node lacks the driver or device.
     """
 
     def __init__(
@@ -42,10 +43,12 @@ class Storm:
         self._striker = Striker(cluster)
 
     async def run(self, steps: Sequence[Step]) -> list[str]:
-        """Do all of it; gives what is broken when the cluster should be at rest: nothing, if it is well.
+        """Run all steps, and return the problems of the cluster once it should be at rest.
+
+        No problems: the storm passed.
 
         Raises:
-            UserError: the cluster does not run, or has no such class.
+            UserError: the cluster does not run, or lacks the device class.
         """
         async with self._cluster.client("dralab-storm") as client:
             await self._check_class(client)
@@ -65,7 +68,7 @@ class Storm:
             return await Rest(self._cluster).wait(self._rest)
 
     async def _check_class(self, client: Client) -> None:
-        """Check that the device class exists, because without it no pod would run and the storm would test nothing."""
+        """Check that the device class exists. Without it no pod would run, and the storm would test nothing."""
         try:
             await client.get(DEVICE_CLASSES, self._class)
         except NotFound:

@@ -1,4 +1,4 @@
-"""Looks at a running cluster before, during and after a fault."""
+"""Sample a running cluster before, during and after a fault."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ _ERRORS = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class Sampler:
-    """Samples a cluster; what cannot be read while a fault is at work is left out."""
+    """Samples a cluster. Objects that cannot be read during a fault are left out."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -37,7 +37,7 @@ class Sampler:
 
     @contextlib.asynccontextmanager
     async def during(self, story: Story) -> AsyncIterator[None]:
-        """Within it the story goes on."""
+        """Add samples to the story while the block runs."""
         self._began = asyncio.get_running_loop().time()
         task = asyncio.create_task(self._keep(story))
         try:

@@ -1,7 +1,8 @@
-"""Makes faults happen to a running cluster of dralab, and undoes them.
+"""Inject faults into a running cluster of dralab, and end them.
 
-Each is the work of who has what it strikes, at its ``/faults``, and ends there by itself: faults of requests are the
-API server's, those of nodes the node agents', those of processes the supervisor's.
+Each fault is injected by the service that owns its target, at that service's ``/faults``: faults of requests
+by the API server, faults of nodes by the node agents, and faults of processes by the supervisor. It ends
+there by itself.
 """
 
 import contextlib
@@ -20,11 +21,11 @@ _SUPERVISOR = "supervisor"
 
 
 class Struck:
-    """A fault that was begun: how much it has met, and its end before its time.
+    """A fault that was begun. It can be ended early, and the requests that it affected can be counted.
 
     Args:
-        service: whose it is: of a node agent or the supervisor; empty for the API server.
-        number: its number there.
+        service: the node agent or the supervisor that injected the fault; empty for the API server.
+        number: the fault's number at that service.
     """
 
     def __init__(self, striker: "Striker", service: str, number: int) -> None:
@@ -33,12 +34,14 @@ class Struck:
         self._path = f"{PATH}/{number}"
 
     async def count_affected(self) -> int | None:
-        """Return how many requests the fault has affected, or None if this is not counted or is unknown by now."""
+        """Return the number of requests that the fault has affected, or None if they are not counted or the
+        service has lost the fault.
+        """
         found: int | None = (await self._ask("GET")).get("met")
         return found
 
     async def end(self) -> None:
-        """End this one, where it is still at work."""
+        """End the fault if it is still active."""
         await self._ask("DELETE")
 
     async def _ask(self, method: str) -> Any:
@@ -52,16 +55,16 @@ class Struck:
 
 
 class Striker:
-    """Faults of one cluster."""
+    """Injects faults into one cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def strike(self, name: str, arguments: Mapping[str, Any]) -> Struck:
-        """Begin a fault; returns at once.
+        """Begin a fault, and return without waiting for its end.
 
         Raises:
-            UserError: the cluster does not run, has nothing of that name, or refuses the fault.
+            UserError: the cluster does not run, has no target of that name, or refuses the fault.
         """
         match KINDS[name].where:
             case "process" | "scheduling":
@@ -152,10 +155,10 @@ class Striker:
 
 
 async def _begin(client: Client, who: str, name: str, arguments: Mapping[str, Any]) -> int:
-    """Begin a fault; gives its number.
+    """Begin a fault, and return its number.
 
     Raises:
-        UserError: it is refused, or there is no answer.
+        UserError: the fault is refused, or the service does not answer.
     """
     # The caller judges the promise, because the server may be down in a moment.
     body = orjson.dumps({"fault": name, "check": False, **arguments})

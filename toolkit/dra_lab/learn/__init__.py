@@ -1,4 +1,5 @@
-"""Lessons about DRA: a small cluster each, a task, goals that watch the cluster, hints and explanations.
+"""Lessons about DRA. Each has a small cluster, a task, goals that are checked on the cluster, hints and explanations.
 
-A lesson is a folder of ``lessons``: text as Markdown, everything else as YAML, so that others can show it too.
+A lesson is a folder of ``lessons``: the text is Markdown and everything else is YAML, so that other programs
+can show lessons too.
 """

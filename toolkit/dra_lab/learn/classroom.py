@@ -1,4 +1,4 @@
-"""The cluster of a lesson, as processes: started, given the learner's manifests, stopped."""
+"""The processes of a lesson's cluster: start it, apply the learner's manifests, stop it."""
 
 import contextlib
 import shutil
@@ -18,7 +18,7 @@ from dra_lab.starting import up_words
 
 
 class Classroom:
-    """Starts and stops the clusters of ``notebook``: one at a time."""
+    """Starts and stops the clusters of ``notebook``. Only one runs at a time."""
 
     def __init__(self, notebook: Notebook) -> None:
         self._notebook = notebook
@@ -41,7 +41,7 @@ class Classroom:
         self._notebook.cluster = one.number
 
     def stop(self) -> bool:
-        """Stop the cluster; whether one was running."""
+        """Stop the cluster. Return True if one was running."""
         cluster = Cluster(self._notebook.data)
         if not cluster.is_running() and not cluster.holder():
             return False
@@ -63,10 +63,10 @@ class Classroom:
             yield Exercise(one, client, explain)
 
     async def submit(self, exercise: Exercise) -> bool:
-        """Apply the learner's file if it changed since; whether it did.
+        """Apply the learner's file if it changed since the last time. Return True if it was applied.
 
         Raises:
-            UserError, ApiError: it cannot be read, is no manifest, or is refused.
+            UserError, ApiError: it cannot be read, is not a manifest, or is rejected.
         """
         file = self._notebook.file(exercise.lesson)
         try:

@@ -1,4 +1,4 @@
-"""A lesson on a running cluster: its objects made, the learner's manifests applied, the goals looked at."""
+"""A lesson on a running cluster: create its objects, apply the learner's manifests, check the goals."""
 
 import asyncio
 import functools
@@ -20,7 +20,7 @@ from dra_lab.learn.barrier import pass_barrier
 from dra_lab.learn.lesson import Goal, Lesson, Mistake, common_mistakes, refusals
 from dra_lab.learn.world import NAMESPACE, VARIABLES, World, look
 
-#: Gives what ``dralab explain pod/NAME`` prints.
+#: Returns the output of ``dralab explain pod/NAME``.
 Explain = Callable[[str], Awaitable[str]]
 
 _POLL = 0.05
@@ -69,7 +69,7 @@ class Exercise:
         self._containers = _containers(lesson)
 
     async def begin(self) -> None:
-        """Make the objects that the lesson starts with, and wait until their pods run."""
+        """Create the lesson's initial objects, and wait until their pods run."""
         if not self._before:
             return
         await objects.apply(self._client, await Discovery.read(self._client), self._before, NAMESPACE)
@@ -82,10 +82,12 @@ class Exercise:
                 await self._clock.sleep(_POLL)
 
     async def submit(self, name: str, text: str) -> None:
-        """Apply the learner's manifests, in place of all that the learner made; errors call the text ``name``.
+        """Apply the learner's manifests, after deleting all objects that the learner created before.
+
+        ``name`` is the file's name in errors.
 
         Raises:
-            UserError, ApiError: they are no manifests, or are refused.
+            UserError, ApiError: they are not manifests, or are rejected.
         """
         loaded = manifests.parse(name, text)
         if not loaded:
@@ -108,7 +110,7 @@ class Exercise:
             raise _explain_refusal(refused) from refused
 
     async def verdict(self) -> Verdict:
-        """Return the progress once the cluster has done what it can."""
+        """Wait until the cluster has settled, and return the progress."""
         began = changed = self._clock.monotonic()
         last: World | None = None
         while True:
@@ -123,7 +125,7 @@ class Exercise:
             await self._clock.sleep(_POLL)
 
     async def glance(self) -> Verdict:
-        """Return the progress now, without advice."""
+        """Return the current progress, without advice."""
         return Verdict(self._evaluate_goals(await self._look()))
 
     async def holds(self, expression: str) -> bool:
@@ -198,7 +200,7 @@ class Exercise:
             await self._clock.sleep(_POLL)
 
     async def _clear(self, discovery: Discovery) -> None:
-        """Delete what the learner made."""
+        """Delete the objects that the learner created."""
         kept = {(obj["kind"], obj["metadata"]["name"]) for obj in self._before}
         targets = []
         for plural in _KINDS:
@@ -219,7 +221,7 @@ class Exercise:
 
 
 def _explain_refusal(refused: Exception) -> UserError:
-    """Return the refusal, with the advice for what it says."""
+    """Return the server's error, followed by advice if the lesson has some for it."""
     text = str(refused)
     advice = [one.say for one in refusals() if one.match.search(text)]
     return UserError("\n\n".join([text, *advice]))

@@ -1,9 +1,10 @@
 """The parts of a lesson, read from its folder.
 
-``lesson.md`` has the title, what the lesson is about, and the sections Task and Solved. ``lesson.yaml`` has the
-cluster, the goals, the hints and what to say to likely mistakes. ``before.yaml`` has objects that are there from the
-start, ``task.yaml`` what the learner changes, ``solution.yaml`` one way to do it. Other files there are drivers.
-``mistakes.yaml``, next to the folders, has mistakes that are recognised in every lesson.
+``lesson.md`` has the title, an introduction, and the sections Task and Solved. ``lesson.yaml`` has the
+cluster, the goals, the hints and advice for likely mistakes. ``before.yaml`` has the objects that exist from
+the start, ``task.yaml`` the manifests that the learner changes, and ``solution.yaml`` one solution. Other
+files there are drivers. ``mistakes.yaml``, next to the folders, has mistakes that are recognised in every
+lesson.
 """
 
 import functools
@@ -24,7 +25,7 @@ _PAGE = re.compile(
 
 @dataclass(frozen=True)
 class Goal:
-    """Something that must be so: what it is, and the CEL expression that is true then."""
+    """A goal of a lesson: its description, and the CEL expression that is true once it is reached."""
 
     text: str
     expression: str
@@ -40,7 +41,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Refusal:
-    """The advice for refusals of the API server that match."""
+    """A pattern for errors of the API server, and the advice for errors that match."""
 
     match: re.Pattern[str]
     say: str
@@ -77,7 +78,7 @@ class Lesson:
         return f"{self.number:02}-{self.name}.yaml"
 
     def data(self) -> dict[str, Any]:
-        """Return all that is needed to show the lesson."""
+        """Return all data that is needed to show the lesson."""
         shown = ("number", "name", "title", "about", "task", "solved", "before", "file", "solution")
         return {
             **{name: getattr(self, name) for name in shown},
@@ -105,7 +106,7 @@ def common_mistakes() -> tuple[Mistake, ...]:
 
 @functools.cache
 def refusals() -> tuple[Refusal, ...]:
-    """Return the refusals that are explained, in every lesson."""
+    """Return the errors of the API server for which every lesson has advice."""
     given = load((_FOLDER / "mistakes.yaml").read_bytes()).value
     return tuple(Refusal(re.compile(one["match"]), one["say"]) for one in given["refusals"])
 
@@ -114,7 +115,7 @@ def lesson(wanted: str) -> Lesson:
     """Return the lesson with a number or name.
 
     Raises:
-        UserError: there is none.
+        UserError: there is no such lesson.
     """
     for one in lessons():
         if wanted.lstrip("0") == str(one.number) or wanted == one.name:

@@ -1,7 +1,7 @@
-"""The folder that a learner works in: a file for each lesson, the lesson's cluster, and what is solved.
+"""The learner's working directory: a file for each lesson, the lesson's cluster, and which lessons are solved.
 
-``.learn.json`` there says where one stopped. The cluster is in ``.dralab``, so that every command of ``dralab`` means
-it in that folder.
+``.learn.json`` there has the current lesson and the progress. The cluster is in ``.dralab``, so that every
+command of ``dralab`` uses it in that directory.
 """
 
 import hashlib
@@ -76,7 +76,7 @@ class Notebook:
         return self.folder / one.file_name
 
     def choose(self, one: Lesson) -> None:
-        """Make it the current lesson, with its file."""
+        """Make this lesson the current one, and create its file if it does not exist."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not self.file(one).exists():
             self.file(one).write_text(one.file)
@@ -84,13 +84,13 @@ class Notebook:
         self._write()
 
     def forget(self, one: Lesson) -> None:
-        """Make the lesson's file and hints as they were at the start."""
+        """Restore the lesson's file and its hints to their initial state."""
         self.file(one).write_text(one.file)
         self._state.hints.pop(str(one.number), None)
         self._write()
 
     def solve(self, one: Lesson) -> None:
-        """Note that it is solved."""
+        """Record that the lesson is solved."""
         self._state.solved = sorted(self.solved_lessons | {one.number})
         self._write()
 

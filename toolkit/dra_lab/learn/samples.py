@@ -1,7 +1,7 @@
-"""Devices that the lesson's nodes lack, to judge a request by more than the devices that happen to be there.
+"""Devices that the lesson's nodes lack. They test a request with more devices than the cluster happens to have.
 
-A sample is the first device of the cluster with other attributes and capacity. Whether a request accepts it decides
-what a selector means, however it is written.
+A sample is the first device of the cluster with other attributes and capacity. Goals check which samples a
+request accepts, so they do not depend on how a selector is written.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Lessons in a terminal: pages, goals, advice. Markdown is painted on a terminal, and plain elsewhere."""
+"""Show lessons in a terminal: pages, goals, advice. Markdown is formatted on a terminal, and plain elsewhere."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Watching a lesson in a terminal: each saved file is applied, goals are shown as they are reached, keys help."""
+"""Follow a lesson in a terminal: apply each saved file, show goals as they are reached, and react to keys."""
 
 import asyncio
 import sys
@@ -13,13 +13,16 @@ from dra_lab.learn.classroom import Classroom
 from dra_lab.learn.exercise import Exercise, Verdict
 from dra_lab.learn.notebook import Notebook
 
-#: What the lines mean that one can type.
+#: Help for the keys that a learner can type.
 KEYS = "h: hint, c: check, s: solution, r: reset, n: next lesson, q: quit"
 _EVERY = 0.5
 
 
 class Watch:
-    """Follows a lesson until it is solved, or until the learner leaves; ``line`` gives what the learner types next."""
+    """Follows a lesson until it is solved or the learner leaves.
+
+    ``line`` returns the next line that the learner types.
+    """
 
     def __init__(self, notebook: Notebook, classroom: Classroom, line: Callable[[], Awaitable[str]]) -> None:
         self._notebook = notebook
@@ -30,7 +33,7 @@ class Watch:
         self._problem = ""
 
     async def follow(self, exercise: Exercise) -> str:
-        """``solved``, or the key that ended it: ``n``, ``q`` or ``r``."""
+        """Follow the lesson until it ends. Return ``solved``, or the key that ended it: ``n``, ``q`` or ``r``."""
         typed = asyncio.ensure_future(self._line())
         try:
             while True:
@@ -48,7 +51,7 @@ class Watch:
             typed.cancel()
 
     async def _look(self, exercise: Exercise) -> Verdict | None:
-        """Apply a file that was saved; show what became of it, or what else changed."""
+        """Apply the file if it was saved, and print the result. Otherwise print the goals if they changed."""
         try:
             text = self._notebook.file(exercise.lesson).read_text(errors="replace")
             if text != self._tried:

@@ -1,10 +1,11 @@
-"""The variables of a lesson's goals: the parts of a cluster that they can see.
+"""The variables of a lesson's goals: the objects and devices of a cluster.
 
-Variables of their expressions: ``pods``, ``claims``, ``templates``, ``classes``, ``rules`` (DeviceTaintRules) are maps
-from names to objects, of the namespace ``default`` where kinds have namespaces. ``granted`` maps pods to their
-containers, and those to the devices that each was given. ``used`` maps pods to the list of their claims. ``devices``
-has each device by that id, with plain values. ``accepts`` maps pods to lists: for each request of a pod's claims, and
-for each alternative of one, the lesson's samples that it accepts.
+The goals' expressions can use these variables. ``pods``, ``claims``, ``templates``, ``classes`` and ``rules``
+(DeviceTaintRules) map names to objects; those of namespaced kinds are in the namespace ``default``.
+``granted`` maps each pod to a map from its containers to the ids of their devices. ``devices`` maps these ids
+to devices with plain values. ``used`` maps each pod to the list of its claims. ``accepts`` maps each pod to a
+list with an entry for each request of its claims and for each alternative of a request: the names of the
+lesson's samples that it accepts.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class World:
 
     @property
     def version(self) -> frozenset[tuple[str, str]]:
-        """Another value after each change of an object."""
+        """A value that changes whenever an object changes."""
         return frozenset(
             (obj["metadata"]["uid"], obj["metadata"]["resourceVersion"])
             for each in self.objects.values()
@@ -169,10 +170,10 @@ class World:
 
 
 async def look(client: Client, samples: Mapping[str, JsonObject] | None = None) -> World:
-    """Return the cluster as it is now, and the samples of the lesson.
+    """Return the current objects of the cluster, with the samples of the lesson.
 
     Raises:
-        ApiError: the API server refuses to list something.
+        ApiError: the API server rejects a list.
     """
     found = await asyncio.gather(*(_list(client, name) for name in _LISTED))
     return World(dict(zip(_LISTED, found, strict=True)), samples or {})

@@ -1,1 +1,1 @@
-"""``dralab up --from``: a cluster that goes on from a dump, or from a running cluster."""
+"""``dralab up --from``: start a cluster from a dump, or from the objects of a running cluster."""

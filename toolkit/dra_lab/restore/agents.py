@@ -1,4 +1,4 @@
-"""Simulated nodes in place of a world's own: pools for node agents, and drivers as data made from what slices say."""
+"""Simulated nodes for the nodes of a world: pools for node agents, and driver profiles made from ResourceSlices."""
 
 import json
 from collections.abc import Iterable, Mapping

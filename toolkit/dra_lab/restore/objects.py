@@ -1,4 +1,4 @@
-"""A world's objects as a new cluster can create them: without what belonged to the old server."""
+"""A world's objects in the form in which a new cluster can create them, without fields of the old server."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -129,7 +129,7 @@ def _of_token(entry: JsonObject) -> bool:
 
 
 def priority_classes(objects: Iterable[tuple[Resource[Any], JsonObject]]) -> Iterator[JsonObject]:
-    """Classes that pods name and the dump does not have, with the pods' own priorities."""
+    """Return the classes that pods name and the dump lacks, with the pods' own priorities."""
     known = {obj["metadata"]["name"] for resource, obj in objects if resource is PRIORITY_CLASSES}
     for resource, obj in objects:
         spec = obj.get("spec") or {}

@@ -1,4 +1,4 @@
-"""The history in a bundle, as the file with which an API server's empty database begins (its ``--past``)."""
+"""The history in a bundle, as the file that initializes the database of a new API server (its ``--past``)."""
 
 import json
 import tarfile
@@ -47,7 +47,7 @@ def _is_tar(path: Path) -> bool:
 
 
 def _lines(archive: tarfile.TarFile, names: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of the moment, of its objects, and of the changes since."""
+    """Yield a line for the first moment, one for each object at that moment, and one for each later change."""
     begin = json.load(_file(archive, f"{_ROOT}/begin.json"))
     revision = int(begin["revision"])
     yield {"revision": revision, "time": _milliseconds(begin["time"])}

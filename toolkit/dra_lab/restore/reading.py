@@ -1,4 +1,4 @@
-"""Reads what ``dralab up --from`` goes on from."""
+"""Read the source of ``dralab up --from``."""
 
 import asyncio
 import sys
@@ -25,17 +25,19 @@ from dra_lab.restore.objects import MORE, restorable
 
 
 class Restored(NamedTuple):
-    """Pools of nodes that stand for those of a source, its objects, and the feature gates that these need."""
+    """The pools of nodes for a source's nodes, the source's objects, and the feature gates that these need."""
 
     pools: list[Pool]
     objects: list[tuple[Resource[Any], JsonObject]]
     gates: Found
 
     def feature_gates(self, text: str, kubernetes_version: str) -> str:
-        """Return ``--feature-gates`` with those on that the objects need and no option turns off. Name them.
+        """Return ``--feature-gates`` with the gates that the objects need, unless an option turns them off.
+
+        Print their names.
 
         Raises:
-            ValueError: the version, or what ``text`` says, is malformed.
+            ValueError: the version or ``text`` is malformed.
         """
         version = Versions.parse(kubernetes_version).cluster
         defaults, own = release(version).gates, lab_gates(version)
@@ -48,7 +50,7 @@ class Restored(NamedTuple):
 
 
 def read_source(source: str, data: Path) -> Restored:
-    """Read the objects that a cluster starts from. What is left out is printed.
+    """Read the objects that a cluster starts from. Print the objects that are left out.
 
     Raises:
         UserError: the source cannot be read, or has no nodes.
@@ -69,7 +71,7 @@ def read_source(source: str, data: Path) -> Restored:
 
 
 def _without_nodes(source: str, documents: Sequence[Document]) -> str:
-    """Return the error for a source that no cluster can start from."""
+    """Return the error for a source without nodes, from which no cluster can start."""
     if documents or is_kubeconfig(source):
         return f"there are no nodes in {source}"
     return f"{source} is not a snapshot, a kubeconfig, or a dump of a cluster's objects"

@@ -1,4 +1,4 @@
-"""Creates a world's objects in a new cluster: uids mapped, with their status, before anything acts on them."""
+"""Create a world's objects in a new cluster, with new uids and their status, before any controller acts on them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,7 +23,10 @@ from dra_lab.restore.objects import priority_classes
 
 
 class Writer:
-    """Writes objects; ``problems`` gets what the new cluster, of ``kubernetes``, refuses."""
+    """Writes objects.
+
+    ``problems`` collects the errors of objects that the new cluster, of version ``kubernetes``, rejects.
+    """
 
     def __init__(self, client: Client, problems: list[str], kubernetes: Version = DEFAULT) -> None:
         self._client = client
@@ -35,7 +38,10 @@ class Writer:
     async def write(
         self, objects: Sequence[tuple[Resource[Any], JsonObject]], step: Callable[[], None] = lambda: None
     ) -> int:
-        """Create the objects in this order; gives how many there are then. Those of the same names stay as they are."""
+        """Create the objects in this order, and return how many exist then.
+
+        Existing objects of the same names are not changed.
+        """
         await self._prepare(objects)
         written = 0
         for resource, obj in objects:
@@ -51,7 +57,7 @@ class Writer:
         return served, {**obj, "apiVersion": served.api_version}
 
     async def _prepare(self, objects: Sequence[tuple[Resource[Any], JsonObject]]) -> None:
-        """Create what the objects need and dumps often lack: namespaces, service accounts, priority classes."""
+        """Create objects that the others need and dumps often lack: namespaces, service accounts, priority classes."""
         spaces = {obj["metadata"].get("namespace") for resource, obj in objects if resource.namespaced}
         for name in sorted(filter(None, spaces)):
             await self._ensure(NAMESPACES, {"metadata": {"name": name}})

@@ -1,7 +1,7 @@
-"""Objects under other names: nothing says whose cluster they are of, and decisions about them stay the same.
+"""Anonymize objects: new names do not identify a user or cluster, and the scheduler's decisions stay the same.
 
-``fields`` says of each field whether it is private, ``objects`` walks objects by their types, ``names`` finds new
-names, and ``expressions`` rewrites CEL.
+``fields`` lists the fields that are not private, ``objects`` walks objects by their types, ``names`` finds
+new names, and ``expressions`` rewrites CEL.
 """
 
 from dra_worlds.anonymous.objects import anonymize

@@ -1,7 +1,8 @@
-"""CEL expressions with other texts in them.
+"""CEL expressions with renamed texts.
 
-Names of attributes and drivers stay. Other texts become those that attributes have now. A part of a text, as in
-``startsWith``, has no counterpart then: the call becomes a match of the new values of all texts that it is true of.
+Names of attributes and drivers stay. Other texts are replaced by their new names. A part of a text, as in
+``startsWith``, has no new name. Such a call is replaced by a match of the new names of all texts for which it
+is true.
 """
 
 import json
@@ -83,9 +84,9 @@ def _replacement(tokens: list[Token], at: int, rename: Rename, texts: Mapping[st
 
 
 def _pattern(function: str, part: Token, texts: Mapping[str, str]) -> str:
-    """Return a pattern that matches the new values of the texts that the call is true of.
+    """Return a pattern that matches the new names of all texts for which the call is true.
 
-    Empty if the call may stay: it is about texts that stay, and is true of no others.
+    Return "" if the call can stay, because it is true only for texts that are not renamed.
     """
     text = _text(part)
     try:
@@ -121,7 +122,7 @@ def _is_part(tokens: list[Token], at: int) -> bool:
 
 
 def _stays(tokens: list[Token], at: int) -> bool:
-    """True for amounts, and for an index: the name of a driver or an attribute."""
+    """True for amounts, and for an index with the name of a driver or an attribute. These texts are not renamed."""
     opening = at - 2 if tokens[at - 1].text == "?" else at - 1
     if opening >= 1 and tokens[opening].text == "[" and tokens[opening - 1].kind in _ENDS_OPERAND:
         return True

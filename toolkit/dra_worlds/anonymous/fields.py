@@ -13,7 +13,7 @@ from dra_shared.version import VERSIONS, release
 
 
 class Rule(enum.Enum):
-    """The treatment of a field's texts. The value of all others is a new name."""
+    """The rule for a field's texts. Texts without a rule get a new name."""
 
     KEEP = enum.auto()
     """Drivers and their vocabulary."""
@@ -247,12 +247,12 @@ _VALUES = frozenset(
 
 
 def is_known_label(key: str) -> bool:
-    """True if everybody has this label, so that its key says nothing."""
+    """True for a well-known label, whose key identifies nobody."""
     return key in _LABELS or _GPU_LABELS.fullmatch(key) is not None
 
 
 def has_known_values(key: str) -> bool:
-    """True if the values of a label say nothing either, such as those of GPU feature discovery."""
+    """True for a label whose values identify nobody either, such as those of GPU feature discovery."""
     gpu = _GPU_LABELS.fullmatch(key) is not None and _PRIVATE_GPU_LABELS.fullmatch(key) is None
     return key in _VALUES or gpu
 
@@ -262,7 +262,7 @@ _MODELS = frozenset(("architecture", "brand", "family", "model", "productName", 
 
 
 def is_model(attribute: str) -> bool:
-    """True if the attribute says what a device is; the values of others may identify a single device."""
+    """True for an attribute that describes the type of a device. The values of others may identify a single device."""
     return attribute.rpartition("/")[2] in _MODELS
 
 

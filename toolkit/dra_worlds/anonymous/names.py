@@ -1,4 +1,4 @@
-"""New names: the same text has the same new name everywhere, and new names sort as the old ones do."""
+"""New names. A text has the same new name everywhere, and new names sort like the old ones."""
 
 import re
 from collections.abc import Callable
@@ -18,21 +18,24 @@ _NOUN = re.compile(r"[^a-z]+")
 
 
 class Names:
-    """Texts and their new names. Every text is noted first; new names exist once `choose` was called."""
+    """Texts and their new names. All texts are collected first. The new names exist after `choose` was called."""
 
     def __init__(self) -> None:
         self._nouns: dict[str, str] = {}
         self._new: dict[str, str] = {}
 
     def note(self, text: str, noun: str) -> None:
-        """Remember a text that needs a new name, which begins with the noun."""
+        """Add a text that needs a new name. The new name begins with ``noun``."""
         noun = _NOUN.sub("", noun.lower()) or "text"
         known = self._nouns.setdefault(text, noun)
         if known in _LESS and noun not in _LESS:
             self._nouns[text] = noun
 
     def choose(self) -> None:
-        """Choose the new names. Sorted texts of a noun get sorted names, because decisions depend on the order."""
+        """Choose the new names.
+
+        Names with the same noun sort like their texts, because decisions depend on the order.
+        """
         texts: dict[str, list[str]] = {}
         for text, noun in self._nouns.items():
             texts.setdefault(noun, []).append(text)
@@ -43,5 +46,5 @@ class Names:
                 self._new[text] = form(number, width) if form else f"{noun}-{number:0{width}}"
 
     def get(self, text: str, noun: str) -> str:
-        """Return the new name of a text. A text that was not noted must not get out either."""
+        """Return the new name of a text. A text that was not collected gets a placeholder, so that it cannot leak."""
         return self._new.get(text, f"{noun}-0" if self._new else text)

@@ -1,4 +1,4 @@
-"""Walks objects by their types, twice: new names can be chosen once all old ones are known."""
+"""Walk objects by their types, twice: new names can only be chosen when all old names are known."""
 
 import functools
 import re
@@ -53,7 +53,7 @@ def anonymize(objects: Iterable[Typed]) -> Iterator[JsonObject]:
 
 
 class _Field(NamedTuple):
-    """A field of a struct: its JSON name, its rule, how new names begin, and what it holds."""
+    """A field of a struct: its JSON name, its rule, the noun of its new names, and the type of its content."""
 
     name: str
     owner: str
@@ -135,7 +135,7 @@ class _Walker:
         return made
 
     def _field(self, field: _Field, value: Any, owner: JsonObject, kind: str) -> Any:
-        """Return a field's new value; None if it is left out."""
+        """Return a field's new value, or None if the field is left out."""
         if field.rule is Rule.DROP or value is None:
             return None
         if field.name == "volumes":
@@ -177,7 +177,7 @@ class _Walker:
         return self._special(rule, value, noun)
 
     def _special(self, rule: Rule | None, value: str, noun: str) -> str:
-        """Return the new value of a text that has parts, or new names of a form of their own."""
+        """Return the new value of a text that has several parts, or whose new name needs a special form."""
         match rule:
             case Rule.VERSION:
                 core = _VERSION.match(value)
@@ -232,7 +232,7 @@ class _Walker:
         return self._new(name, kind)
 
     def _map(self, field: _Field, value: JsonObject) -> JsonObject | None:
-        """Return a map with new keys; None if nothing is known of its keys."""
+        """Return a map with new keys, or None if its keys have no rule."""
         keys = (f"{field.owner}.{field.name}", field.name)
         known = next((key for key in keys if key in MAP_KEYS), None)
         if known is None:
@@ -259,7 +259,7 @@ class _Walker:
         return self._label_value(key, value, {})
 
     def _attribute(self, name: str, value: JsonObject) -> JsonObject:
-        """Return an attribute; its texts say what the device is, or which one."""
+        """Return an attribute with new texts, unless they describe the type of the device."""
         texts = [value.get("string"), *(value.get("strings") or ())]
         known = {text for text in texts if isinstance(text, str)}
         self._attributes |= known
@@ -277,11 +277,14 @@ class _Walker:
         return made
 
     def _attribute_text(self, text: str) -> str:
-        """Return the new value of a text that expressions can see, by which they can compare it with others."""
+        """Return the new value of a text that expressions can read and compare with other texts."""
         return text if text in self._kept else self._new(text, "id")
 
     def _attribute_name(self, name: str, noun: str) -> str:
-        """Return the name of an attribute. Those of drivers stay, those that a claim derives do not."""
+        """Return the name of an attribute.
+
+        Names of drivers' attributes stay; names that a claim derives are replaced.
+        """
         if noun == "name":
             self._derived.add(name)
         return self._new(name, "attribute") if name in self._derived else name
@@ -297,7 +300,7 @@ class _Walker:
         return self._expressions[expression]
 
     def _group(self, value: str) -> str:
-        """Return an API group, with or without a version, that says nothing of the user's own kinds."""
+        """Return an API group, with or without a version. Groups of the user's own kinds are replaced."""
         group, slash, version = value.rpartition("/") if "/" in value else (value, "", "")
         if group in _GROUPS or value == "v1":
             return value
@@ -318,7 +321,7 @@ class _Walker:
         return self._text(None, value, "value")
 
     def _resource(self, name: str) -> str:
-        """Return the name of a resource, which may have the name of a class in it."""
+        """Return the name of a resource, which may contain the name of a class."""
         if name.startswith(IMPLICIT_PREFIX):
             return f"{IMPLICIT_PREFIX}{self._new(name.removeprefix(IMPLICIT_PREFIX), 'deviceclass')}"
         if name.startswith("requests."):
@@ -364,12 +367,12 @@ _KINDS = frozenset(_KIND_NAMES.split())
 
 
 def _is_identity(struct: type[msgspec.Struct], field: _Field) -> bool:
-    """True for the apiVersion and kind of a whole object, which its resource says."""
+    """True for the apiVersion and kind of a whole object, which are given by its resource."""
     return issubclass(struct, Object) and field.name in ("apiVersion", "kind")
 
 
 def _opaque(value: JsonObject) -> JsonObject:
-    """Return opaque parameters without what they say."""
+    """Return opaque parameters without their content."""
     return {"driver": value.get("driver", ""), "parameters": {}}
 
 

@@ -1,1 +1,1 @@
-"""``dralab check``: what another version of Kubernetes refuses, drops or does otherwise."""
+"""``dralab check``: find what another version of Kubernetes rejects, drops or does differently."""

@@ -21,7 +21,7 @@ def report(
 ) -> Report:
     """Return what changes with the version ``against``.
 
-    ``gates_then`` are set there, in addition to the gates of today that it accepts.
+    In that version, ``gates_then`` are set in addition to the current gates that it accepts.
 
     Raises:
         UserError: ``gates_then`` cannot be set, or ``runtime_config`` is malformed.

@@ -14,10 +14,10 @@ _GRAVE = frozenset({REFUSED, DROPPED, OTHERWISE})
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that changes with the version.
+    """One change between the current version and the other one.
 
-    ``about`` is object, gate, driver, node or pod, and ``subject`` its name. ``advice`` is what to do. ``before``: the
-    version of today refuses or drops it, too, so that it is no matter of the version.
+    ``about`` is object, gate, driver, node or pod, and ``subject`` its name. ``advice`` says what to do. If
+    ``before`` is set, the current version rejects or drops it too, so the change of version does not matter.
     """
 
     level: str
@@ -30,7 +30,11 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """All that was found. ``checked`` counts what was looked at, ``unknown`` are the kinds that were not judged."""
+    """The result of a check.
+
+    ``checked`` counts the checked objects, gates and drivers; ``unknown`` lists kinds that could not be
+    checked.
+    """
 
     current: str
     against: str
@@ -40,7 +44,7 @@ class Report(msgspec.Struct, frozen=True):
 
     @property
     def good(self) -> bool:
-        """True if nothing is rejected, dropped or done differently that is fine today."""
+        """True if everything that works in the current version also works in the other one."""
         return not any(each.level in _GRAVE and not each.before for each in self.findings)
 
     def builtins(self) -> dict[str, Any]:
@@ -84,7 +88,7 @@ def _lines(found: Iterable[Finding]) -> Iterator[str]:
 
 
 def _gates(found: Iterable[Finding]) -> Iterator[str]:
-    """Gates whose defaults change are many: a line for each way."""
+    """Return a line for each way in which defaults of gates change, because there are many such gates."""
     names: dict[str, list[str]] = {}
     for one in found:
         names.setdefault(one.text.partition(" (")[0], []).append(one.subject)

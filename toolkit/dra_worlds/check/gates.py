@@ -1,6 +1,7 @@
-"""Feature gates in another version: which it refuses, and whose defaults change.
+"""Feature gates in another version: gates that it rejects, and gates whose defaults change.
 
-Mirrors ``k8s.io/component-base/featuregate/feature_gate.go``: the texts are those with which a component ends.
+Mirrors ``k8s.io/component-base/featuregate/feature_gate.go``: the texts are the errors with which a component
+exits.
 """
 
 from collections.abc import Iterator, Mapping

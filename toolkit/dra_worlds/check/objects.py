@@ -1,6 +1,7 @@
-"""Objects in another version: refused, without some of their fields, completed otherwise, warned of.
+"""Objects in another version: rejected, without some of their fields, with other defaults, or with warnings.
 
-Two API servers' judgements are compared (``dra_apiserver.verdict``), so that what is wrong in both is kept apart.
+The results of two API servers are compared (``dra_apiserver.verdict``), so that problems in both versions are
+reported separately.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +45,7 @@ def successor_advice(obj: JsonObject, where: str) -> str:
 
 
 def moves(obj: JsonObject, path: str) -> bool:
-    """True if `dralab convert` moves the field, or what is in it, to another place."""
+    """True if `dralab convert` moves the field or its content to another place."""
     notes = classic.convert([obj]).notes
     return any(note.outcome is Outcome.MOVED and _is_within(note.path, path) for note in notes)
 
@@ -54,7 +55,8 @@ def _is_within(path: str, outer: str) -> bool:
 
 
 class Checker:
-    """The API server of today, that of the other version, and what is found of each object.
+    """Compares an API server of the current version with one of the other version, and collects findings for
+    each object.
 
     Both have the same ``runtime_config``. ``namespaces`` are the namespaces among the objects, by name.
     """
@@ -203,7 +205,7 @@ class Checker:
         return sorted(off, key=lambda name: len(_with_dependencies(gates.version, name)))
 
     def _with(self, name: str) -> Judge:
-        """Return the other version with one more gate, and the gates that it needs."""
+        """Return the other version with one more gate and the gates that it depends on."""
         if name not in self._others:
             gates = self._then.gates
             on = dict.fromkeys((*gates, *_with_dependencies(gates.version, name)), True)

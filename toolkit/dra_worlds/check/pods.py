@@ -1,4 +1,4 @@
-"""Pods in another version: placed once more by the scheduler of each, with the allocator of each."""
+"""Pods in another version: schedule all pods again with the scheduler and allocator of each version."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,9 @@ from dra_worlds.check.finding import OTHERWISE, Finding
 
 
 def findings(objects: Objects, now: FeatureGates, then: FeatureGates) -> tuple[int, Iterator[Finding]]:
-    """Return the number of pods with claims, and those that get another node, other devices or another reason."""
+    """Return the number of pods with claims, and a finding for each that gets another node, other devices or
+    another reason.
+    """
     found = compare(_places(objects, now), _places(objects, then))
     changed = (
         Finding(

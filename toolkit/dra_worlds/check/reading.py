@@ -1,4 +1,4 @@
-"""The subject of a check: manifests, a dump or a running cluster, with today's version and feature gates."""
+"""The subject of a check: manifests, a dump or a running cluster, with the current version and feature gates."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -26,11 +26,12 @@ _OURS = "+dralab"
 
 @dataclass
 class Subject:
-    """All that is checked. ``manifests`` and ``documents`` are objects; those of manifests know their line.
+    """Everything that is checked. ``manifests`` and ``documents`` are objects; manifests have their line numbers.
 
-    ``gates`` are those that differ from the version's defaults, or that the caller set; of these ``own`` are set by
-    ``dralab up``, in each version that has them. ``problems`` are what could not be read. ``gates_reported``: a running
-    cluster has reported all of its gates.
+    ``gates`` are the gates that differ from the version's defaults or that the caller set. ``own`` are those
+    of them that ``dralab up`` sets in each version that has them. ``problems`` are messages about files and
+    objects that could not be read. ``gates_reported`` is True if a running cluster has reported all of its
+    gates.
     """
 
     manifests: list[Manifest] = field(default_factory=list)
@@ -53,7 +54,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Named:
-    """The names of what is to be checked, and what is known of its cluster.
+    """The sources to check, and the known version and gates of their cluster.
 
     ``source`` is a dump. ``cluster`` is a running cluster whose objects are checked.
     """
@@ -67,10 +68,10 @@ class Named:
 
 
 def subject(named: Named, against: Version) -> Subject:
-    """Read what is named, where the other version is ``against``.
+    """Read the given sources. ``against`` is the other version.
 
     Raises:
-        UserError: it cannot be read, or a gate or version is not known.
+        UserError: a source cannot be read, or a gate or version is unknown.
     """
     found = Subject()
     if named.files:
@@ -127,9 +128,9 @@ async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[st
 
 
 def _version(text: str, documents: Iterable[Document], against: Version) -> Version:
-    """Return the named version, else that of the newest kubelet among the objects, else a guess.
+    """Return the given version, or else that of the newest kubelet among the objects, or else a guess.
 
-    The guess is the default version; where that is the other one, the one before it.
+    The guess is the default version, or the version before it if the default version is the other one.
     """
     if text:
         try:

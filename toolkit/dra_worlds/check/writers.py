@@ -18,9 +18,10 @@ _OWN = frozenset(
 
 
 def findings(objects: Iterable[JsonObject], against: Version, served: Any) -> Iterator[Finding]:
-    """Writers of API versions that are not served, and kubelets outside upstream's version skew policy.
+    """Yield a finding for each client that writes API versions that are not served, and for each kubelet outside
+    upstream's version skew policy.
 
-    ``served(api_version, kind)`` gives a place with ``known``, ``served`` and ``elsewhere``.
+    ``served(api_version, kind)`` returns a place with ``known``, ``served`` and ``elsewhere``.
     """
     for obj in objects:
         kind = str(obj["kind"])

@@ -17,7 +17,7 @@ from dra_apiserver.front.schemas import describe_answer
 from dra_apiserver.front.strictjson import StrictJsonRoute
 from dra_apiserver.front.workbench import Devices, Features
 
-#: Gives the device classes by name.
+#: Returns the device classes by name.
 Classes = Callable[[], Awaitable[Mapping[str, DeviceClass]]]
 
 _VERSION = "resource.k8s.io/v1"

@@ -14,9 +14,9 @@ from pydantic import BaseModel, Field
 from dra_apiserver.front.schemas import describe_answer
 from dra_apiserver.front.strictjson import StrictJsonRoute
 
-#: Gives the devices that expressions are tried on.
+#: Returns the devices that expressions are tried on.
 Devices = Callable[[], Awaitable[list[Candidate]]]
-#: Gives the feature gates, with the version of Kubernetes, for which expressions are compiled.
+#: Returns the feature gates, with the version of Kubernetes, for which expressions are compiled.
 Features = Callable[[], Awaitable[FeatureGates]]
 
 

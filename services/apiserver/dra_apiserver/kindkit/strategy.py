@@ -20,7 +20,8 @@ from dra_apiserver.errors import FieldError
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 if TYPE_CHECKING:
-    # A kind has strategies, and a strategy is told of the kind: one of both can only name the other's type.
+    # A Kind has strategies, and a strategy uses the Kind. So each module can import the other's type only for
+    # type checks.
     from dra_apiserver.kindkit.kind import Kind
 
 Lookup = Callable[[str, str, str, str], JsonObject | None]

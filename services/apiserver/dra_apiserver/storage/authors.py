@@ -23,7 +23,7 @@ class Author(NamedTuple):
     subresource: str = ""
 
 
-#: Upstream's name for what the API server itself does.
+#: Upstream's user name for writes of the API server itself.
 SERVER = Author("system:apiserver")
 _AGENT = 256
 

@@ -43,7 +43,7 @@ from dra_apiserver.storage.upgrade import make_tables, migrate, version
 
 _NEWEST, _COMPACTED = "newest", "compacted"
 _CHANNEL = "dralab"
-# The numbers of advisory locks: any numbers that other programs do not use in the same database.
+# The numbers of advisory locks. They must not be used by other programs in the same database.
 _WRITING, _COMPACTING, _MIGRATING = 0x6472616C6162, 0x6472616C6163, 0x6472616C6164
 _READERS = 4
 # SQL_ASCII stores all bytes unchanged.

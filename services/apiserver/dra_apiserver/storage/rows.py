@@ -15,7 +15,7 @@ from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Even
 
 Row = tuple[Any, ...]
 
-#: The types of events; a row has a type's place here, which is its code.
+#: The types of events. A row stores the index of its type.
 TYPES = (ADDED, MODIFIED, DELETED)
 CODES = {name: code for code, name in enumerate(TYPES)}
 

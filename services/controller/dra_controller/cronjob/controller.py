@@ -26,7 +26,7 @@ from dra_controller.pods import OWNER_INDEX, controller_reference
 from dra_controller.workload import index_by_owner
 
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-# A moment after the time that is due, so that it is also due on a clock that differs a little.
+# Wake a moment after the scheduled time, so that it is also due on a clock that differs a little.
 _SLACK_SECONDS = 0.1
 _MANY = 100
 _FORBIDDEN = "Not starting job because prior execution is running and concurrency policy is Forbid"

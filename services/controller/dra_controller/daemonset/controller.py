@@ -89,7 +89,7 @@ class DaemonSetController(WorkloadController):
             return
         revision = await self._history.current(daemon_set, spec.template, daemon_set.status.collision_count)
         digest = revision.metadata.labels[HASH]
-        # Before the pods are read: what was awaited is then among them.
+        # Check the expectations before the pods are read: the read then includes all expected pods.
         settled = self.is_settled(daemon_set)
         owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
         plan = self._plan(daemon_set, owned)

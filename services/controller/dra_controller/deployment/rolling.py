@@ -95,7 +95,7 @@ def scale_proportionally(deployment: Deployment, active: Sequence[ReplicaSet]) -
     allowed = wanted + surge if wanted > 0 else 0
     current = total_replicas(active)
     change = allowed - current
-    # The largest first. Of equal ones the newest first, if they grow.
+    # The largest ReplicaSet comes first. Among equal ones the newest comes first if the Deployment grows.
     ordered = sorted(active, key=_age, reverse=change > 0)
     ordered.sort(key=lambda replica_set: -replicas_of(replica_set))
     result: dict[str, int] = {}

@@ -147,7 +147,7 @@ class EvictionState:
         ):
             return
         if new is not None:
-            # Users get to know at once, before any pod goes.
+            # Update the rule's status at once, so that users see it before any pod is evicted.
             self._schedule(RuleRef.of(new.metadata), 0.0)
         if old is not None:
             self.rules.pop(old.metadata.name, None)

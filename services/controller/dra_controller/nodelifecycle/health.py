@@ -114,8 +114,8 @@ def taints(node: Node, now: str) -> tuple[Taint, ...]:
     elif ready is not None and ready.status == "Unknown":
         wanted += [(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]
     elif ready is None:
-        # Not reported yet: its pods stay or go by the taints with which the node was registered. New ones
-        # may come.
+        # The node has not reported yet. Keep the NoExecute taint with which it was registered: until the
+        # node reports, that taint decides about its pods.
         wanted += [
             (t.key, t.effect) for t in node.spec.taints if (t.key, t.effect) == (NOT_READY, "NoExecute")
         ]

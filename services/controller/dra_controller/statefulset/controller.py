@@ -82,7 +82,7 @@ class StatefulSetController(WorkloadController):
         if stateful_set is None:
             return
         spec = stateful_set.spec
-        # Before the pods are read: what was awaited is then among them.
+        # Check the expectations before the pods are read: the read then includes all expected pods.
         settled = self.is_settled(stateful_set)
         owned = await self.pod_ownership.claim(stateful_set, spec.selector, self.pods.store)
         if stateful_set.metadata.deletion_timestamp is not None:
@@ -195,7 +195,8 @@ class StatefulSetController(WorkloadController):
                 return
             raise Retry(f"another pod has the name {live.key}: {error}") from error
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # As upstream also if no answer came: the pod may exist then, and the next try records no event.
+            # As upstream, this includes requests without an answer: the pod may exist then, and the next try
+            # records no event.
             text = f"Create Pod {name} in StatefulSet {stateful_set.metadata.name} failed error: {error}"
             self.recorder.event(involved, "Warning", "FailedCreate", text)
             raise

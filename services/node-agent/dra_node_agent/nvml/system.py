@@ -349,7 +349,7 @@ class SimulatedSystem:
         self.boot_id = boot_id
         self.driver_version = driver_version
         self.cuda_driver_version = CUDA_DRIVER_VERSION
-        #: Whether the IMEX daemon of the machine is ready, where the machine and not the driver runs it.
+        #: True if the machine runs an IMEX daemon itself, instead of the driver, and the daemon is ready.
         self.imex_ready = True
         self.lock = threading.RLock()
         self.event_sets: list[EventSet] = []

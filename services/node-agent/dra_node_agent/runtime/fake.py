@@ -46,7 +46,7 @@ from dra_node_agent.tasks import Tasks
 
 PROBE_FAILS = "dralab.dev/failing-probes"
 
-# Seconds until a second try to write what a full disk did not take.
+# The seconds before a write is repeated that failed because the disk was full.
 _SAVE_AGAIN = 5.0
 
 _log = logger(__name__)

@@ -176,7 +176,8 @@ class Mover:
         """Drain one node after the other and record their order."""
         left = list(nodes)
         while left:
-            # Take the emptiest node first, because the free room elsewhere grows with each node that is back.
+            # Upgrade the emptiest node first. Each upgraded node adds free room for the pods of the next
+            # ones.
             left.sort(key=lambda name: (len(self._movable([name])), nodes.index(name)))
             name = left.pop(0)
             order.append(name)

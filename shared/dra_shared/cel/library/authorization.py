@@ -14,7 +14,7 @@ from dra_shared.cel.library.costs import LIST, STRING, STRUCT, size, size_range
 from dra_shared.cel.ranges import Range, add, exactly, factor
 from dra_shared.names import dns_label_name, dns_subdomain_name
 
-#: What asking the authorizer costs.
+#: The cost of one question to the authorizer.
 _CHECK: Final = 350_000
 
 

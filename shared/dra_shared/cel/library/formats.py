@@ -15,7 +15,7 @@ from dra_shared.cel.ranges import factor
 from dra_shared.cel.url import Url, UrlError
 from dra_shared.cel.values import NONE, NamedFormat, OptionalValue
 
-#: The length of a format's regular expression that estimates count with.
+#: The length that cost estimates use for the regular expression of a format.
 _REGEX_SIZE: Final = 128
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

@@ -12,7 +12,8 @@ from dra_shared.faults.parts import AVOIDED, CLAIMS, CONTAINERS, SLICES, TAINTED
 from dra_shared.optiontypes import number
 
 _LAST_XID = 1024
-# The number of GPUs that a node has by default. A fault of one that it lacks is refused, and a storm goes on.
+# The number of GPUs that a node has by default. On a node with fewer GPUs the fault is refused, and a storm
+# continues without it.
 _GPUS = 8
 # Drivers taint a whole node for a lost GPU, and a repair applies to all of its devices.
 _TAINTING = frozenset({"xid", "gpu-lost"})

@@ -23,7 +23,7 @@ from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_lev
 from dra_apiserver.storage import Put, Record, Remove, Resource
 
 _INTERVAL = 10.0
-# In intervals.
+# Every so many intervals.
 _SLOW = 6
 # In seconds. An unreachable database must not delay the shutdown.
 _LEAVE = 1.0
@@ -44,7 +44,7 @@ class Restorer:
         self._port = port
         self._addresses = addresses
         self._host = advertised_address(api.config.listen)
-        # Several servers share a store that others write to.
+        # Servers that share a store follow the writes of the others.
         self._shared = api.store.follows
         # The database of a single server has one lease, even if the port changes at the next start.
         self._servers = Servers(api, self._host, port, named="" if self._shared else self._host)

@@ -32,11 +32,12 @@ class Definitions:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        #: By a definition's name, the resource that it has served, the spec that says how, and whether it is going.
+        #: By the name of a definition: the resource that is served for it, its spec, and whether it is being
+        #: deleted.
         self._served: dict[str, tuple[tuple[str, str], JsonObject, bool]] = {}
-        #: The resources with objects that have to go before their definitions can.
+        #: The resources whose objects must be deleted before their definitions can be.
         self._ending: set[tuple[str, str]] = set()
-        #: The revisions of the definitions that were looked at.
+        #: The revisions of the definitions that were processed.
         self._seen: dict[str, int] = {}
         self.changed = asyncio.Event()
 

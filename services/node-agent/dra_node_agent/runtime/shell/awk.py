@@ -165,7 +165,7 @@ class _Machine:
                     self.run(step)
             case _:
                 _, key, name, body = node
-                # The order differs between awks; scripts hope for numbers in order.
+                # The order differs between implementations of awk. Scripts often expect numeric order.
                 for item in sorted(self._array(name), key=key_order):
                     self._assign(key, item)
                     if not self._turn(body):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dra_node_agent.runtime.shell.world import Process, Program
 
 STDIN = frozenset({"-", "/dev/stdin"})
-#: In declarations they stand for options without a letter. Nobody can type them.
+#: Stand for options without a letter in declarations. A user cannot type these characters.
 NO_LETTER, NO_LETTER_2 = "\1", "\2"
 
 

@@ -237,7 +237,7 @@ class _Parser:
                 raise UsageError("unterminated command or address")
             if char == "\\":
                 following = self._take()
-                # The mark stands for itself.
+                # An escaped delimiter stands for itself.
                 pieces.append(following if following == mark else f"\\{following}")
             elif char == mark and not in_brackets:
                 return "".join(pieces)
@@ -245,7 +245,7 @@ class _Parser:
                 pieces.append(char)
                 if pattern and char == "[" and not in_brackets:
                     in_brackets = True
-                    # A bracket right after it is a member.
+                    # A closing bracket right after the opening one is a member of the set.
                     negated = self._take_if("^")
                     pieces += [negated, self._take_if("]")]
                 elif char == "]":
@@ -309,7 +309,7 @@ class _Run:
             self._lines.pop()
         self._number = 0
         self._space = self._hold = ""
-        # Whether each of the two is printed with a newline.
+        # True if the pattern space or the hold space is printed with a newline at its end.
         self._space_ends = self._hold_ends = True
         self._misses_newline = False
         self._appended: list[str] = []
@@ -427,7 +427,7 @@ class _Run:
         )
 
     def _change(self, command: _Command) -> None:
-        # The text of a range comes once, at the end of the range.
+        # If the addresses are a range, write the text only once, at the end of the range.
         if len(command.addresses) < 2 or command.negated or not command.until:
             self._write(command.text)
         raise _End(prints=False)
@@ -448,7 +448,7 @@ class _Run:
             return True
         passed = self._number > command.until
         command.until = 0
-        # Other commands took the last line of the range.
+        # The last line of the range was consumed by other commands.
         return not passed or last.more >= 0 or (first.pattern is not None and self._is_at(first))
 
     def _begins(self, command: _Command, first: _Address, last: _Address) -> bool:

@@ -7,7 +7,7 @@ from dra_node_agent.runtime.shell.world import absolute
 
 _NAMES = {"errexit": "e", "nounset": "u", "xtrace": "x", "noglob": "f", "pipefail": "pipefail"}
 _LETTERS = frozenset("euxf")
-# They change what does not exist here: the files that a shell reads at its start.
+# These options are about the files that a shell reads at its start, which do not exist here.
 _WITHOUT_EFFECT = frozenset("lis")
 _LONG_WITHOUT_EFFECT = frozenset({"--login", "--noprofile", "--norc", "--posix", "--noediting"})
 

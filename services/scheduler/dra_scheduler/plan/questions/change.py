@@ -79,7 +79,7 @@ def _place(place: PodPlace) -> str:
 
 
 def _draw(answer: Comparison, holders: Holders) -> None:
-    # A device may pass from one pod to another: all are taken before any is given.
+    # Remove all old holders before adding new ones, because a device may pass from one pod to another.
     for change in answer.changed:
         for device in change.before.devices:
             holders.devices.pop(device, None)
