@@ -63,6 +63,35 @@ async def test_pods_of_a_driver_chart_run_the_simulated_driver(house: Lab) -> No
 
 
 @pytest.mark.slow
+@on(_NONE)
+async def test_charts_of_other_vendors_start_their_simulated_drivers(house: Lab) -> None:
+    await house.apply(_CHARTS / "vendors.yaml")
+    expected = {"gpu.amd.com", "gpu.intel.com", "gaudi.intel.com", "qat.intel.com", "tpu.google.com"}
+    expected |= {"dra.net", "dra.cpu", "sriovnetwork.k8snetworkplumbingwg.io"}
+
+    async def all_published() -> bool:
+        return await _drivers(house) >= expected
+
+    async def read_drivers() -> str:
+        return str(await _drivers(house))
+
+    await house.until(all_published, read_drivers)
+    slices = (await house.client.list(RESOURCE_SLICES)).items
+    devices = {slice_.spec.driver: slice_.spec.devices for slice_ in slices}
+    assert len(devices["tpu.google.com"]) == 4, "the chart's topology chooses the variant"
+    assert devices["dra.cpu"][0].name == "cpudevsocket000", "the driver's configuration file counts"
+    names = await house.wait_for_pods("vendors", 8)
+    for name in names:
+        await house.wait_for_running("vendors", name)
+        await house.client.delete(DAEMON_SETS, name.rpartition("-")[0], "vendors")
+
+    async def is_stopped() -> bool:
+        return not await house.pods("vendors")
+
+    await house.until(is_stopped, read_drivers)
+
+
+@pytest.mark.slow
 @on(_NVIDIA)
 async def test_a_driver_that_already_runs_is_not_started_again(house: Lab) -> None:
     await house.apply(_CHARTS / "nvidia.yaml")

@@ -105,6 +105,23 @@ _PUBLISHED: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = {
         },
         {},
     ),
+    "sriovnetwork.k8snetworkplumbingwg.io": (
+        {
+            **dict.fromkeys(
+                (
+                    *("vendor", "deviceID", "pfDeviceID", "pciAddress", "PFName", "EswitchMode"),
+                    *("pfPciAddress", "linkType", "k8s.cni.cncf.io/deviceID"),
+                ),
+                "string",
+            ),
+            "resource.kubernetes.io/pciBusID": "string",
+            "vfID": "int",
+            "rdmaCapable": "bool",
+            "dra.net/numaNode": "int",
+            **_PCIE_ROOT,
+        },
+        {},
+    ),
 }
 
 
@@ -162,6 +179,13 @@ def test_all_chips_of_a_host_have_one_uuid() -> None:
     chips = _devices("tpu.google.com")
     assert [chip.name for chip in chips] == [str(number) for number in range(8)]
     assert len({chip.attributes["uuid"].string for chip in chips}) == 1
+
+
+def test_virtual_functions_are_numbered_along_their_addresses() -> None:
+    functions = _devices("sriovnetwork.k8snetworkplumbingwg.io")
+    assert len(functions) == 16
+    assert [one.name for one in functions[5:8]] == ["0000-08-00-7", "0000-08-01-0", "0000-08-01-1"]
+    assert [one.attributes["vfID"].int_ for one in functions] == [*range(8), *range(8)]
 
 
 def test_threads_of_a_core_follow_each_other() -> None:
