@@ -66,6 +66,8 @@ _META_NAME = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _ALWAYS = ("APIResourceList", "DeleteOptions", "Patch", "Status", "WatchEvent")
 # The groups whose declared rules are evaluated, and types that their lists contain.
 _DECLARED = (
+    "io.k8s.api.batch.v1.",
+    "io.k8s.api.lifecycle.v1alpha1.",
     "io.k8s.api.resource.",
     "io.k8s.api.scheduling.v1alpha3.",
     "io.k8s.api.scheduling.v1beta1.",

@@ -17,16 +17,6 @@ from tools.served.__main__ import format_resources, format_types
 _RECORDS = sorted((Path(__file__).parents[2] / "data/served").glob("*.txt"))
 _EVERY_VERSION = ("1.34", "1.35", "1.36", "1.37")
 
-# Off by default everywhere, and far from devices: the eviction requests of 1.37, two alpha versions of 1.34.
-_NOT_SERVED = {
-    "1.34": (
-        "resource certificates.k8s.io/v1alpha1 podcertificaterequests",
-        "resource storagemigration.k8s.io/v1alpha1 ",
-        "type io.k8s.api.certificates.v1alpha1.PodCertificateRequest",
-        "type io.k8s.api.storagemigration.v1alpha1.",
-    ),
-    "1.37": ("resource lifecycle.k8s.io/", "type io.k8s.api.lifecycle."),
-}
 # Types of documents that our OpenAPI has no path for, and types that no other type has.
 _NOT_DESCRIBED = (
     "type io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup ",
@@ -60,9 +50,8 @@ def test_types_have_the_fields_of_the_release(record: Path) -> None:
 
 
 def _read_record(record: Path, word: str) -> set[str]:
-    left_out = (*_NOT_SERVED.get(record.stem, ()), *_NOT_DESCRIBED)
     return {
         line
         for line in record.read_text().splitlines()
-        if line.startswith(f"{word} ") and not line.startswith(left_out)
+        if line.startswith(f"{word} ") and not line.startswith(_NOT_DESCRIBED)
     }

@@ -17,6 +17,7 @@ KEY_LENGTH = DOMAIN_LENGTH + 1 + ID_LENGTH
 _POOL_LENGTH = 253
 _C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_RESERVED_DOMAINS = ("k8s.io", "kubernetes.io")
 
 
 def label(value: str, path: str) -> list[FieldError]:
@@ -104,6 +105,20 @@ def fully_qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -
         return errors
     text = "a fully qualified name must be a domain and a name separated by a slash"
     return [*errors, invalid(path, value, text if kubernetes >= V1_35 else "must include a domain")]
+
+
+def prefixed_label_key(value: str) -> list[str]:
+    """Return the problems of a label's key that must have a domain."""
+    texts = label_key(value)
+    return texts if texts or "/" in value else ["must include a prefix (e.g. 'example.com/key')"]
+
+
+def reserved_domain(value: str, path: str) -> list[FieldError]:
+    """Check that the domain of a prefixed name is not one of Kubernetes."""
+    domain = value.partition("/")[0].strip().lower().rstrip(".")
+    if domain not in _RESERVED_DOMAINS and not domain.endswith(tuple(f".{one}" for one in _RESERVED_DOMAINS)):
+        return []
+    return [invalid(path, value, "domain names *.k8s.io, *.kubernetes.io are reserved")]
 
 
 def label_name(value: str, path: str) -> list[FieldError]:

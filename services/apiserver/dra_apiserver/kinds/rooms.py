@@ -15,6 +15,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "authorization",
         "coordination",
         "core",
+        "lifecycle",
         "node",
         "storagemigration",
     ),

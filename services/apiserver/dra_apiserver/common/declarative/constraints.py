@@ -156,6 +156,17 @@ def _enum(rule: Rule, field: Field) -> Check:
     )
 
 
+def _check_monotonic(rule: Rule, field: Field) -> Check:
+    """Return a check that rejects a smaller number than the old one."""
+
+    def check(value: Any, old: Any, site: Site) -> list[FieldError]:
+        if not site.update or value is None or old is None or value >= old:
+            return []
+        return [invalid(site.path, value, f"may not be decreased from {old}")]
+
+    return check
+
+
 SHORT_CIRCUIT: dict[str, Callable[[Rule, Field], Check]] = {
     "forbidden": _check_forbidden,
     "immutable": _check_immutable,
@@ -171,4 +182,5 @@ PLAIN: dict[str, Callable[[Rule, Field], Check]] = {
     "maxLength": _max_length,
     "maximum": _create_limit(low=False),
     "minimum": _create_limit(low=True),
+    "monotonic": _check_monotonic,
 }

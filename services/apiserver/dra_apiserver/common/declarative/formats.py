@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from dra_shared.names import dns_label, dns_subdomain, label_key, path_segment
 
-from dra_apiserver.common.names import DOMAIN_LENGTH, c_identifier
+from dra_apiserver.common.names import DOMAIN_LENGTH, c_identifier, prefixed_label_key
 from dra_apiserver.errors import FieldError, invalid, too_long
 
 Format = Callable[[str, str], list[FieldError]]
@@ -84,6 +84,7 @@ FORMATS: dict[str, Format] = {
     "k8s-long-name": _of_texts(lambda value: dns_subdomain(value, bytes_limit=True)),
     "k8s-long-name-caseless": _of_texts(_long_name_caseless),
     "k8s-path-segment-name": _of_texts(path_segment),
+    "k8s-prefixed-label-key": _of_texts(prefixed_label_key),
     "k8s-resource-fully-qualified-name": _fully_qualified_name,
     "k8s-resource-pool-name": _pool_name,
     "k8s-short-name": _of_texts(lambda value: dns_label(value, bytes_limit=True)),

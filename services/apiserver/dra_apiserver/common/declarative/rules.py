@@ -8,6 +8,7 @@ keys, then the contents.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -32,6 +33,25 @@ _CONDITIONS = ("ifDisabled", "ifEnabled")
 _ELSEWHERE = ("customValidation", "dependentRequired", "opaqueType", "optional", "unionMember")
 # A subfield is a string in all existing rules.
 _SUBFIELD = Shape.TEXT
+
+
+def replace_covered(
+    errors: Iterable[FieldError], declared: list[FieldError], name: Callable[[str], str] = str
+) -> list[FieldError]:
+    """Return hand-written errors without those that are also declared, then the declared ones.
+
+    ``name`` returns the path that hand-written code has for a declared one. Mirrors
+    ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
+    """
+    covered = Counter((error.type, name(error.field)) for error in declared)
+    left = []
+    for error in errors:
+        place = (error.type, error.field)
+        if covered[place] > 0:
+            covered[place] -= 1
+        else:
+            left.append(error)
+    return left + declared
 
 
 class DeclaredRules:

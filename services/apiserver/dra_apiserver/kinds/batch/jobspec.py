@@ -11,6 +11,7 @@ from dra_apiserver.common.counts import check_counts
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, invalid, json_value, missing_field, not_supported, too_long
 from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES, check_pod_failure_policy, check_success_policy
+from dra_apiserver.kinds.batch.scheduling import check_scheduling
 from dra_apiserver.kinds.pods.spec import check_template
 
 _COUNTS = (
@@ -64,6 +65,7 @@ def check_job_spec(spec: JsonObject, path: str) -> list[FieldError]:
     known = _REPLACEMENTS[:1] if spec.get("podFailurePolicy") is not None else _REPLACEMENTS
     if replacement is not None and replacement not in known:
         errors.append(not_supported(f"{path}.podReplacementPolicy", replacement, known))
+    errors += check_scheduling(spec, f"{path}.scheduling")
     errors += check_template(spec.get("template") or {}, f"{path}.template")
     return errors + _check_restarts(spec, f"{path}.template.spec.restartPolicy")
 

@@ -18,6 +18,7 @@ from dra_apiserver.kinds.apps.strategy import selector_mismatch
 from dra_apiserver.kinds.batch.cronjob import check_cron_job
 from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
+from dra_apiserver.kinds.batch.scheduling import check_scheduling_update, with_declared
 from dra_apiserver.kinds.pods import gates
 from dra_apiserver.schema import same_members
 
@@ -43,12 +44,15 @@ class CronJobStrategy(GenericStrategy):
         if len(name) > _CRON_JOB_NAME_LENGTH:
             text = f"must be no more than {_CRON_JOB_NAME_LENGTH} characters"
             errors.append(invalid("metadata.name", name, text))
-        return errors
+        return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata and spec."""
         errors = super().validate_update(obj, old, ctx)
-        return errors if ctx.subresource == "status" else errors + check_cron_job(obj.get("spec") or {})
+        if ctx.subresource == "status":
+            return errors
+        errors += check_cron_job(obj.get("spec") or {})
+        return with_declared(errors, obj, old, ctx)
 
 
 class JobStrategy(GenericStrategy):
@@ -65,7 +69,7 @@ class JobStrategy(GenericStrategy):
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata and spec."""
-        return super().validate_create(obj, ctx) + self._validate_spec(obj)
+        return with_declared(super().validate_create(obj, ctx) + self._validate_spec(obj), obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate the new job, and that immutable fields are unchanged."""
@@ -93,7 +97,8 @@ class JobStrategy(GenericStrategy):
                 errors.append(invalid("spec.template.spec", shown, IMMUTABLE))
             else:
                 errors.append(invalid(f"spec.{name}", _shown_member(spec, name), IMMUTABLE))
-        return errors
+        errors += check_scheduling_update(spec, before, "spec.scheduling")
+        return with_declared(errors, obj, old, ctx)
 
     def _validate_spec(self, job: JsonObject) -> list[FieldError]:
         spec = job.get("spec") or {}

@@ -47,6 +47,7 @@ _GROUPS = {
     "flowcontrol.apiserver.k8s.io": 16100,
     "internal.apiserver.k8s.io": 16000,
     "storagemigration.k8s.io": 15800,
+    "lifecycle.k8s.io": 15700,
 }
 _VERSIONS = {
     ("", "v1"): 1,

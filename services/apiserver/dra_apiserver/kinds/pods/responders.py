@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dra_shared.jsontypes import JsonObject
-from dra_shared.names import label_key
 
+from dra_apiserver.common.names import prefixed_label_key, reserved_domain
 from dra_apiserver.errors import FieldError, duplicate, forbidden_field, invalid, missing_field, too_many
 
 _MOST = 10
 _HIGHEST_PRIORITY = 100_000
 _RESERVED_PRIORITIES = range(1000)
-_RESERVED_DOMAINS = ("k8s.io", "kubernetes.io")
 
 
 def check_responders(spec: JsonObject, path: str) -> list[FieldError]:
@@ -38,13 +37,8 @@ def check_responders(spec: JsonObject, path: str) -> list[FieldError]:
 def _check_name(name: str, path: str) -> list[FieldError]:
     if not name:
         return [missing_field(path)]
-    texts = label_key(name)
-    if not texts and "/" not in name:
-        texts = ["must include a prefix (e.g. 'example.com/key')"]
-    domain = name.partition("/")[0].strip().lower().rstrip(".")
-    if domain in _RESERVED_DOMAINS or domain.endswith(tuple(f".{one}" for one in _RESERVED_DOMAINS)):
-        texts = [*texts, "domain names *.k8s.io, *.kubernetes.io are reserved"]
-    return [invalid(path, name, text) for text in texts]
+    errors = [invalid(path, name, text) for text in prefixed_label_key(name)]
+    return errors + reserved_domain(name, path)
 
 
 def _check_priority(priority: int | None, path: str) -> list[FieldError]:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import copy
 import functools
 import re
-from collections import Counter
 
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
-from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
+from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules, replace_covered
 from dra_apiserver.common.declarative.structs import Field, Stage, fields
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
@@ -38,22 +37,13 @@ def with_declared(
     declared.
 
     Beta rules are enforced while ``DeclarativeValidationBeta`` is on. Alpha rules never are: upstream only
-    compares them with the hand-written ones. Rules without a stage are always enforced. Mirrors
-    ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
+    compares them with the hand-written ones. Rules without a stage are always enforced.
     """
     if ctx.features.version < V1_37:
         return errors
     package, both = _as_asked(obj, old, ctx)
     found = _rules(f"{package}.{ctx.kind.kind}", ctx.features).validate(*both)
-    covered = Counter((error.type, _in_v1(error.field)) for error in found)
-    left = []
-    for error in errors:
-        place = (error.type, error.field)
-        if covered[place] > 0:
-            covered[place] -= 1
-        else:
-            left.append(error)
-    return left + found
+    return replace_covered(errors, found, _in_v1)
 
 
 def _as_asked(
