@@ -30,6 +30,7 @@ from dra_apiserver.serviceaccount import Keys, Tokens
 from dra_apiserver.storage import Record, Resource, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
 from dra_apiserver.storage.identity import Identity
+from dra_apiserver.storage.persistence import persist
 from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.storage.timeline import Timeline
 from dra_apiserver.target import Target
@@ -164,7 +165,8 @@ class Api:
         """
         seen = self.store.newest(target.resource, target.key) if target.name else None
         long = is_long(self, target, size if seen is None else max(size, len(seen.data)))
-        return self.offload.run if long or self.dynamic.calls(target.resource) else None
+        waits = target.kind.persistence is not None and target.kind.persistence.waits
+        return self.offload.run if long or waits or self.dynamic.calls(target.resource) else None
 
     def write(
         self,
@@ -180,13 +182,16 @@ class Api:
             StatusError: the change is rejected.
         """
         resource, key = target.resource, target.key
+        if target.kind.persistence is not None:
+            change = persist(target.kind.persistence, change)
         if run is None:
             return self.store.write(resource, key, change, dry_run)
         return guaranteed_update(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
 
     async def one(self, presenter: Presenter, record: Record) -> bytes:
         """Return the response body for a request for one object."""
-        if presenter.quick or len(record.data) <= MUCH:
+        await presenter.prepare([record.data], fresh=True)
+        if presenter.quick or (len(record.data) <= MUCH and not presenter.waits):
             return presenter.one(record.data)
         return await self.offload.run(functools.partial(presenter.one, record.data))
 

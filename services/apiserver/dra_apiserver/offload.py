@@ -44,7 +44,11 @@ def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
     Raises:
         BaseException: the exception of the coroutine.
     """
-    result: T = _here.wait_for(coroutine)
+    waiting = getattr(_here, "wait_for", None)
+    if waiting is None:
+        coroutine.close()
+        raise RuntimeError("only code that Offload runs may wait")
+    result: T = waiting(coroutine)
     return result
 
 

@@ -73,13 +73,19 @@ class Presenter:
             problem = invalid("includeObject", include_object, wanted)
             raise bad_request(f"Unable to convert to Table as requested: {problem}")
         self._clock = clock
-        self._same = kind.storage == (kind.group, kind.plural) and version == kind.storage_version
+        self._same = (
+            kind.storage == (kind.group, kind.plural)
+            and version == kind.storage_version
+            and kind.persistence is None
+        )
         head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.storage_api_version}",'
         self._skip = len(head)
         self.key = (version, kind.group, accepted, self.include_object)
         self.plain = self._same and not accepted.transform and not accepted.protobuf and not accepted.cbor
         #: True if a response has the stored bytes unchanged.
         self.quick = self.plain and not accepted.yaml
+        #: Whether objects are converted by a webhook, see `prepare`.
+        self.waits = kind.persistence is not None and kind.persistence.waits
         self._message = f"{protobuf.META}.PartialObjectMetadata"
         if accepted.protobuf and not accepted.transform:
             self._message = message_name(kind, version)
@@ -89,8 +95,23 @@ class Presenter:
 
     def decode(self, data: bytes) -> JsonObject:
         """Return a stored object in the client's version."""
-        obj: JsonObject = orjson.loads(data)
+        obj = self._load(data)
         return obj if self._same else convert(self.kind, obj, self.version)
+
+    def _load(self, data: bytes) -> JsonObject:
+        persistence = self.kind.persistence
+        obj: JsonObject = orjson.loads(data) if persistence is None else persistence.decode(data)
+        return obj
+
+    async def prepare(self, stored: Iterable[bytes], fresh: bool = False) -> None:
+        """Convert stored objects, so that presenting them need not wait for a webhook.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+        if self.waits:
+            assert self.kind.persistence is not None
+            await self.kind.persistence.fetch(stored, fresh)
 
     def json(self, data: bytes) -> bytes:
         """Return a stored object's JSON for the client."""

@@ -45,6 +45,7 @@ from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.insist import insist
 from dra_apiserver.storage.shared import SharedStore, store_for
 from dra_apiserver.traffic import Traffic
+from dra_apiserver.webhook import Calls
 
 _CALLS = 3000
 _SWEEP_EVERY = 60.0
@@ -93,9 +94,11 @@ class ApiServer:
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer, catalog.ROUTES)
             if isinstance(self.store, SharedStore):
                 self.store.on_lost = self.api.end_watches
-            definitions = Definitions(self.api)
+            calls = Calls(self.api)
+            self._stack.push_async_callback(calls.close)
+            definitions = Definitions(self.api, calls)
             definitions.load()
-            await self._prepare(definitions.changed, listener.getsockname()[1])
+            await self._prepare(definitions.changed, calls, listener.getsockname()[1])
             self._tasks.append(asyncio.create_task(definitions.run()))
             health = Health()
             health.add("ping", lambda: None)
@@ -129,17 +132,16 @@ class ApiServer:
         config = self.config
         return store_for(find_engine(self._database()), self._clock, config.history, config.retention)
 
-    async def _prepare(self, changed: asyncio.Event, port: int) -> None:
+    async def _prepare(self, changed: asyncio.Event, calls: Calls, port: int) -> None:
         """Write the objects of the server that has the database, and start the tasks that follow objects."""
         config = self.config
         if config.metrics_server:
             metrics_server.serve(self.api)
         await make_missing(self.api, port)
         kubernetesversion.note(config.directory, config.features.version)
-        dynamic = Dynamic(self.api)
+        dynamic = Dynamic(self.api, calls)
         dynamic.follow()
         self.api.dynamic = dynamic
-        self._stack.push_async_callback(dynamic.client.close)
         followers = Followers(self.api, changed)
         await followers.sync()
         restorer = Restorer(self.api, port, followers.sync_addresses)

@@ -85,7 +85,8 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         await asyncio.gather(*(one(record) for record in records[start : start + _DELETE_TOGETHER]))
     done.sort(key=lambda record: record.key)
     metadata["resourceVersion"] = str(api.store.revision)
+    await presenter.prepare(record.data for record in done)
     listed = partial(presenter.listing, done, metadata)
     # Each node's kubelet deletes its slices at its start. Most often there are few or none.
-    body = await api.offload.run(listed) if len(done) > _DELETE_TOGETHER else listed()
+    body = await api.offload.run(listed) if len(done) > _DELETE_TOGETHER or presenter.waits else listed()
     await request.respond(200, body, presenter.accepted.media_type)

@@ -98,7 +98,9 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
             if unchanged and len(collection.encoded) < _PAGES_KEPT and len(page) < _PAGE_KEPT_BYTES:
                 collection.encoded[place] = page
     listing = functools.partial(presenter.listing, records, metadata, page)
-    body = listing() if len(records) <= _MANY else await api.offload.run(listing)
+    await presenter.prepare(record.data for record in records)
+    quick = len(records) <= _MANY and not presenter.waits
+    body = listing() if quick else await api.offload.run(listing)
     await request.respond(200, body, presenter.accepted.media_type)
 
 

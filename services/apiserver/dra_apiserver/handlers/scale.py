@@ -90,7 +90,16 @@ async def get_scale(api: Api, request: Request, target: Target) -> None:
     record = api.store.get(target.resource, target.key)
     if record is None:
         raise not_found(target.qualified_resource, target.name)
-    await reply(request, 200, _scale_of(target.kind, record.object()))
+    await reply(request, 200, await _present_scale(api, target, record))
+
+
+async def _present_scale(api: Api, target: Target, record: Record) -> JsonObject:
+    """Return the Scale of a stored object."""
+    kind, persistence = target.kind, target.kind.persistence
+    if persistence is None:
+        return _scale_of(kind, record.object())
+    await persistence.fetch([record.data], fresh=True)
+    return _scale_of(kind, persistence.decode(record.data))
 
 
 def _present(kind: Kind, current: Record, steps: list[str]) -> JsonObject:
@@ -126,7 +135,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         api, request, main, ctx, options.manager, api.runner(target), tracked=False, registered=False
     )
     record, _ = await store.update(write, _ScaleUpdate(write, target, wanted, tracked=not applying))
-    await reply(request, 200, _scale_of(target.kind, record.object()))
+    await reply(request, 200, await _present_scale(api, target, record))
 
 
 class _Wanted(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dra_shared.jsontypes import JsonObject
 from dra_shared.names import NameRule, dns_subdomain_name
@@ -18,6 +19,39 @@ Default = Callable[[JsonObject, str, str], None]
 """Sets a kind's defaults in an object in place, given its version and the time of the request ("": none)."""
 Convert = Callable[[JsonObject], None]
 """Changes an object in place from one version's form to another's."""
+
+
+class Persistence(Protocol):
+    """Converts objects between the form in which they are stored and the one in which requests see them.
+
+    For kinds whose conversion calls a webhook, and for those whose stored objects may have several versions.
+    """
+
+    waits: bool
+    """True if a conversion may call a webhook, so that it must run in a thread of `Offload`."""
+
+    def decode(self, data: bytes) -> JsonObject:
+        """Return a stored object as requests see it.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+
+    def encode(self, obj: JsonObject) -> JsonObject:
+        """Return an object as it is stored.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+
+    async def fetch(self, stored: Iterable[bytes], fresh: bool = False) -> None:
+        """Convert stored objects, so that `decode` returns at once. `fresh` forgets earlier conversions.
+
+        Raises:
+            StatusError: 500, the webhook failed.
+        """
+
+
 Warn = Callable[[JsonObject, JsonObject | None], Iterable[str]]
 """Returns the warnings of a valid object, given the object that it replaces (None for a new one)."""
 Admit = Callable[[JsonObject | None, JsonObject | None, Context, str], None]

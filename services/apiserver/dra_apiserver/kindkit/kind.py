@@ -18,6 +18,7 @@ from dra_apiserver.kindkit.behaviour import (
     Convert,
     Default,
     Deletion,
+    Persistence,
     Rewind,
     Validation,
     Warn,
@@ -74,6 +75,10 @@ class Kind:
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
     default: Default | None = None
     conversions: Mapping[str, tuple[Convert, Convert]] = field(default_factory=dict)
+    persistence: Persistence | None = None
+    """Reads and writes stored objects; None if they are stored as requests for `storage_version` see them."""
+    seen: Mapping[str, Kind] = field(default_factory=dict)
+    """By version, the kind for its requests. In a version without an entry it is this one."""
     printers: Mapping[str, Printer] = field(default_factory=dict)
     warnings: Mapping[str, Warn] = field(default_factory=dict)
     admission: Admission = field(default_factory=Admission)

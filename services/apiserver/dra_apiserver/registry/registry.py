@@ -72,8 +72,9 @@ class Registry:
         self.remove(*place)
         self._kinds[place] = info
         for version in info.versions:
-            self._by_resource[info.group, version, info.plural] = info
-            self._by_kind[info.group, version, info.kind] = info
+            seen = info.seen.get(version, info)
+            self._by_resource[info.group, version, info.plural] = seen
+            self._by_kind[info.group, version, info.kind] = seen
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> Kind | None:

@@ -103,6 +103,9 @@ def _read_new(write: Write, read: Callable[[], JsonObject]) -> tuple[JsonObject,
     stored = _prepare_new(write, target, obj)
     # Admission may have changed the name.
     made = stored["metadata"]
+    persistence = target.kind.persistence
+    if persistence is not None:
+        stored = persistence.encode(stored)
     return stored, generated and is_generated(made)
 
 

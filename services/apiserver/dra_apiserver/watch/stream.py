@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 
 from dra_shared.clock import Clock
 
@@ -103,7 +103,9 @@ class WatchStream:
         lines: list[bytes] = []
         size = 0
         self._tally(len(records))
-        for record in records:
+        for index, record in enumerate(records):
+            if index % _STEP == 0 and not await self._prepare(records[index : index + _STEP]):
+                return
             lines.append(event("ADDED", record.data))
             size += len(lines[-1])
             if size > _CHUNK_BYTES:
@@ -166,6 +168,8 @@ class WatchStream:
         if events is None:
             part = await self._part_of_history()
         elif events:
+            if not await self._prepare(_records(events, self._presenter)):
+                return False
             part = self._part(events, self._collection.keep)
             self._position += part[2]
             self._after = max(self._after, part[3])
@@ -195,11 +199,23 @@ class WatchStream:
         # The part may end before the last event, because a chunk is limited. Continue after its last event
         # then. Otherwise continue after the end of the history, which may be later than its last event: the
         # other revisions in between belong to other resources.
+        if not await self._prepare(_records(history.events, self._presenter)):
+            return None
         part = self._part(history.events, _keep_nothing)
         taken, revision = part[2:]
         self._after = history.until if taken == len(history.events) else revision
         self._seek()
         return part
+
+    async def _prepare(self, records: Iterable[Record]) -> bool:
+        """Convert stored objects to the presenter's version. If that fails, end the stream and return False."""
+        try:
+            await self._presenter.prepare(record.data for record in records)
+        except StatusError as error:
+            await self._error(error)
+            self._stopped = True
+            return False
+        return True
 
     def _seek(self) -> None:
         position = self._collection.position_after(self._after)
@@ -290,11 +306,23 @@ class WatchStream:
         return chunk, len(lines), taken, events[taken - 1].revision
 
     def _line(self, event: Event, meaning: str) -> bytes:
-        if meaning == DELETED and event.type != DELETED and event.previous is not None:
-            # The object left the selection: the client gets its previous state, at the revision of the
-            # change.
-            return self._presenter.event(meaning, with_revision(event.previous.data, event.revision))
-        return self._presenter.event(meaning, event.record.data)
+        return self._presenter.event(meaning, _visible_object(event, meaning))
+
+
+def _visible_object(event: Event, meaning: str) -> bytes:
+    """Return the stored object that a client gets for an event."""
+    if meaning == DELETED and event.type != DELETED and event.previous is not None:
+        # The object left the selection: the client gets its previous state, at the revision of the change.
+        return with_revision(event.previous.data, event.revision)
+    return event.record.data
+
+
+def _records(events: Sequence[Event], presenter: Presenter) -> Iterator[Record]:
+    """Yield the objects that a client may get for these events, if the presenter converts them by a webhook."""
+    for event in events if presenter.waits else ():
+        yield event.record
+        if event.previous is not None and event.type != DELETED:
+            yield Record(event.key, event.revision, _visible_object(event, DELETED))
 
 
 def _keep_nothing(event: Event, place: Hashable, made: bytes) -> None:

@@ -1,6 +1,7 @@
 """Build the kind that a CustomResourceDefinition defines."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,10 +15,13 @@ from dra_apiserver.kindkit.names import selectable_field
 from dra_apiserver.kindkit.serving import FieldSelection, Release, ScalePaths, Subresource, TypeSource
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.columns import custom_printer
+from dra_apiserver.kinds.custom.conversion import ByName, ByWebhook, Converter
 from dra_apiserver.kinds.custom.customdefaults import default_custom
 from dra_apiserver.kinds.custom.rules import takes_long
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
 from dra_apiserver.registry import version_priority
+from dra_apiserver.schema import object_type, sanitize
+from dra_apiserver.webhook import Calls
 
 
 def set_definition_defaults(obj: JsonObject, _version: str, _now: str) -> None:
@@ -49,17 +53,64 @@ def is_established(definition: Mapping[str, Any]) -> bool:
     return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
 
 
-def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
+def kind_of_definition(definition: Mapping[str, Any], calls: Calls | None = None) -> Kind | None:
     """Return the kind that a definition defines; None if it serves no version.
 
-    While the definition is being deleted, creates are rejected: upstream's ``forbidCreateAdmission``.
+    Its conversion webhook is called with `calls`. Without them, versions differ in name only.
     """
     spec = definition["spec"]
-    group, names, every = spec["group"], spec["names"], spec.get("versions") or []
+    every = spec.get("versions") or []
     served = sorted((one["name"] for one in every if one.get("served")), key=version_priority)
     stored = next((one["name"] for one in every if one.get("storage")), None)
     if not served or stored is None:
         return None
+    schemas = {one["name"]: _schema(one) for one in every}
+    base = _kind_in(stored, definition, served, schemas)
+    if calls is None or len(every) < 2 or (spec.get("conversion") or {}).get("strategy") != "Webhook":
+        kept = (definition.get("status") or {}).get("storedVersions") or [stored]
+        return base if kept == [stored] else replace(base, persistence=ByName(base.storage_api_version))
+
+    def prune(version: str, obj: JsonObject) -> None:
+        sanitize(object_type(base, version), obj)
+
+    converter = Converter(spec, calls, prune)
+    return replace(
+        _build_converted(base, converter, stored),
+        seen={
+            version: _build_converted(_kind_in(version, definition, served, schemas), converter, stored)
+            for version in served
+            if version != stored
+        },
+    )
+
+
+def _build_converted(kind: Kind, converter: Converter, stored: str) -> Kind:
+    """Return the kind whose requests see one version, like the storage that upstream has for each version."""
+    seen = kind.storage_version
+    to_seen = partial(converter.convert_in_place, version=seen)
+    return replace(
+        kind,
+        persistence=ByWebhook(converter, seen, stored),
+        conversions={
+            version: (to_seen, partial(converter.convert_in_place, version=version))
+            for version in kind.all_versions
+            if version != seen
+        },
+    )
+
+
+def _kind_in(
+    stored: str,
+    definition: Mapping[str, Any],
+    served: Sequence[str],
+    schemas: Mapping[str, Mapping[str, Any]],
+) -> Kind:
+    """Return the kind with the subresources and selectable fields of its version `stored`.
+
+    While the definition is being deleted, creates are rejected: upstream's ``forbidCreateAdmission``.
+    """
+    spec = definition["spec"]
+    group, names, every = spec["group"], spec["names"], spec["versions"]
     chosen = next(one for one in every if one["name"] == stored)
     namespaced = spec.get("scope") == "Namespaced"
     scale = (chosen.get("subresources") or {}).get("scale")
@@ -70,7 +121,6 @@ def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
         path = one["jsonPath"].removeprefix(".")
         fields[path] = selectable_field(path, path)
     subresources = _subresources(group, stored, names["kind"], chosen)
-    schemas = {one["name"]: _schema(one) for one in every}
     return Kind(
         group=group,
         kind=names["kind"],

@@ -17,6 +17,7 @@ from dra_apiserver.rest.delete import delete_by_server
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.storage.insist import insist
 from dra_apiserver.target import Target
+from dra_apiserver.webhook import Calls
 
 RESOURCE = ("apiextensions.k8s.io", "customresourcedefinitions")
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
@@ -27,14 +28,15 @@ _log = logger(__name__)
 class Definitions:
     """Serves the kind of every established definition until the definition is deleted.
 
-    `changed` is set when a kind is added, removed or changed.
+    `changed` is set when a kind is added, removed or changed. `calls` calls conversion webhooks.
     """
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, calls: Calls | None = None) -> None:
         self._api = api
-        #: By the name of a definition: the resource that is served for it, its spec, and whether it is being
-        #: deleted.
-        self._served: dict[str, tuple[tuple[str, str], JsonObject, bool]] = {}
+        self._calls = calls
+        #: By the name of a definition: the resource that is served for it, its spec, its stored versions, and
+        #: whether it is being deleted.
+        self._served: dict[str, tuple[tuple[str, str], JsonObject, list[str], bool]] = {}
         #: The resources whose objects must be deleted before their definitions can be.
         self._ending: set[tuple[str, str]] = set()
         #: The revisions of the definitions that were processed.
@@ -116,7 +118,7 @@ class Definitions:
 
     def _serve(self, definition: JsonObject) -> None:
         name, registry = definition["metadata"]["name"], self._api.registry
-        info = kind_of_definition(definition) if is_established(definition) else None
+        info = kind_of_definition(definition, self._calls) if is_established(definition) else None
         before = self._served.get(name)
         if info is None:
             if before is not None:
@@ -128,7 +130,8 @@ class Definitions:
         if before is None and registry.get(*place) is not None:
             _log.warning("a definition names a built-in kind; it is ignored", definition=name)
             return
-        now = (place, definition["spec"], bool(definition["metadata"].get("deletionTimestamp")))
+        stored = (definition.get("status") or {}).get("storedVersions") or []
+        now = (place, definition["spec"], stored, bool(definition["metadata"].get("deletionTimestamp")))
         if before != now:
             registry.add(info)
             self._served[name] = now

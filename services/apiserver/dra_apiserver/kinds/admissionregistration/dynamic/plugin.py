@@ -20,12 +20,12 @@ from dra_apiserver.http import Request
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.admissionregistration.dynamic import mutating, validating, webhooks
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, places
-from dra_apiserver.kinds.admissionregistration.dynamic.calls import Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.matching import covers
 from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
 from dra_apiserver.rest.meta import generate_name
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
+from dra_apiserver.webhook import Calls
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class _Registered:
 class Dynamic:
     """Every policy and webhook, kept in sync with the store."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, calls: Calls) -> None:
         self._api = api
         self._compiled: dict[tuple[str, ...], Any] = {}
         self._changed = False
@@ -70,7 +70,7 @@ class Dynamic:
         self._any = False
         #: Whether an expression goes through lists, and so may take long whatever it is asked about.
         self.loops = False
-        self.client = Calls(api)
+        self.client = calls
         self.mutating_policies: list[mutating.Policy] = []
         self.validating_policies: list[validating.Policy] = []
         self.mutating_webhooks: list[webhooks.Webhook] = []

@@ -22,7 +22,6 @@ from dra_apiserver.errors import (
     server_error,
 )
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
-from dra_apiserver.kinds.admissionregistration.dynamic.calls import CallError, Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment
 from dra_apiserver.kinds.admissionregistration.dynamic.expressions import (
     MATCH_BUDGET,
@@ -48,6 +47,7 @@ from dra_apiserver.kinds.admissionregistration.dynamic.reviews import (
 )
 from dra_apiserver.offload import wait_for
 from dra_apiserver.schema.jsontext import syntax_error
+from dra_apiserver.webhook import CallError, Calls
 
 # The keys of upstream's annotations for webhooks (plugin/webhook/mutating/dispatcher.go and its sibling).
 _FAILED_OPEN = "failed-open."

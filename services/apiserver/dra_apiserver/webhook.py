@@ -102,6 +102,8 @@ class Calls:
             pem = base64.b64decode(bundle)
         except (binascii.Error, ValueError):
             pem = b""
+        if not pem.strip():
+            pem = b""
         client = self._clients.get(pem)
         if client is None:
             client = self._clients[pem] = httpx.AsyncClient(
