@@ -16,7 +16,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class Gather(MetadataHookInterface):
-    """Fills in ``dependencies`` and ``optional-dependencies``; pyproject.toml names the parts."""
+    """Sets ``dependencies`` and ``optional-dependencies`` from those of the parts, which pyproject.toml names."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the dependencies.
@@ -41,9 +41,11 @@ class Gather(MetadataHookInterface):
 
 
 class Examples(BuildHookInterface[Any]):
-    """Add the examples, and the documentation: the site if ``make docs`` has built it, else its pages.
+    """Add the examples and the documentation.
 
-    An editable installation has the checkout.
+    The documentation is the site if ``make docs`` has built it, or else its pages.
+
+    An editable installation needs neither, because it has the checkout.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -180,7 +180,7 @@ def check_files(root: Path) -> list[Finding]:
 
 
 def check_title(title: str) -> str | None:
-    """Return what is wrong with a commit's title, or None."""
+    """Return the problem with a commit's title, or None."""
     if _REVERT.match(title):
         return None
     if len(title) > _LONGEST_TITLE:

@@ -1,8 +1,9 @@
-"""Make ``tests/data/recorded`` again: a small sample of the tables of what the real Kubernetes answered.
+"""Write ``tests/data/recorded`` again: a small sample of the recorded answers of the real Kubernetes.
 
-``python -m tools.recorded [VECTORS]`` reads the whole tables (``../shared/vectors``, or wherever ``DRALAB_REFERENCE``
-points) and writes a file of JSON lines for each. The sample is the same in every run: a table's cases fall into groups
-by what they are about, and each group in turn gives its smallest case until the table's bytes are spent.
+``python -m tools.recorded [VECTORS]`` reads the whole tables (``../shared/vectors``, or wherever
+``DRALAB_REFERENCE`` points) and writes a file of JSON lines for each. The sample is the same in every run: a
+table's cases are grouped by topic and outcome, and the groups add their smallest cases in turn until the size
+limit of the table is reached.
 """
 
 import gzip
@@ -26,7 +27,7 @@ _TOPICS = ("suite", "test", "kind", "operation", "features", "featureGates", "ap
 
 
 def read(path: Path) -> list[JsonObject]:
-    """The cases of a gzipped table, or of gzipped JSON lines."""
+    """Return the cases of a gzipped table, or of gzipped JSON lines."""
     with gzip.open(path, "rb") as file:
         if path.name.endswith(".jsonl.gz"):
             return [json.loads(line) for line in file]
@@ -35,7 +36,7 @@ def read(path: Path) -> list[JsonObject]:
 
 
 def sample(cases: Iterable[JsonObject], budget: int = _BYTES) -> list[str]:
-    """The lines of a sample of at most ``budget`` bytes, in the table's order."""
+    """Return the lines of a sample of at most ``budget`` bytes, in the table's order."""
     groups: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for place, case in enumerate(cases):
         groups[_topic(case)].append((place, json.dumps(case, ensure_ascii=False) + "\n"))
@@ -73,7 +74,7 @@ def _outcome(case: JsonObject) -> Any:
 
 
 def make(vectors: Path) -> dict[str, str]:
-    """The sample's files by name."""
+    """Return the sample's files by name."""
     found = sorted(path for table in TABLES for path in vectors.glob(f"{table}.json*.gz"))
     return {f"{path.name.partition('.')[0]}.jsonl": "".join(sample(read(path))) for path in found}
 

@@ -13,10 +13,10 @@ _UNRELEASED = "[Unreleased]"
 
 
 def find_version(repository: Path) -> str:
-    """Return the version that the repository has.
+    """Return the version of the repository.
 
     Raises:
-        ValueError: it is not three numbers.
+        ValueError: the version is not three numbers.
     """
     path = tomllib.loads((repository / "pyproject.toml").read_text())["tool"]["hatch"]["version"]["path"]
     found = _VERSION.search((repository / path).read_text())

@@ -9,7 +9,7 @@ from importlinter.contracts.layers import LayersContract
 
 
 class RoomFloors(LayersContract):
-    """The contract of layers, with layers that code reads, too."""
+    """The layers contract of import-linter, with additional layers that are read from the code."""
 
     def __init__(self, name: str, session_options: dict[str, Any], contract_options: dict[str, Any]) -> None:
         layers = ["bootstrap", "catalog", *(" | ".join(floor) for floor in FLOORS), "rooms"]

@@ -15,14 +15,14 @@ _OTHER_DRIVER = "other.example.com"
 
 @dataclass
 class Foreign:
-    """The foreign slices that were deleted or changed, as texts."""
+    """Texts about the foreign slices that were deleted or changed."""
 
     harmed: list[str] = field(default_factory=list)
 
 
 @contextlib.asynccontextmanager
 async def foreign_slices(world: World, driver: str) -> AsyncIterator[Foreign]:
-    """Create foreign slices for the block. At its end, note those that are gone or changed, and delete the others."""
+    """Create foreign slices for the block. At its end, record which were deleted or changed, and delete the others."""
     created = {
         "a slice of another node": await _create(world, driver, ANOTHER_NODE),
         "a slice of another driver on its node": await _create(world, _OTHER_DRIVER, world.node),

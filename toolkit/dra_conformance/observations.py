@@ -83,7 +83,7 @@ class Wiped:
     Args:
         restored: True if the driver has published all devices again.
         leftover: True if the outdated slice still exists.
-        harmed: what became of slices of another node and of another driver, if they are not as before.
+        harmed: the changes and deletions of slices of another node and of another driver.
     """
 
     restored: bool = False

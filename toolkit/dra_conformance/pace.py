@@ -18,7 +18,7 @@ class Pace:
         stop: until the driver has exited by itself (a pod's default grace period).
         health: until a second health report (DefaultHealthTimeout in pkg/kubelet/cm/dra/healthinfo.go).
         outage: how long the API server fails.
-        poll: between two looks at a state that the suite waits for.
+        poll: between two reads of a state that the suite waits for.
         devices: the number of devices of a large node.
         cycles: how often a claim is prepared and unprepared in the search for leaks.
         cycling: the limit of all these cycles; a driver with rate-limited requests gets through fewer.

@@ -1,4 +1,6 @@
-"""Time limits for calls to a driver that leaves calls unanswered, so that a run ends even if the driver deadlocks."""
+"""Time limits for calls to a driver that does not answer some calls, so that a run ends even if the driver
+deadlocks.
+"""
 
 import asyncio
 import contextlib
@@ -16,8 +18,9 @@ _SLOWER = 10
 class Patience:
     """Limits the duration of each call.
 
-    A call may take as long as the kubelet allows. Once a call had no answer, the limit is shorter. Once calls have been
-    unanswered for too long in total, the driver is not called any more. Drivers that answer in time notice nothing.
+    A call may take as long as the kubelet allows. Once a call had no answer, the limit is shorter. Once calls
+    have been unanswered for too long in total, the driver is not called any more. The limits do not affect
+    drivers that answer in time.
     """
 
     def __init__(self, pace: Pace) -> None:

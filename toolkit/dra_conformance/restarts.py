@@ -1,4 +1,6 @@
-"""Restarts: kill, stop, interrupt and double the driver, each once for all checks that need it.
+"""Restart the driver: kill it, stop it, interrupt it, and run two instances.
+
+Each restart serves all checks that need it.
 
 After an observation the driver runs and the claims are deleted.
 """
@@ -42,7 +44,7 @@ class Restarted:
         held: the error of preparing a new claim with the third claim's device.
         devices: the devices of the first two claims.
         slices_before, slices_after: the slices before the restart, and when all are published again.
-        harmed: what became of slices of another node and of another driver that were there at the start.
+        harmed: the changes and deletions of slices of another node and of another driver that existed at the start.
     """
 
     ended: Ended = field(default_factory=lambda: Ended(0, 0.0))

@@ -1,4 +1,4 @@
-"""The data that a driver exchanges with the server that talks to the kubelet."""
+"""The data that a driver exchanges with the server that communicates with the kubelet."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from dra_shared.api.resource import DeviceAttribute, NetworkDeviceData, Resource
 
 @dataclass(frozen=True)
 class ClaimRef:
-    """A claim by name and UID. To be unprepared, it need not exist any more."""
+    """A claim by name and UID. It may be unprepared after its deletion."""
 
     namespace: str
     name: str
@@ -37,7 +37,7 @@ class PreparedDevice:
     """A prepared device: the requests of the claim that it serves, and its CDI ids for containers.
 
     Args:
-        metadata: for containers; it counts where the driver's server writes metadata.
+        metadata: for containers; it is only used if the driver's server writes metadata.
     """
 
     requests: tuple[str, ...]

@@ -24,7 +24,10 @@ def pool(
     all_nodes: bool = False,
     generation: int = 0,
 ) -> Pool:
-    """Return a pool of any number of devices in as few slices as possible. Counters are in separate slices, first."""
+    """Return a pool with these devices in as few slices as possible.
+
+    Counters are in separate slices, which come first.
+    """
     heavy = any(device.consumes_counters or device.taints for device in devices)
     slices = [PoolSlice(shared_counters=part) for part in _parts(counters, _COUNTER_SETS_PER_SLICE)]
     size = _DEVICES_PER_HEAVY_SLICE if heavy else _DEVICES_PER_SLICE
@@ -52,7 +55,7 @@ def capacity(value: int | str, policy: CapacityRequestPolicy | None = None) -> D
     """Return a capacity from a number, or from a quantity such as ``16Gi``.
 
     Args:
-        policy: how much of it a claim may have, where several share the device.
+        policy: the amounts that a claim may request if several claims share the device.
     """
     return DeviceCapacity(value=str(value), request_policy=policy)
 

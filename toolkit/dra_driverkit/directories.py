@@ -19,7 +19,7 @@ class Directories:
         plugin: the driver's own, with its socket and its checkpoint.
         registrar: where the kubelet looks for the sockets of plugins.
         cdi: where the container runtime looks for CDI files.
-        durable: whether what is written there is to survive a power cut from then on.
+        durable: True if files are synced to the disk, so that they survive a power cut.
     """
 
     plugin: Path
@@ -40,10 +40,10 @@ class Directories:
         return cls(kubelet_root / "plugins" / driver, kubelet_root / "plugins_registry", cdi, durable)
 
     def make(self, driver: str) -> None:
-        """Create those directories that do not exist.
+        """Create the directories that do not exist.
 
         Raises:
-            DriverConfigError: that failed.
+            DriverConfigError: a directory cannot be created.
         """
         for path in (self.plugin, self.registrar, self.cdi):
             make_directory(f"driver {driver}", path)

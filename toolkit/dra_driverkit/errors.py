@@ -12,14 +12,14 @@ class PrepareError(Exception):
 
 
 class CheckpointError(PrepareError):
-    """A driver's checkpoint is damaged. Someone has to repair it, because nothing may be based on its contents."""
+    """A driver's checkpoint is damaged. Someone has to repair it, because the driver must not use its contents."""
 
 
 def make_directory(driver: str, path: Path) -> None:
     """Create a directory of ``driver``.
 
     Raises:
-        DriverConfigError: that failed.
+        DriverConfigError: it cannot be created.
     """
     if path.is_dir():
         return

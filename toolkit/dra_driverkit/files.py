@@ -26,7 +26,7 @@ _FULL: list[FullDisk] = []
 
 @contextlib.contextmanager
 def full_disk(folder: Path) -> Iterator[FullDisk]:
-    """Refuse all writes below ``folder`` inside the context, as a fault on demand."""
+    """Raise errors of a full disk for all writes below ``folder`` during the context, as a fault on demand."""
     disk = FullDisk(folder.resolve())
     _FULL.append(disk)
     try:
@@ -48,7 +48,7 @@ def check_space(path: Path) -> None:
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:
-    """Replace the content of ``path``. With ``durable``, it also survives a power failure from then on.
+    """Replace the content of ``path``. With ``durable``, it is also synced to the disk.
 
     Raises:
         OSError: it cannot be written; the old content is kept.

@@ -17,7 +17,7 @@ class Health:
     """The health of one device.
 
     Args:
-        healthy: None where it does not know.
+        healthy: None if the driver does not know.
     """
 
     pool: str

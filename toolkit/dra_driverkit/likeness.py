@@ -1,4 +1,4 @@
-"""Comparison of a slice with the content that the driver wants, independent of the API server's notation."""
+"""Compare a slice with the content that the driver wants, independent of the API server's notation."""
 
 from collections.abc import Mapping
 

@@ -12,7 +12,7 @@ _POLL_SECONDS = 0.1
 
 
 class LockTimeout(Exception):
-    """Another process holds the lock for too long."""
+    """Another process has held the lock for too long."""
 
 
 class FileLock:
@@ -27,7 +27,7 @@ class FileLock:
         """Hold the lock.
 
         Raises:
-            LockTimeout: it could not be had within ``timeout_seconds``.
+            LockTimeout: another process did not release it within ``timeout_seconds``.
             OSError: the file cannot be opened.
         """
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -49,7 +49,7 @@ def container_path(driver: str, claim: str, pod_claim: str | None, request: str)
 
     Args:
         claim: the claim's name.
-        pod_claim: how the pod calls a claim that was made from a template.
+        pod_claim: the claim's name in the pod, for a claim created from a template.
     """
     kind, name = ("resourceclaimtemplates", pod_claim) if pod_claim else ("resourceclaims", claim)
     return f"{_CONTAINER_DIRECTORY}/{kind}/{name}/{request}/{driver}-metadata.json"
@@ -59,7 +59,7 @@ class MetadataWriter:
     """Writes the metadata files of one driver on a node.
 
     Args:
-        versions: the API versions to write, in this order; those that are not known are left out.
+        versions: the API versions to write, in this order; unknown ones are skipped.
         kubernetes: the version whose helper the driver is built with.
 
     Raises:
@@ -103,7 +103,7 @@ class MetadataWriter:
         return [_with_ids(device, ids) for device in devices]
 
     def update(self, claim: ClaimRef, request: str, devices: Sequence[PreparedDevice]) -> None:
-        """Rewrite the file of one request, for data that is known only once the pod has its network.
+        """Rewrite the file of one request, for data that is only known after the pod has its network.
 
         Args:
             devices: those that were prepared for the request, with their metadata.

@@ -25,7 +25,7 @@ _SOURCES = ("FromClass", "FromClaim")
 class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A config object that claims may contain: fields with types and defaults.
 
-    ``__post_init__`` may check values; a ValueError from it is the claim's fault.
+    ``__post_init__`` may check values. A ValueError from it is reported as an error of the claim.
     """
 
 
@@ -33,8 +33,8 @@ class Configs(Generic[T]):
     """Selects and decodes the config for a device of a claim.
 
     Args:
-        kinds: the types of config objects, each by its kind; none where claims may not have any.
-        default: what counts where neither class nor claim say anything.
+        kinds: the types of config objects by kind; empty if claims may have no config.
+        default: the config of devices for which neither the class nor the claim has one.
     """
 
     def __init__(self, driver: str, api_version: str, kinds: Mapping[str, type[T]], default: T) -> None:
@@ -68,11 +68,11 @@ def choose(
     """Return the config that applies to a request: the last one that names it or applies to all requests.
 
     Args:
-        configs: with the requests they are for, none for all; lowest precedence first.
-        fits: whether a config without requests is for such a device.
+        configs: each with its requests, or none if it applies to all; lowest precedence first.
+        fits: returns True if a config without requests applies to the device.
 
     Raises:
-        LookupError: there is none.
+        LookupError: no config applies.
     """
     for requests, config in reversed(configs):
         if applies_to(requests, request) if requests else fits(config):
@@ -116,11 +116,11 @@ def decode_strict(parameters: Any, api_version: str, kinds: Mapping[str, type[T]
     """Decode the config object in a claim's parameters.
 
     Args:
-        api_version: the only one known.
+        api_version: the only supported version.
         kinds: the type of each kind.
 
     Raises:
-        PrepareError: it is none of these kinds, has a field that the kind does not know, or one of another type.
+        PrepareError: the object has another kind, an unknown field, or a field of a wrong type.
     """
     value = msgspec.json.decode(parameters) if isinstance(parameters, msgspec.Raw) else parameters
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The pools that one driver publishes from one node: the node's own, and pools that other nodes can use, too.
+"""The pools that one driver publishes from one node: the node's own pools, and pools that other nodes can also use.
 
 The latter are published one by one, as with ReconcilePoolWithName of
 k8s.io/dynamic-resource-allocation/resourceslice. Their slices have no node name, so the pool's name
@@ -16,8 +16,9 @@ class PoolPublishers:
     """Runs the publishers that the wanted pools need.
 
     Args:
-        make: the publisher of a pool that other nodes can use too; of the node's own pools for an empty name.
-        of_a_node: whether there is a node with pools of its own.
+        make: returns the publisher of a pool that other nodes can use too, or for an empty name that of the node's
+            own pools.
+        of_a_node: True if there is a node with pools of its own.
     """
 
     def __init__(self, make: Callable[[str], SlicePublisher], *, of_a_node: bool = True) -> None:
@@ -27,7 +28,7 @@ class PoolPublishers:
         self._running = False
 
     def start(self) -> None:
-        """Publish in the background."""
+        """Start to publish in the background."""
         self._running = True
         for pool in self._publishers:
             self._run(pool)
@@ -39,7 +40,10 @@ class PoolPublishers:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
-        """Publish exactly these pools from now on. ``again`` recreates them, so that they are not kept in memory."""
+        """Publish exactly these pools from now on.
+
+        ``again`` returns them once more, so that they are not kept in memory.
+        """
         own = None if again is None else lambda: _own(again())
         wide = {name: DriverResources({name: p}) for name, p in resources.pools.items() if not p.of_one_node}
         for name in wide:

@@ -1,7 +1,7 @@
 """The prepared claims of a driver on a node: an entry for each in the driver's checkpoint, and a CDI file.
 
-The form of the checkpoint is the driver's: a :class:`Format` reads and writes it. Two instances of a driver may
-share the files, one call at a time.
+Each driver has its own form of the checkpoint, which a :class:`Format` reads and writes. Two instances of a
+driver may share the files, one call at a time.
 """
 
 from collections.abc import Callable, Mapping, Sequence

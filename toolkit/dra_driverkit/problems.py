@@ -1,4 +1,4 @@
-"""Problems that a driver finds in the background, and its reaction.
+"""Report problems that a driver finds in the background, and react to them.
 
 ``HandleError`` of k8s.io/dynamic-resource-allocation/kubeletplugin and ``DroppedFieldsError`` of its
 resourceslice. All problems that are currently reported are recoverable: the publisher retries.
@@ -37,7 +37,7 @@ def log_error(error: Exception, message: str) -> None:
 
 
 def _disabled_features(wanted: PoolSlice, stored: PoolSlice) -> list[str]:
-    """Return the feature gates that would explain the missing fields."""
+    """Return the feature gates whose absence would explain the missing fields."""
     pairs = list(zip(wanted.devices, stored.devices, strict=False))
     counters_dropped = len(wanted.shared_counters) > len(stored.shared_counters)
     checks = (

@@ -30,7 +30,7 @@ class Surroundings:
     """The environment that a driver runs in.
 
     Args:
-        instance: the UID of its pod where its chart rolls updates; else empty.
+        instance: the UID of the driver's pod if its chart uses rolling updates; else empty.
         client: connected to the API server as the driver.
     """
 
@@ -70,7 +70,7 @@ async def open_surroundings(
     """Yield the environment that the options describe. See :func:`run`.
 
     Raises:
-        KubeconfigError: there is no way to the API server.
+        KubeconfigError: the kubeconfig cannot be used, or the process has none and does not run in a pod.
     """
     access = load(Path(options.kubeconfig)) if options.kubeconfig else in_cluster()
     client = Client(

@@ -63,13 +63,13 @@ class _Wanted:
 
 
 class SlicePublisher:
-    """Publishes slices of one driver: those of one node's pools, or of one pool that other nodes can use, too.
+    """Publishes slices of one driver: those of one node's pools, or those of one pool that other nodes can also use.
 
     Args:
         node_name: the node that owns the slices; empty if they belong to the cluster.
-        informer: of all slices, shared; without one the publisher watches its own.
-        pool: publish this pool alone, and not as the node's own (ReconcilePoolWithName).
-        handle_error: called with what goes wrong; the publisher tries again.
+        informer: a shared informer of all slices; without one the publisher watches its own slices.
+        pool: publish only this pool, which does not belong to the node (ReconcilePoolWithName).
+        handle_error: called with each error; the publisher retries.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class SlicePublisher:
         """Publish exactly these slices from now on.
 
         Args:
-            again: gives the same resources again, so that they need not be kept until somebody else touches a slice.
+            again: returns the same resources once more, so that they need not be kept in memory for the case that
+                someone else changes a slice.
         """
         self._wanted = _Wanted(resources, again)
         self._synced.clear()
@@ -138,7 +139,7 @@ class SlicePublisher:
             self._record_disturbance(slice_, "")
 
     def _record_disturbance(self, slice_: SliceHead, version: str) -> None:
-        """Record that someone else changed a slice. It is restored once they are done."""
+        """Record that someone else changed a slice. It is restored once they have stopped."""
         if self._is_own(slice_.spec) and self._wanted is not None:
             self._touched[slice_.metadata.name] = version
             self._dirty.set()
@@ -148,7 +149,7 @@ class SlicePublisher:
         return mine and self._pool in ("", spec.pool.name)
 
     async def _wait_for_others(self) -> bool:
-        """Wait until others are done. Return True if any change was not by this publisher.
+        """Wait until others have stopped changing slices. Return True if any change was not made by this publisher.
 
         The event of an own write can arrive before the response to the write.
         """

@@ -15,8 +15,8 @@ class PoolSlice:
     """The content of one ResourceSlice.
 
     Args:
-        partition_type_attribute: the attribute that tells of what kind a partition is (Kubernetes 1.37).
-        skip_node_operations: what the kubelet need not ask the driver for (Kubernetes 1.37).
+        partition_type_attribute: the attribute with the type of a partition (Kubernetes 1.37).
+        skip_node_operations: the calls that the kubelet need not make for these devices (Kubernetes 1.37).
     """
 
     devices: tuple[Device, ...] = ()
@@ -37,9 +37,10 @@ class Pool:
     """The devices of one pool.
 
     Args:
-        node_selector: the nodes that can use the devices; without it, and without ``all_nodes``, the driver's node.
-        all_nodes: whether all nodes can use them.
-        generation: the least that the pool's generation may be; the publisher raises it by itself.
+        node_selector: the nodes that can use the devices; without it and without ``all_nodes``, only the driver's
+            node can.
+        all_nodes: True if all nodes can use them.
+        generation: the minimum of the pool's generation; the publisher increases it.
     """
 
     slices: tuple[PoolSlice, ...]
@@ -65,10 +66,10 @@ class PoolError(ValueError):
 
 
 def validate(resources: DriverResources) -> None:
-    """Find errors that the API server cannot see in a single slice (validateDriverResources of the same package).
+    """Find errors that the API server cannot detect in a single slice (validateDriverResources of the same package).
 
     Raises:
-        PoolError: a pool has a name twice, or consumes counters that it does not have.
+        PoolError: a name occurs twice in a pool, or the pool lacks counters that its devices consume.
     """
     for name, pool in resources.pools.items():
         _validate_pool(name, pool)

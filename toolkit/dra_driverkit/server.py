@@ -1,7 +1,7 @@
 """A driver's side of the kubelet's protocols (k8s.io/dynamic-resource-allocation/kubeletplugin).
 
-One gRPC server on two unix sockets: ``dra.sock`` in the driver's directory for the DRA and health services,
-and ``<driver>-reg.sock`` in the registration directory, where the kubelet finds it.
+It runs one gRPC server on two unix sockets: ``dra.sock`` in the driver's directory for the DRA and health
+services, and ``<driver>-reg.sock`` in the registration directory, where the kubelet finds it.
 """
 
 import asyncio
@@ -46,8 +46,8 @@ def registration_socket(registrar: Path, driver: str, instance: str) -> Path:
 
     Args:
         registrar: the directory where plugins register.
-        instance: the UID of the driver's pod, if several of its instances may serve at once. Where the path is too
-            long with it, its hash stands for it, and then a hash of both for driver and UID.
+        instance: the UID of the driver's pod, if several of its instances may serve at once. If that makes the
+            path too long, the UID is replaced by its hash, or driver and UID by one hash of both.
     """
     if not instance:
         return registrar / f"{driver}{_SUFFIX}"
@@ -77,14 +77,16 @@ class DriverServer:
 
     Args:
         client: for claims and slices; it may outlive the server.
-        health: given by drivers that watch their devices.
-        instance: the UID of the driver's pod, for rolling updates: the sockets bear it or its hash, so that the
-            instance of before and its successor serve at once, and calls of both take turns (RollingUpdate).
-        serialize: whether claims are prepared and unprepared one after another; without it the driver takes care.
-        slices: an informer of all slices to share.
-        metadata: writes files on their devices for containers, where the driver has any.
-        handle_error: called with what goes wrong in the background.
-        sockets: where it listens; without them on unix sockets.
+        health: the device health, from drivers that monitor it.
+        instance: the UID of the driver's pod, for rolling updates. The names of the sockets contain it or its
+            hash, so that the old and the new instance can serve at once, and their calls take turns
+            (RollingUpdate).
+        serialize: True if claims are prepared and unprepared one after another. Otherwise the driver has to handle
+            concurrent calls.
+        slices: a shared informer of all slices.
+        metadata: writes files about devices for containers, if the driver has any.
+        handle_error: called with each error in the background.
+        sockets: the sockets to listen on; the default is unix sockets.
     """
 
     def __init__(
@@ -141,7 +143,7 @@ class DriverServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Start to serve, and create the registration socket for the kubelet.
+        """Start serving, and create the registration socket for the kubelet.
 
         Raises:
             DriverConfigError: a socket cannot be created.
@@ -179,7 +181,7 @@ class DriverServer:
         """Publish these slices from now on, and delete all others of the driver.
 
         Args:
-            again: gives the same resources again: with it they are kept only until they are published.
+            again: returns the same resources once more; with it they are only kept in memory until they are published.
         """
         self._publishers.publish(resources, again)
 
@@ -194,7 +196,7 @@ class DriverServer:
         """Prepare claims. Return devices or an error message by UID.
 
         Raises:
-            PrepareError: a claim cannot be read from the API server, or the lock is held too long; none is
+            PrepareError: a claim cannot be read from the API server, or the lock is held for too long; no claim is
                 prepared.
         """
         found = [await self._claim(claim) for claim in claims]
@@ -215,7 +217,7 @@ class DriverServer:
         """Unprepare claims. Return error messages by UID, empty for success.
 
         Raises:
-            PrepareError: the lock is held too long; none is unprepared.
+            PrepareError: the lock is held for too long; no claim is unprepared.
         """
         answers = {}
         async with self._serialize_call():
@@ -233,7 +235,7 @@ class DriverServer:
         """Update the metadata of a request's devices after the claim was prepared.
 
         Args:
-            devices: all of the request's, with their metadata.
+            devices: all devices of the request, with their metadata.
 
         Raises:
             MetadataError: the server writes no metadata, or has no file for the request.
@@ -303,7 +305,10 @@ class DriverServer:
         return ""
 
     def _report_bug(self, action: str, uid: str, error: Exception) -> str:
-        """Log a bug of the driver with its traceback. Return the message for the claim, which fails alone."""
+        """Log a bug of the driver with its traceback.
+
+        Return the error message for the claim. Other claims are not affected.
+        """
         _log.exception("driver failed", driver=self.driver, action=action, claim=uid)
         return f"{action} of claim {uid} failed: {type(error).__name__}: {error}"
 

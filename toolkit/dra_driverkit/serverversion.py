@@ -1,4 +1,4 @@
-"""The version of Kubernetes that the API server reports, for drivers that publish in another form to older servers."""
+"""The Kubernetes version of the API server, for drivers that publish slices in another form to older servers."""
 
 import dataclasses
 import re
@@ -34,7 +34,7 @@ async def _server_version(client: Client) -> Version:
 def join_counters(resources: DriverResources) -> DriverResources:
     """Return the resources with each counter set in the slice whose devices consume it, as Kubernetes 1.34 wants them.
 
-    Slices whose devices share a counter set become one.
+    Slices whose devices share a counter set are joined.
     """
     return DriverResources({name: _join_pool(pool) for name, pool in resources.pools.items()})
 

@@ -1,7 +1,7 @@
 """ResourceSlices without their devices, watched once for all publishers of a process.
 
-Each publisher only follows the slices of its own driver and node. With thousands of nodes in a process,
-looking at all slices at each change would cost more than everything else.
+Each publisher only follows the slices of its own driver and node. With thousands of nodes in a process, it
+would be too slow if each publisher looked at all slices after each change.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class SliceOwner(Struct):
 
 
 class SliceHead(Object):
-    """A ResourceSlice without its devices: enough to see a change, and small enough to keep hundreds."""
+    """A ResourceSlice without its devices: enough to detect a change, and small enough to keep thousands."""
 
     spec: SliceOwner = msgspec.field(default_factory=SliceOwner)
 

@@ -7,7 +7,7 @@ from dra_driverkit.files import write_atomically
 
 
 class StateFile:
-    """One file that the two instances of a rolling update share. The caller holds a lock around both."""
+    """A file that the two instances of a rolling update share. The caller holds a lock while it reads or writes."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
         self._path = str(path)
@@ -27,10 +27,10 @@ class StateFile:
     changed = has_changed
 
     def read(self) -> bytes:
-        """Return its content.
+        """Return the content of the file.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: the file does not exist.
             OSError: it cannot be read.
         """
         stamp = self._stamp()
@@ -39,7 +39,7 @@ class StateFile:
         return data
 
     def write(self, data: bytes) -> None:
-        """Replace its content. With ``durable``, it survives a power failure from then on.
+        """Replace the content of the file. With ``durable``, it is synced to the disk.
 
         Raises:
             OSError: it cannot be written; the old content is kept.

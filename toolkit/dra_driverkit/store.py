@@ -1,8 +1,8 @@
 """The claims that a driver has prepared: its checkpoint, and a CDI file for each of them.
 
-This is the part that drivers keep in ``device_state.go``. Preparing is idempotent, survives the end of the
-process at any point, and never gives one device to two claims. Two instances of a driver may share the
-files, one call at a time.
+This is the part that drivers keep in ``device_state.go``. Preparing a claim is idempotent, may be interrupted
+at any point by the end of the process, and never gives one device to two claims. Two instances of a driver
+may share the files, one call at a time.
 """
 
 import zlib
@@ -32,8 +32,8 @@ class Ready:
 
     Args:
         result: the device as it was allocated.
-        edits: what a container gets with it; nothing for none.
-        metadata: what containers can read of it, if the driver's server writes metadata.
+        edits: the container edits of the device; empty if it needs none.
+        metadata: the metadata for containers, if the driver's server writes metadata.
     """
 
     result: DeviceRequestAllocationResult
@@ -65,12 +65,12 @@ class ClaimStore:
     """The prepared claims of one driver on a node.
 
     Args:
-        kind: of the CDI devices, ``vendor/class``.
-        node_name: the pool of this name is not part of CDI devices' names.
-        common: what every container gets with any of the devices.
+        kind: the kind of the CDI devices, ``vendor/class``.
+        node_name: the name of the node's own pool, which is omitted from the names of CDI devices.
+        common: the container edits that all devices share.
         undo: for drivers that change more than CDI files; called when a claim is unprepared, and before a claim is
-            prepared again whose preparation failed or was cut off.
-        reached: called at each named point of a preparation; a test makes it raise.
+            prepared again whose preparation failed or was interrupted.
+        reached: called at each named point of a preparation; tests let it raise an error.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class ClaimStore:
         return "-".join([uid, *pool, result.device, *share])
 
     def _is_whole(self, entry: _Entry) -> bool:
-        """True if the claim's CDI file, if it needs one, exists. A power failure may have removed it."""
+        """True if the claim's CDI file exists, or the claim needs none. A power failure may have removed the file."""
         own = [
             id_ for device in entry.devices for id_ in device.get("cdi_ids", ()) if f"={entry.uid}-" in id_
         ]
@@ -219,8 +219,8 @@ class _Format:
     """The form of the checkpoint.
 
     Args:
-        is_whole: false for a claim whose CDI file is lost. It is not prepared then.
-        keeps: keep such a claim, so that its preparation is undone first.
+        is_whole: returns False if the claim's CDI file is lost, so that the claim counts as unprepared.
+        keeps: keep such a claim in the checkpoint, so that its preparation is undone first.
     """
 
     def __init__(self, is_whole: Callable[[_Entry], bool], *, keeps: bool) -> None:

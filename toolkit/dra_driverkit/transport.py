@@ -1,8 +1,8 @@
 """Connections between a kubelet and its plugins: gRPC on unix sockets, or calls within one process.
 
-A gRPC server, its two sockets and the channels to it cost more than all else that a simulated node needs. If
-kubelet and driver are in one process, the same services are called with the same messages, and no socket is
-opened.
+A gRPC server, its two sockets and the channels to it need more memory than everything else of a simulated
+node. If kubelet and driver are in one process, the same services are called with the same messages, and no
+socket is opened.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ class Sockets(Protocol):
         """Return a server with the services that ``add`` adds to it. Once started, it listens at all of the paths.
 
         Raises:
-            OSError: it cannot.
+            OSError: it cannot listen at a path.
         """
         ...
 
@@ -91,7 +91,10 @@ class UnixSockets:
 
 
 class LocalSockets(UnixSockets):
-    """Servers in this process, by the paths that their sockets would have. Others are reached by sockets."""
+    """Servers in this process, by the paths that their sockets would have.
+
+    Other servers are reached through sockets.
+    """
 
     def __init__(self) -> None:
         self._servers: dict[str, LocalServer] = {}
@@ -135,7 +138,7 @@ class LocalSockets(UnixSockets):
 
 
 class LocalServer:
-    """Services that are called in their own process, as a gRPC server would call them."""
+    """Services that are called within the process, as a gRPC server would call them."""
 
     def __init__(
         self, listen: Callable[["LocalServer"], None], leave: Callable[["LocalServer"], None]
@@ -210,7 +213,7 @@ class LocalChannel:
         """Do nothing: there is no connection."""
 
     async def channel_ready(self) -> None:
-        """Return when a server is there. This one is there, or has gone for good."""
+        """Return when the server is available. A server in this process is available, or has ended forever."""
         if self._server.stopped.done():
             await asyncio.get_running_loop().create_future()
 

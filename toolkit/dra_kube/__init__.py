@@ -1,1 +1,1 @@
-"""Working with any Kubernetes cluster: choose it, discover its resources, read manifests, apply, watch and wait."""
+"""Work with any Kubernetes cluster: choose it, discover its resources, read manifests, apply, watch and wait."""

@@ -40,7 +40,7 @@ class Wanted:
 
 
 def changes(reader: Reader, wanted: Wanted) -> list[JsonObject]:
-    """Return the changes, oldest first, as in ``/history``. ``what`` names the object of each.
+    """Return the changes, oldest first, as in ``/history``. The field ``what`` of a change names its object.
 
     Raises:
         UserError: there is no such kind or device, or the API server keeps no history.

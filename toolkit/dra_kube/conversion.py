@@ -69,7 +69,7 @@ def _repeated_key_lines(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:
 
 
 class _Places:
-    """The places in the manifests of the fields that notes are about."""
+    """The positions in the manifests of the fields that notes are about."""
 
     def __init__(self, loaded: Sequence[manifests.Manifest]) -> None:
         self._sources = {subject_of(one): one for one in reversed(loaded)}

@@ -31,7 +31,7 @@ def build(folder: str) -> list[manifests.Manifest]:
     """Return the objects of the kustomization in a folder.
 
     Raises:
-        UserError: there is none, or it cannot be built.
+        UserError: the folder has none, or it cannot be built.
     """
     file = _file(Path(folder))
     for builder in _BUILDERS:

@@ -14,7 +14,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Manifest(dict[str, Any]):
-    """An object from a manifest, and its place, such as ``pods.yaml:12``.
+    """An object from a manifest, and its position, such as ``pods.yaml:12``.
 
     ``repeated`` has the keys that occur more than once in a mapping of the document. The last value counts, as with
     kubectl.
@@ -29,7 +29,7 @@ class Manifest(dict[str, Any]):
         self._text = text
 
     def place(self, field: str) -> str:
-        """Return the place of a field such as ``.spec.foo``, or of the object if the field is not found."""
+        """Return the position of a field such as ``.spec.foo``, or of the object if the field is not found."""
         name, _, line = self.where.rpartition(":")
         key = re.sub(r"\[[^]]*\]", "", field).rpartition(".")[2]
         if key and line.isdecimal():
@@ -61,7 +61,7 @@ def load(sources: list[str], *, recursive: bool = False) -> list[Manifest]:
 
 
 def parse(name: str, text: str) -> list[Manifest]:
-    """Return the objects of a text. Errors call the text ``name``.
+    """Return the objects of a text. ``name`` stands for the text in errors.
 
     Raises:
         UserError: it is not YAML, or has something that is not an API object.

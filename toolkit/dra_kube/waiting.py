@@ -29,7 +29,8 @@ class Deadline:
 async def wait(client: Client, where: Target, met: Condition | None, deadline: Deadline) -> None:
     """Wait until the object meets the condition, or until it is deleted if there is no condition.
 
-    An object that does not exist yet is waited for, as in kubectl since 1.32 (``--wait-for-creation``).
+    If the object does not exist yet, wait for its creation, as kubectl does since 1.32
+    (``--wait-for-creation``).
 
     Raises:
         UserError: the deadline passes.

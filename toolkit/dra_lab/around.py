@@ -1,4 +1,4 @@
-"""A cluster around a command: started before it, gone after it, however that ends."""
+"""Run a cluster for the duration of a command: it is started before the command and stopped after it."""
 
 import asyncio
 import contextlib
@@ -20,12 +20,12 @@ _NOT_FOUND, _NOT_RUN = 127, 126
 
 
 def around(options: ClusterOptions, data: Path | None, command: Sequence[str]) -> int:
-    """Run the command with ``KUBECONFIG`` and ``DRALAB_DATA`` set; gives its exit code, 128 and more for a signal.
+    """Run the command with ``KUBECONFIG`` and ``DRALAB_DATA`` set. Return its exit code, 128 and more for a signal.
 
-    The cluster's directory goes with it, unless ``data`` names one.
+    The cluster's directory is deleted at the end, unless ``data`` names one.
 
     Raises:
-        UserError: the cluster does not start, or the command is not there.
+        UserError: the cluster does not start, or the command does not exist.
     """
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-run-")))
@@ -42,10 +42,10 @@ async def _around(
 
 
 async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run a command with these variables set besides; gives its exit code, 128 and more for a signal.
+    """Run a command with these additional environment variables. Return its exit code, 128 and more for a signal.
 
     Raises:
-        UserError: it is not there, or cannot be run.
+        UserError: the command does not exist, or cannot be run.
     """
     try:
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})

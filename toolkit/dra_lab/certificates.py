@@ -1,4 +1,6 @@
-"""A cluster's certificate authority and what it signs, laid out as kubeadm's `/etc/kubernetes/pki`."""
+"""A cluster's certificate authority and the certificates that it signs, in files named as in kubeadm's
+`/etc/kubernetes/pki`.
+"""
 
 import contextlib
 import datetime
@@ -40,7 +42,7 @@ class Certificate:
     key: bytes
 
     def write(self, file: Path) -> tuple[Path, Path]:
-        """Write both, to ``file`` with the suffixes .crt and .key, for their owner alone; gives the two files."""
+        """Write ``file.crt`` and ``file.key``, which only their owner can read. Return the two paths."""
         private_folder(file.parent)
         written = file.with_name(f"{file.name}.crt"), file.with_name(f"{file.name}.key")
         # Write the key first. A server that reads the files in between sees that they do not match, and waits.
@@ -97,7 +99,7 @@ class Authority:
         return self._issue(name, groups, ExtendedKeyUsageOID.CLIENT_AUTH, ())
 
     def server(self, name: str, hosts: Sequence[str] = ()) -> Certificate:
-        """Issue a certificate for a server at this machine, or at these names and addresses."""
+        """Issue a certificate for a server on this machine, with these additional names and addresses."""
         from cryptography.x509.oid import ExtendedKeyUsageOID
 
         known = (*_NAMES, socket.gethostname().lower(), *_ADDRESSES, *hosts)
@@ -138,7 +140,7 @@ def service_account_keys(folder: Path) -> tuple[bytes, bytes]:
     """Return the key pair of service accounts' tokens. It is stored as ``sa.key`` and ``sa.pub``, as by kubeadm.
 
     Raises:
-        UserError: the file is of no use.
+        UserError: the file cannot be used.
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key

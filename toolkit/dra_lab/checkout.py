@@ -32,7 +32,7 @@ def run_benchmark(name: str, arguments: list[str]) -> None:
     """Run ``bench/<name>.py`` with its own arguments.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no such benchmark.
     """
     known = sorted(path.stem for path in folder("bench").glob("*.py") if not path.stem.startswith("_"))
     if name not in known:

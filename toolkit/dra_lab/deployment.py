@@ -1,4 +1,4 @@
-"""The Secrets that dralab's control plane needs in a Kubernetes cluster: `deploy/` names them."""
+"""The Secrets that `deploy/` needs to run dralab's control plane in a Kubernetes cluster."""
 
 import base64
 import datetime
@@ -18,10 +18,10 @@ _PORT = 6443
 def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[str]) -> list[dict[str, Any]]:
     """Return a Secret for each service, with new certificates from the authority in the folder.
 
-    The API server is also reached by ``hosts``; each of the ``nodes`` gets a kubeconfig of its own.
+    ``hosts`` are additional names of the API server. Each of the ``nodes`` gets its own kubeconfig.
 
     Raises:
-        UserError: the folder's authority is of no use.
+        UserError: the certificate authority in the folder cannot be used.
     """
     authority = Authority.load_or_create(folder, datetime.datetime.now(datetime.UTC))
     home = f"{_API_SERVER}.{namespace}"

@@ -1,4 +1,4 @@
-"""The programs of tools/upstream: build them, and ask them."""
+"""Build the programs of tools/upstream, and send cases to them."""
 
 import json
 import os
@@ -42,7 +42,10 @@ def build(kubernetes: Version, folder: Path) -> Path:
 
 
 def _select_toolchain(kubernetes: Version) -> dict[str, str]:
-    """Return the variable that has ``go`` use another Go. It only looks for that in go.mod, not in ``-modfile``."""
+    """Return the environment variable that selects another Go.
+
+    The ``go`` command only reads the version in go.mod, not in ``-modfile``.
+    """
     if not kubernetes.is_preview:
         return {}
     text = (SOURCE / f"releases/{kubernetes}.mod").read_text()

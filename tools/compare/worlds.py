@@ -1,7 +1,8 @@
 """Random worlds for the allocator: a node, device classes, slices, claims, and devices that are allocated already.
 
-A world has the form of the recorded cases of ``dralab conformance alloc``. Every field of the API that the allocator of
-a release reads occurs, mostly valid and sometimes not, because features meet objects of other stages in real clusters.
+A world has the form of the recorded cases of ``dralab conformance alloc``. Every field of the API that the
+allocator of a release reads occurs, with mostly valid and sometimes invalid values, because real clusters
+contain objects from the time when a feature was in another stage.
 """
 
 from dra_shared.jsontypes import JsonObject
@@ -69,7 +70,7 @@ def draw_world(seed: str, kubernetes: Version) -> JsonObject:
 
 
 class _World:
-    """One world in the making. The weights say how frequent each feature is in it."""
+    """A world that is being drawn. The weights are the probabilities of each feature in it."""
 
     def __init__(self, draw: Draw, kubernetes: Version) -> None:
         self._draw = draw
@@ -305,7 +306,7 @@ class _World:
         return capacity
 
     def _qualify(self, driver: str, named: JsonObject) -> JsonObject:
-        """Since 1.38 a name without a domain is the same as one with the driver's name."""
+        """Return the name with the driver's domain if it has none. Since 1.38 both names mean the same."""
         if self._kubernetes < V1_38:
             return named
         return {

@@ -1,9 +1,9 @@
-"""Writes the feature gates of the real Kubernetes releases to tests/data/gates.
+"""Write the feature gates of the real Kubernetes releases to tests/data/gates.
 
     python -m tools.gates
 
-Builds ``main.go`` with each release's k8s.io/kubernetes and runs it. Needs Go. Afterwards ``tests/shared/version`` says
-where the pages of dra_shared/version differ.
+Builds ``main.go`` with each release's k8s.io/kubernetes and runs it. Needs Go. Then run
+``tests/shared/version``, which compares the pages of dra_shared/version with these files.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ def _read(patch: str) -> dict[str, dict[str, Any]]:
 
 
 def go_module(patch: str, requirements: str) -> str:
-    """Return the go.mod of the program. The modules that a release contains have to be replaced by released ones."""
+    """Return the go.mod of the program.
+
+    The modules that a release contains are replaced by their released versions.
+    """
     language = next(line for line in requirements.splitlines() if line.startswith("go "))
     lines = ["module dralab/gates", language, f"require k8s.io/kubernetes v{patch}"]
     version = f"v0.{patch.partition('.')[2]}"

@@ -1,7 +1,7 @@
 """``python -m tools.nvml.root 2xT4 DIR``: make DIR a driver root with libnvidia-ml.so for simulated whole GPUs.
 
-It is compiled with ``cc``; the device nodes need root. With NVIDIA's DRA drivers: docs/conformance.md and
-docs/compute-domains.md.
+The library is compiled with ``cc``. Creating device nodes needs root. docs/conformance.md and
+docs/compute-domains.md use it with NVIDIA's DRA drivers.
 """
 
 import argparse
@@ -34,10 +34,10 @@ _IMEX_MANAGEMENT = "DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFile
 
 
 def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
-    """Write the library, and the other files that drivers look for; gives the library.
+    """Write the library and the other files that drivers look for. Return the library's path.
 
     Raises:
-        subprocess.CalledProcessError: the compiler refuses.
+        subprocess.CalledProcessError: the compiler fails.
     """
     libraries, programs = root / "usr/lib64", root / "usr/bin"
     for folder in (libraries, programs):
@@ -72,7 +72,7 @@ def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
 
 
 def make_kernel_files(host: SimulatedHost, root: Path) -> Path:
-    """Write what the kernel says of channels and capabilities; gives the file to name in ALT_PROC_DEVICES_PATH."""
+    """Write the kernel's files about channels and capabilities. Return the file to name in ALT_PROC_DEVICES_PATH."""
     channel, management = host.imex_channel(0), host.imex_management()
     folder = root / "proc/driver/nvidia/capabilities"
     folder.mkdir(parents=True, exist_ok=True)
@@ -86,10 +86,10 @@ def make_kernel_files(host: SimulatedHost, root: Path) -> Path:
 
 
 def make_devices(gpus: Sequence[SimulatedGpu], root: Path) -> None:
-    """Write the device nodes: NVIDIA's CDI library leaves out what is no character device.
+    """Create the device nodes. They must be character devices, because NVIDIA's CDI library ignores other files.
 
     Raises:
-        PermissionError: only root may.
+        PermissionError: the process is not root.
     """
     folder = root / "dev"
     folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ def _entry(gpu: SimulatedGpu) -> str:
 
 
 def main() -> None:
-    """Make it."""
+    """Create the driver root."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gpus", help="as of dralab up --gpus, such as 2xT4")
     parser.add_argument("root", type=Path)

@@ -1,7 +1,7 @@
 """The reference pages of the documentation, made from the code: commands, gates, versions of Kubernetes, kinds, Python.
 
-:func:`pages` gives them all; ``tools.site`` adds them to those that are written by hand. Nothing of them is committed.
-The tables within pages that are written by hand are in ``tools.reference.tables``.
+:func:`pages` returns all of them, and ``tools.site`` adds them to the hand-written pages. They are not
+committed. ``tools.reference.tables`` has the tables within hand-written pages.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ __all__ = ["Page", "pages"]
 
 
 def pages() -> Iterator[Page]:
-    """All pages, in the order that a table of contents has them."""
+    """Return all pages in the order of the table of contents."""
     yield commands.page()
     yield gates.page()
     yield from versions.pages()

@@ -12,7 +12,7 @@ _HELP = (argparse._HelpAction,)
 def arguments(
     parser: argparse.ArgumentParser, default: Callable[[argparse.Action], str] | None = None
 ) -> str:
-    """The parser's positional words and options; ``default`` says what an option's default is shown as."""
+    """Return the parser's positional words and options as Markdown. ``default`` formats the default of an option."""
     shown = [
         action
         for action in parser._actions

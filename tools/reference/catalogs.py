@@ -1,4 +1,4 @@
-"""Tables of what dralab brings: faults, GPU models, lessons."""
+"""Tables of faults, GPU models and lessons."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

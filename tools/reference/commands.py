@@ -37,7 +37,7 @@ _GUIDES = {
 
 
 def page() -> Page:
-    """All commands with their arguments and options."""
+    """Return the page of all commands with their arguments and options."""
     return Page(
         "reference/commands.md",
         "Commands",
@@ -89,7 +89,7 @@ def _calls(name: str) -> list[str]:
 
 
 def plain_code(text: str) -> str:
-    """Return text that Markdown shows as it is, but for code in backticks."""
+    """Return text that Markdown shows unchanged, except for code in backticks."""
     return "`".join(part if place % 2 else plain(part) for place, part in enumerate(text.split("`")))
 
 

@@ -1,4 +1,6 @@
-"""The tables of docs/kubernetes.md: how deep each kind's rules go, and why kinds stay on which no service acts."""
+"""The tables of docs/kubernetes.md: how completely each kind is validated, and the reasons to keep kinds that no
+service uses.
+"""
 
 import pkgutil
 import re
@@ -61,7 +63,7 @@ _API_SERVER = frozenset(
 
 
 def table(kinds: Sequence[Kind] = KINDS) -> str:
-    """The table in Markdown."""
+    """Return the first table in Markdown."""
     head = [
         "| kind | validation | status | defaults | warnings | admission | acted on by |",
         "|---|---|---|---|---|---|---|",
@@ -70,7 +72,7 @@ def table(kinds: Sequence[Kind] = KINDS) -> str:
 
 
 def reasons(kinds: Sequence[Kind] = KINDS) -> str:
-    """The table of the kinds on which no service acts, in Markdown, with the reasons that their rooms give."""
+    """Return the table of the kinds that no service uses, in Markdown, with the reasons from their rooms."""
     given = dict(_reasons())
     rows = [
         f"| `{kind.qualified_name}` | {given.pop(kind.qualified_name)} |"
@@ -82,7 +84,7 @@ def reasons(kinds: Sequence[Kind] = KINDS) -> str:
 
 
 def _reasons() -> Iterator[tuple[str, str]]:
-    """The kinds in the first lines of the rooms, by name."""
+    """Return the kinds that the first lines of the rooms name, with the reasons."""
     for room in pkgutil.iter_modules(rooms.__path__):
         if room.ispkg and find_spec(f"{rooms.__name__}.{room.name}.kinds"):
             module = import_module(f"{rooms.__name__}.{room.name}.kinds")
@@ -114,7 +116,7 @@ def _rules(kind: Kind, subresource: str) -> str:
 
 
 def _acting_services(kind: Kind) -> Iterator[str]:
-    """The services that act on the kind: clients are found by the typed resource that their sources name."""
+    """Return the services that use the kind. Clients are found by the typed resource that their sources name."""
     if kind.plural in _API_SERVER:
         yield "API server"
     for name, folder in _SERVICES.items():

@@ -40,7 +40,7 @@ def table_of_gates() -> str:
 
 
 def page() -> Page:
-    """All gates of the Kubernetes that is followed."""
+    """Return the page of all gates of the followed Kubernetes version."""
     on_in_up = {name for name, on in LAB_GATES.items() if on}
     rows = [
         [

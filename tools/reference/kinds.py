@@ -23,7 +23,7 @@ Schema = Mapping[str, Any]
 
 
 def pages() -> Iterator[Page]:
-    """A table of all kinds, then a page a group with the fields of its kinds."""
+    """Return a table of all kinds, and then a page for each group with the fields of its kinds."""
     groups: dict[str, list[Kind]] = {}
     for kind in KINDS:
         groups.setdefault(kind.group, []).append(kind)
@@ -79,7 +79,7 @@ def _group(group: str, kinds: list[Kind]) -> Page:
 
 
 def _types(package: str, first: tuple[str, ...] | list[str], document: Schema) -> Iterator[str]:
-    """The types of a package: those of kinds, then the others by name, but for lists of objects."""
+    """Return the types of a package: those of kinds first, then the others by name, without lists of objects."""
     others = sorted(name for name in document if name not in first and not _is_list(document[name]))
     for name in [*first, *others]:
         schema = add_descriptions(f"{package}.{name}", dict(document[name]))
@@ -108,7 +108,7 @@ def _is_list(schema: Schema) -> bool:
 
 
 def _type(package: str, schema: Schema) -> str:
-    """A field's type, with a link to where it is described."""
+    """Return the text for a field's type, with a link to its description."""
     reference = schema.get("$ref") or next(
         (one["$ref"] for one in schema.get("allOf", ()) if "$ref" in one), ""
     )
@@ -131,7 +131,7 @@ def _link(package: str, name: str) -> str:
 
 @cache
 def _homes() -> Mapping[str, str]:
-    """The page of each package that has one."""
+    """Return the page of each package that has one."""
     return {_package(kind): _page(kind.group) for kind in KINDS if _kinds_of(kind)} | {
         _META: f"{_name(_META)}.md"
     }
@@ -144,7 +144,7 @@ def _document(package: str) -> Schema:
 
 
 def _documents(group: str, kinds: list[Kind]) -> dict[str, Schema]:
-    """The types of a group's stored versions, by package."""
+    """Return the types of a group's stored versions, by package."""
     packages = dict.fromkeys(_package(kind) for kind in kinds)
     return {package: found for package in packages if (found := _document(package))}
 

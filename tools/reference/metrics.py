@@ -1,6 +1,6 @@
-"""The metrics of the services: where the sources make one, by its name, its kind, its help and its labels.
+"""The metrics of the services, from the calls in their sources that create them: name, kind, help and labels.
 
-The sources are read and not run, since most metrics are made when a service has started.
+The sources are parsed and not run, because most metrics are only created when a service starts.
 """
 
 import ast
@@ -34,7 +34,7 @@ _MADE = re.compile(rf'\b(?:{"|".join(_KINDS)})\(\s*"')
 
 
 class Metric(NamedTuple):
-    """A metric, as the call that makes it says."""
+    """A metric, from the arguments of the call that creates it."""
 
     name: str
     kind: str
@@ -57,7 +57,7 @@ def _table(folder: str) -> str:
 
 
 def metrics(folder: Path) -> Iterator[Metric]:
-    """The metrics that modules below the folder make."""
+    """Return the metrics that the modules below the folder create."""
     for path in sorted(folder.rglob("*.py")):
         text = path.read_text()
         if not _MADE.search(text):
@@ -94,7 +94,9 @@ def _metric(call: ast.Call, names: dict[str, ast.expr]) -> Metric | None:
 
 
 def _parse_entry(entry: ast.AST) -> Metric | None:
-    """Return the metric of an entry in a table of gauges: its name, its help, and how it is read."""
+    """Return the metric of an entry in a table of gauges, which has its name, its help, and a function for its
+    value.
+    """
     match entry:
         case ast.Tuple(elts=[ast.Constant(value=str(name)), ast.Constant(value=str(about)), ast.Lambda()]):
             return Metric(name, "gauge", about, ())
@@ -121,7 +123,7 @@ def _shared_constants(source: Path) -> dict[str, ast.expr]:
 
 
 def _value(node: ast.expr, names: dict[str, ast.expr]) -> object:
-    """A constant's value, of a name too; None where it is known only when the code runs."""
+    """Return the value of a constant, also of a named one. Return None if it is only known at run time."""
     if isinstance(node, ast.Name) and node.id in names:
         node = names[node.id]
     try:

@@ -14,7 +14,7 @@ from tools.reference.markdown import Page
 
 
 def page() -> Page:
-    """All classes with their public members, and pytest's fixtures."""
+    """Return the page with all classes, their public members, and pytest's fixtures."""
     parts = ["## dralab", _text(dralab)]
     for name in dralab.__all__:
         thing = getattr(dralab, name)
@@ -91,7 +91,7 @@ def _signature(function: Any) -> str:
 
 
 class _Annotation:
-    """A type that is written short."""
+    """A type that is written in a short form."""
 
     def __init__(self, annotation: Any) -> None:
         self._text = _annotation(annotation)
@@ -110,7 +110,7 @@ def _code(text: str) -> str:
 
 
 def _text(thing: Any) -> str:
-    """A docstring as Markdown: its parts become lists, its examples blocks of code."""
+    """Return a docstring as Markdown: its sections become lists, its examples blocks of code."""
     lines = []
     text = inspect.getdoc(thing) or ""
     for part in text.replace("``", "`").split("\n\n"):

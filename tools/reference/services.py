@@ -35,7 +35,7 @@ def _own(service: str) -> str:
 
 
 def _common_keys(services: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """The flags that all these services have with the same meaning."""
+    """Return the flags that all these services have with the same meaning."""
     return frozenset.intersection(*(frozenset(map(_key, _flags(service))) for service in services))
 
 

@@ -1,4 +1,4 @@
-"""The state machines that the code declares, as pages in docs/ have them."""
+"""The state machines that the code declares, in the form of pages in docs/."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

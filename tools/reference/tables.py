@@ -1,7 +1,7 @@
 """The tables of the pages in ``docs/`` that are made from the code.
 
-A page has such a table between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``make reference`` writes all of
-them again, and ``tests/docs/test_tables.py`` fails for a page that has another table than the code.
+A page has such a table between ``<!-- generated: NAME -->`` and ``<!-- end -->``. ``make reference`` writes
+all of them again, and ``tests/docs/test_tables.py`` fails if a table is outdated.
 """
 
 import re
@@ -35,10 +35,10 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def render(text: str) -> str:
-    """Return a page's text with all generated blocks made again.
+    """Return a page's text with all generated blocks updated.
 
     Raises:
-        KeyError: a block has a name that no table has.
+        KeyError: a block has the name of no table.
     """
     return _BLOCK.sub(lambda match: f"<!-- generated: {match[1]} -->\n{_table(match[1])}<!-- end -->", text)
 

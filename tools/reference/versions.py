@@ -1,4 +1,4 @@
-"""Generate the page on DRA in each version of Kubernetes, from the services' own pages of data."""
+"""Generate the page on DRA in each version of Kubernetes, from the version pages of dra_shared."""
 
 from collections.abc import Iterator, Sequence
 
@@ -39,7 +39,7 @@ def _mark(version: Version) -> str:
 
 
 def pages() -> Iterator[Page]:
-    """One page a version."""
+    """Return a page for each version."""
     for version in VERSIONS:
         yield Page(
             f"reference/kubernetes-{version}.md",

@@ -1,10 +1,10 @@
-"""Writes the schema files of shared/dra_shared/api/schema.
+"""Write the schema files of shared/dra_shared/api/schema.
 
     python -m tools.schemas
 
-The types are those of the Go modules that sources.toml pins, which `go` downloads. The kinds, their versions and verbs
-are those of kinds.json, which is written by hand but for its deprecations. What only other versions of Kubernetes have
-stays as it is.
+The types are those of the Go modules that sources.toml pins, which `go` downloads. The kinds, their versions
+and verbs are those of kinds.json, which is written by hand except for its deprecations. Fields and kinds that
+only other versions of Kubernetes have are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TARGET = ROOT / "shared/dra_shared/api/schema"
 
 
 def main() -> None:
-    """Make all files."""
+    """Write all files."""
     release = Release.read()
     source = Source({name: download(name, release) for name in release.sums})
     kinds = json.loads((TARGET / "kinds.json").read_text())
@@ -57,12 +57,12 @@ def main() -> None:
 
 
 def _known_types() -> dict[str, dict[str, Any]]:
-    """The types as the files have them."""
+    """Return the types in the existing files."""
     return {file.stem: json.loads(file.read_text()) for file in TARGET.glob("io.*.json")}
 
 
 def _take_over(kinds: list[dict[str, Any]], own: list[dict[str, Any]]) -> None:
-    """Has the deprecations of the versions that the release has, and keeps those of others."""
+    """Set the deprecations of the versions that the release has, and keep those of other versions."""
     found = {(entry["group"], entry["plural"]): entry for entry in own}
     for entry in kinds:
         mine = found.get((entry["group"], entry["plural"]))

@@ -1,4 +1,4 @@
-"""Reads the struct types of a Go package of API types: fields, JSON tags and comment markers.
+"""Read the struct types of a Go package of API types: fields, JSON tags and comment markers.
 
 Only the shape is read (names, types, tags, ``+markers``), never the prose.
 """
@@ -50,7 +50,7 @@ class GoType:
 
 @dataclass
 class GoPackage:
-    """The types of one package, and its imports by the name they have in it."""
+    """The types of one package, and its imports by their local names."""
 
     path: str
     types: dict[str, GoType] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class GoPackage:
     renamed: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
     def enumeration(self, name: str) -> list[str]:
-        """The values of a type that is marked as an enumeration, sorted; empty for other types."""
+        """Return the sorted values of a type that is marked as an enumeration. Empty for other types."""
         found = self.types.get(name)
         marked = found is not None and {"enum", "k8s:enum"} & found.markers.keys()
         return sorted(set(self.constants.get(name, ()))) if marked else []
@@ -76,7 +76,7 @@ def _markers(comments: list[str]) -> dict[str, list[str]]:
 
 
 def _rules(comments: list[str]) -> list[str]:
-    """The validation tags in their order: ``maxItems=32``, ``alpha(1.36): eachKey: format=k8s-short-name``."""
+    """Return the validation tags in their order: ``maxItems=32``, ``alpha(1.36): eachKey: format=k8s-short-name``."""
     found = []
     for line in comments:
         match = _RULE.match(line)
@@ -109,7 +109,7 @@ def _field(line: str, comments: list[str]) -> GoField | None:
 
 
 def parse(path: str, source: str) -> GoPackage:
-    """The types of a Go source file."""
+    """Return the types of a Go source file."""
     package = GoPackage(path)
     comments: list[str] = []
     above: list[str] = []

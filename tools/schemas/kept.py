@@ -18,7 +18,7 @@ _REFERENCE = re.compile(r'"(?:#/components/schemas/)?(io\.k8s\.[\w.-]+)\.(\w+)"'
 
 
 def kinds_of(kinds: list[dict[str, Any]], version: Version) -> list[dict[str, Any]]:
-    """The kinds in the versions that one of Kubernetes has."""
+    """Return the kinds in the versions that one Kubernetes version serves."""
     has = release(version)
 
     def list_served(entry: dict[str, Any]) -> list[str]:
@@ -29,7 +29,7 @@ def kinds_of(kinds: list[dict[str, Any]], version: Version) -> list[dict[str, An
 
 
 def keep(made: Packages, known: Packages, kinds: list[dict[str, Any]], version: Version) -> None:
-    """Adds to the types of ``version`` what ``known`` has for others: fields, whole kinds, and types they refer to."""
+    """Add to the types of ``version`` the fields, kinds and types that ``known`` has for other versions."""
     for package, type_name, field in _other_fields(version):
         old = known.get(package, {}).get(type_name)
         new = made.get(package, {}).get(type_name)
@@ -53,7 +53,7 @@ def keep(made: Packages, known: Packages, kinds: list[dict[str, Any]], version: 
 
 
 def _keep_stages(made: dict[str, Any], known: dict[str, Any], version: Version) -> None:
-    """Keeps the stages that rules get in later versions, and rules that only later versions have."""
+    """Keep the stages that rules get in later versions, and rules that only later versions have."""
     rules: list[str] = made.get("x-rules", [])
     for text in known.get("x-rules", ()):
         stages, rest = _split_stages(text)
@@ -68,7 +68,9 @@ def _keep_stages(made: dict[str, Any], known: dict[str, Any], version: Version) 
 
 
 def _split_stages(rule: str) -> tuple[list[tuple[str, Version]], str]:
-    """The stages of a rule such as ``alpha(1.37) beta(1.38): optional`` with their versions, and what follows them."""
+    """Return the stages of a rule such as ``alpha(1.37) beta(1.38): optional`` with their versions, and the rest
+    of the rule.
+    """
     first, _, rest = rule.partition(": ")
     found = [(word, _STAGED.fullmatch(word)) for word in first.split()]
     if not all(match for _, match in found):
@@ -77,7 +79,9 @@ def _split_stages(rule: str) -> tuple[list[tuple[str, Version]], str]:
 
 
 def keep_messages(made: Packages, known: Packages, schemas: Packages, version: Version) -> None:
-    """Adds to the messages of ``version`` what ``known`` has for others, for the types that ``schemas`` has now."""
+    """Add to the messages of ``version`` the fields that ``known`` has for other versions, for the types in
+    ``schemas``.
+    """
     for package, type_name, field in _other_fields(version):
         old = known.get(package, {}).get(type_name, {})
         new = made.get(package, {}).get(type_name)
@@ -92,7 +96,7 @@ def keep_messages(made: Packages, known: Packages, schemas: Packages, version: V
 
 
 def _other_fields(version: Version) -> Iterator[tuple[str, str, str]]:
-    """The package, type and name of each field that ``version`` does not have."""
+    """Return the package, type and name of each field that ``version`` does not have."""
     has = release(version)
     for package, name in changes("field"):
         type_name, _, field = name.partition(".")
@@ -101,7 +105,7 @@ def _other_fields(version: Version) -> Iterator[tuple[str, str, str]]:
 
 
 def full_name(package: str) -> str:
-    """The package that the pages call by its last two names, such as ``resource/v1``."""
+    """Return the full name of the package that the pages abbreviate, such as ``resource/v1``."""
     if package.startswith("meta/"):
         return f"io.k8s.apimachinery.pkg.apis.{package.replace('/', '.')}"
     if package.startswith("apiextensions/"):
@@ -110,7 +114,7 @@ def full_name(package: str) -> str:
 
 
 def _with_field(new: dict[str, Any], old: dict[str, Any], field: str) -> dict[str, Any]:
-    """The type with one more field, where ``old`` has it."""
+    """Return the type with one more field, at its position in ``old``."""
     properties = {**new.get("properties", {}), field: old["properties"][field]}
     merged = {**new, "properties": properties}
     for key in ("x-order", "required"):
@@ -122,7 +126,7 @@ def _with_field(new: dict[str, Any], old: dict[str, Any], field: str) -> dict[st
 
 
 def _keep_referred(made: Packages, known: Packages) -> None:
-    """Adds the types that those which are there refer to."""
+    """Add the types to which the existing types refer."""
     while True:
         missing = [
             (package, name)

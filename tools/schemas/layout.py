@@ -8,12 +8,12 @@ from typing import Any
 
 
 def dump_types(types: dict[str, Any]) -> str:
-    """The types of a package: a property a line."""
+    """Format the types of a package, a property a line."""
     return _object({name: _type(types[name]) for name in sorted(types)}, 0) + "\n"
 
 
 def dump_messages(packages: dict[str, Any]) -> str:
-    """Packages of protobuf messages: a message a line."""
+    """Format packages of protobuf messages, a message a line."""
     shown = {
         package: _object({name: _line(messages[name]) for name in sorted(messages)}, 1)
         for package, messages in sorted(packages.items())
@@ -22,7 +22,7 @@ def dump_messages(packages: dict[str, Any]) -> str:
 
 
 def dump_kinds(document: dict[str, Any]) -> str:
-    """Groups in discovery's order, and kinds: a kind a line."""
+    """Format the groups in discovery's order, and the kinds, a kind a line."""
     lines = ",\n".join("  " + json.dumps(entry) for entry in document["kinds"])
     return '{"groups": ' + json.dumps(document["groups"]) + ',\n "kinds": [\n' + lines + "\n]}\n"
 

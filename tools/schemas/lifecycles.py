@@ -10,7 +10,7 @@ from tools.schemas.sources import Source, api_folder
 
 
 def _lifecycle(text: str) -> dict[str, dict[str, tuple[str, ...]]]:
-    """For each kind of a package its deprecation, removal and replacement."""
+    """Return the deprecation, removal and replacement of each kind of a package."""
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     pattern = r"func \(in \*(\w+)\) APILifecycle(\w+)\(\) [^{\n]*\{\s*return ([^\n]*)"
     for kind, event, value in re.findall(pattern, text):
@@ -20,7 +20,7 @@ def _lifecycle(text: str) -> dict[str, dict[str, tuple[str, ...]]]:
 
 
 def deprecations(source: Source, document: dict[str, Any], minor: int) -> None:
-    """Adds to each kind the versions that clients are warned of."""
+    """Add to each kind the versions for which clients get a warning."""
     for entry in document["kinds"]:
         entry.pop("deprecated", None)
         for version in entry["versions"]:

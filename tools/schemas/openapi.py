@@ -82,7 +82,7 @@ def definition_name(path: str) -> str:
 
 
 def resolve(source: Source, package: GoPackage, name: str) -> tuple[str, str, GoType | None]:
-    """Import path, name and (where it is one of ours) the type that ``name`` means in ``package``."""
+    """Return the import path and the name that ``name`` means in ``package``, and the type if it is one of ours."""
     qualifier, dot, rest = name.rpartition(".")
     path = package.imports.get(qualifier, qualifier) if dot else package.path
     known = path == package.path or path.startswith("k8s.io/api/") or path in OTHER_PACKAGES
@@ -107,7 +107,7 @@ def type_string(source: Source, package: GoPackage, text: str) -> str:
 
 
 def type_schema(source: Source, package: GoPackage, text: str) -> dict[str, Any]:
-    """The schema of a Go type expression."""
+    """Return the schema of a Go type expression."""
     if text.startswith("*"):
         return type_schema(source, package, text[1:])
     if text in SIMPLE:
@@ -169,7 +169,7 @@ def is_required(found: GoField) -> bool:
 
 
 def all_fields(source: Source, package: GoPackage, found: GoType) -> list[tuple[GoPackage, GoField]]:
-    """The JSON fields of a struct in order, those of inlined structs in their place."""
+    """Return the JSON fields of a struct in order, with the fields of inlined structs in their place."""
     fields: list[tuple[GoPackage, GoField]] = []
     for one in found.fields:
         if one.json:
@@ -187,7 +187,7 @@ def all_fields(source: Source, package: GoPackage, found: GoType) -> list[tuple[
 
 
 def struct_schema(source: Source, package: GoPackage, found: GoType) -> dict[str, Any]:
-    """The OpenAPI schema of a struct from its Go type alone."""
+    """Return the OpenAPI schema of a struct from its Go type alone."""
     fields = all_fields(source, package, found)
     properties = {one.json: field_schema(source, owner, one) for owner, one in fields}
     schema: dict[str, Any] = {"properties": properties, "type": "object"}
@@ -203,7 +203,7 @@ def struct_schema(source: Source, package: GoPackage, found: GoType) -> dict[str
 
 
 def _union(found: GoType) -> dict[str, Any]:
-    """The members of a union, of which one may be set, and the field that says which."""
+    """Return the members of a union, at most one of which is set, and the discriminator field."""
     chooser = next((one.json for one in found.fields if "unionDiscriminator" in one.markers), None)
     members = {one.json: one.json[0].upper() + one.json[1:] for one in found.fields if one.json != chooser}
     union: dict[str, Any] = {"fields-to-discriminateBy": members}
@@ -211,7 +211,7 @@ def _union(found: GoType) -> dict[str, Any]:
 
 
 def annotate(source: Source, package: GoPackage, found: GoType, schema: dict[str, Any]) -> None:
-    """Adds ``x-go`` to the properties of ``schema``."""
+    """Add ``x-go`` to the properties of ``schema``."""
     for owner, one in all_fields(source, package, found):
         target = schema.get("properties", {}).get(one.json)
         if target is None:
@@ -223,7 +223,7 @@ def annotate(source: Source, package: GoPackage, found: GoType, schema: dict[str
 
 
 def declare(source: Source, package: GoPackage, found: GoType, schema: dict[str, Any]) -> None:
-    """Adds ``x-rules`` to the properties of ``schema`` that have any, and ``x-order`` to the schema itself."""
+    """Add ``x-rules`` to the properties of ``schema`` that have rules, and ``x-order`` to the schema itself."""
     fields = all_fields(source, package, found)
     for owner, one in fields:
         _, _, inner = resolve(source, owner, one.type.removeprefix("*"))
@@ -234,7 +234,7 @@ def declare(source: Source, package: GoPackage, found: GoType, schema: dict[str,
 
 
 def enumerate_values(source: Source, owner: GoPackage, type_name: str, target: dict[str, Any]) -> None:
-    """Adds the values of an enumeration to a property of that type, or to the items of a list of it."""
+    """Add the values of an enumeration to a property of that type, or to the items of a list of it."""
     if type_name.startswith("[]") and "items" in target:
         target, type_name = target["items"], type_name.removeprefix("[]")
     alias, dot, name = type_name.rpartition(".")
@@ -247,7 +247,7 @@ def enumerate_values(source: Source, owner: GoPackage, type_name: str, target: d
 
 
 def go_package(definition: str) -> tuple[str, str] | None:
-    """The Go import path and type name of a definition such as ``io.k8s.api.core.v1.Pod``."""
+    """Return the Go import path and type name of a definition such as ``io.k8s.api.core.v1.Pod``."""
     prefix, _, name = definition.rpartition(".")
     if prefix.startswith("io.k8s.api."):
         return "k8s.io/api/" + prefix.removeprefix("io.k8s.api.").replace(".", "/"), name
@@ -264,7 +264,7 @@ def with_gvk(schema: dict[str, Any], group: str, version: str, kind: str) -> dic
 def derive(
     source: Source, path: str, group: str, version: str, kinds: list[str]
 ) -> dict[str, dict[str, Any]]:
-    """The definitions of a group version that no recorded document has, reachable from its kinds."""
+    """Return the definitions of a group version that no recorded document has, reachable from its kinds."""
     made: dict[str, dict[str, Any]] = {}
     package = source.package(path)
     pending = [name for kind in kinds for name in (kind, kind + "List") if name in package.types]
@@ -282,10 +282,10 @@ def derive(
 
 
 def definitions(source: Source, kinds: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Every type that the kinds of kinds.json refer to, however indirectly, by its full name.
+    """Return every type that the kinds of kinds.json refer to, directly or indirectly, by its full name.
 
     Raises:
-        SystemExit: a type is referred to that no pinned repository has.
+        SystemExit: no pinned repository has a type that others refer to.
     """
     made = dict(_SPECIAL)
     for (group, version), wanted in sorted(_roots(kinds).items()):
@@ -311,7 +311,7 @@ def definitions(source: Source, kinds: list[dict[str, Any]]) -> dict[str, dict[s
 
 
 def _roots(kinds: list[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
-    """The kinds of each group and version, those of subresources among them."""
+    """Return the kinds of each group and version, including those of subresources."""
     roots: dict[tuple[str, str], list[str]] = {}
     for entry in kinds:
         for version in entry["versions"]:

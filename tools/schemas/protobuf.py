@@ -50,7 +50,9 @@ def _wire_type(source: Source, package: GoPackage, text: str) -> Any:
 
 
 def layouts(source: Source, package: GoPackage) -> dict[str, Any]:
-    """The protobuf messages of a package: for each field number the JSON name (empty if inlined) and the type."""
+    """Return the protobuf messages of a package: for each field number the JSON name (empty if inlined) and the
+    type.
+    """
     made: dict[str, Any] = {}
     for name, found in package.types.items():
         fields = {}

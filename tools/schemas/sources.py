@@ -39,18 +39,18 @@ _OWN_PACKAGES = {
 
 
 def api_folder(group: str) -> str:
-    """The folder of k8s.io/api that has a group's types."""
+    """Return the folder of k8s.io/api that has a group's types."""
     return _API_FOLDERS.get(group, group.split(".")[0])
 
 
 def package_path(group: str, version: str) -> str:
-    """The Go import path of a group and version's types."""
+    """Return the Go import path of a group and version's types."""
     return f"{_OWN_PACKAGES.get(group, f'k8s.io/api/{api_folder(group)}')}/{version}"
 
 
 @dataclass(frozen=True)
 class Release:
-    """A Kubernetes release, such as ``1.37.0``, and the sums of the modules that have its types, as in a go.sum."""
+    """A Kubernetes release, such as ``1.37.0``, and the checksums of the modules with its types, as in a go.sum."""
 
     version: str
     sums: dict[str, str]
@@ -63,7 +63,7 @@ class Release:
 
     @property
     def minor(self) -> int:
-        """37 of 1.37.0."""
+        """Return the minor version: 37 for 1.37.0."""
         return int(self.version.split(".")[1])
 
 
@@ -71,7 +71,7 @@ def download(name: str, release: Release) -> Path:
     """Return the folder of a module of k8s.io in Go's module cache, to which it is downloaded if needed.
 
     Raises:
-        SystemExit: the module has another sum than the pinned one.
+        SystemExit: the checksum of the module is not the pinned one.
         subprocess.CalledProcessError: it cannot be downloaded.
     """
     module = f"k8s.io/{name}@v0.{release.version.removeprefix('1.')}"
@@ -98,7 +98,7 @@ class Source:
         return (self._folders[module] / path).read_text()
 
     def package(self, path: str) -> GoPackage:
-        """The package with this import path."""
+        """Return the package with this import path."""
         if path not in self._packages:
             self._packages[path] = self._parse(path)
         return self._packages[path]

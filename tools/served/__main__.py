@@ -1,9 +1,9 @@
-"""Writes what the API servers of Kubernetes releases serve to tests/data/served.
+"""Write the resources and fields that the API servers of Kubernetes releases serve to tests/data/served.
 
     python -m tools.served
 
-Reads the discovery and OpenAPI documents that k8s.io/kubernetes has in `api`. Needs Go, which downloads the module.
-Afterwards ``tests/apiserver/openapi/test_served`` says where ours differ.
+Reads the discovery and OpenAPI documents that k8s.io/kubernetes has in `api`. Needs Go, which downloads the
+module. Then run ``tests/apiserver/openapi/test_served``, which compares our server with these files.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def format_resources(discovery: JsonObject) -> Iterator[str]:
 
 
 def format_core(discovery: JsonObject) -> Iterator[str]:
-    """Yield the same for the discovery document of the core group, which has the older form."""
+    """Yield the same lines for the discovery document of the core group, which has the older form."""
     for resource in discovery["resources"]:
         yield _resource("/v1", resource["name"], resource, resource["verbs"])
 

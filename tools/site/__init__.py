@@ -1,5 +1,5 @@
 """The documentation as a site: ``python -m tools.site [--out site]``, which is ``make docs``.
 
-:mod:`dra_cli.documentation.pages` gathers the pages, :mod:`tools.site.build` has MkDocs make HTML of them, without
-network.
+:mod:`dra_cli.documentation.pages` collects the pages, and :mod:`tools.site.build` runs MkDocs, which converts
+them to HTML without network.
 """

@@ -1,4 +1,4 @@
-"""``python -m tools.site``: builds the site, or says what is wrong with it."""
+"""``python -m tools.site``: build the site, or print the problems of its pages."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def main() -> int:
-    """Build it; gives the exit code."""
+    """Build the site and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m tools.site", description="Build the documentation's site."
     )

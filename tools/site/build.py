@@ -1,4 +1,4 @@
-"""Has MkDocs make HTML of the pages; whatever it warns of is a problem."""
+"""Run MkDocs, which converts the pages to HTML. Every warning of MkDocs is a problem."""
 
 import logging
 import os
@@ -29,9 +29,10 @@ class _Problems(logging.Handler):
 
 
 def build(repository: Path, out: Path, made: Iterable[Page], url: str = "") -> list[str]:
-    """Build the site into the folder ``out``; gives what is wrong with the pages, such as links that lead nowhere.
+    """Build the site into the folder ``out``. Return the problems of the pages, such as broken links.
 
-    ``made`` are the pages that are made from the code; ``url`` is where the site is going to be published.
+    ``made`` are the pages that are generated from the code. ``url`` is the address at which the site will be
+    published.
     """
     problems = _Problems()
     log = logging.getLogger("mkdocs")
@@ -50,7 +51,7 @@ def build(repository: Path, out: Path, made: Iterable[Page], url: str = "") -> l
 
 
 def _trim(out: Path) -> None:
-    """Remove what readers never load: maps of scripts, and searching in languages other than English."""
+    """Remove files that readers never load: source maps of scripts, and search in languages other than English."""
     for path in out.rglob("*.map"):
         path.unlink()
     shutil.rmtree(out / "assets/javascripts/lunr", ignore_errors=True)

@@ -1,7 +1,7 @@
 """The Container Device Interface: the specs that drivers write, and their effect on containers.
 
-``write_spec`` puts a spec where runtimes look for it, ``resolve`` turns CDI device ids into the edits that the
-spec files of a directory ask for.
+``write_spec`` writes a spec to the directory that runtimes read. ``resolve`` returns the container edits of
+CDI device ids, from the spec files of a directory.
 """
 
 from dra_driverkit.cdi.hooks import HookEffects, collect_effects

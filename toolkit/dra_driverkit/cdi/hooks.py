@@ -18,9 +18,9 @@ class HookEffects:
 
     Args:
         links: (target, path) of symbolic links, each in the order in which they are made.
-        library_folders: folders that the dynamic linker's cache gets.
+        library_folders: folders that are added to the dynamic linker's cache.
         modes: (path, mode) of files.
-        fixed_device_nodes: whether NVIDIA's libraries must not make device nodes themselves.
+        fixed_device_nodes: True if NVIDIA's libraries must not create device nodes themselves.
         unknown: the hooks that are not understood, or of another stage.
     """
 

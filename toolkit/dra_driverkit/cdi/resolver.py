@@ -1,4 +1,4 @@
-"""Conversion of CDI device ids to container edits, as in a container engine."""
+"""Convert CDI device ids to container edits, as a container engine does."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -21,9 +21,10 @@ class UnresolvableError(LookupError):
 
 
 def resolve(cdi_ids: Iterable[str], cdi_dir: Path) -> ContainerEdits:
-    """Return the edits for a container with these devices: each spec's common edits once, then the devices' own.
+    """Return the edits for a container with these devices: each spec's common edits once, then the edits of each
+    device.
 
-    A spec file that is broken is skipped with a warning, as engines do; only its own devices are missed.
+    A spec file that is broken is skipped with a warning, as engines do, so only its own devices are missing.
 
     Args:
         cdi_ids: fully qualified names; a repeated one counts once.
@@ -60,7 +61,10 @@ def resolve(cdi_ids: Iterable[str], cdi_dir: Path) -> ContainerEdits:
 
 
 class _Directory:
-    """The spec files of a directory. The file that a device's name suggests is read first, then all of them."""
+    """The spec files of a directory.
+
+    The file that a device's name suggests is read first, and all others only if needed.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._paths = sorted(p for p in directory.glob("*") if p.suffix in (".yaml", ".json"))

@@ -32,8 +32,8 @@ def transient_name(vendor: str, class_: str, transient_id: str) -> str:
 def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) -> Path:
     """Write ``spec`` to ``directory/name.yaml`` with an atomic rename.
 
-    With ``durable`` the file survives a power cut from then on; without, as upstream's library has it, it may be lost.
-    The version is set to the lowest that can express the spec.
+    With ``durable`` the file is synced to the disk and survives a power cut. Without it the file may be lost,
+    as with upstream's library. The version is set to the lowest that can express the spec.
 
     Raises:
         SpecError: the spec breaks the specification; nothing is written.
@@ -71,7 +71,7 @@ def _text(spec: Spec) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _common(edits: ContainerEdits) -> bytes:
-    """Return the end of a spec's text, which is equal for all claims: the common edits of its devices."""
+    """Return the last part of a spec's text, the common edits of its devices, which is the same for all claims."""
     plain = msgspec.to_builtins(edits)
     return _dump({"containerEdits": plain}) if plain else b""
 

@@ -29,7 +29,7 @@ MISSING: Final = Missing()
 
 
 def is_true(value: Any) -> bool:
-    """True if ``if`` takes it for true: anything that is not empty or zero."""
+    """True if ``if`` treats the value as true: anything that is not empty or zero."""
     return value is not MISSING and value is not None and value not in (False, 0, "", [], {})
 
 
@@ -104,7 +104,7 @@ def _type(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    """Return the kind that comparisons tell apart: numbers of Go's int and float64 do not compare."""
+    """Return the kind of a value for comparisons. Go's int and float64 cannot be compared with each other."""
     if isinstance(value, bool):
         return "bool"
     for kind in (int, float, str):
@@ -176,7 +176,7 @@ def _length(value: Any) -> int:
 
 
 def _exists(value: Any, *places: Any) -> bool:
-    """kubectl's own: true if the value has what the places name."""
+    """True if the value has the field that the path of keys and indexes leads to. A function of kubectl."""
     for place in places:
         if isinstance(value, dict) and place in value:
             value = value[place]
@@ -188,7 +188,7 @@ def _exists(value: Any, *places: Any) -> bool:
 
 
 def _decode(value: Any) -> str:
-    """kubectl's own."""
+    """Decode base64. A function of kubectl."""
     try:
         return base64.b64decode(value, validate=True).decode(errors="replace")
     except (binascii.Error, TypeError) as error:

@@ -42,7 +42,10 @@ class Literal:
 
 @dataclass(frozen=True)
 class Operand:
-    """A value and fields below it: of ``.``, a variable (``$x``), a function's name or a pipeline in brackets."""
+    """A value and the fields to read from it.
+
+    The value is ``.``, a variable (``$x``), a function's name or a pipeline in brackets.
+    """
 
     of: "str | Pipe"
     fields: tuple[str, ...] = ()
@@ -53,7 +56,7 @@ Argument = Literal | Operand
 
 @dataclass(frozen=True)
 class Pipe:
-    """Commands, each of which gets the result of the one before, and the variables that get the result."""
+    """Commands, each of which gets the result of the previous one, and the variables that get the final result."""
 
     commands: tuple[tuple[Argument, ...], ...]
     variables: tuple[str, ...] = ()
@@ -75,10 +78,10 @@ Node = str | Action
 
 
 def parse(template: str) -> dict[str, list[Node]]:
-    """Return the trees of the template, whose name is empty, and of those that it defines.
+    """Return the trees of the template, whose name is empty, and of the templates that it defines.
 
     Raises:
-        TemplateError: it is malformed.
+        TemplateError: the template is malformed.
     """
     return _Parser(template).trees
 
@@ -94,7 +97,7 @@ class _Parser:
         self.trees[""] = nodes
 
     def _list(self) -> "tuple[list[Node], str]":
-        """Parse up to ``end`` or ``else``, which is returned with the words after it in ``self._rest``."""
+        """Parse up to ``end`` or ``else``. Return that word, and store the words after it in ``self._rest``."""
         nodes: list[Node] = []
         for part in self._parts:
             if isinstance(part, str):

@@ -22,10 +22,10 @@ class GoTemplate:
         self._trees = parse(text)
 
     def text(self, data: Any) -> str:
-        """Return what the template makes of the data.
+        """Return the output of the template for the data.
 
         Raises:
-            TemplateError: the data does not have what the template needs.
+            TemplateError: the data lacks a value that the template needs.
         """
         value = _with_floats(data)
         return "".join(_Execution(self._trees, value).run(self._trees[""], value))
@@ -53,7 +53,7 @@ class _Execution:
         self._depth = depth
 
     def run(self, nodes: Sequence[Node], dot: Any) -> Iterator[str]:
-        """Yield the texts that the nodes make."""
+        """Yield the output of the nodes."""
         for node in nodes:
             if isinstance(node, str):
                 yield node

@@ -1,4 +1,4 @@
-"""Cut a template into texts and actions, and an action into tokens. Upstream: text/template/parse/lex.go."""
+"""Split a template into texts and actions, and an action into tokens. Upstream: text/template/parse/lex.go."""
 
 import json
 import re
@@ -24,12 +24,12 @@ _TOKEN = re.compile(
 
 
 class TemplateError(ValueError):
-    """The template is malformed or cannot be executed. The message is Go's, without the template's place in it."""
+    """The template is malformed or cannot be executed. The message is Go's, without the position in the template."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A part of an action. ``joined`` if nothing separates it from the one before."""
+    """A token of an action. ``joined`` is set if no space separates it from the previous token."""
 
     kind: str
     text: str
@@ -37,10 +37,10 @@ class Token:
 
 
 def cut(template: str) -> Iterator[str | list[Token]]:
-    """Yield texts, and actions as their tokens.
+    """Yield the texts, and the actions as lists of tokens.
 
     Raises:
-        TemplateError: an action does not end, or has a character that begins no token.
+        TemplateError: an action does not end, or has a character that cannot start a token.
     """
     at = 0
     trims = False

@@ -1,4 +1,4 @@
-"""Values as Go's fmt package prints them, and the names of their types in Go."""
+"""Format values as Go's fmt package does, and name their types in Go."""
 
 from decimal import Decimal
 from typing import Any

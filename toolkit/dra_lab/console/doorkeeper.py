@@ -1,4 +1,7 @@
-"""Lets only one person's browser through: who else is on this machine has not the key, and other pages can't use it."""
+"""Let only the browser of one person through.
+
+Other users of this machine lack the key, and other web pages cannot use it.
+"""
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -19,11 +22,11 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class Doorkeeper:
-    """An ASGI application before another.
+    """An ASGI application that protects another one.
 
-    The address with ``?key=…`` gives the browser a cookie; without it nothing is answered. Requests that a page of
-    another origin makes are refused, as the API server refuses them. Unless ``writes``, only reads pass, and
-    ``POST /insight/…``, which asks a question.
+    The address with ``?key=…`` sets a cookie in the browser. Requests without the cookie are rejected.
+    Requests from a page of another origin are rejected too, as the API server does. Unless ``writes`` is set,
+    only reads are allowed, and ``POST /insight/…``, which asks a question.
     """
 
     def __init__(self, application: Application, key: str, writes: bool) -> None:

@@ -1,4 +1,4 @@
-"""The console of a learner: the lessons, and the console of the cluster that the current lesson has."""
+"""The console of a learner: the lessons, and the console of the current lesson's cluster."""
 
 import secrets
 from typing import Self
@@ -16,7 +16,7 @@ from dra_lab.learn.notebook import Notebook
 
 
 class LearnersConsole:
-    """An ASGI application, from ``async with`` until its end; each lesson brings another cluster."""
+    """An ASGI application, used with ``async with``. Each lesson has another cluster."""
 
     def __init__(self, notebook: Notebook, classroom: Classroom) -> None:
         self._cluster = ChosenCluster(data=notebook.data)
@@ -34,10 +34,10 @@ class LearnersConsole:
         await self._leave()
 
     async def follow(self) -> None:
-        """Show the cluster that runs now.
+        """Show the cluster that now runs.
 
         Raises:
-            UserError: none does.
+            UserError: no cluster runs.
         """
         client = await self._cluster.client("dralab-console").__aenter__()
         await self._leave()
@@ -54,7 +54,7 @@ class LearnersConsole:
 
 
 async def serve(notebook: Notebook, classroom: Classroom, port: int, opens: bool) -> None:
-    """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser.
+    """Serve until Ctrl-C. Print the address, which contains the key, and open it in the browser.
 
     Raises:
         UserError: the port is taken, or no lesson's cluster runs.

@@ -1,6 +1,7 @@
-"""The lessons over HTTP, below ``/learn``: what the console's Learn view shows and does.
+"""The lessons over HTTP, below ``/learn``, for the console's Learn view.
 
-The learner's folder is that of the terminal: what is written here, is solved here, and the cluster, are the same there.
+The console and the terminal use the same directory of the learner, so files, progress and the cluster are the
+same in both.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ _FAILED = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class Chosen(BaseModel):
-    """The lesson to go to."""
+    """The lesson to open."""
 
     number: int
 
@@ -34,7 +35,7 @@ class Answer(BaseModel):
 
 
 class Desk:
-    """A learner at work; ``moved`` is called whenever another cluster has started."""
+    """A learner's session. ``moved`` is called whenever another cluster has started."""
 
     def __init__(
         self, notebook: Notebook, classroom: Classroom, moved: Callable[[], Awaitable[None]]
@@ -64,10 +65,10 @@ class Desk:
         }
 
     async def open(self, number: int) -> JsonObject:
-        """Go to a lesson; starts its cluster unless it runs.
+        """Open a lesson, and start its cluster unless it runs.
 
         Raises:
-            UserError: there is none of that number, or its cluster does not start.
+            UserError: there is no lesson with that number, or its cluster does not start.
         """
         one = lesson(str(number))
         async with self._lock:
@@ -76,7 +77,7 @@ class Desk:
         return self.state()
 
     async def reset(self) -> JsonObject:
-        """Begin the lesson again: its file, hints and cluster as they were at the start."""
+        """Reset the lesson's file, hints and cluster to their initial state."""
         one = self._notebook.current
         async with self._lock:
             self._notebook.choose(one)
@@ -119,7 +120,7 @@ class Desk:
             await self._submit_as_it_is(exercise)
 
     async def _submit_as_it_is(self, exercise: Exercise) -> None:
-        """Apply the file of before; a check says what is wrong with it."""
+        """Apply the learner's file unchanged. Ignore its errors, because a check reports them."""
         try:
             await self._classroom.submit(exercise)
         except (ApiError, UserError):

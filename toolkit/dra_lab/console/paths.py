@@ -1,8 +1,8 @@
-"""The path of a request to the console, as it reaches the cluster.
+"""The path of a request to the console, as it is sent to the cluster.
 
-Whether a request may pass is decided by its path. Servers and clients rewrite paths with dots, empty segments, encoded
-slashes or backslashes in different ways, so that such a path may mean another one behind the decision. No page of the
-console has one, and no object's name makes one necessary.
+A request is allowed or rejected by its path. Servers and clients rewrite paths with dots, empty segments,
+encoded slashes or backslashes in different ways, so such a path could be allowed here and then reach another
+resource. They are rejected, because no page of the console and no object's name needs one.
 """
 
 import re
@@ -22,7 +22,7 @@ NOT_PLAIN = "the path is not in its plain form: without dots, empty parts and en
 
 
 def plain_path(scope: Mapping[str, Any]) -> str | None:
-    """Return the path of a request as the client has encoded it, None if it may mean more than one path."""
+    """Return the path of a request as the client has encoded it, or None if servers may read it as different paths."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
     try:
         path = raw.decode("ascii")
@@ -35,7 +35,7 @@ def plain_path(scope: Mapping[str, Any]) -> str | None:
 
 
 def forward_target(scope: Mapping[str, Any]) -> str | None:
-    """Return the target of a request to the Kubernetes API, None if it is to anything else."""
+    """Return the target of a request to the Kubernetes API, or None if the request is for something else."""
     path = plain_path(scope)
     if path is None or not any(path == one or path.startswith(f"{one}/") for one in _API):
         return None
@@ -44,7 +44,7 @@ def forward_target(scope: Mapping[str, Any]) -> str | None:
 
 
 def acts_in_pod(path: str) -> bool:
-    """True if a WebSocket to this path runs commands in a pod or talks with it."""
+    """True if a WebSocket to this path runs commands in a pod or exchanges data with it."""
     return unquote(path).rstrip("/").endswith(_ACTS)
 
 

@@ -1,4 +1,7 @@
-"""Hands requests for the Kubernetes API to the cluster, with the user's credentials, and WebSockets too."""
+"""Forward requests for the Kubernetes API to the cluster, with the user's credentials.
+
+WebSockets are forwarded too.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -20,7 +23,7 @@ _REFUSED = 1008
 
 
 def router(client: Client, reader: Reader) -> APIRouter:
-    """Return the router of the Kubernetes API's paths. ``reader`` has the same credentials, for terminals."""
+    """Return the router for the paths of the Kubernetes API. ``reader`` has the same credentials, for terminals."""
     made = APIRouter(include_in_schema=False)
 
     async def forward(request: Request) -> Response:

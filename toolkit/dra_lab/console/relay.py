@@ -1,4 +1,4 @@
-"""Relays a terminal's WebSocket between the browser and the cluster, which sees the user's credentials."""
+"""Relay a terminal's WebSocket between the browser and the cluster, which gets the user's credentials."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,10 @@ _REFUSED, _BROKEN = 1008, 1011
 
 
 async def relay(cluster: Reader, socket: WebSocket, target: str) -> None:
-    """Join the two ends until either of them leaves; a refusal becomes the reason for which the socket is closed."""
+    """Pass messages between the two ends until one of them closes.
+
+    If the cluster rejects the connection, close the socket with its reason.
+    """
     await socket.accept(subprotocol=PROTOCOL)
     try:
         async with asyncio.timeout(_TIMEOUT):

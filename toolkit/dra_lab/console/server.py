@@ -1,4 +1,4 @@
-"""The console's own server: its pages, the cluster's API behind a proxy, and our scheduler's view of the cluster."""
+"""The console's own server: its pages, a proxy to the cluster's API, and our scheduler's view of the cluster."""
 
 import asyncio
 import secrets
@@ -39,7 +39,7 @@ _FRESH_FOR_PLANS = 0.5
 
 
 class _View:
-    """The cluster as our scheduler sees it, read again when a question comes after a while."""
+    """The cluster as our scheduler sees it. A question reads it again if the last snapshot is too old."""
 
     def __init__(self, cluster: ChosenCluster) -> None:
         self._cluster = cluster
@@ -59,7 +59,7 @@ class _View:
             return self._snapshot
 
     async def ask(self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
-        """Answer a request as a scheduler does at its health port."""
+        """Answer a request like the health port of a scheduler does."""
         question, *rest = path.strip("/").split("/")
         snapshot = await self.snapshot(_FRESH_FOR_PLANS if question == "plan" else _FRESH)
         if question == "free":
@@ -108,10 +108,10 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
 
 
 async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool, at: str = "") -> None:
-    """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser, with the moment ``at``.
+    """Serve until Ctrl-C. Print the address, which contains the key, and open it in the browser at the moment ``at``.
 
     Raises:
-        UserError: the port is taken, or the cluster can't be reached with what the options say.
+        UserError: the port is taken, or the cluster cannot be reached with these options.
     """
     key = secrets.token_urlsafe(24)
     async with cluster.client("dralab-console", retries=0) as client:
@@ -122,7 +122,7 @@ async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool, at
 
 
 async def listen(application: Doorkeeper, port: int, query: str, note: str, opens: bool) -> None:
-    """Serve an application until Ctrl-C; prints the console's address, with ``query``, and a line about it.
+    """Serve an application until Ctrl-C. Print the console's address, with ``query``, and a line about it.
 
     Raises:
         UserError: the port is taken.

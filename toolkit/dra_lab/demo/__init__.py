@@ -1,1 +1,1 @@
-"""``dralab demo``: a whole cluster, from nothing to running pods and back to nothing, with a report of each step."""
+"""``dralab demo``: start a whole cluster, run pods and delete everything again, with a report of each step."""

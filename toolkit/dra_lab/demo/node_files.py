@@ -12,7 +12,7 @@ def cdi_file(data: Path, node: str, claim_uid: str) -> Path | None:
 
 
 def leftovers(data: Path) -> list[str]:
-    """Return what is still prepared on any node: CDI files of claims, and entries in checkpoints."""
+    """Return the CDI files of claims and the entries in checkpoints that are left on any node."""
     found = []
     for node in sorted((data / "nodes").glob("*")):
         found += [f"CDI file {path}" for path in sorted((node / "cdi").glob("*claim*"))]

@@ -14,7 +14,7 @@ from dra_shared.client.rest import Client
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Every object that the demo tells of; pods and claims only of its own namespaces."""
+    """Every object that the demo reports on. Pods and claims are those of its own namespaces."""
 
     nodes: tuple[Node, ...]
     slices: tuple[ResourceSlice, ...]
@@ -24,7 +24,7 @@ class Snapshot:
 
     @classmethod
     async def take(cls, client: Client, namespaces: Iterable[str]) -> "Snapshot":
-        """List everything once."""
+        """List all these objects once."""
         nodes, slices, classes, pods, claims = await asyncio.gather(
             client.list(NODES),
             client.list(RESOURCE_SLICES),

@@ -32,10 +32,10 @@ def temporary() -> Iterator[Path]:
 
 @contextlib.contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP cancel the current task, as Ctrl-C does.
+    """Cancel the current task at SIGTERM and SIGHUP, as Ctrl-C does.
 
     Raises:
-        SystemExit: one of them did; with the exit code that shells give.
+        SystemExit: a signal cancelled the task; the exit code is that of shells.
     """
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -59,13 +59,13 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 class Pause:
-    """Waits for Enter, where ``wanted`` and a terminal is there to press it."""
+    """Waits for Enter if ``wanted`` is set and standard input is a terminal."""
 
     def __init__(self, wanted: bool) -> None:
         self._stops = wanted and sys.stdin.isatty()
 
     async def __call__(self, hint: str) -> None:
-        """Wait; ``hint`` says what to do meanwhile."""
+        """Wait for Enter. ``hint`` says what the user can try meanwhile."""
         if not self._stops:
             return
         print(f"   [Enter] goes on; {hint}", flush=True)

@@ -1,7 +1,7 @@
-"""The demo's story: six phases on the way up, one on the way down, each reported as it happens.
+"""The demo's story: six phases that start everything, and one that deletes it. Each is reported as it happens.
 
-Every phase watches the cluster until what it tells of has happened for every pod, and fails with the reason that the
-cluster itself gives when that takes too long.
+Every phase watches the cluster until each pod has reached the phase's state. If that takes too long, the
+phase fails with the reason that the cluster reports.
 """
 
 import asyncio
@@ -43,10 +43,10 @@ Look = Callable[[Snapshot], list[str]]
 async def tell(
     data: Path | None, filenames: list[str] | None, port: int, step: bool, forks: Sequence[ForkServer]
 ) -> None:
-    """Run the demo in ``data``, or in a folder that is gone at the end; ``forks`` start its services.
+    """Run the demo in ``data``, or in a temporary folder. ``forks`` start its services.
 
     Raises:
-        UserError: a phase stopped, and the folder stays; says which and why.
+        UserError: a phase failed; the message says which one and why. The folder is kept.
     """
     loaded = manifests.load(filenames or [str(checkout.folder("examples", "quickstart"))])
     pause = Pause(step)
@@ -137,7 +137,7 @@ class _Story:
         await self._pause(f"look around with `dralab get pods -A --data {self._cluster.data}`")
 
     def _tell(self, what: str, detail: str = "") -> None:
-        """Say something once."""
+        """Print a line unless it was printed before."""
         line = f"   {what:60} {detail}".rstrip()
         if line not in self._told:
             self._told.add(line)
@@ -231,7 +231,9 @@ class _Story:
                     self._check(now, pod, container.name, listed)
 
     def _check(self, now: Snapshot, pod: Pod, container_name: str, listed: list[str]) -> None:
-        """Hold ``nvidia-smi -L`` against the allocation: each device of the container, and no other."""
+        """Compare the output of ``nvidia-smi -L`` with the allocation: it must list exactly the container's
+        devices.
+        """
         container = next(c for c in pod.spec.containers if c.name == container_name)
         devices = now.devices_of(pod, container)
         gpus, parents, migs = set(), set(), []

@@ -1,1 +1,1 @@
-"""Faults on demand: what can go wrong, what the contract promises then, and whether it was kept."""
+"""Faults on demand: their effects, the promises that Kubernetes makes for them, and whether they were kept."""

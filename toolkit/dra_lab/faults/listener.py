@@ -1,7 +1,8 @@
-"""The supervisor's ``/faults``: faults of the services' processes, for the API server and for ``dralab fault``.
+"""The supervisor's ``/faults``: faults of the services' processes. The API server and ``dralab fault`` call it.
 
-POST begins a fault, or with ``?held=true`` prepares one that ``POST /faults/NUMBER`` begins. GET shows those at work,
-or one by its number; DELETE ends all, or one. ``POST /faults/numbers`` takes the next number. It is on loopback alone.
+POST begins a fault, or with ``?held=true`` prepares one that ``POST /faults/NUMBER`` begins. GET returns the
+active faults, or one by its number. DELETE ends all faults, or one. ``POST /faults/numbers`` reserves the
+next number. The server only listens on the loopback address.
 """
 
 import asyncio
@@ -39,9 +40,9 @@ _UNREADABLE = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class FaultListener:
-    """Listens from its beginning, and answers while :meth:`serving`; requests need the ``token``, if there is one.
+    """Listens from its creation, and responds during :meth:`serve`. Requests need the ``token``, if there is one.
 
-    What answers is made at the first request: most clusters never have one.
+    The HTTP server is created at the first request, because most clusters never get one.
     """
 
     def __init__(self, cluster: Cluster, token: str = "") -> None:
@@ -52,7 +53,7 @@ class FaultListener:
         """The URL."""
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._socket.close()
 
     @contextlib.asynccontextmanager
@@ -96,7 +97,7 @@ class FaultListener:
 
 
 class _Desk:
-    """Takes faults, and says what became of them."""
+    """Handles requests for faults, and judges the faults afterwards."""
 
     def __init__(self, cluster: Cluster, faults: "ProcessFaults") -> None:
         from dra_shared.faults.cases import Cases
@@ -125,7 +126,7 @@ class _Desk:
         }
 
     async def close(self) -> None:
-        """Undo all faults, and judge none."""
+        """End all faults without judging them."""
         await self._board.clear()
         for judge in self._judges:
             judge.cancel()
@@ -213,7 +214,7 @@ def _fault(order: "Order") -> "ProcessFault":
 
 
 def _number_in_path(request: "Request") -> int:
-    """Return the number in the path; 0, which no fault has, if it is none."""
+    """Return the number in the path; 0, which no fault has, if the path has no number."""
     text = request.path_params["number"]
     return integer(text) if is_digits(text) else 0
 

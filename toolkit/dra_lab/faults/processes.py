@@ -1,4 +1,4 @@
-"""Faults of the processes of a cluster's services: each is undone when its time is over, or before."""
+"""Faults of the processes of a cluster's services. Each is undone after its time, or when it is ended early."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,10 @@ _START_TIMEOUT = 20.0
 
 
 class ProcessFaults:
-    """Faults of a supervisor's processes; ``scheduler`` says how the scheduler is started, None where there is none."""
+    """Faults of a supervisor's processes.
+
+    ``scheduler`` returns the command of the scheduler, or None if the cluster has none.
+    """
 
     def __init__(self, supervisor: Supervisor, scheduler: Callable[[], ServiceSpec | None]) -> None:
         self._supervisor = supervisor
@@ -41,10 +44,10 @@ class ProcessFaults:
         }
 
     def check(self, fault: ProcessFault) -> None:
-        """See that there is what the fault strikes.
+        """Check that the target of the fault exists.
 
         Raises:
-            FaultError: there is none.
+            FaultError: the target does not exist.
         """
         if not isinstance(fault, ServiceFault):
             self._spec()
@@ -65,7 +68,7 @@ class ProcessFaults:
 
     @contextlib.asynccontextmanager
     async def stop(self, service: str) -> AsyncIterator[None]:
-        """Let the process stand still inside the context."""
+        """Stop the process with SIGSTOP during the context."""
         pid = self._send(service, 0)
         async with resume_if_killed(pid):
             self._send(service, signal.SIGSTOP)
@@ -111,7 +114,7 @@ class ProcessFaults:
 
 @contextlib.asynccontextmanager
 async def resume_if_killed(pid: int) -> AsyncIterator[None]:
-    """Let the process continue if this program is killed during the block: a shell waits for the end of a pipe."""
+    """Resume the process if this program is killed during the block: a shell waits for the end of a pipe."""
     shell = await asyncio.create_subprocess_exec(
         "sh",
         "-c",

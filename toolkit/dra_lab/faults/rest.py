@@ -16,13 +16,16 @@ _CALM = 3
 
 
 class Rest:
-    """Looks at a cluster until nothing is broken."""
+    """Checks a cluster until it has no problems."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def wait(self, timeout: float) -> list[str]:
-        """Wait until all holds, three looks long; gives what still does not after ``timeout`` seconds."""
+        """Wait until three checks in a row find no problem.
+
+        Return the problems that are left after ``timeout`` seconds.
+        """
         found, calm = ["nothing could be read"], 0
         try:
             async with asyncio.timeout(timeout):

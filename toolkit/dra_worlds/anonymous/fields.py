@@ -247,12 +247,12 @@ _VALUES = frozenset(
 
 
 def is_known_label(key: str) -> bool:
-    """True for a well-known label, whose key identifies nobody."""
+    """True for a well-known label, whose key does not identify a user."""
     return key in _LABELS or _GPU_LABELS.fullmatch(key) is not None
 
 
 def has_known_values(key: str) -> bool:
-    """True for a label whose values identify nobody either, such as those of GPU feature discovery."""
+    """True for a label whose values do not identify a user either, such as those of GPU feature discovery."""
     gpu = _GPU_LABELS.fullmatch(key) is not None and _PRIVATE_GPU_LABELS.fullmatch(key) is None
     return key in _VALUES or gpu
 

@@ -51,9 +51,9 @@ def _device(case: dict[str, Any]) -> CelDevice:
 def agrees(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
     """True if our result agrees with upstream's.
 
-    Of a type error, the first line is compared; of a syntax error, only that there is one. The evaluation
-    cost is compared unless it depends on the order in which Go iterates over a map. Our result lacks the cost
-    in that case.
+    Of a type error, only the first line is compared. Of a syntax error, only its presence is compared. The
+    evaluation cost is compared unless it depends on the order in which Go iterates over a map. Our result
+    lacks the cost in that case.
     """
     if "compileError" in theirs or "compileError" in ours:
         expected, got = theirs.get("compileError"), ours.get("compileError")

@@ -72,10 +72,10 @@ SUBJECTS: dict[str, Callable[[], Subject]] = {
 
 
 def subject(name: str) -> Subject:
-    """The part of dralab that answers cases of that kind.
+    """Return the part of dralab that answers cases of that kind.
 
     Raises:
-        UserError: there is none of that name.
+        UserError: there is no such subject.
     """
     if name not in SUBJECTS:
         raise UserError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}", 2)
@@ -83,14 +83,15 @@ def subject(name: str) -> Subject:
 
 
 def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any], bool]:
-    """Answer every case of ``path`` and compare; gives the summary, and whether all agree.
+    """Answer every case of ``path``, and compare. Return a summary, and True if all answers agree.
 
-    A case that cannot be read counts as a disagreement and is reported in a line on stderr. Where the real code gave
-    several answers (``outcomes``), any of them agrees; cases in which it panicked are left out, and counted. The
-    summary names the versions of Kubernetes that the cases were answered as: ``kubernetes``, or each case's own.
+    A case that cannot be read counts as a disagreement and is reported in a line on stderr. Where the real
+    code gave several answers (``outcomes``), any of them agrees; cases in which it panicked are left out, and
+    counted. The summary names the versions of Kubernetes that the cases were answered as: ``kubernetes``, or
+    that of each case.
 
     Raises:
-        UserError: the file cannot be read, a line is no case, or a version is unknown.
+        UserError: the file cannot be read, a line is not a case, or a version is unknown.
     """
     about = subject(name)
     disagree = []
@@ -130,10 +131,12 @@ def outcomes(line: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def answers(name: str, path: Path, kubernetes: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the version and our answer for each case of ``path``, an ``error`` if the case makes no sense.
+    """Yield the version and our answer for each case of ``path``.
+
+    The answer is an ``error`` if the case makes no sense.
 
     Raises:
-        UserError: as :func:`compare`.
+        UserError: as for :func:`compare`.
     """
     about = subject(name)
     for _, line in _lines(name, path, kubernetes)[1]:
@@ -151,7 +154,8 @@ def _unanswerable(name: str, problem: Exception) -> str:
 
 
 def _lines(name: str, path: Path, kubernetes: str) -> tuple[int, Iterator[tuple[int, dict[str, Any]]]]:
-    """Return how many cases there are at most, and each with its number: that of its line or its place in ``cases``.
+    """Return an upper bound of the number of cases, and an iterator over the cases with their numbers (their
+    line, or place in ``cases``).
 
     Each ``in`` names the version of Kubernetes that the case is answered as. That is ``kubernetes`` unless it is empty,
     and else the first that is named by the case, the table and the file's name. Most recordings that name none are of
@@ -241,7 +245,7 @@ def _load(data: bytes) -> dict[str, Any] | None:
 
 
 def _case(name: str, case: dict[str, Any]) -> dict[str, Any]:
-    """A table's case as a line has it; the cases of upstream's own tests are their own input."""
+    """Return a case of a table in the form that a line has. A case of upstream's own tests is its own input."""
     if "input" in case:
         return {"name": case.get("name"), "in": _input_of(case), "out": case.get("actual")}
     known = _UPSTREAM.get(name)
