@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_controller.jobkinds.operators import JOB_SETS, complete
 from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
@@ -51,6 +52,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
         DEPLOYMENTS,
         DEVICE_TAINT_RULES,
         JOBS,
+        JOB_SETS,
         NAMESPACES,
         NODES,
         PERSISTENT_VOLUME_CLAIMS,
@@ -153,12 +155,14 @@ async def controllers(
     gates: FeatureGates | None = None,
     relist_seconds: float = 120.0,
     clock: Clock | None = None,
+    operators: Iterable[str] = (),
 ) -> AsyncIterator[ControllerManager]:
-    """Run the named controllers, or all if none is named."""
+    """Run the named controllers, or all if none is named, and the kinds of the operators."""
     config = ControllerConfig(
         controllers=names or ("*",),
         features=gates or FeatureGates(),
         relist_seconds=relist_seconds,
+        operators=complete(operators),
     )
     async with (
         Client(cluster.url, transport=transport) as client,

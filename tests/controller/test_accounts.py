@@ -7,7 +7,9 @@ from typing import Any
 
 import httpx
 from dra_controller.accounts import Accounts, account_of
+from dra_controller.jobkinds.controller import JobKindController
 from dra_controller.registry import CONTROLLERS
+from dra_lab.rights import JOB_KIND_CONTROLLERS
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
 
@@ -54,7 +56,10 @@ def test_every_controller_has_an_account_with_a_default_role() -> None:
     policy = REPOSITORY / "services/apiserver/dra_apiserver/kinds/rbac/policy.txt"
     bound = set(re.findall(r"^  ServiceAccount kube-system/(\S+)", policy.read_text(), re.MULTILINE))
     # Roles for what only a runtime configuration turns on come with it.
-    assert {account_of(name) for name in CONTROLLERS} - bound == {"classic-dra-controller"}
+    own = {"classic-dra-controller", *JOB_KIND_CONTROLLERS}
+    assert {account_of(name) for name in CONTROLLERS} - bound == own
+    kinds = {name for name, one in CONTROLLERS.items() if issubclass(one, JobKindController)}
+    assert kinds == {*JOB_KIND_CONTROLLERS}
 
 
 async def test_accounts_are_created_and_their_tokens_renewed() -> None:

@@ -79,7 +79,7 @@ def test_an_invalid_marker_is_reported(tmp_path: Path) -> None:
     messages = {
         "scope='class'": "dra_cluster: unknown scope 'class': choose function, module, session",
         "node=3": "dra_cluster: unknown node: "
-        "choose nodes, gpus, drivers, version, gates, processes, fake_clock, scope",
+        "choose nodes, gpus, drivers, version, gates, processes, fake_clock, operators, scope",
         "gates={'Nope': True}": "dra_cluster: unrecognized feature gate: Nope",
         "processes=True, fake_clock=True": "processes have clocks of their own",
     }

@@ -52,6 +52,8 @@ class ClusterOptions:
     """The longest grace period of pods in seconds; None for no limit."""
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
+    operators: Sequence[str] = field(default_factory=tuple)
+    """The operators whose kinds have controllers, as :mod:`dra_controller.jobkinds` names them."""
     node_sockets: bool | None = None
     """True if each node has all its sockets; None if only small clusters have them."""
     restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()

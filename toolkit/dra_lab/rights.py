@@ -27,6 +27,8 @@ _RBAC, _ADMISSION, _RESOURCE, _NVIDIA = (
     "resource.k8s.io",
     "resource.nvidia.com",
 )
+_MANAGER = "system:kube-controller-manager"
+_TRAINER = "trainer.kubeflow.org"
 
 _PLURALS = {
     "ClusterRole": "clusterroles",
@@ -99,6 +101,31 @@ _DOMAIN_NODE_RULES: Sequence[JsonObject] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
 )
+# Permissions of the operators' own charts, for the controllers of job kinds. The manager defines the kinds.
+_JOB_KINDS = "dralab:job-kinds"
+#: The controllers whose service accounts have them.
+JOB_KIND_CONTROLLERS = ("jobset-controller",)
+_JOB_KIND_RULES: Sequence[JsonObject] = (
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["create"],
+    },
+    {
+        "apiGroups": ["jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "ray.io", "kubeflow.org", _TRAINER],
+        "resources": ["*"],
+        "verbs": ["*"],
+    },
+    {
+        "apiGroups": ["", "apps", "batch", _RBAC],
+        "resources": [
+            *("pods", "services", "configmaps", "secrets", "serviceaccounts", "persistentvolumeclaims"),
+            *("statefulsets", "controllerrevisions", "jobs", "jobs/status", "roles", "rolebindings"),
+        ],
+        "verbs": ["get", "create", "update", "patch", "delete"],
+    },
+    {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
+)
 #: The permission to write slices that belong to no node; named after upstream's verbs of ``resourceclaims/driver``.
 SHARED_VERB = "arbitrary-node:"
 _SLICES, _CLAIMS = "resourceslices", "resourceclaims"
@@ -161,6 +188,8 @@ def objects() -> list[JsonObject]:
         _binding(_DOMAINS, _DOMAINS, _subject("User", AGENT)),
         _role(_DOMAIN_NODES, _DOMAIN_NODE_RULES),
         _binding(_DOMAIN_NODES, _DOMAIN_NODES, _subject("Group", DRIVERS)),
+        _role(_JOB_KINDS, _JOB_KIND_RULES),
+        _binding(_JOB_KINDS, _JOB_KINDS, _subject("User", _MANAGER), *map(_account, JOB_KIND_CONTROLLERS)),
         _role(PLAN, _plan_rules()),
         _binding(PLAN, PLAN, _subject("User", _SCHEDULER)),
         _policy(),
@@ -265,18 +294,23 @@ def _role(name: str, rules: Sequence[JsonObject]) -> JsonObject:
     }
 
 
-def _binding(name: str, role: str, subject: Mapping[str, str]) -> JsonObject:
+def _binding(name: str, role: str, *subjects: Mapping[str, str]) -> JsonObject:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": name},
         "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [dict(subject)],
+        "subjects": [dict(subject) for subject in subjects],
     }
 
 
 def _subject(kind: str, name: str) -> dict[str, str]:
     return {"apiGroup": _RBAC, "kind": kind, "name": name}
+
+
+def _account(controller: str) -> dict[str, str]:
+    """Return the service account of a controller."""
+    return {"kind": "ServiceAccount", "namespace": "kube-system", "name": controller}
 
 
 async def _apply(client: Client, obj: JsonObject) -> None:

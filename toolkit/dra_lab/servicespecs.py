@@ -183,6 +183,8 @@ class ServiceSpecs:
             "controller": ("dra_controller.main", self._controller()),
             "scheduler": ("dra_scheduler.main", self._scheduler()),
         }
+        if self._options.operators and "controller" in self._options.without:
+            raise UserError("--with needs the controller: leave out --without controller", 2)
         for name in self._options.without:
             if name != "node-agent" and clients.pop(name, None) is None:
                 raise UserError(f"--without {name}: choose {', '.join([*clients, 'node-agent'])}", 2)
@@ -193,7 +195,8 @@ class ServiceSpecs:
 
     def _controller(self) -> list[str]:
         # Each controller has a role of its own; the process itself has no role.
-        return ["--use-service-account-credentials"] if self._options.has_roles else []
+        flags = ["--use-service-account-credentials"] if self._options.has_roles else []
+        return [*flags, "--with", ",".join(self._options.operators)] if self._options.operators else flags
 
     def _scheduler(self) -> list[str]:
         file = self._options.scheduler_config

@@ -42,6 +42,7 @@ def up_words(
     drivers: Sequence[str] = (),
     version: str = "",
     gates: Mapping[str, bool] | None = None,
+    operators: Sequence[str] = (),
 ) -> list[str]:
     """Return the options of ``dralab up`` for a cluster that a program starts: relaxed durability, and any free
     port.
@@ -53,6 +54,8 @@ def up_words(
         words += ["--driver", driver]
     if gates:
         words += ["--feature-gates", ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())]
+    if operators:
+        words += ["--with", ",".join(operators)]
     return words
 
 

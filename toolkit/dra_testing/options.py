@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dra_controller.jobkinds.operators import complete
 from dra_shared.features import FeatureGates, with_defaults
 from dra_shared.serviceversions import lab_gates
 from dra_shared.version import DEFAULT, Version
@@ -21,6 +22,7 @@ class Options:
         version: the version of Kubernetes to follow, such as 1.34.
         gates: feature gates of that version, in addition to those that ``dralab up`` turns on.
         processes: run the services as processes instead of tasks in this process.
+        operators: the operators whose kinds make pods, as for ``dralab up --with``.
         fake_clock: let time pass only when the test advances it; not with ``processes``.
     """
 
@@ -31,11 +33,13 @@ class Options:
     gates: Mapping[str, bool] = field(default_factory=dict)
     processes: bool = False
     fake_clock: bool = False
+    operators: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.processes and self.fake_clock:
             raise ValueError("processes have clocks of their own: fake_clock needs a cluster in this process")
         object.__setattr__(self, "drivers", tuple(self.drivers))
+        object.__setattr__(self, "operators", tuple(sorted(complete(self.operators))))
         object.__setattr__(self, "version", str(Version.parse(self.version)))
         # Reject a gate that the version does not have here, rather than when the first service starts.
         FeatureGates.parse(self.gates_flag, Version.parse(self.version))
@@ -60,4 +64,13 @@ class Options:
     def key(self) -> tuple[object, ...]:
         """A key that is equal for options of equal clusters."""
         gates = tuple(sorted(self.gates.items()))
-        return (self.nodes, self.gpus, self.drivers, self.version, gates, self.processes, self.fake_clock)
+        return (
+            self.nodes,
+            self.gpus,
+            self.drivers,
+            self.version,
+            gates,
+            self.processes,
+            self.fake_clock,
+            self.operators,
+        )

@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker."""
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(nodes, gpus, drivers, version, gates, processes, fake_clock, scope): "
+        f"{MARKER}(nodes, gpus, drivers, version, gates, processes, fake_clock, operators, scope): "
         "what the fixture dra_cluster starts",
     )
 

@@ -89,4 +89,5 @@ def arguments(options: Options) -> list[str]:
         drivers=options.drivers or ("none",),
         version=options.version,
         gates=options.gates,
+        operators=options.operators,
     )

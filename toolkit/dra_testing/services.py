@@ -114,7 +114,7 @@ class Services:
         (self.data / "kubeconfig").write_bytes(kubeconfig(self.url, {"dralab": {}}))
         self.controllers = await enter(
             ControllerManager(
-                ControllerConfig(features=features),
+                ControllerConfig(features=features, operators=frozenset(self.options.operators)),
                 await self._client(_CONTROLLER.format(features.version)),
                 self.clock,
             )

@@ -123,6 +123,20 @@ def history(text: str) -> str:
     return text
 
 
+def operators(text: str) -> list[str]:
+    """Parse a value of ``--with``.
+
+    Raises:
+        ArgumentTypeError: there is no such operator.
+    """
+    from dra_controller.jobkinds.operators import parse_operators
+
+    try:
+        return sorted(parse_operators(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _storage(parser: Parser) -> None:
     parser.switch("--relaxed", help="do not wait for the disk after each write")
     parser.add_argument(
@@ -173,6 +187,16 @@ def _services(parser: Parser) -> None:
         help="the longest grace period of pods, in seconds, whatever they specify",
     )
     parser.add_argument("--log-level", default="info", help="debug, info, warning or error")
+    parser.add_argument(
+        "--with",
+        dest="operators",
+        action="append",
+        type=operators,
+        default=[],
+        metavar="OPERATOR",
+        help="define the kinds of an operator and make their pods: jobset, lws, ray, mpi, trainer; comma-separated, "
+        "may be repeated; see docs/job-kinds.md",
+    )
     parser.add_argument(
         "--without",
         action="append",
@@ -388,4 +412,5 @@ def read_options(chosen: argparse.Namespace) -> "ClusterOptions":
         grace=chosen.grace,
         log_level=chosen.log_level,
         without=tuple(chosen.without),
+        operators=tuple(dict.fromkeys(name for names in chosen.operators for name in names)),
     )

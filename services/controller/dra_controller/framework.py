@@ -4,7 +4,7 @@ Upstream repeats this in each controller; here a controller is one subclass.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from dra_shared.api.meta import Object
@@ -17,6 +17,7 @@ from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
+from dra_controller.podadmission import PodAdmission
 from dra_controller.queuemetrics import measure_queue
 
 T = TypeVar("T", bound=Object)
@@ -37,6 +38,10 @@ class Context:
     """The seconds after which informers that a controller creates for itself list again."""
     root_ca: str = ""
     """The certificates, as PEM, by which pods verify the API server: --root-ca-file."""
+    operators: frozenset[str] = frozenset()
+    """The operators whose kinds have controllers here: --with."""
+    pod_admission: PodAdmission = field(default_factory=PodAdmission)
+    """Changes to the pods that controllers create."""
 
     def recorder(self, component: str) -> Recorder:
         """Return a recorder whose events name ``component`` as their source."""

@@ -11,6 +11,7 @@ from dra_shared.client.terms import Terms
 from dra_shared.durations import parse
 from dra_shared.log import logger
 
+from dra_controller.jobkinds.operators import parse_operators
 from dra_controller.names import select
 
 # Upstream's name. The API server records it as the manager of each field that a controller writes.
@@ -65,6 +66,13 @@ def options() -> service.Options:
         type=Path,
         help="certificates to give to pods as kube-root-ca.crt (default: the kubeconfig's)",
     )
+    made.option(
+        "--with",
+        dest="operators",
+        default="",
+        help="comma-separated: jobset, lws, ray, mpi, trainer: define the kinds of these operators and make their "
+        "pods; see docs/job-kinds.md",
+    )
     return made
 
 
@@ -77,6 +85,7 @@ def main() -> int:
         service.features(args)
         _seconds(args.node_monitor_grace_period)
         _terms(args)
+        parse_operators(args.operators)
         service.create_tls(args)
     except (OSError, ValueError) as error:
         parser.error(str(error))
@@ -94,6 +103,7 @@ async def _serve(args: argparse.Namespace) -> None:
         terms=_terms(args),
         node_monitor_grace_seconds=_seconds(args.node_monitor_grace_period),
         root_ca=_root_ca(args),
+        operators=parse_operators(args.operators),
     )
     async with (
         service.connect(args, _USER_AGENT.format(config.features.version)) as client,

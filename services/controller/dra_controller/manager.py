@@ -25,6 +25,7 @@ from prometheus_client.registry import Collector
 
 from dra_controller.accounts import Accounts
 from dra_controller.framework import Context, Controller
+from dra_controller.jobkinds.definitions import install
 from dra_controller.names import select
 from dra_controller.registry import CONTROLLERS
 
@@ -39,7 +40,8 @@ class ControllerConfig:
     """The configuration of the controllers.
 
     ``controllers`` is the value of ``--controllers``. With ``leader_elect`` only the holder of the Lease
-    works. Every ``relist_seconds`` the informers list again, in case a watch lost something.
+    works. Every ``relist_seconds`` the informers list again, in case a watch lost something. ``operators`` are
+    those whose kinds have controllers here.
     """
 
     controllers: tuple[str, ...] = ("*",)
@@ -50,6 +52,7 @@ class ControllerConfig:
     relist_seconds: float = 120.0
     node_monitor_grace_seconds: float = 50.0
     root_ca: str = ""
+    operators: frozenset[str] = frozenset()
     identity: str = field(default_factory=unique_identity)
 
 
@@ -145,7 +148,9 @@ class ControllerManager:
             node_monitor_grace_seconds=self._config.node_monitor_grace_seconds,
             relist_seconds=relist,
             root_ca=self._config.root_ca,
+            operators=self._config.operators,
         )
+        await install(self._client, self._config.operators, self._clock)
         names = [name for name in self._names if CONTROLLERS[name].is_wanted(context)]
         accounts: Accounts | None = None
         if self._config.use_service_account_credentials:

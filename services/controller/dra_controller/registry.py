@@ -13,6 +13,7 @@ from dra_controller.disruption import DisruptionController
 from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
 from dra_controller.job import JobController
+from dra_controller.jobkinds.jobset import JobSetController
 from dra_controller.namespace import NamespaceController
 from dra_controller.nodelifecycle import NodeLifecycleController
 from dra_controller.podgc import PodGarbageCollector
@@ -39,6 +40,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     DisruptionController,
     GarbageCollector,
     JobController,
+    JobSetController,
     NamespaceController,
     NodeLifecycleController,
     PodGarbageCollector,

@@ -16,6 +16,7 @@ from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import reference
 from dra_shared.client.informer import Informer
 from dra_shared.selectors import label_selector
+from msgspec.structs import replace
 
 from dra_controller.expectations import Expectations
 from dra_controller.framework import Context, QueueController
@@ -101,6 +102,15 @@ class WorkloadController(QueueController):
         self.queue.add_after(owner.key, self.expectations.seconds_left(uid) + 0.001)
         return False
 
+    def admit(self, owner: Object, pod: Pod) -> Pod:
+        """Return the pod to create for the owner.
+
+        Raises:
+            ApiError: an operator refuses it.
+        """
+        meta = replace(pod.metadata, namespace=owner.metadata.namespace)
+        return self._context.pod_admission.admit(replace(pod, metadata=meta))
+
     async def create_pods(self, owner: Object, pods: Sequence[Pod]) -> None:
         """Create pods, few at first and more while it works. The first failure ends it.
 
@@ -111,7 +121,7 @@ class WorkloadController(QueueController):
         async def create(pod: Pod) -> None:
             involved = reference(self.owner, owner)
             try:
-                made = await self._client.create(PODS, pod, owner.metadata.namespace)
+                made = await self._client.create(PODS, self.admit(owner, pod), owner.metadata.namespace)
             except ApiError as error:
                 if not error.has_cause(TERMINATING):
                     self.recorder.event(involved, "Warning", "FailedCreate", f"Error creating: {error}")

@@ -188,7 +188,7 @@ class StatefulSetController(WorkloadController):
             raise Retry(f"volume claims of the former pod {pod.key} are still there")
         await self._create_claims(stateful_set, number, pod)
         try:
-            made = await self._client.create(PODS, pod)
+            made = await self._client.create(PODS, self.admit(stateful_set, pod))
         except AlreadyExists as error:
             live = await self._client.get(PODS, name, stateful_set.metadata.namespace)
             if any(owner.uid == stateful_set.metadata.uid for owner in live.metadata.owner_references):

@@ -1,0 +1,110 @@
+"""The definitions of the kinds, and their installation.
+
+``tools/jobkinds`` makes the file from the operators' own definitions. The operators' webhooks set more defaults; here
+the schemas have them.
+"""
+
+import functools
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+from dra_shared.client.errors import ApiError, from_response
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.jsontypes import JsonObject
+from dra_shared.log import logger
+
+_FILE = Path(__file__).with_name("definitions.json")
+_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_RETRY_SECONDS = 0.2
+_JOB = "spec.replicatedJobs[].template.spec"
+# By kind, the defaults of its webhook: a field, and its value.
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    # pkg/webhooks/jobset_webhook.go
+    "JobSet": {
+        "spec.successPolicy": {"operator": "All"},
+        "spec.startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+        "spec.network": {},
+        "spec.network.enableDNSHostnames": True,
+        "spec.network.publishNotReadyAddresses": True,
+        f"{_JOB}.completionMode": "Indexed",
+        f"{_JOB}.template.spec.restartPolicy": "OnFailure",
+    },
+}
+# By kind, required fields that its webhook fills in with values that a schema cannot give, as the controllers do here.
+_OPTIONAL = {"JobSet": ("spec.failurePolicy.rules[].name",)}
+
+_log = logger(__name__)
+
+
+@functools.cache
+def _content() -> Any:
+    return json.loads(_FILE.read_bytes())
+
+
+def read_definitions(operator: str) -> Iterator[JsonObject]:
+    """Yield the definitions of the operator's kinds."""
+    content = _content()
+    for folded in content["operators"][operator]:
+        definition = _unfold(folded, content["shared"])
+        kind = definition["spec"]["names"]["kind"]
+        for version in definition["spec"]["versions"]:
+            schema = version["schema"]["openAPIV3Schema"]
+            for path, value in _DEFAULTS.get(kind, {}).items():
+                _field(schema, path)["default"] = value
+            for path in _OPTIONAL.get(kind, ()):
+                owner, _, name = path.rpartition(".")
+                _field(schema, owner)["required"].remove(name)
+        yield definition
+
+
+def _unfold(value: Any, shared: list[Any]) -> Any:
+    if isinstance(value, list):
+        return [_unfold(part, shared) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if "$" in value:
+        return _unfold(shared[value["$"]], shared)
+    return {key: _unfold(part, shared) for key, part in value.items()}
+
+
+def _field(schema: JsonObject, path: str) -> JsonObject:
+    """Return the schema of the field. A path has ``[]`` where a list's items follow."""
+    for name in path.split("."):
+        schema = schema["properties"][name.removesuffix("[]")]
+        if name.endswith("[]"):
+            schema = schema["items"]
+    return schema
+
+
+async def install(client: Client, operators: Iterable[str], clock: Clock) -> None:
+    """Create the definitions that do not exist, and wait until their kinds are served. Existing ones are kept.
+
+    Retries until the API server can be reached.
+    """
+    for operator in sorted(operators):
+        for definition in read_definitions(operator):
+            while True:
+                try:
+                    if await _create(client, definition):
+                        break
+                except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+                    _log.info("a kind cannot be defined, trying again", operator=operator, error=str(error))
+                await clock.sleep(_RETRY_SECONDS)
+
+
+async def _create(client: Client, definition: JsonObject) -> bool:
+    """Create the definition unless it exists. Return True if its kind is served."""
+    spec = definition["spec"]
+    version = next(one["name"] for one in spec["versions"] if one["storage"])
+    kind = f"/apis/{spec['group']}/{version}/{spec['names']['plural']}"
+    if (await client.raw("GET", kind, params={"limit": "1"})).status_code == 200:
+        return True
+    response = await client.raw("POST", _PATH, content=msgspec.json.encode(definition))
+    if response.status_code not in (201, 409):
+        raise from_response(response.status_code, response.content)
+    return False

@@ -1,0 +1,37 @@
+"""Admission of the pods that controllers create: what an operator's pod webhook does, without a webhook."""
+
+from collections.abc import Callable
+
+from dra_shared.api.meta import Status
+from dra_shared.api.pod import Pod
+from dra_shared.client.errors import Forbidden
+
+
+class PodAdmission:
+    """Functions that change a pod before a controller creates it, or refuse it.
+
+    They see the pods of the Job and StatefulSet controllers, because those are the pods of the job kinds.
+    """
+
+    def __init__(self) -> None:
+        self._hooks: list[Callable[[Pod], Pod]] = []
+
+    def add(self, hook: Callable[[Pod], Pod]) -> None:
+        """Ask the function about each pod. It returns the pod, changed or not, or raises :func:`refuse`'s error."""
+        self._hooks.append(hook)
+
+    def admit(self, pod: Pod) -> Pod:
+        """Return the pod to create.
+
+        Raises:
+            ApiError: a function refuses it.
+        """
+        for hook in self._hooks:
+            pod = hook(pod)
+        return pod
+
+
+def refuse(webhook: str, message: str) -> Forbidden:
+    """Return the error of an API server whose webhook refuses an object."""
+    text = f'admission webhook "{webhook}" denied the request: {message}'
+    return Forbidden(Status(status="Failure", reason="Forbidden", code=403, message=text))

@@ -1,0 +1,38 @@
+"""The pods that an object of a job kind asks for."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dra_shared.jsontypes import JsonObject
+
+
+@dataclass(frozen=True)
+class PodSet:
+    """Pods with one template: ``count`` of them in each gang."""
+
+    name: str
+    count: int
+    template: JsonObject
+
+
+@dataclass(frozen=True)
+class Gangs:
+    """A number of equal gangs. The pods of a gang are of use only together."""
+
+    number: int
+    sets: tuple[PodSet, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of pods in each gang."""
+        return sum(one.count for one in self.sets)
+
+
+Lookup = Callable[[str, str, str], JsonObject | None]
+"""Returns the object of a kind, namespace and name that another one refers to; None if there is none."""
+
+
+def integer(values: Mapping[str, object], name: str, default: int) -> int:
+    """Return the field if it is a number, and ``default`` if it is absent."""
+    value = values.get(name)
+    return value if isinstance(value, int) else default

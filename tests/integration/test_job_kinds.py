@@ -1,0 +1,65 @@
+"""Objects of job kinds whose pods get devices from claim templates, run on nodes, and end."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from dra_shared.jsontypes import JsonObject
+from dra_testing.cluster import AsyncCluster
+
+_TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec:
+  spec:
+    devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}
+"""
+
+
+@pytest.fixture
+async def lab() -> AsyncIterator[AsyncCluster]:
+    async with AsyncCluster(nodes=2, gpus="4xA100-SXM4-40GB", operators=("jobset",)) as cluster:
+        await cluster.apply(_TEMPLATE)
+        yield cluster
+
+
+def _pod(command: str = "nvidia-smi -L && sleep 1", name: str = "main") -> JsonObject:
+    container = {
+        "name": name,
+        "image": "busybox",
+        "command": ["sh", "-c", command],
+        "resources": {"claims": [{"name": "gpu"}]},
+    }
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    return {"spec": {"resourceClaims": claims, "containers": [container]}}
+
+
+async def _devices(lab: AsyncCluster) -> set[str]:
+    """Return the devices that claims have now."""
+    return {
+        f"{result['pool']}/{result['device']}"
+        for claim in await lab.list("resourceclaims", "default")
+        for result in claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    }
+
+
+async def test_the_pods_of_a_jobset_get_devices_and_end(lab: AsyncCluster) -> None:
+    job = {"parallelism": 2, "completions": 2, "template": _pod()}
+    await lab.apply(
+        {
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": {"name": "train"},
+            "spec": {"replicatedJobs": [{"name": "worker", "replicas": 2, "template": {"spec": job}}]},
+        }
+    )
+
+    async def are_all_allocated() -> bool:
+        return len(await _devices(lab)) == 4
+
+    await lab.until(are_all_allocated)
+    await lab.wait_for("jobset/train", "Completed")
+    pods = await lab.list("pods", "default", selector="jobset.sigs.k8s.io/jobset-name=train")
+    assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
+    log = await lab.pod(pods[0]["metadata"]["name"]).logs()
+    assert log.count("NVIDIA A100") == 1
