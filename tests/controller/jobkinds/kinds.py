@@ -84,10 +84,14 @@ class Kinds:
         for pod in pods:
             await self.cluster.set_status("Pod", pod, phase=phase)
 
-    async def reasons(self, name: str) -> list[str]:
-        """Return the reasons of the events about the object."""
-        events = (await self.client.list(SERIES_EVENTS, NAMESPACE)).items
-        return [event.reason for event in events if event.regarding.name == name]
+    async def wait_for_events(self, name: str, *reasons: str) -> None:
+        """Wait until there are events about the object with the reasons."""
+
+        async def holds() -> bool:
+            events = (await self.client.list(SERIES_EVENTS, NAMESPACE)).items
+            return set(reasons) <= {event.reason for event in events if event.regarding.name == name}
+
+        await self.cluster.until(holds)
 
 
 def conditions(obj: Any) -> dict[str, tuple[str, str]]:
