@@ -152,7 +152,7 @@ class Reference:
         parts = [
             {
                 "name": name,
-                "attributes": {f"{self.name}/{_TYPE}": {"string": name.partition("-")[0]}},
+                "attributes": {_TYPE: {"string": name.partition("-")[0]}},
                 "consumesCounters": [{"counterSet": _SHARED, "counters": {"units": {"value": units}}}],
             }
             for name, units in (("whole", "4"), ("part-0", "2"), ("part-1", "2"))

@@ -1,3 +1,5 @@
+from typing import Any, Optional
+
 import msgspec
 import pytest
 from dra_driverkit.errors import PrepareError
@@ -131,3 +133,106 @@ def test_a_driver_without_configurations_rejects_them() -> None:
     plain: Configs[_Light] = Configs("d", "", {}, default=_Light())
     with pytest.raises(PrepareError, match="configuration not allowed"):
         plain.of(wanted, wanted.status.allocation.devices.results[0])
+
+
+class _Large(Config, tag="large"):
+    size: int = 0
+
+
+class _Small(Config, tag="small"):
+    size: int = 0
+
+
+class _Net(Config):
+    ports: list[_Inner] = msgspec.field(default_factory=list)
+    rows: list[list[_Inner]] = msgspec.field(default_factory=list)
+    pair: tuple[_Inner, int] | None = None
+    named: dict[str, _Inner] = msgspec.field(default_factory=dict)
+    maybe: Optional[_Inner] = None  # noqa: UP045  # users write it, too
+    either: _Large | _Small | None = None
+    mtu: int = 1500
+    free: Any = None
+
+
+def _decode(**fields: Any) -> _Net:
+    return decode_strict({"apiVersion": "x/v1", "kind": "Net", **fields}, "x/v1", {"Net": _Net})
+
+
+@pytest.mark.parametrize(
+    ("fields", "paths"),
+    [
+        ({"ports": [{"depth": 1}, {"deep": 1}]}, ["ports[1].deep"]),
+        ({"rows": [[{"deep": 1}]]}, ["rows[0][0].deep"]),
+        ({"pair": [{"deep": 1}, 2]}, ["pair[0].deep"]),
+        ({"named": {"a": {"deep": 1}, "b": {"deep": 1}}}, ["named.a.deep", "named.b.deep"]),
+        ({"maybe": {"deep": 1}}, ["maybe.deep"]),
+        ({"either": {"type": "small", "mass": 1}}, ["either.mass"]),
+        ({"MTU": 9000}, ["MTU"]),
+    ],
+)
+def test_unknown_fields_are_rejected_at_every_depth(fields: dict[str, Any], paths: list[str]) -> None:
+    """sigs.k8s.io/json names them by the same paths."""
+    with pytest.raises(PrepareError) as caught:
+        _decode(**fields)
+    unknown = ", ".join(f'unknown field "{path}"' for path in paths)
+    assert str(caught.value) == f"strict decoding error: {unknown}"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"mtu": 1.0}, {"mtu": "1"}, {"mtu": True}, {"ports": {}}, {"named": []}, {"maybe": [1]}]
+)
+def test_other_types_are_rejected_at_every_depth(fields: dict[str, Any]) -> None:
+    with pytest.raises(PrepareError, match="cannot decode Net: Expected"):
+        _decode(**fields)
+
+
+def test_null_leaves_a_field_at_its_default() -> None:
+    """Go's decoders do the same. A field that has a nil of its own gets it."""
+    found = _decode(mtu=None, ports=None, maybe=None, free=None, named={"a": {"depth": None}})
+    assert found == _Net(named={"a": _Inner()})
+
+
+def test_known_fields_at_every_depth_are_accepted() -> None:
+    found = _decode(either={"type": "large", "size": 2}, pair=[{"depth": 1}, 2], free={"any": [{"thing": 1}]})
+    assert found == _Net(either=_Large(size=2), pair=(_Inner(1), 2), free={"any": [{"thing": 1}]})
+
+
+class _Whole(Config):
+    mode: str = "alone"
+
+
+class _Part(Config):
+    share: int = 50
+
+
+_TYPED: Configs[_Whole | _Part] = Configs(
+    "d.example.com", "d/v1", {"Whole": _Whole, "Part": _Part}, default=[_Whole(), _Part()]
+)
+
+
+def _choose_typed(kind: type[Any], *configs: DeviceAllocationConfiguration) -> Any:
+    wanted = claim("uid-1", "dongle-0", driver="d.example.com", configs=configs)
+    assert wanted.status.allocation is not None
+    return _TYPED.of(wanted, wanted.status.allocation.devices.results[0], kind)
+
+
+def _opaque_kind(kind: str, *requests: str, **fields: Any) -> DeviceAllocationConfiguration:
+    return opaque({"apiVersion": "d/v1", "kind": kind, **fields}, *requests, driver="d.example.com")
+
+
+def test_a_configuration_for_all_requests_is_for_the_devices_of_its_type() -> None:
+    configs = _opaque_kind("Part", share=20), _opaque_kind("Whole", mode="shared")
+    assert _choose_typed(_Part, *configs) == _Part(share=20)
+    assert _choose_typed(_Whole, *configs) == _Whole(mode="shared")
+    assert _choose_typed(_Whole, configs[0]) == _Whole()
+
+
+def test_a_configuration_that_names_a_request_must_have_its_devices_type() -> None:
+    assert _choose_typed(_Part, _opaque_kind("Part", "r0", share=10)) == _Part(share=10)
+    with pytest.raises(PrepareError, match=r'cannot apply _Whole to device "dongle-0" \(request: r0\)'):
+        _choose_typed(_Part, _opaque_kind("Whole", "r0"))
+
+
+def test_a_device_without_a_configuration_of_its_type_is_rejected() -> None:
+    with pytest.raises(PrepareError, match='no config applies to device "dongle-0"'):
+        _choose_typed(_Light)

@@ -14,6 +14,7 @@ from dra_shared.api.resource import (
     Counter,
     CounterSet,
     Device,
+    DeviceAttribute,
     DeviceCapacity,
     DeviceCounterConsumption,
     DeviceTaint,
@@ -391,3 +392,33 @@ async def test_failures_are_retried(world: _World) -> None:
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),))}))
     await until(world.slices, clock=world.clock)
     assert world.shape() == [("00000", 1, 1, ["a"])]
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        (
+            {"attributes": {"gpu.example.com/model": DeviceAttribute(string="T4")}},
+            'attribute "gpu.example.com/model" of device "a" in pool "node-0" has the driver\'s own domain: '
+            'publish it as "model"',
+        ),
+        (
+            {"capacity": {n: DeviceCapacity(value="1") for n in ("memory", "gpu.example.com/memory")}},
+            'capacity "gpu.example.com/memory" of device "a" in pool "node-0" has the driver\'s own domain, and '
+            '"memory" means the same: publish it as "memory"',
+        ),
+    ],
+)
+async def test_names_with_the_drivers_own_domain_are_refused(
+    world: _World, fields: dict[str, Any], problem: str
+) -> None:
+    """The helper refuses them, too: https://github.com/kubernetes/kubernetes/pull/142218."""
+    world.publisher.publish(DriverResources({"node-0": Pool((_devices("a", **fields),))}))
+    await until(lambda: bool(world.problems))
+    assert world.problems == [f"pool validation failed: {problem}"]
+    assert world.slices() == []
+
+
+async def test_names_with_other_domains_are_published(world: _World) -> None:
+    await world.publish(_devices("a", attributes={"example.com/model": DeviceAttribute(string="T4")}))
+    assert len(world.slices()) == 1

@@ -16,7 +16,7 @@ from dra_conformance.areas import (
     process,
     registration,
     shares,
-    slices,
+    slicenames,
     slowreads,
     status,
     taints,
@@ -29,7 +29,8 @@ AREAS: Sequence[Area] = (
     registration.AREA,
     # Before the checks that need a driver that still runs.
     process.PROCESS,
-    slices.AREA,
+    # The checks of the module slices and those of slicenames.
+    slicenames.AREA,
     # The checks of the module prepare, and those of oddclaims and slowreads, which declare them in the same area.
     slowreads.AREA,
     unprepare.AREA,

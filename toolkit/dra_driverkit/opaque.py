@@ -1,10 +1,8 @@
 """Opaque device configuration: the config that applies to a device, and strict decoding."""
 
 import json
-import types
-import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar, dataclass_transform
+from typing import Any, Generic, TypeVar, dataclass_transform, overload
 
 import msgspec
 from dra_shared.api.resource import (
@@ -14,8 +12,10 @@ from dra_shared.api.resource import (
 )
 
 from dra_driverkit.errors import PrepareError
+from dra_driverkit.strictness import drop_nulls, find_unknown_fields
 
 T = TypeVar("T", bound=msgspec.Struct)
+S = TypeVar("S", bound=msgspec.Struct)
 V = TypeVar("V")
 
 _SOURCES = ("FromClass", "FromClaim")
@@ -34,25 +34,52 @@ class Configs(Generic[T]):
 
     Args:
         kinds: the types of config objects by kind; empty if claims may have no config.
-        default: the config of devices for which neither the class nor the claim has one.
+        default: the config of devices for which neither the class nor the claim has one. A driver with several types
+            of devices has a sequence, with a config for each type.
     """
 
-    def __init__(self, driver: str, api_version: str, kinds: Mapping[str, type[T]], default: T) -> None:
+    def __init__(
+        self, driver: str, api_version: str, kinds: Mapping[str, type[T]], default: T | Sequence[T]
+    ) -> None:
         self._driver = driver
         self._api_version = api_version
         self._kinds = kinds
-        self._default = default
+        self._defaults: Sequence[T] = (default,) if isinstance(default, msgspec.Struct) else default
 
-    def of(self, claim: ResourceClaim, result: DeviceRequestAllocationResult) -> T:
+    @overload
+    def of(self, claim: ResourceClaim, result: DeviceRequestAllocationResult) -> T: ...
+
+    @overload
+    def of(self, claim: ResourceClaim, result: DeviceRequestAllocationResult, kind: type[S]) -> S: ...
+
+    def of(
+        self, claim: ResourceClaim, result: DeviceRequestAllocationResult, kind: type[Any] = msgspec.Struct
+    ) -> Any:
         """Return the config of one allocated device of the claim.
 
+        A config that names requests is for the devices of these requests. A config without requests is for all
+        devices that take its type.
+
+        Args:
+            kind: the type of config that the device takes. Without it, devices take all types.
+
         Raises:
-            PrepareError: any of the claim's configs is malformed.
+            PrepareError: any of the claim's configs is malformed, or the one that names the request has another type
+                than the device takes, or no config has the type.
         """
         assert claim.status.allocation is not None
         given = configs_for(self._driver, claim.status.allocation.devices.config)
-        every = [((), self._default), *((requests, self._decode(raw)) for requests, raw in given)]
-        return choose(every, result.request)
+        every: list[tuple[Sequence[str], T]] = [((), default) for default in self._defaults]
+        every += [(requests, self._decode(raw)) for requests, raw in given]
+        try:
+            chosen = choose(every, result.request, lambda config: isinstance(config, kind))
+        except LookupError:
+            raise PrepareError(f'no config applies to device "{result.device}"') from None
+        if not isinstance(chosen, kind):
+            raise PrepareError(
+                f'cannot apply {type(chosen).__name__} to device "{result.device}" (request: {result.request})'
+            )
+        return chosen
 
     def _decode(self, parameters: Any) -> T:
         if not self._kinds:
@@ -136,25 +163,12 @@ def decode_strict(parameters: Any, api_version: str, kinds: Mapping[str, type[T]
             f'no kind "{kind}" is registered for version "{version}" in scheme "{api_version}"'
         )
     body = {key: inner for key, inner in value.items() if key not in ("apiVersion", "kind")}
-    unknown = list(_unknown_fields(body, kinds[kind], ""))
+    unknown = list(find_unknown_fields(body, kinds[kind]))
     if unknown:
         raise PrepareError(
             "strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown)
         )
     try:
-        return msgspec.convert(body, kinds[kind])
+        return msgspec.convert(drop_nulls(body, kinds[kind]), kinds[kind])
     except msgspec.ValidationError as error:
         raise PrepareError(f"cannot decode {kind}: {error}") from error
-
-
-def _unknown_fields(value: Any, kind: Any, path: str) -> typing.Iterator[str]:
-    if isinstance(kind, types.UnionType):
-        kind = next(member for member in kind.__args__ if member is not types.NoneType)
-    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict)):
-        return
-    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
-    for name, inner in value.items():
-        if name not in fields:
-            yield path + name
-        else:
-            yield from _unknown_fields(inner, fields[name], f"{path}{name}.")

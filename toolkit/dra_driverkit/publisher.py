@@ -70,6 +70,7 @@ class SlicePublisher:
         informer: a shared informer of all slices; without one the publisher watches its own slices.
         pool: publish only this pool, which does not belong to the node (ReconcilePoolWithName).
         handle_error: called with each error; the publisher retries.
+        own_domain: accept names of attributes and capacities that have the driver's domain, as Kubernetes 1.37 does.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class SlicePublisher:
         *,
         pool: str = "",
         handle_error: HandleError = log_error,
+        own_domain: bool = False,
     ) -> None:
+        self._refused_domain = "" if own_domain else driver
         self._client = client
         self._driver = driver
         self._owner = node_name
@@ -177,7 +180,7 @@ class SlicePublisher:
                 continue
             self._due = False
             try:
-                validate(wanted.get())
+                validate(wanted.get(), self._refused_domain)
             except PoolError as error:
                 self._handle_error(error, "pool validation failed")
                 continue

@@ -65,14 +65,33 @@ class PoolError(ValueError):
     """The resources that a driver wants to publish are inconsistent."""
 
 
-def validate(resources: DriverResources) -> None:
+def validate(resources: DriverResources, driver: str = "") -> None:
     """Find errors that the API server cannot detect in a single slice (validateDriverResources of the same package).
 
+    Args:
+        driver: the domain that names of attributes and capacities must not have, because names without domain have
+            it (https://github.com/kubernetes/kubernetes/pull/142218). If empty, it is not checked.
+
     Raises:
-        PoolError: a name occurs twice in a pool, or the pool lacks counters that its devices consume.
+        PoolError: a name occurs twice in a pool, the pool lacks counters that its devices consume, or a name has that
+            domain.
     """
     for name, pool in resources.pools.items():
         _validate_pool(name, pool)
+        for device in (one for slice_ in pool.slices for one in slice_.devices) if driver else ():
+            _validate_names(name, device, driver)
+
+
+def _validate_names(pool: str, device: Device, driver: str) -> None:
+    for what, names in (("attribute", device.attributes), ("capacity", device.capacity)):
+        for name in names:
+            domain, _, short = name.rpartition("/")
+            if domain == driver:
+                both = f', and "{short}" means the same' if short in names else ""
+                raise PoolError(
+                    f'{what} "{name}" of device "{device.name}" in pool "{pool}" has the driver\'s own domain{both}:'
+                    f' publish it as "{short}"'
+                )
 
 
 def _validate_pool(name: str, pool: Pool) -> None:

@@ -87,6 +87,7 @@ class DriverServer:
         metadata: writes files about devices for containers, if the driver has any.
         handle_error: called with each error in the background.
         sockets: the sockets to listen on; the default is unix sockets.
+        own_domain: accept names of attributes and capacities that have the driver's domain, as Kubernetes 1.37 does.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class DriverServer:
         metadata: MetadataWriter | None = None,
         handle_error: HandleError = log_error,
         sockets: Sockets | None = None,
+        own_domain: bool = False,
     ) -> None:
         self.driver = driver
         self.node_name = node_name
@@ -124,7 +126,14 @@ class DriverServer:
         self._lock = FileLock(directories.plugin / "serialize.lock", clock) if instance else None
         self._publishers = PoolPublishers(
             lambda pool: SlicePublisher(
-                client, driver, node_name, clock, slices, pool=pool, handle_error=handle_error
+                client,
+                driver,
+                node_name,
+                clock,
+                slices,
+                pool=pool,
+                handle_error=handle_error,
+                own_domain=own_domain,
             )
         )
         self._sockets = sockets or UnixSockets()

@@ -5,7 +5,7 @@ from typing import Any
 
 from dra_shared.jsontypes import JsonObject
 
-from tests.driver_conformance.mutants.mutant import EXAMPLE, KUBERNETES, NVIDIA, ROCM, Mutant
+from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, ROCM, Mutant
 
 _API = "/apis/resource.k8s.io/v1"
 
@@ -123,6 +123,30 @@ class KubernetesDomain(Mutant):
     def devices(self) -> list[JsonObject]:
         found = super().devices()
         found[0]["attributes"] = {"resource.kubernetes.io/pciAddress": {"string": "0000:65:00.0"}}
+        return found
+
+
+class RepeatsItsDomain(Mutant):
+    """It publishes an attribute with its own domain."""
+
+    check = "slices.short-names"
+    source = f"{CPU}/issues/327"
+
+    def devices(self) -> list[JsonObject]:
+        found = super().devices()
+        found[0]["attributes"] = {f"{self.name}/model": {"string": "T4"}}
+        return found
+
+
+class SpellsTwice(Mutant):
+    """It publishes a capacity with and without its domain, and with different values."""
+
+    check = "slices.one-spelling"
+    source = f"{KUBERNETES}/pull/142218"
+
+    def devices(self) -> list[JsonObject]:
+        found = super().devices()
+        found[0]["capacity"] = {"memory": {"value": "1"}, f"{self.name}/memory": {"value": "2"}}
         return found
 
 
@@ -245,6 +269,8 @@ MUTANTS = (
     OwnPcieRoot,
     OddBusId,
     KubernetesDomain,
+    RepeatsItsDomain,
+    SpellsTwice,
     MisspeltCounter,
     TooLarge,
     BareTaint,

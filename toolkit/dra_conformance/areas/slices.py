@@ -1,7 +1,6 @@
 """ResourceSlices that a driver publishes (resource.k8s.io/v1, k8s.io/dynamic-resource-allocation/resourceslice)."""
 
 import itertools
-import re
 from collections import Counter
 from typing import Any
 
@@ -16,21 +15,7 @@ AREA = Area("slices", Stage.START)
 
 _TYPES = "staging/src/k8s.io/api/resource/v1/types.go"
 _CONTROLLER = "staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go"
-_ATTRIBUTES = "staging/src/k8s.io/dynamic-resource-allocation/deviceattribute"
 _MOST = 128
-_STANDARD_DOMAINS = ("kubernetes.io", "k8s.io")
-_STANDARD = {
-    "resource.kubernetes.io/pcieRoot": ("string", re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")),
-    "resource.kubernetes.io/pciBusID": ("string", re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")),
-    "resource.kubernetes.io/numaNode": ("int", re.compile(r"\d+")),
-}
-# Names that drivers used before there were standard ones.
-_OWN_NAMES = {
-    "pcieRoot": "resource.kubernetes.io/pcieRoot",
-    "pciRoot": "resource.kubernetes.io/pcieRoot",
-    "pciBusID": "resource.kubernetes.io/pciBusID",
-    "pciAddress": "resource.kubernetes.io/pciBusID",
-}
 
 
 @AREA.check(
@@ -94,7 +79,7 @@ async def _check_known_fields(session: Session) -> None:
     cost="Old slices are ignored, but stay and are read by everybody who lists slices.",
 )
 async def _check_one_generation(session: Session) -> None:
-    _require_slices(session)
+    require_slices(session)
     pools: dict[str, set[int]] = {}
     for one in session.slices:
         pools.setdefault(one["spec"]["pool"]["name"], set()).add(one["spec"]["pool"].get("generation", 0))
@@ -111,7 +96,7 @@ async def _check_one_generation(session: Session) -> None:
     cost="The scheduler takes the pool for invalid and allocates nothing from it.",
 )
 async def _check_unique_devices(session: Session) -> None:
-    _require_slices(session)
+    require_slices(session)
     seen = Counter(device.key for device in session.devices)
     twice = [f"{pool}/{name}" for (pool, name), count in seen.items() if count > 1]
     if twice:
@@ -195,7 +180,7 @@ async def _check_names(session: Session) -> None:
     recommended=True,
 )
 async def _check_packed(session: Session) -> None:
-    _require_slices(session)
+    require_slices(session)
     for pool, slices in _by_pool(session.slices).items():
         devices = sum(len(one["spec"].get("devices") or ()) for one in slices)
         special = any(
@@ -211,62 +196,6 @@ async def _check_packed(session: Session) -> None:
 
 
 @AREA.check(
-    "reserved-attributes",
-    "only standard attributes are in Kubernetes' domains",
-    promise="Attributes and capacities in kubernetes.io and k8s.io are those that Kubernetes defines.",
-    source=_ATTRIBUTES,
-    cost="The name may get a meaning of Kubernetes' own, and selectors that rely on it pick wrong devices.",
-)
-async def _check_reserved_attributes(session: Session) -> None:
-    _require_slices(session)
-    for device in session.devices:
-        for name in [*(device.spec.get("attributes") or ()), *(device.spec.get("capacity") or ())]:
-            domain = name.rpartition("/")[0]
-            reserved = (
-                domain.endswith(tuple(f".{one}" for one in _STANDARD_DOMAINS)) or domain in _STANDARD_DOMAINS
-            )
-            own = domain == session.name
-            if reserved and not own and name not in _STANDARD:
-                raise Breach(f"device {device.name} has {name}")
-
-
-@AREA.check(
-    "standard-attributes",
-    "standard attributes have their form",
-    promise="pcieRoot is like pci0000:64, pciBusID like 0000:65:00.0, numaNode a number from 0.",
-    source=_ATTRIBUTES,
-    cost="matchAttribute across drivers, such as a GPU and a network card on one root, never matches.",
-)
-async def _check_standard_attributes(session: Session) -> None:
-    _require_slices(session)
-    for device in session.devices:
-        for name, (kind, form) in _STANDARD.items():
-            attribute = (device.spec.get("attributes") or {}).get(name)
-            if attribute is None or kind + "s" in attribute:
-                continue
-            if kind not in attribute or not form.fullmatch(str(attribute[kind])):
-                raise Breach(f"device {device.name}: {name} is {attribute}")
-
-
-@AREA.check(
-    "standard-names",
-    "standard attributes have their standard names",
-    promise="A device's PCIe root and PCI address are published as the standard attributes, not only as own ones.",
-    source="https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60; " + _ATTRIBUTES,
-    cost="matchAttribute cannot compare the device with another driver's.",
-    recommended=True,
-)
-async def _check_standard_names(session: Session) -> None:
-    _require_slices(session)
-    for device in session.devices:
-        names = device.spec.get("attributes") or {}
-        for own, standard in _OWN_NAMES.items():
-            there = own in names or f"{session.name}/{own}" in names
-            if there and standard not in names:
-                raise Breach(f"device {device.name} has {own}, and not {standard}")
-
-
-@AREA.check(
     "pool-names",
     "pools of different nodes have different names",
     promise="A pool of devices of one node has the node's name in its own: driver, pool and device identify a device.",
@@ -275,7 +204,7 @@ async def _check_standard_names(session: Session) -> None:
     recommended=True,
 )
 async def _check_pool_names(session: Session) -> None:
-    _require_slices(session)
+    require_slices(session)
     for one in session.slices:
         pool = one["spec"]["pool"]["name"]
         if one["spec"].get("nodeName") and session.world.node not in pool:
@@ -518,13 +447,13 @@ async def _check_stay_at_exit(session: Session) -> None:
         raise Breach("all slices were deleted")
 
 
-def _require_slices(session: Session) -> None:
+def require_slices(session: Session) -> None:
     if not session.slices:
         raise Unmet("the driver has published no slices")
 
 
 def _require_node_slices(session: Session) -> None:
-    _require_slices(session)
+    require_slices(session)
     if all("nodeName" not in one["spec"] for one in session.slices):
         raise NotOffered("no slice is for one node")
 

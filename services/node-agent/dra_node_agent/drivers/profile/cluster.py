@@ -66,7 +66,8 @@ class ClusterPools:
 
     async def _publish(self, client: Client, clock: Clock) -> None:
         publishers = PoolPublishers(
-            lambda pool: SlicePublisher(client, self._driver, "", clock, pool=pool), of_a_node=False
+            lambda pool: SlicePublisher(client, self._driver, "", clock, pool=pool, own_domain=True),
+            of_a_node=False,
         )
         split = await has_split_slices(client)
         publishers.publish(self._resources if split else join_counters(self._resources))

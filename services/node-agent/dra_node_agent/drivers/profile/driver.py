@@ -75,6 +75,8 @@ class ProfileDriver:
             slices=slices,
             metadata=metadata_writer(profile, directories, kubernetes),
             sockets=sockets,
+            # Released drivers, such as dra.cpu, publish names with their own domain.
+            own_domain=True,
         )
         self.state = self._state(directories)
         self._setter = (
