@@ -34,6 +34,38 @@ def test_tests_of_a_new_project_pass(project: Path) -> None:
     _run(project, "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist")
 
 
+@pytest.mark.slow
+@pytest.mark.system
+def test_a_failing_test_of_a_new_project_does_not_break_the_following_ones(project: Path) -> None:
+    """Its pod was left behind, and each later test ended with a TimeoutError without a text."""
+    file = project / "tests/test_driver.py"
+    wrong = """
+def test_that_fails_while_its_pod_runs(cluster: Cluster) -> None:
+    cluster.apply(_example("turbo", "sleep 1000"))
+    cluster.pod("a-card-user").wait_for("Running")
+    raise AssertionError
+
+
+"""
+    head, mark, rest = file.read_text().partition("def test_a_pod_gets_a_device_in_the_mode")
+    file.write_text(f"{head.rstrip()}\n\n{wrong}{mark}{rest}")
+    words = [
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:randomly",
+        "tests/test_driver.py",
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-m", *words], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert "1 failed, 5 passed" in ended.stdout, ended.stdout
+
+
 @pytest.mark.system
 @pytest.mark.parametrize("name", ["a-card.acme.io", "npu.acme.example"])
 def test_a_new_project_passes_ruff(tmp_path: Path, name: str) -> None:

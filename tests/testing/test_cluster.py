@@ -33,6 +33,14 @@ def test_a_pod_gets_a_device(dra_cluster: Cluster) -> None:
 
 
 @pytest.mark.dra_cluster(scope="module")
+def test_objects_may_be_given_in_a_list(dra_cluster: Cluster) -> None:
+    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in ("a", "b")]
+    assert [one["metadata"]["name"] for one in dra_cluster.apply(spaces)] == ["a", "b"]
+    dra_cluster.delete(spaces)
+    assert not {"a", "b"} & {one["metadata"]["name"] for one in dra_cluster.list("namespaces")}
+
+
+@pytest.mark.dra_cluster(scope="module")
 def test_a_rollback_removes_all_objects_of_a_test(dra_cluster: Cluster) -> None:
     for _ in range(2):
         assert dra_cluster.list("pods") == dra_cluster.list("resourceclaims") == []

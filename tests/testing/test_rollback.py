@@ -11,6 +11,9 @@ from dra_apiserver.rest.rewind import Objects, Place, Rewound, rewind
 from dra_controller.manager import ControllerManager
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.rest import Client, EventType, WatchEvent
+from dra_testing.rollback import RollbackTimeout
+from dra_testing.services import Services
+from dralab import driver
 from dralab.testing import AsyncCluster
 
 from tests.testing.manifests import POD
@@ -81,3 +84,54 @@ async def test_rollback_waits_for_a_controller_that_still_knows_a_later_pod(
         await cluster.rollback(kept)
         assert gates.again.is_set()
         assert await cluster.list("resourceclaims") == await cluster.list("pods") == []
+
+
+class _Sockets(driver.Handler):
+    """Prepare claims with no edits."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def prepare(self, claim: driver.ResourceClaim) -> list[driver.PreparedDevice]:
+        assert claim.status.allocation is not None
+        return [
+            driver.PreparedDevice((result.request,), result.pool, result.device, ())
+            for result in claim.status.allocation.devices.results
+        ]
+
+    async def unprepare(self, claim: driver.ClaimRef) -> None:
+        """Do nothing."""
+
+
+async def test_a_rollback_says_which_pod_a_driver_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was a TimeoutError without a text."""
+    name = "socket.example.com"
+    claim_class = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": f"device.driver == '{name}'"}}]},
+    }
+    async with AsyncCluster(nodes=1, drivers=[]) as cluster:
+        kept = cluster.snapshot()
+        node = cluster.surroundings(name)
+        serving = driver.DriverServer(name, node.node_name, node.directories, _Sockets(name), node.client)
+        async with serving:
+            serving.publish(driver.node_pool(node.node_name, [driver.Device(name="socket-0")]))
+            await cluster.apply([claim_class, POD.replace("gpu.nvidia.com", name)])
+            await cluster.pod("p").wait_for("Running")
+        monkeypatch.setattr(dra_testing.rollback, "_SETTLE_TIMEOUT", 0.5)
+        with pytest.raises(RollbackTimeout) as caught:
+            await cluster.rollback(kept)
+        lines = str(caught.value).splitlines()
+        assert lines[0] == "the cluster is not rolled back after 0.5 s"
+        assert lines[1].startswith("node node-0 still has pod default/p")
+        assert lines[-1].endswith("call rollback() before you stop a driver of your own")
+        assert cluster.is_damaged
+
+        # The node tries again, and then the reason is known.
+        assert isinstance(cluster._services, Services)
+        kubelets = cluster._services.agent.kubelets
+        await cluster.until(lambda: kubelets[0].problems())
+        with pytest.raises(RollbackTimeout, match="still has pod default/p: unprepare dynamic resources"):
+            await cluster.rollback(kept)

@@ -20,7 +20,7 @@ import uvloop
 from dra_driverkit.program import Surroundings
 from dra_shared.faults.promises import Verdict
 
-from dra_testing.cluster import AsyncCluster, Objects
+from dra_testing.cluster import AsyncCluster, Manifests, Objects
 from dra_testing.conditions import TIMEOUT, Condition
 from dra_testing.disturbance import Disturbance
 from dra_testing.options import Options
@@ -168,10 +168,10 @@ class Cluster:
         """True if something happened that a rollback does not undo, such as a broken device."""
         return self.asynchronous.is_damaged
 
-    def apply(self, *what: str | Path | JsonObject, namespace: str | None = None) -> Objects:
+    def apply(self, *what: Manifests, namespace: str | None = None) -> Objects:
         """Create or change objects, and return them as stored.
 
-        Each argument is a file or folder, YAML or JSON as text, or a dictionary.
+        Each argument is a file or folder, YAML or JSON as text, a dictionary, or a list of these.
         """
         return self.run(self.asynchronous.apply(*what, namespace=namespace))
 
@@ -186,9 +186,7 @@ class Cluster:
         found = self.asynchronous.list(kind, namespace, selector=selector, field_selector=field_selector)
         return self.run(found)
 
-    def delete(
-        self, *what: str | Path | JsonObject, namespace: str | None = None, grace_period: int | None = 0
-    ) -> None:
+    def delete(self, *what: Manifests, namespace: str | None = None, grace_period: int | None = 0) -> None:
         """Delete ``kind/name`` or the objects of manifests, and wait until they are gone."""
         self.run(self.asynchronous.delete(*what, namespace=namespace, grace_period=grace_period))
 

@@ -38,10 +38,12 @@ from dra_testing.disturbance import Disturbance, inject
 from dra_testing.options import Options
 from dra_testing.pods import AsyncPod
 from dra_testing.processes import Processes
-from dra_testing.rollback import Snapshot
+from dra_testing.rollback import RollbackTimeout, Snapshot
 from dra_testing.services import Services
 
 Objects = list[JsonObject]
+Manifests = str | Path | JsonObject | Sequence[str | Path | JsonObject]
+"""A file or folder, YAML or JSON as text, a dictionary, or several of them."""
 _POLL = 0.005
 
 
@@ -114,10 +116,10 @@ class AsyncCluster:
 
     # Objects
 
-    async def apply(self, *what: str | Path | JsonObject, namespace: str | None = None) -> Objects:
+    async def apply(self, *what: Manifests, namespace: str | None = None) -> Objects:
         """Create or change objects, and return them as stored.
 
-        Each argument is a file or folder, YAML or JSON as text, or a dictionary.
+        Each argument is a file or folder, YAML or JSON as text, a dictionary, or a list of these.
         """
         loaded = [obj for one in what for obj in load(one)]
         discovery = await self._discover()
@@ -144,7 +146,7 @@ class AsyncCluster:
         return items
 
     async def delete(
-        self, *what: str | Path | JsonObject, namespace: str | None = None, grace_period: int | None = 0
+        self, *what: Manifests, namespace: str | None = None, grace_period: int | None = 0
     ) -> None:
         """Delete ``kind/name`` or the objects of manifests, and wait until they are gone."""
         discovery = await self._discover()
@@ -314,13 +316,18 @@ class AsyncCluster:
         """Restore all objects from the snapshot, or to the state of the new cluster.
 
         Raises:
+            RollbackTimeout: a service did not follow. The message has the reason.
             RuntimeError: the services are processes of their own.
         """
         wanted = to or self._start
         if wanted is None or not isinstance(self._services, Services):
             raise RuntimeError("only a cluster in this process can be rolled back")
         self._discovery = None
-        await wanted.restore(self._services)
+        try:
+            await wanted.restore(self._services)
+        except RollbackTimeout:
+            self.is_damaged = True
+            raise
 
     # Clients of other libraries
 
@@ -381,14 +388,16 @@ class AsyncCluster:
         return await describe(self, target, namespace, resource, last)
 
 
-def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
-    """Return the objects of a file, a folder or a text, or the given object itself.
+def load(what: Manifests) -> Sequence[JsonObject]:
+    """Return the objects of a file, a folder or a text, the given object itself, or those of a list of these.
 
     Raises:
         UserError: there are no objects, or they cannot be read.
     """
     if isinstance(what, dict):
         return [what]
+    if isinstance(what, list | tuple):
+        return [obj for one in what for obj in load(one)]
     if isinstance(what, str) and ("\n" in what or ":" in what or what.lstrip().startswith("{")):
         return manifests.parse("the given text", inspect.cleandoc(what))
     return manifests.load([str(what)])

@@ -7,6 +7,7 @@ rolled back before each test. Importing this module does not import the services
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -107,8 +108,7 @@ def _shared_cluster(request: pytest.FixtureRequest, options: "Options", scope: s
     assert node is not None
     clusters = node.stash.setdefault(_SHARED, {})
     found = clusters.get(options.key)
-    if found is not None and not found.is_damaged and not options.processes:
-        found.rollback()
+    if found is not None and not found.is_damaged and not options.processes and _is_rolled_back(found):
         return found
     if found is not None:
         found.stop()
@@ -119,6 +119,19 @@ def _shared_cluster(request: pytest.FixtureRequest, options: "Options", scope: s
     made.start()
     clusters[options.key] = made
     return made
+
+
+def _is_rolled_back(cluster: "Cluster") -> bool:
+    """Roll the cluster back. If that fails, warn and return False: this test is not to blame for an earlier one."""
+    from dra_testing.rollback import RollbackTimeout
+
+    try:
+        cluster.rollback()
+    except RollbackTimeout as error:
+        text = f"an earlier test left the cluster in a state that cannot be rolled back; a new one starts: {error}"
+        warnings.warn(text, stacklevel=2)
+        return False
+    return True
 
 
 def _stop(clusters: dict[tuple[object, ...], "Cluster"], key: tuple[object, ...]) -> None:

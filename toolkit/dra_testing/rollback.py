@@ -22,6 +22,10 @@ _PODS: Resource = ("", "pods")
 _CLAIMS: Resource = ("resource.k8s.io", "resourceclaims")
 
 
+class RollbackTimeout(TimeoutError):
+    """Services did not follow a rollback in time. The message says which, and why."""
+
+
 class Snapshot:
     """The objects at one moment."""
 
@@ -36,20 +40,26 @@ class Snapshot:
         """Restore all objects, and wait until the services have observed it.
 
         Raises:
-            TimeoutError: the services did not follow in time.
+            RollbackTimeout: the services did not follow in time.
         """
+        try:
+            async with asyncio.timeout(_SETTLE_TIMEOUT):
+                await self._restore(services)
+        except TimeoutError:
+            raise RollbackTimeout(_explain(services)) from None
+
+    async def _restore(self, services: Services) -> None:
         begun: set[tuple[Resource, str]] = set()
-        async with asyncio.timeout(_SETTLE_TIMEOUT):
-            for _ in range(_ROUNDS):
-                # Services may write while they follow. The next round undoes these writes, too. A round without a
-                # difference is the last one only if nobody is left who has not seen the others: a controller that
-                # still knows a later pod would create that pod's claim.
-                done = await rewind(services.server.api, self._objects, begun)
-                begun.update(done.begun)
-                differs = done.added or done.changed or done.removed
-                if not differs and _have_followed(services):
-                    break
-                await _until(lambda: _have_followed(services), services)
+        for _ in range(_ROUNDS):
+            # Services may write while they follow. The next round undoes these writes, too. A round without a
+            # difference is the last one only if nobody is left who has not seen the others: a controller that
+            # still knows a later pod would create that pod's claim.
+            done = await rewind(services.server.api, self._objects, begun)
+            begun.update(done.begun)
+            differs = done.added or done.changed or done.removed
+            if not differs and _have_followed(services):
+                break
+            await _until(lambda: _have_followed(services), services)
 
 
 def _have_followed(services: Services) -> bool:
@@ -61,15 +71,45 @@ def _have_followed(services: Services) -> bool:
 
     if not services.controllers.is_idle_at(revision):
         return False
-    pods = store.collection(_PODS).records
-    if services.options.nodes:
-        for kubelet in services.agent.kubelets:
-            if any(pod.key not in pods for pod in kubelet.pods()):
-                return False
-    claims = {
+    return not _left_pods(services) and not _claims_out_of_step(services)
+
+
+def _left_pods(services: Services) -> list[str]:
+    """Return the pods that nodes still have although their objects are gone, and why."""
+    pods = services.server.store.collection(_PODS).records
+    return [
+        f"node {kubelet.name} still has pod {pod.key}{_reason(kubelet.problems().get(pod.key, ''))}"
+        for kubelet in (services.agent.kubelets if services.options.nodes else ())
+        for pod in kubelet.pods()
+        if pod.key not in pods
+    ]
+
+
+def _claims_out_of_step(services: Services) -> set[str]:
+    """Return the claims that the scheduler still has and that are gone, and those that it does not have yet."""
+    known = {
         f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in services.scheduler.manager.claims
     }
-    return claims == set(store.collection(_CLAIMS).records)
+    return known ^ set(services.server.store.collection(_CLAIMS).records)
+
+
+def _explain(services: Services) -> str:
+    left = _left_pods(services)
+    lines = [f"the cluster is not rolled back after {_SETTLE_TIMEOUT:g} s", *left]
+    if claims := _claims_out_of_step(services):
+        lines.append(f"the scheduler has not seen the change of {', '.join(sorted(claims))}")
+    if len(lines) == 1:
+        lines.append("controllers still have work to do")
+    if left:
+        lines.append(
+            "A pod is gone when its driver has unprepared its claims: call rollback() before you stop a driver of"
+            " your own"
+        )
+    return "\n".join(lines)
+
+
+def _reason(problem: str) -> str:
+    return f": {problem}" if problem else ""
 
 
 async def _until(condition: Callable[[], bool], services: Services) -> None:

@@ -6,7 +6,7 @@ return.
 
 import asyncio
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -281,6 +281,10 @@ class Kubelet:
     def pods(self) -> Sequence[Pod]:
         """Return the pods of this node."""
         return [worker.pod for worker in self._workers.values()]
+
+    def problems(self) -> Mapping[str, str]:
+        """Return the error of each pod, by its key, that the kubelet could not bring to its desired state."""
+        return {worker.pod.key: worker.problem for worker in self._workers.values() if worker.problem}
 
     def active_pods(self) -> Iterable[Pod]:
         """Return the pods that run or are about to run, for which something may be prepared."""

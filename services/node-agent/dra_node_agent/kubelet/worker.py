@@ -93,6 +93,8 @@ class PodWorker:
             self._probes,
         )
         self._failure: _Failure | None = None
+        self.problem = ""
+        """The error of the last sync, which is repeated; empty if it had none."""
         # A fact about the API server, which may become true in any state: the object is deleted.
         self._object_deleted = False
         self._retry = _FIRST_RETRY
@@ -148,11 +150,13 @@ class PodWorker:
             delay: float | None
             try:
                 delay = await self._sync()
-                self._retry = _FIRST_RETRY
+                self._retry, self.problem = _FIRST_RETRY, ""
             except (RuntimeFailure, ApiError, httpx.HTTPError, OSError, DraError, MountError) as error:
                 _log.info("pod not in its desired state, trying again", pod=self.pod.key, error=str(error))
+                self.problem = str(error) or type(error).__name__
                 delay, self._retry = self._retry, min(self._retry * 2, _LONGEST_RETRY)
-            except Exception:
+            except Exception as error:
+                self.problem = repr(error)
                 _log.exception("pod sync failed, trying again", pod=self.pod.key)
                 delay, self._retry = self._retry, min(self._retry * 2, _LONGEST_RETRY)
             if self._life.state is PodState.REMOVED:
