@@ -59,6 +59,20 @@ async def test_each_event_of_a_compressed_watch_can_be_read_at_once(client: http
         assert await anext(types) == "ADDED"
 
 
+async def test_last_block_of_each_compressed_part_is_empty(client: httpx.AsyncClient) -> None:
+    # Go's reader returns the data of a last block only when the next member arrives, so its informers would
+    # never see the bookmark that ends the initial events.
+    async with client.stream("GET", _MAPS, params=_INITIAL, headers={"Accept-Encoding": "gzip"}) as answer:
+        chunks = answer.aiter_raw()
+        member = zlib.decompressobj(zlib.MAX_WBITS + 16)
+        text = b""
+        while b"BOOKMARK" not in text:
+            before, after = (await anext(chunks)).rsplit(b"\x00\x00\xff\xff", 1)
+            text += member.decompress(before + b"\x00\x00\xff\xff")
+            assert (text[-1:], member.eof) == (b"\n", False)
+            assert (member.decompress(after), member.eof) == (b"", True)
+
+
 async def test_other_watches_are_not_compressed(client: httpx.AsyncClient) -> None:
     assert await _read_encoding(client, "deflate, gzip", **_INITIAL) == "gzip"
     assert await _read_encoding(client, "identity", **_INITIAL) is None

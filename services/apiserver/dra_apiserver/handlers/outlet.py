@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import gzip
 import hashlib
 import re
+import zlib
 from typing import Protocol
 
 from dra_shared.websocket import CLOSE, PING, PONG, TEXT, FrameError, Frames, frame
@@ -95,10 +95,19 @@ class _Compressed(_Parts):
         self.write = self._write_compressed
 
     async def _send_compressed(self, chunk: bytes, more: bool = True) -> None:
-        await self._request.stream(gzip.compress(chunk, _LEVEL), more)
+        await self._request.stream(_compress(chunk), more)
 
     def _write_compressed(self, chunk: bytes) -> bool:
-        return self._request.write(gzip.compress(chunk, _LEVEL))
+        return self._request.write(_compress(chunk))
+
+
+def _compress(chunk: bytes) -> bytes:
+    """Return a gzip member whose last block is empty.
+
+    Go's reader waits for the next member before it returns the data of a last block.
+    """
+    member = zlib.compressobj(_LEVEL, wbits=zlib.MAX_WBITS + 16)
+    return member.compress(chunk) + member.flush(zlib.Z_SYNC_FLUSH) + member.flush()
 
 
 class _WebSocket:
