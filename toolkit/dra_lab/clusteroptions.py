@@ -45,6 +45,7 @@ class ClusterOptions:
     driver_options: Mapping[str, str] = field(default_factory=dict)
     gpu_models: Sequence[str] = field(default_factory=tuple)
     images: Sequence[Path] = field(default_factory=tuple)
+    strict_images: bool = False
     scheduler_config: Path | None = None
     speed: float = 1.0
     """The speed of time for the services; 1 is real time."""

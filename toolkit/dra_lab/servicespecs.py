@@ -216,6 +216,8 @@ class ServiceSpecs:
             agent.append("--allow-host-access")
         for folder in options.gpu_models:
             agent += ["--gpu-models", str(Path(folder).absolute())]
+        if options.strict_images:
+            agent += ["--images", "strict"]
         for file in options.images:
             agent += ["--images", str(file.absolute())]
         for name, value in options.driver_options.items():

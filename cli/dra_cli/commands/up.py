@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from dra_lab.clusteroptions import ClusterOptions
     from dra_shared.api.resources import Resource
     from dra_worlds.fleet import Group, Pool
+# The word of --images that is no file.
+_STRICT = Path("strict")
 
 
 def options(parser: Parser) -> None:
@@ -254,7 +256,8 @@ def _nodes(parser: Parser) -> None:
         action="append",
         type=Path,
         default=[],
-        help="file that describes the programs of images; may be repeated",
+        help="file that describes the programs of images, or strict, which refuses programs that nothing simulates; "
+        "may be repeated",
     )
     parser.add_argument("--consumable-shares", default="", help="the NVIDIA driver's option of the same name")
     parser.add_argument(
@@ -357,12 +360,16 @@ def _check_readable(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: a file cannot be read.
     """
-    for file in (*chosen.images, chosen.scheduler_config, chosen.device_plugin_config):
+    for file in (*_image_files(chosen), chosen.scheduler_config, chosen.device_plugin_config):
         try:
             if file is not None:
                 open_file(file).close()
         except OSError as error:
             raise UserError(f"cannot read {file}: {error.strerror}", 2) from error
+
+
+def _image_files(chosen: argparse.Namespace) -> tuple[Path, ...]:
+    return tuple(file for file in chosen.images if file != _STRICT)
 
 
 def read_options(chosen: argparse.Namespace) -> "ClusterOptions":
@@ -406,7 +413,8 @@ def read_options(chosen: argparse.Namespace) -> "ClusterOptions":
             "device-plugin-config": str(plugin.absolute()) if plugin is not None else "",
         },
         gpu_models=tuple(chosen.gpu_models),
-        images=tuple(chosen.images),
+        images=_image_files(chosen),
+        strict_images=_STRICT in chosen.images,
         scheduler_config=chosen.scheduler_config,
         speed=chosen.speed,
         grace=chosen.grace,

@@ -83,6 +83,7 @@ class NodeAgentConfig:
         driver_options: values of the drivers' own options, by option.
         runtime: the name of a runtime in its catalog.
         images: files with images' behaviour, for the fake runtime.
+        strict_images: whether it refuses containers whose program nothing simulates.
         network: the engine's network for pods, with ``docker``; empty for its default.
         host_access: whether containers of ``docker`` may have the host's files, devices and network.
         root: the kubelet's directory in place of the one below ``data``; for a single node.
@@ -122,6 +123,7 @@ class NodeAgentConfig:
     memory: str = "512Gi"
     most_grace: float = math.inf
     images: Sequence[Path] = ()
+    strict_images: bool = False
     topology_policy: str = NONE
     node_sockets: bool = True
 
@@ -155,7 +157,7 @@ class NodeAgent:
         self._placements = [parse_placement(text, len(config.names)) for text in config.drivers]
         self.drivers: list[Driver] = [find_driver(one.name, self._options) for one in self._placements]
         self._machines = find_machines(self.drivers, self._options)
-        self._images = load_images(config.images)
+        self._images = load_images(config.images, strict=config.strict_images)
         self._features = FeatureDiscovery(self._feature_labels, client, self._clock)
         self._started = self._clock.now()
         self.kubelets: list[Kubelet] = []

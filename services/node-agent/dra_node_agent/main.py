@@ -24,6 +24,8 @@ from dra_node_agent.runtime.catalog import RUNTIMES
 from dra_node_agent.runtime.images import ImagesError, load_images
 
 # The value for nodes without drivers of their own.
+# The word of --images that is no file.
+_STRICT = "strict"
 _NO_DRIVER = "none"
 MOST_NODES = 10_000
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -57,7 +59,8 @@ def options() -> service.Options:
         "--images",
         default=None,
         action="append",
-        help="with fake: a file that says what images' programs do; repeatable; see docs/node-agent.md",
+        help="with fake: a file that says what images' programs do, or strict, which refuses programs that nothing "
+        "simulates; repeatable; see docs/node-agent.md",
     )
     made.option("--network", default="", help="with docker: the engine's network for pods")
     made.option(
@@ -196,7 +199,7 @@ def _taints(text: str) -> tuple[Taint, ...]:
 
 
 def _images(args: argparse.Namespace) -> tuple[Path, ...]:
-    return tuple(map(Path, args.images or ()))
+    return tuple(Path(word) for word in args.images or () if word != _STRICT)
 
 
 def _driver_options(args: argparse.Namespace) -> dict[str, str]:
@@ -230,6 +233,7 @@ async def _serve(args: argparse.Namespace) -> None:
         driver_options=_driver_options(args),
         runtime=args.runtime,
         images=_images(args),
+        strict_images=_STRICT in (args.images or ()),
         topology_policy=args.topology_manager_policy,
         network=args.network,
         host_access=args.allow_host_access,

@@ -20,6 +20,7 @@ from dra_shared.api.container import ContainerStateWaiting
 from dra_shared.api.pod import Pod, PodIP, PodStatus
 from dra_shared.api.resources import PODS
 from dra_shared.client.rest import Client
+from dra_shared.simulation import NOT_SIMULATED, SIMULATED
 
 _NOW = "2026-01-01T00:00:00Z"
 
@@ -259,3 +260,41 @@ def test_a_rejected_pod_reports_only_its_reason() -> None:
     patch = status_patch("uid", pod.status, msgspec.structs.replace(status, conditions=()))
     assert patch is not None
     assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "PodScheduled"}]
+
+
+def test_a_program_that_nothing_simulates_is_named_in_a_condition() -> None:
+    records = {"a": [_record("a")], "b": [_record("b")]}
+    records["b"][0].unsimulated = "python3 train.py"
+    pod = _pod(phase="Running")
+    status = pod_status(pod, Observed(records=records), _NOW)
+    (condition,) = [one for one in status.conditions if one.type == SIMULATED]
+    shown = (condition.status, condition.reason, condition.message)
+    assert shown == ("False", NOT_SIMULATED, "b: python3 train.py")
+    assert {one.type: one.status for one in status.conditions}["Ready"] == "True"
+    marked = msgspec.structs.replace(pod, status=status)
+    records["b"] = [_record("b", attempt=1)]
+    later = pod_status(marked, Observed(records=records), _NOW)
+    assert SIMULATED not in {one.type for one in later.conditions}
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"command": ["webhook"]},
+        {"name": "cert-manager-webhook"},
+        {"ports": [{"name": "webhook-server", "containerPort": 8443}]},
+        {"ports": [{"containerPort": 9443}]},
+    ],
+)
+def test_a_webhook_that_nothing_simulates_is_not_ready(container: dict[str, Any]) -> None:
+    spec = {"containers": [{"name": "a", "image": "x", **container}]}
+    pod = convert(
+        PODS, {"metadata": {"name": "p", "uid": "uid"}, "spec": spec, "status": {"phase": "Running"}}
+    )
+    record = _record(spec["containers"][0]["name"])
+    records = {record.name: [record]}
+    assert pod_status(pod, Observed(records=records), _NOW).container_statuses[0].ready
+    record.unsimulated = "webhook"
+    status = pod_status(pod, Observed(records=records), _NOW)
+    assert not status.container_statuses[0].ready
+    assert {one.type: one.status for one in status.conditions}["Ready"] == "False"

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 from dra_driverkit.cdi import CdiDevice, ContainerEdits, DeviceNode, Spec, write_spec
-from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, LogOptions, SandboxSpec, State
+from dra_node_agent.runtime.base import (
+    ContainerRecord,
+    ContainerSpec,
+    LogOptions,
+    RuntimeFailure,
+    SandboxSpec,
+    State,
+)
 from dra_node_agent.runtime.fake import FakeRuntime
 from dra_node_agent.runtime.images import Images, ImagesError, load_images
 from dra_shared.clock import FakeClock, settle
@@ -15,6 +22,10 @@ from dra_shared.clock import FakeClock, settle
 _VECTOR_ADD = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda11.7.1-ubuntu20.04"
 _DONE = "is not simulated, and counts as done (see docs/node-agent.md, Images)\n"
 _GOES_ON = "is not simulated, and runs until it is asked to stop (see docs/node-agent.md, Images)\n"
+_UNFINISHED = (
+    "is not simulated: the container runs until it is asked to stop, so that its pod does not count as succeeded "
+    "(see docs/node-agent.md, Images)\n"
+)
 
 
 class _Containers:
@@ -70,14 +81,19 @@ async def test_vectoradd_fails_without_a_gpu(tmp_path: Path) -> None:
         assert "CUDA driver version is insufficient" in await containers.log(record)
 
 
-async def test_an_unknown_program_keeps_running_or_counts_as_done(tmp_path: Path) -> None:
+async def test_an_unknown_program_runs_until_it_is_asked_to_stop(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         server = await containers.run("any", "python3", "serve.py")
-        assert server.state is State.RUNNING
+        assert (server.state, server.unsimulated) == (State.RUNNING, "python3 serve.py")
         assert await containers.log(server) == f"dralab: python3 serve.py {_GOES_ON}"
         job = await containers.run("any", "python3", "-c", "import torch", to_end=True)
-        assert (job.state, job.exit_code) == (State.EXITED, 0)
-        assert await containers.log(job) == f"dralab: python3 -c 'import torch' {_DONE}"
+        assert (job.state, job.unsimulated) == (State.RUNNING, "python3 -c 'import torch'")
+        assert await containers.log(job) == f"dralab: python3 -c 'import torch' {_GOES_ON}"
+        await containers.runtime.stop(job.id, 30)
+        assert job.exit_code == 143, "its pod has not succeeded"
+        preparation = await containers.run("any", "python3", "prepare.py", to_end=True, init=True)
+        assert (preparation.state, preparation.exit_code) == (State.EXITED, 0)
+        assert await containers.log(preparation) == f"dralab: python3 prepare.py {_DONE}"
         image = await containers.run("vllm/vllm-openai:latest", args=["--model", "x"])
         assert image.state is State.RUNNING
         assert await containers.log(image) == f"dralab: the image vllm/vllm-openai:latest {_GOES_ON}"
@@ -92,10 +108,54 @@ async def test_unknown_programs_of_a_script_count_as_done_and_the_last_keeps_run
         assert await containers.log(server) == "".join(shown)
         await containers.runtime.stop(server.id, 30)
         assert server.exit_code == 0
-        job = await containers.run("any", "sh", "-c", script, to_end=True)
-        assert (job.state, job.exit_code) == (State.EXITED, 0)
         background = await containers.run("any", "sh", "-c", "python3 serve.py & wait")
         assert background.state is State.RUNNING
+
+
+async def test_a_script_with_an_unknown_program_does_not_succeed(tmp_path: Path) -> None:
+    async with _containers(tmp_path) as containers:
+        job = await containers.run("any", "sh", "-c", "python3 train.py && echo trained", to_end=True)
+        assert (job.state, job.unsimulated) == (State.RUNNING, "python3 train.py")
+        shown = [f"dralab: python3 train.py {_DONE}", "trained\n"]
+        last = f"dralab: the script has ended, but python3 train.py {_UNFINISHED}"
+        assert await containers.log(job) == "".join([*shown, last])
+        failed = await containers.run("any", "sh", "-c", "python3 train.py; exit 3", to_end=True)
+        assert (failed.state, failed.exit_code) == (State.EXITED, 3)
+
+
+async def test_a_script_that_only_installs_programs_succeeds(tmp_path: Path) -> None:
+    async with _containers(tmp_path) as containers:
+        script = "apt-get update && pip install torch && echo installed"
+        job = await containers.run("any", "sh", "-c", script, to_end=True)
+        assert (job.state, job.exit_code, job.unsimulated) == (State.EXITED, 0, "")
+
+
+async def test_annotations_say_when_and_how_an_unknown_program_ends(tmp_path: Path) -> None:
+    async with _containers(tmp_path) as containers:
+        seconds = {"dralab.dev/run-seconds": "5"}
+        job = await containers.run("any", "python3", "train.py", to_end=True, annotations=seconds)
+        assert (job.state, job.exit_code, job.unsimulated) == (State.EXITED, 0, "")
+        assert job.finished_at is not None
+        assert job.started_at is not None
+        assert (job.finished_at - job.started_at).total_seconds() == 5
+        code = {"dralab.dev/exit-code": "3"}
+        job = await containers.run("any", "python3", "train.py", to_end=True, annotations=code)
+        assert (job.state, job.exit_code) == (State.EXITED, 3)
+
+
+async def test_strict_images_refuse_programs_that_nothing_simulates(tmp_path: Path) -> None:
+    async with _containers(tmp_path, load_images(strict=True)) as containers:
+        for image, command in (("any", ("python3", "train.py")), ("vllm/vllm-openai", ())):
+            with pytest.raises(
+                RuntimeFailure, match="is not simulated, and --images strict refuses it"
+            ) as refusal:
+                await containers.run(image, *command)
+            assert refusal.value.reason == "CreateContainerError"
+        script = await containers.run("any", "sh", "-c", "python3 train.py", to_end=True)
+        assert (script.state, script.exit_code) == (State.EXITED, 127)
+        assert (await containers.run("dralab/sleeper")).state is State.RUNNING
+        annotations = {"dralab.dev/script": "echo mine"}
+        assert (await containers.run("any", "python3", annotations=annotations)).exit_code == 0
 
 
 async def test_programs_that_wait_keep_running(tmp_path: Path) -> None:

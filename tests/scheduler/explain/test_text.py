@@ -160,3 +160,10 @@ def test_a_scheduled_pod_that_does_not_run_is_printed() -> None:
 def test_a_message_of_several_lines_stays_indented() -> None:
     report = PodReport(pod="default/p", state="x", message="compilation failed:\n | a.b\n | ^")
     assert render(report) == ("pod default/p: x\n  last message: compilation failed:\n     | a.b\n     | ^\n")
+
+
+def test_a_program_that_nothing_simulates_is_named() -> None:
+    report = PodReport(pod="default/p", state="placed", node="node-0", not_simulated="main: python3 train.py")
+    assert (
+        render(report).splitlines()[1].startswith("  not simulated: main: python3 train.py: it does nothing")
+    )

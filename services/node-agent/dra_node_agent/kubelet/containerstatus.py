@@ -17,6 +17,7 @@ from dra_shared.clock import rfc3339
 
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.restarts import is_sidecar, should_restart, should_restart_all
+from dra_node_agent.kubelet.unsimulated import serves_webhook
 from dra_node_agent.runtime.base import ContainerRecord, State
 
 RESTARTING = "RestartingAllContainers"
@@ -122,7 +123,8 @@ def _started_and_ready(
         return running, latest.state is State.EXITED and latest.exit_code == 0
     started = running and observed.started.get(container.name, container.startup_probe is None)
     ready = running and started and observed.ready.get(container.name, container.readiness_probe is None)
-    return started, ready
+    # The API server would call a webhook that nothing answers, and fail its requests.
+    return started, ready and not (latest.unsimulated and serves_webhook(container))
 
 
 def _removed_status(pod: Pod, old: ContainerStatus) -> ContainerStatus:

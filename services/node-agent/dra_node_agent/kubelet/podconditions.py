@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import msgspec
 from dra_shared.api.container import ContainerStatus
 from dra_shared.api.pod import Pod, PodCondition, PodStatus
+from dra_shared.simulation import SIMULATED
 
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.phases import FAILED, SUCCEEDED, TERMINAL
 from dra_node_agent.kubelet.restarts import ALL_RESTARTING, is_sidecar, may_restart_all, should_restart_all
+from dra_node_agent.kubelet.unsimulated import simulation_condition
 
 # Other conditions belong to other writers.
-OWNED = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+OWNED = ("PodScheduled", "PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", SIMULATED)
 
 
 def conditions(pod: Pod, status: PodStatus, observed: Observed, now: str) -> tuple[PodCondition, ...]:
@@ -26,6 +28,11 @@ def conditions(pod: Pod, status: PodStatus, observed: Observed, now: str) -> tup
     if may_restart_all(pod):
         wanted.append(_all_restarting(pod, status, observed))
     known = {condition.type: condition for condition in pod.status.conditions}
+    simulated = simulation_condition(pod, observed.records)
+    if simulated is not None:
+        wanted.append(simulated)
+    else:
+        known.pop(SIMULATED, None)
     result = []
     for condition in wanted:
         old = known.pop(condition.type, None)

@@ -142,6 +142,8 @@ class ContainerRecord:
     reason: str = ""
     message: str = ""
     signal: int | None = None
+    unsimulated: str = ""
+    """The program, if nothing simulates it and the container only stands for it."""
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,15 @@ SCRIPT = "dralab.dev/script"
 RUN_SECONDS = "dralab.dev/run-seconds"
 EXIT_CODE = "dralab.dev/exit-code"
 
+# Programs that only install others. A script that could not run them is as good as before.
+_INSTALLERS = frozenset(("apk", "apt", "apt-get", "conda", "dnf", "microdnf", "pip", "pip3", "yum"))
+# Exit code of a process that SIGTERM ended.
+_TERMINATED = 143
+_UNFINISHED = (
+    "dralab: the script has ended, but {what} is not simulated: the container runs until it is asked to stop, "
+    "so that its pod does not count as succeeded (see docs/node-agent.md, Images)\n"
+)
+
 _SHELLS = frozenset(("sh", "bash", "dash", "ash"))
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _DEVICES = (
@@ -66,6 +75,10 @@ class Injected:
 Programs = Callable[[Injected], Mapping[str, Program]]
 
 
+def _ignore(_: ContainerRecord) -> None:
+    pass
+
+
 def annotation(spec: ContainerSpec, name: str) -> str | None:
     """Return the annotation ``<name>.<container>`` of a container, or else ``<name>``."""
     return spec.annotations.get(f"{name}.{spec.name}", spec.annotations.get(name))
@@ -90,6 +103,10 @@ class SimulatedContainer:
     behaviour: ImageBehaviour | None = None
     elapsed: float = 0.0
     resumed: bool = False
+    #: Whether programs that nothing simulates are refused.
+    strict: bool = False
+    #: Called when the container begins to stand for a program that nothing simulates.
+    on_unsimulated: Callable[[ContainerRecord], None] = _ignore
     files: Files = field(default_factory=Files)
     env: dict[str, str] = field(init=False)
     _injected: Injected = field(init=False)
@@ -98,6 +115,7 @@ class SimulatedContainer:
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
     _world: World | None = None
     _named: set[str] = field(default_factory=set)
+    _unsimulated: str = ""
     _replay_seconds: float = 0.0
     _replay_text: int = 0
 
@@ -192,10 +210,43 @@ class SimulatedContainer:
         if not command:
             return await self._go_on(f"the image {self.spec.image}")
         code = await self._invoke(shell, command)
-        if shell.world.ended_unknown and not code and not self.spec.to_end:
+        if code or self._counts_as_done:
+            return code
+        if self.spec.to_end and self._unsimulated:
+            # The pod must not count as succeeded, because its work was not done.
+            self._err(_UNFINISHED.format(what=_shorten(self._unsimulated)))
+            return await self._stand_for(self._unsimulated)
+        if shell.world.ended_unknown and not self.spec.to_end:
             # The last command stands for a server that the container starts.
-            await self.terminated.wait()
+            return await self._stand_for(self._unsimulated or "the last command")
         return code
+
+    @property
+    def _counts_as_done(self) -> bool:
+        """True if programs that nothing simulates end at once: preparations, and those with a given exit code."""
+        spec = self.spec
+        return spec.to_end and (spec.init or annotation(spec, EXIT_CODE) is not None)
+
+    async def _stand_for(self, what: str) -> int:
+        """Mark the container as one that stands for a program, and run until it is asked to stop."""
+        if annotation(self.spec, RUN_SECONDS) is None:
+            self.record.unsimulated = _shorten(what)
+            self.on_unsimulated(self.record)
+        await self.terminated.wait()
+        return _TERMINATED if self.spec.to_end else 0
+
+    def find_unsimulated(self) -> str:
+        """Return the command of the container if nothing simulates it; empty if something does."""
+        command = self._command(programs := self._all_programs())
+        name = command[0].rpartition("/")[2] if command else ""
+        if not command:
+            return f"the image {self.spec.image}"
+        missing = (
+            shell_command(command, self.files.content, "/").missing
+            if name in _SHELLS
+            else name not in programs
+        )
+        return shlex.join(command) if missing else ""
 
     def _command(self, known: Mapping[str, Program]) -> list[str]:
         """Return the command of the pod, or else that of the image. Empty if neither is known."""
@@ -236,15 +287,8 @@ class SimulatedContainer:
     def _shell(
         self, out: Callable[[str], None], err: Callable[[str], None], fallback: Program, *, replay: bool
     ) -> Shell:
-        own = self.behaviour.programs if self.behaviour is not None else {}
-        programs = {
-            **base_programs(self.clock.now),
-            **injected_programs(self.edits),
-            **self.programs(self._injected),
-            **{name: script_program(text) for name, text in own.items()},
-        }
         world = World(
-            programs,
+            self._all_programs(),
             self._sleep if replay else self.clock.sleep,
             fallback,
             self.files,
@@ -258,6 +302,15 @@ class SimulatedContainer:
         if replay:
             self._world = world
         return Shell(world, self.env, out, err)
+
+    def _all_programs(self) -> Mapping[str, Program]:
+        own = self.behaviour.programs if self.behaviour is not None else {}
+        return {
+            **base_programs(self.clock.now),
+            **injected_programs(self.edits),
+            **self.programs(self._injected),
+            **{name: script_program(text) for name, text in own.items()},
+        }
 
     async def _sleep(self, seconds: float) -> None:
         skipped = min(seconds, self._replay_seconds)
@@ -280,10 +333,14 @@ class SimulatedContainer:
         """Stand in for a program that only the real image has: it succeeds in a script, goes on in the background."""
         process.shell.world.ended_unknown = True
         command = shlex.join(process.argv)
-        if process.shell.in_background and not self.spec.to_end:
-            return await self._go_on(command)
+        if self.strict:
+            process.err(f"{process.shell.name}: {process.argv[0]}: command not found\n")
+            self._say(process.shell.world.log or process.err, command, "is not found with --images strict")
+            return 127
+        if process.name not in _INSTALLERS:
+            self._unsimulated = command
         in_script = self.shell is not None or process.shell.world.signalled
-        if not in_script and not self.spec.to_end:
+        if (process.shell.in_background or not in_script) and not self._counts_as_done:
             return await self._go_on(command)
         self._say(process.shell.world.log or process.err, command, "counts as done")
         return 0
@@ -294,15 +351,14 @@ class SimulatedContainer:
         return 0
 
     async def _go_on(self, what: str) -> int:
-        if self.spec.to_end:
+        if self._counts_as_done:
             self._say(self._err, what, "counts as done")
             return 0
         self._say(self._err, what, "runs until it is asked to stop")
-        await self.terminated.wait()
-        return 0
+        return await self._stand_for(what)
 
     def _say(self, err: Callable[[str], None], what: str, fate: str) -> None:
-        shown = what if len(what) <= _LONGEST_SHOWN else what[: _LONGEST_SHOWN - 1] + "…"
+        shown = _shorten(what)
         if shown not in self._named:
             self._named.add(shown)
             err(f"dralab: {shown} is not simulated, and {fate} (see docs/node-agent.md, Images)\n")
@@ -340,6 +396,10 @@ class SimulatedContainer:
             content[target] = _shared_file(source, found.st_ino, found.st_ctime_ns, found.st_size)
         else:
             content[target] = ""
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"
 
 
 def _resize(shell: Shell, size: TerminalSize) -> None:

@@ -48,6 +48,10 @@ PROBE_FAILS = "dralab.dev/failing-probes"
 
 # The seconds before a write is repeated that failed because the disk was full.
 _SAVE_AGAIN = 5.0
+_REFUSED = (
+    "dralab: {} is not simulated, and --images strict refuses it: say what it does in a file of --images, "
+    "or with the annotation dralab.dev/script (see docs/node-agent.md, Images)"
+)
 
 _log = logger(__name__)
 
@@ -214,8 +218,11 @@ class FakeRuntime:
         folder = self._folder(spec.pod_uid)
         folder.mkdir(parents=True, exist_ok=True)
         saved = _Saved(record, spec, edits)
+        container = self._container(saved, 0.0)
+        if self._behaviours.strict and (missing := container.find_unsimulated()):
+            raise RuntimeFailure("CreateContainerError", _REFUSED.format(missing))
         self._save(saved)
-        self._simulate(saved, 0.0)
+        self._simulate(container)
         self._tell(record)
         return container_id
 
@@ -326,22 +333,20 @@ class FakeRuntime:
         self._images[record.image] = None
         if record.state is State.RUNNING:
             started = record.started_at or self._clock.now()
-            self._simulate(saved, max((self._clock.now() - started).total_seconds(), 0.0), resumed=True)
+            elapsed = max((self._clock.now() - started).total_seconds(), 0.0)
+            self._simulate(self._container(saved, elapsed, resumed=True))
         else:
             self._records[record.id] = record
             self._logs[record.id] = log = self._log_file(record)
             log.closed = True
 
-    def _simulate(self, saved: _Saved, elapsed: float, *, resumed: bool = False) -> None:
+    def _container(self, saved: _Saved, elapsed: float, *, resumed: bool = False) -> SimulatedContainer:
         record = saved.record
-        self._records[record.id] = record
-        self._logs[record.id] = log = self._log_file(record)
-        self._ended[record.id] = asyncio.Event()
-        container = SimulatedContainer(
+        return SimulatedContainer(
             record,
             saved.spec,
             saved.edits,
-            log,
+            self._log_file(record),
             self._clock,
             self._programs,
             self._readable,
@@ -349,7 +354,15 @@ class FakeRuntime:
             behaviour=self._behaviours.find(saved.spec.image),
             elapsed=elapsed,
             resumed=resumed,
+            strict=self._behaviours.strict,
+            on_unsimulated=self._tell,
         )
+
+    def _simulate(self, container: SimulatedContainer) -> None:
+        record = container.record
+        self._records[record.id] = record
+        self._logs[record.id] = container.log
+        self._ended[record.id] = asyncio.Event()
         self._running[record.id] = container
         self._tasks.start(self._run_to_end(container))
 

@@ -11,6 +11,7 @@ import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.clock import Clock
+from dra_shared.simulation import unsimulated_programs
 
 from dra_scheduler.allocator import TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
@@ -189,6 +190,7 @@ class Explainer:
             node=place,
             phase=pod.status.phase,
             waits_for=waits,
+            not_simulated=unsimulated_programs(pod.status.conditions),
             group=self._groups.report(pod),
             claims=claims,
             unpublished=find_unpublished(self._manager, self._claims(pod), others=False),

@@ -186,6 +186,7 @@ class ClassReport(Struct):
 
 class PodReport(Struct):
     """The state of a pod and the reasons for it. ``waits_for`` is why a pod that has a node does not run.
+    ``not_simulated`` names the programs of its containers that nothing simulates.
 
     ``shortfalls`` are requirements of its claims and extended resources that nothing in the cluster meets.
     ``unpublished`` are the devices that claims hold but no ResourceSlice publishes. ``not_examined`` counts
@@ -198,6 +199,7 @@ class PodReport(Struct):
     node: str = ""
     phase: str = ""
     waits_for: tuple[str, ...] = ()
+    not_simulated: str = ""
     message: str = ""
     attempts: int = 0
     group: GroupReport | None = None

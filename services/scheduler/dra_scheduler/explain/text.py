@@ -20,6 +20,9 @@ from dra_scheduler.explain.report import (
 )
 
 _MOST_NAMES = 4
+_NOT_SIMULATED = (
+    "  not simulated: {}: it does nothing, and runs until it is asked to stop (docs/node-agent.md, Images)"
+)
 _MOST_PLACES = 8
 _STOPPED = "  stopped for lack of time: {left} of {nodes} nodes were not examined, and a closer one may be among them"
 _OTHERWISE = "; in another try: "
@@ -32,6 +35,8 @@ def render(report: PodReport) -> str:
     title = f"pod {report.pod}" if report.pod else "no pod"
     lines = [f"{title}: {report.state}" + (f" on {report.node}" if report.node else "")]
     lines += [f"  does not run yet: {reason}" for reason in report.waits_for]
+    if report.not_simulated:
+        lines.append(_NOT_SIMULATED.format(report.not_simulated))
     if report.message:
         lines.append(f"  last message: {report.message}")
     if report.group is not None:

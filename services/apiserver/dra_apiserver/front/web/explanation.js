@@ -14,6 +14,7 @@ export function Explanation({ of, version }) {
 export function Explained({ report }) {
   return html`<div class="explanation">
     <p class="state">${report.state}${report.message ? `: ${report.message}` : ""}</p>
+    ${report.notSimulated ? html`<p>not simulated: ${report.notSimulated}</p>` : ""}
     ${(report.waitsFor ?? []).map((text) => html`<p>waits for ${text}</p>`)}
     ${report.change && html`<p class="change"><b>What would help:</b> ${report.change.text}${report.change.node ? ` (node ${report.change.node})` : ""}</p>`}
     ${(report.shortfalls ?? []).map((text) => html`<p class="change">${text}</p>`)}

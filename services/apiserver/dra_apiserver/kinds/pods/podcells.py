@@ -6,6 +6,7 @@ from typing import Any
 
 from dra_shared.durations import moment, since
 from dra_shared.jsontypes import JsonObject
+from dra_shared.simulation import SIMULATED
 
 from dra_apiserver.common.cells import NONE
 
@@ -42,6 +43,8 @@ def pod_cells(pod: JsonObject, now: datetime) -> list[Any]:
         kept.ready = tally.ready
         tally = kept
         reason = _container_reason(status, conditions, reason, tally)
+        if reason == "Running" and (conditions.get(SIMULATED) or {}).get("status") == "False":
+            reason = "Running (not simulated)"
     if metadata.get("deletionTimestamp") and status.get("reason") == "NodeLost":
         reason = "Unknown"
     elif metadata.get("deletionTimestamp") and status.get("phase") not in ("Succeeded", "Failed"):

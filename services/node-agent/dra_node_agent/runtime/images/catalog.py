@@ -51,10 +51,14 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Images:
-    """Entries in order: the first that matches an image is its entry."""
+    """Entries in order: the first that matches an image is its entry.
 
-    def __init__(self, entries: Sequence[ImageBehaviour] = ()) -> None:
+    ``strict``: containers whose program nothing simulates are refused.
+    """
+
+    def __init__(self, entries: Sequence[ImageBehaviour] = (), *, strict: bool = False) -> None:
         self._entries = tuple(entries)
+        self.strict = strict
 
     def find(self, image: str) -> ImageBehaviour | None:
         """Return the entry for an image, by the name in a pod; None if there is none."""
@@ -69,14 +73,14 @@ def plain_name(image: str) -> str:
     return name.removeprefix(prefix)
 
 
-def load_images(files: Sequence[Path] = ()) -> Images:
+def load_images(files: Sequence[Path] = (), *, strict: bool = False) -> Images:
     """Read the entries of these files, followed by those that come with the package.
 
     Raises:
         ImagesError: a file cannot be read, or is not one.
     """
     found = [entry for path in files for entry in _read(path)]
-    return Images([*found, *_read_packaged()])
+    return Images([*found, *_read_packaged()], strict=strict)
 
 
 @functools.cache
