@@ -8,7 +8,9 @@ import binascii
 import contextlib
 import errno
 import functools
+import random
 import ssl
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     import httpx
 
 
+# Upstream chooses an endpoint for each request with this gate, and for each connection without.
+_BALANCES = "WebhookRoundTripLoadBalancing"
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _AGENT = "kube-apiserver-admission"
 _TYPE_META = (
@@ -44,9 +48,12 @@ class CallError(Exception):
 class Calls:
     """The connections to webhooks, one pool for each certificate authority."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, choose: Callable[[list[str]], str] = random.choice) -> None:
         self._api = api
+        self._choose = choose
         self._clients: dict[bytes, httpx.AsyncClient] = {}
+        # The chosen address of each service, with the name of its port.
+        self._chosen: dict[tuple[str, str, str], str] = {}
 
     async def close(self) -> None:
         """Close the connections."""
@@ -126,30 +133,43 @@ class Calls:
         chosen = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
         if chosen is None:
             raise _Unresolved(f"no service port {port} found for service {quote(name)}")
+        addresses: list[str] = []
         for data in self._api.listing("discovery.k8s.io", "endpointslices", namespace):
             slice_ = orjson.loads(data)
             if (slice_["metadata"].get("labels") or {}).get(_SERVICE_LABEL) == name:
-                address = _address(slice_, chosen)
-                if address is not None:
-                    return address
+                addresses += _list_addresses(slice_, chosen)
+        if addresses:
+            return self._balance((namespace, name, chosen.get("name") or ""), addresses)
         if spec.get("clusterIP") == "None":
             raise _Unresolved('cannot route to service with ClusterIP "None"')
         raise _Unresolved(f"no endpoints available for service {quote(name)}")
+
+    def _balance(self, service: tuple[str, str, str], addresses: list[str]) -> str:
+        """Return one of the service's addresses.
+
+        Without the gate, requests keep to one while it is ready, as upstream's keep to an open connection.
+        """
+        known = self._chosen.get(service)
+        if known in addresses and not self._api.features.enabled(_BALANCES):
+            return known
+        found = self._chosen[service] = self._choose(addresses)
+        return found
 
 
 class _Unresolved(Exception):
     pass
 
 
-def _address(slice_: JsonObject, port: JsonObject) -> str | None:
-    """Return the first ready address in the slice that serves the service's port."""
+def _list_addresses(slice_: JsonObject, port: JsonObject) -> list[str]:
+    """Return the ready addresses in the slice that serve the service's port."""
     ports = [one for one in slice_.get("ports") or () if (one.get("name") or "") == (port.get("name") or "")]
     if not ports or not ports[0].get("port"):
-        return None
-    for endpoint in slice_.get("endpoints") or ():
-        if (endpoint.get("conditions") or {}).get("ready") is not False and endpoint.get("addresses"):
-            return _join_host_port(endpoint["addresses"][0], ports[0]["port"])
-    return None
+        return []
+    return [
+        _join_host_port(endpoint["addresses"][0], ports[0]["port"])
+        for endpoint in slice_.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready") is not False and endpoint.get("addresses")
+    ]
 
 
 def _join_host_port(host: str, port: int) -> str:

@@ -104,13 +104,14 @@ async def reply(request: Request, code: int, document: JsonObject) -> None:
 
 
 async def read_review(api: Api, request: Request, target: Target) -> JsonObject:
-    """Decode the body of a kind that is not stored, with the request's namespace.
+    """Decode the body of a kind that is not stored, with the request's namespace, and ask webhooks about it.
 
     Raises:
-        StatusError: the body is not such an object.
+        StatusError: the body is not such an object, or the request is denied.
     """
     options = write_options(request, "CreateOptions")
     kind = target.kind
     obj = await read_body(api, request, kind.group, target.version, kind.kind, options)
     match_namespace(target, obj["metadata"])
+    await api.admit(request, target, obj, api.context(target, request.user, options.dry_run), "CREATE")
     return obj

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.printing import printer
 from dra_apiserver.kindkit.behaviour import Validation, Writes
 from dra_apiserver.kinds.admissionregistration import columns, defaults, policies, webhooks
+from dra_apiserver.kinds.admissionregistration.strategy import RegisteredStrategy
 
 KINDS = (
     builtin(
         "admissionregistration.k8s.io",
         "mutatingadmissionpolicies",
-        strategy=CheckedStrategy(policies.check_mutating_policy),
+        strategy=RegisteredStrategy(policies.check_mutating_policy),
         default=defaults.admission_policy,
         printer=printer("Name|Mutations#|ParamKind|Age", columns.admission_policy),
         writes=Writes(counts_generation=True, allow_unconditional_update=False),
@@ -21,7 +21,7 @@ KINDS = (
     builtin(
         "admissionregistration.k8s.io",
         "mutatingadmissionpolicybindings",
-        strategy=CheckedStrategy(policies.check_mutating_binding),
+        strategy=RegisteredStrategy(policies.check_mutating_binding),
         default=defaults.admission_binding,
         printer=printer("Name|PolicyName|ParamRef|Age", columns.admission_binding),
         writes=Writes(counts_generation=True, allow_unconditional_update=False),
@@ -30,7 +30,7 @@ KINDS = (
     builtin(
         "admissionregistration.k8s.io",
         "mutatingwebhookconfigurations",
-        strategy=CheckedStrategy(webhooks.check_webhooks),
+        strategy=RegisteredStrategy(webhooks.check_webhooks),
         default=defaults.webhooks,
         printer=printer("Name|Webhooks#|Age", columns.webhooks),
         writes=Writes(counts_generation=True, allow_unconditional_update=False),
@@ -39,7 +39,7 @@ KINDS = (
     builtin(
         "admissionregistration.k8s.io",
         "validatingadmissionpolicies",
-        strategy=CheckedStrategy(policies.check_validating_policy),
+        strategy=RegisteredStrategy(policies.check_validating_policy),
         default=defaults.admission_policy,
         printer=printer("Name|Validations#|ParamKind|Age", columns.admission_policy),
         writes=Writes(
@@ -50,7 +50,7 @@ KINDS = (
     builtin(
         "admissionregistration.k8s.io",
         "validatingadmissionpolicybindings",
-        strategy=CheckedStrategy(policies.check_validating_binding),
+        strategy=RegisteredStrategy(policies.check_validating_binding),
         default=defaults.admission_binding,
         printer=printer("Name|PolicyName|ParamRef|Age", columns.admission_binding),
         writes=Writes(counts_generation=True, allow_unconditional_update=False),
@@ -59,7 +59,7 @@ KINDS = (
     builtin(
         "admissionregistration.k8s.io",
         "validatingwebhookconfigurations",
-        strategy=CheckedStrategy(webhooks.check_webhooks),
+        strategy=RegisteredStrategy(webhooks.check_webhooks),
         default=defaults.webhooks,
         printer=printer("Name|Webhooks#|Age", columns.webhooks),
         writes=Writes(counts_generation=True, allow_unconditional_update=False),

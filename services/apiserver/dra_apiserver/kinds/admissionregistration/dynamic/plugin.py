@@ -22,6 +22,7 @@ from dra_apiserver.kinds.admissionregistration.dynamic import mutating, validati
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, places
 from dra_apiserver.kinds.admissionregistration.dynamic.matching import covers
 from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
+from dra_apiserver.kinds.admissionregistration.strategy import EXCLUDES_REVIEWS, REVIEWS
 from dra_apiserver.rest.meta import generate_name
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
@@ -42,8 +43,6 @@ _KINDS = (
 _READY_TIMEOUT = 0.1
 # A macro or function of CEL that loops over a list or map, as written in JSON.
 _LOOP = re.compile(rb"\b(?:all|exists\w*|map|filter|transform\w+|sort\w*|distinct|sum|min|max)\(")
-# Reviews are never intercepted, nor are policies and webhooks themselves.
-_EXEMPT = frozenset({"authentication.k8s.io", "authorization.k8s.io", _GROUP})
 
 
 class _Registered:
@@ -173,7 +172,7 @@ class Dynamic:
         named: bool = True,
     ) -> Registered:
         """Return the admission of one request."""
-        if not self._any or target.kind.group in _EXEMPT:
+        if not self._any or self._is_exempt(target.resource):
             return NOTHING_REGISTERED
         return _Admission(self, self._api, request, target, options, named)
 
@@ -186,8 +185,13 @@ class Dynamic:
             found = self._called[resource] = self._is_covered(resource)
         return found
 
+    def _is_exempt(self, resource: Resource) -> bool:
+        """True if neither policies nor webhooks apply to the resource: to none of their own kinds, for example."""
+        excludes_reviews = self._api.features.enabled(EXCLUDES_REVIEWS)
+        return resource[0] == _GROUP or (excludes_reviews and resource in REVIEWS)
+
     def _is_covered(self, resource: Resource) -> bool:
-        if resource[0] in _EXEMPT:
+        if self._is_exempt(resource):
             return False
         kinds = [info for info in self._api.registry if info.storage == resource]
         every = [
@@ -222,6 +226,7 @@ class _Admission:
         self._target = target
         self._options = options
         self._named = named
+        self._is_review = target.resource in REVIEWS
         self._places = places(api.registry, target)
         self._policy_rounds = Reinvocation()
         self._webhook_rounds = Reinvocation()
@@ -257,8 +262,8 @@ class _Admission:
             StatusError: the request is denied.
         """
         policies, hooks = self._dynamic.mutating_policies, self._dynamic.mutating_webhooks
-        # A deleted object cannot be changed by a policy.
-        policies = [] if operation == "DELETE" else policies
+        # A deleted object cannot be changed by a policy. Reviews are left to webhooks.
+        policies = [] if operation == "DELETE" or self._is_review else policies
         if not policies and not hooks:
             return False
         kept = _set_aside(obj) if operation == "CREATE" and obj is not None else {}
@@ -277,7 +282,8 @@ class _Admission:
             StatusError: the request is denied.
         """
         attributes = self._attributes(obj, old, ctx, operation)
-        validating.validate(self._dynamic.validating_policies, attributes)
+        if not self._is_review:
+            validating.validate(self._dynamic.validating_policies, attributes)
         if self._dynamic.validating_webhooks:
             webhooks.validate(self._dynamic.validating_webhooks, attributes, self._dynamic.client)
 
