@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dra_kube import manifests
+from dra_kube.wholefile import whole_file
 from dra_kube.yamlfile import read_yaml
 from dra_shared import __version__
 from dra_shared.errors import UserError
@@ -24,6 +25,10 @@ T = TypeVar("T")
 
 #: The longest directory, so that the path of a driver's socket in it has at most 107 bytes.
 _LONGEST = 107 - len("/kubelet/plugins_registry/gpu.example.com-reg.sock")
+
+
+#: The format of a report, by the end of its name.
+_REPORTS = {".xml": "junit", ".json": "json", ".md": "markdown"}
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -57,6 +62,7 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
     from dra_conformance.suite import Options
     from dra_conformance.suite import run as run_suite
 
+    _need_formats(chosen.report)
     judge = show.strictly if chosen.strict else show.leniently
     options = Options(
         command=_command(chosen),
@@ -78,14 +84,19 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
     except asyncio.CancelledError:
         raise UserError("terminated", 128 + signal.SIGTERM) from None
     seconds = time.monotonic() - began
+    about = {
+        "command": shlex.join(options.command) or "a driver that was running",
+        "kubernetesVersion": str(options.version),
+        "dralab": __version__,
+    }
+    for file in chosen.report:
+        with whole_file(file) as target:
+            target.write(f"{show.FORMATS[_REPORTS[file.suffix]](results, seconds, about)}\n".encode())
     if chosen.output == "table":
+        if text := show.list_hidden(results):
+            print(f"\n{text}")
         print(f"\nKubernetes {options.version}: {show.summary(results, seconds)}")
     else:
-        about = {
-            "command": shlex.join(options.command) or "a driver that was running",
-            "kubernetesVersion": str(options.version),
-            "dralab": __version__,
-        }
         print(show.FORMATS[chosen.output](results, seconds, about))
     return 0 if show.is_passed(results) else 1
 
@@ -95,6 +106,12 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     return await task
+
+
+def _need_formats(files: "Sequence[Path]") -> None:
+    for file in files:
+        if file.suffix not in _REPORTS:
+            raise UserError(f"--report {file}: its name must end with {', '.join(_REPORTS)}", 2)
 
 
 def _find_check(name: str) -> "Check":

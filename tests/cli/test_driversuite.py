@@ -41,6 +41,7 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         (("--attach", "--", "./driver"), "leave out the command"),
         (("--attach",), "--attach needs --directory"),
         (("--kubernetes-version", "1.2", "--", "x"), "1.2"),
+        (("--report", "out.txt", "--", "x"), "out.txt: its name must end with .xml, .json, .md"),
         (("--", "driver", "{wrong}"), "unknown placeholder"),
         (("--list", "--output", "json"), "leave out --output"),
         (("--metrics-url", "localhost:9090", "--", "x"), "localhost:9090 is not an address"),
@@ -97,3 +98,14 @@ async def test_sigterm_runs_cleanup_code() -> None:
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
     assert done == ["stopped the driver"]
+
+
+@pytest.mark.system
+def test_reports_are_written_next_to_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [tmp_path / name for name in ("r.xml", "r.json", "r.md")]
+    words = [word for file in files for word in ("--report", str(file))]
+    assert _run("-k", "registration.appears", *words, "--", "false") == 1
+    assert "BROKEN    registration.appears" in capsys.readouterr().out
+    assert files[0].read_text().startswith("<?xml")
+    assert json.loads(files[1].read_text())["counts"] == {"broken": 1}
+    assert files[2].read_text().startswith("# DRA driver conformance: 0 of 1")

@@ -4,7 +4,16 @@ import json
 from xml.etree import ElementTree
 
 import pytest
-from dra_conformance.show import FORMATS, explanation, is_passed, line, listing, strictly, summary
+from dra_conformance.show import (
+    FORMATS,
+    explanation,
+    is_passed,
+    line,
+    list_hidden,
+    listing,
+    strictly,
+    summary,
+)
 from dra_shared.version import V1_34, V1_37, release
 from dralab.conformance import CHECKS, Outcome, Result, select
 
@@ -19,6 +28,7 @@ def _results() -> list[Result]:
         Result(_BY_ID["slices.owner"], Outcome.WARNING, "slice-1 is not owned by the node"),
         Result(_BY_ID["shares.two-claims"], Outcome.SKIPPED, "needs 1 device"),
         Result(_BY_ID["cdi.gone"], Outcome.UNTRIED, "the claim is not prepared"),
+        Result(_BY_ID["cdi.by-request"], Outcome.NOT_SHOWN, "one CDI device for all"),
     ]
 
 
@@ -29,13 +39,17 @@ def test_a_row_has_outcome_check_and_reason() -> None:
 
 
 def test_the_summary_has_counts_and_time() -> None:
-    assert summary(_results(), 61.24) == "1 kept, 1 broken, 1 warning, 1 skipped, 1 untried; 61.2 s"
+    assert (
+        summary(_results(), 61.24) == "1 kept, 1 broken, 1 warning, 1 skipped, 1 not shown, 1 untried; 61.2 s"
+    )
 
 
 @pytest.mark.parametrize(
     ("outcomes", "strict", "good"),
     [
         ((Outcome.KEPT, Outcome.SKIPPED), True, True),
+        ((Outcome.KEPT, Outcome.NOT_SHOWN), False, True),
+        ((Outcome.KEPT, Outcome.NOT_SHOWN), True, False),
         ((Outcome.KEPT, Outcome.WARNING), False, True),
         ((Outcome.KEPT, Outcome.WARNING), True, False),
         ((Outcome.KEPT, Outcome.BROKEN), False, False),
@@ -55,9 +69,17 @@ def test_strict_runs_fail_recommended_checks_in_every_format() -> None:
     assert "-red)" in FORMATS["markdown"](found, 1, _ABOUT)
 
 
+def test_promises_that_the_driver_hides_are_listed_with_the_reason() -> None:
+    found = list_hidden(_results())
+    assert found.splitlines()[1:] == ["  cdi.by-request: one CDI device for all"]
+    assert list_hidden([one for one in _results() if one.outcome is not Outcome.NOT_SHOWN]) == ""
+    (strict,) = [strictly(one) for one in _results() if one.outcome is Outcome.NOT_SHOWN]
+    assert (strict.outcome, strict.message) == (Outcome.BROKEN, "not shown: one CDI device for all")
+
+
 def test_junit_has_a_case_for_each_check() -> None:
     suite = ElementTree.fromstring(FORMATS["junit"](_results(), 61.2, _ABOUT).partition("\n")[2])
-    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "1"]
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["6", "1", "1", "2"]
     children = {case.get("name"): [child.tag for child in case] for case in suite}
     assert children == {
         "prepare.succeeds": [],
@@ -65,6 +87,7 @@ def test_junit_has_a_case_for_each_check() -> None:
         "slices.owner": ["system-out"],
         "shares.two-claims": ["skipped"],
         "cdi.gone": ["error"],
+        "cdi.by-request": ["skipped"],
     }
     failure = suite.find("testcase/failure")
     assert failure is not None
@@ -75,15 +98,27 @@ def test_junit_has_a_case_for_each_check() -> None:
 def test_json_has_all_results() -> None:
     document = json.loads(FORMATS["json"](_results(), 61.2, _ABOUT))
     assert document["passed"] is False
-    assert document["counts"] == {"kept": 1, "broken": 1, "warning": 1, "skipped": 1, "untried": 1}
+    assert document["counts"] == {
+        "kept": 1,
+        "broken": 1,
+        "warning": 1,
+        "skipped": 1,
+        "untried": 1,
+        "not shown": 1,
+    }
     assert document["checks"][1]["id"] == "prepare.idempotent"
     assert document["command"] == "my-driver --flag"
 
 
 def test_markdown_starts_with_a_badge_and_the_broken_checks() -> None:
     page = FORMATS["markdown"](_results(), 61.2, _ABOUT)
-    assert "DRA_conformance-1%2F4-red" in page
-    assert page.index("## Broken") < page.index("## Recommended") < page.index("## All checks")
+    assert "DRA_conformance-1%2F5-red" in page
+    assert (
+        page.index("## Broken")
+        < page.index("## Recommended")
+        < page.index("## Not shown")
+        < page.index("## All checks")
+    )
     assert "broken: first a \\| b," in page
 
 

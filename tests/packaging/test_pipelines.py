@@ -51,23 +51,35 @@ def test_the_lock_of_the_image_has_the_build_requirements() -> None:
     assert re.search(r"^hatchling==", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def action() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((REPOSITORY / "action.yml").read_text())
+_ACTIONS = ("action.yml", "conformance/action.yml")
+
+
+def _read_action(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((REPOSITORY / name).read_text())
     return loaded
 
 
-def test_the_action_uses_each_of_its_inputs(action: dict[str, Any]) -> None:
-    text = (REPOSITORY / "action.yml").read_text()
-    used = set(re.findall(r"inputs\.([\w-]+)", text))
+@pytest.fixture(scope="module")
+def action() -> dict[str, Any]:
+    return _read_action("action.yml")
+
+
+@pytest.mark.parametrize("name", _ACTIONS)
+def test_an_action_uses_each_of_its_inputs(name: str) -> None:
+    action = _read_action(name)
+    used = set(re.findall(r"inputs\.([\w-]+)", (REPOSITORY / name).read_text()))
     assert used == set(action["inputs"])
-    assert all({"description", "default"} <= set(given) for given in action["inputs"].values())
+    assert all("description" in given for given in action["inputs"].values())
+    assert all("default" in given or given["required"] for given in action["inputs"].values())
     ids = {step.get("id") for step in action["runs"]["steps"]}
-    assert {re.findall(r"steps\.(\w+)", output["value"])[0] for output in action["outputs"].values()} <= ids
+    outputs = action.get("outputs", {})
+    assert {re.findall(r"steps\.(\w+)", output["value"])[0] for output in outputs.values()} <= ids
 
 
-def test_scripts_of_the_action_contain_no_expressions(action: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", _ACTIONS)
+def test_scripts_of_an_action_contain_no_expressions(name: str) -> None:
     """An expression is replaced before the shell reads the script, so a value could be a command."""
+    action = _read_action(name)
     assert not [step["run"] for step in action["runs"]["steps"] if "${{" in step.get("run", "")]
 
 
@@ -163,3 +175,52 @@ def test_the_template_installs_git_if_pip_needs_it(tmp_path: Path) -> None:
         script = _EXPRESSION.sub(package, line)
         subprocess.run([bash, "-ec", script], env={"PATH": str(tmp_path)}, check=True)
     assert (tmp_path / "calls").read_text() == "-qq update\n-qq install --yes git\n"
+
+
+def test_the_conformance_action_runs_the_suite_and_shows_its_results(tmp_path: Path) -> None:
+    """A driver that breaks a promise fails the job, and the report and the summary are there."""
+    script = _read_action("conformance/action.yml")["runs"]["steps"][-1]["run"]
+    bin_ = tmp_path / "dralab/venv/bin"
+    bin_.mkdir(parents=True)
+    (bin_ / "dralab").write_text(
+        '#!/bin/bash\nprintf "%s\\n" "$@" > words\necho "# 1 of 2" > "$RUNNER_TEMP/dralab/summary.md"\nexit 1\n'
+    )
+    (bin_ / "dralab").chmod(0o755)
+    environment = {
+        "PATH": os.environ["PATH"],
+        "RUNNER_TEMP": str(tmp_path),
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "shown.md"),
+        "COMMAND": "./my-driver --pod-uid {pod_uid}",
+        "CONFIG": "my config.yaml",
+        "ROLE": "",
+        "VERSION": "1.36",
+        "ARGUMENTS": "--strict",
+        "REPORT": "conformance.xml",
+    }
+    ended = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script], cwd=tmp_path, env=environment, check=False
+    )
+    assert ended.returncode == 1
+    assert (tmp_path / "shown.md").read_text() == "# 1 of 2\n"
+    program, *words = (tmp_path / "words").read_text().splitlines()
+    options, command = words[: words.index("--")], words[words.index("--") + 1 :]
+    chosen = commandline.parser(program).read(options)
+    assert [str(file) for file in chosen.report] == [
+        "conformance.xml",
+        str(tmp_path / "dralab/summary.md"),
+    ]
+    assert (str(chosen.config), chosen.role, chosen.strict) == ("my config.yaml", None, True)
+    assert (chosen.kubernetes_version, command) == ("1.36", ["./my-driver", "--pod-uid", "{pod_uid}"])
+
+
+def test_the_conformance_template_is_a_valid_gitlab_component() -> None:
+    spec, jobs = yaml.safe_load_all((REPOSITORY / "templates/driver-conformance.yml").read_text())
+    inputs = spec["spec"]["inputs"]
+    assert set(_EXPRESSION.findall(str(jobs))) == set(inputs)
+    (job,) = jobs.values()
+    filled = [
+        _EXPRESSION.sub(lambda m: str(inputs[m[1]].get("default", "x")), line) for line in job["script"]
+    ]
+    (command,) = (line for line in filled if line.startswith("dralab "))
+    _reads(command.partition(" -- ")[0])
+    assert job["artifacts"]["reports"]["junit"] in command

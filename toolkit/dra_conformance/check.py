@@ -21,6 +21,10 @@ class NotOffered(Exception):
     """The driver lacks the feature that the promise is about, or the suite lacks an option that the check needs."""
 
 
+class NotShown(NotOffered):
+    """The driver behaves in a way that hides whether it keeps the promise. Strict runs fail."""
+
+
 class Unmet(Exception):
     """The check cannot be run, because something failed that another check reports."""
 
@@ -164,6 +168,8 @@ class Outcome(enum.StrEnum):
     """A recommended promise is broken."""
     SKIPPED = "skipped"
     """The driver does not offer the feature."""
+    NOT_SHOWN = "not shown"
+    """The driver offers the feature, and behaves in a way that hides whether it keeps the promise."""
     UNTRIED = "untried"
     """The check could not be run."""
 

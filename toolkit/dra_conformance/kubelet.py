@@ -4,6 +4,7 @@ The steps follow pkg/kubelet/pluginmanager and pkg/kubelet/cm/dra/plugin. The wi
 """
 
 import asyncio
+import contextlib
 import os
 import stat
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -162,16 +163,19 @@ async def health_reports(registration: Registration, service: str) -> AsyncGener
     async with aio.insecure_channel(f"unix:{registration.endpoint}", options=CHANNEL_OPTIONS) as channel:
         # Both versions have the same messages.
         request, answer = health_v1_pb2.NodeWatchResourcesRequest(), health_v1_pb2.NodeWatchResourcesResponse
-        async for report in wire.stream(channel, f"/{service}/NodeWatchResources", request, answer):
-            yield report.devices
+        reports = wire.stream(channel, f"/{service}/NodeWatchResources", request, answer)
+        async with contextlib.aclosing(reports):
+            async for report in reports:
+                yield report.devices
 
 
 async def serves_health(registration: Registration, service: str) -> bool:
     """True if the driver implements the health service, even if it reports nothing."""
     try:
         async with asyncio.timeout(_ASK):
-            async for _ in health_reports(registration, service):
-                break
+            async with contextlib.aclosing(health_reports(registration, service)) as reports:
+                async for _ in reports:
+                    break
     except wire.CallError as error:
         return error.code != "Unimplemented"
     except TimeoutError:

@@ -17,7 +17,7 @@ from dra_node_agent.kubelet.dra.connection import DriverError, health_service
 from dra_node_agent.kubelet.dra.wire import CallError
 from dra_shared.jsontypes import JsonObject
 
-from dra_conformance.check import NotOffered, Unmet
+from dra_conformance.check import NotOffered, NotShown, Unmet
 from dra_conformance.claims import Device, Result
 from dra_conformance.driverprocess import Ended
 from dra_conformance.foreignslices import foreign_slices
@@ -248,15 +248,15 @@ async def damage_checkpoint(session: Session) -> Damaged:
     session.need_restarts()
     await session.restart_if_stuck("a damaged checkpoint")
     async with session.claim() as claim:
-        before = _checkpoint_files(session)
+        before = checkpoint_files(session)
         await session.prepare_or_skip(claim)
         kept = {
             path: data
-            for path, data in _checkpoint_files(session).items()
+            for path, data in checkpoint_files(session).items()
             if data and before.get(path) != data
         }
         if not kept:
-            raise NotOffered("the driver keeps no checkpoint in the plugins' directory")
+            raise NotShown("the driver keeps no checkpoint in the plugins' directory")
         seen = Damaged([path.name for path in kept])
         await session.driver.kill()
         for path, data in kept.items():
@@ -282,7 +282,7 @@ async def damage_checkpoint(session: Session) -> Damaged:
     return seen
 
 
-def _checkpoint_files(session: Session) -> dict[Path, bytes]:
+def checkpoint_files(session: Session) -> dict[Path, bytes]:
     """Return the files in the plugins' directory, except those that are mounted into containers."""
     mounted = {
         Path(mount.host_path)

@@ -8,7 +8,7 @@ from dra_node_agent.kubelet.dra.connection import DriverError
 from dra_node_agent.kubelet.dra.wire import CallError
 from dra_shared.client.errors import ApiError
 
-from dra_conformance.check import Breach, Check, NotOffered, Outcome, Result, Stage, Unmet
+from dra_conformance.check import Breach, Check, NotOffered, NotShown, Outcome, Result, Stage, Unmet
 from dra_conformance.session import Session
 
 Report = Callable[[Result], None]
@@ -131,6 +131,8 @@ class _Run:
             outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
             if base := await self._broken_base(check):
                 outcome, message = Outcome.UNTRIED, f"{base} fails already; here: {breach}"
+        except NotShown as reason:
+            outcome, message = Outcome.NOT_SHOWN, str(reason)
         except NotOffered as reason:
             outcome, message = Outcome.SKIPPED, str(reason)
         except (Unmet, DriverError, CallError, ApiError, OSError, TimeoutError) as error:

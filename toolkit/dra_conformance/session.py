@@ -20,7 +20,7 @@ from dra_shared.quantity import Quantity
 from dra_shared.version import Version
 
 from dra_conformance.cdifiles import CdiFiles
-from dra_conformance.check import NotOffered, Unmet
+from dra_conformance.check import NotOffered, NotShown, Unmet
 from dra_conformance.claims import Claim, Claims, Device, Result, allocatable_together, devices_of
 from dra_conformance.driverprocess import Driver
 from dra_conformance.foreignslices import ANOTHER_NODE
@@ -34,6 +34,8 @@ T = TypeVar("T")
 
 _PROBED = 2
 _HOPELESS = 10
+#: The slices are read again after this many polls before they count as complete.
+_SETTLING = 10
 #: The number of times that a stuck driver is started from nothing.
 _STUCK = 24
 
@@ -256,6 +258,18 @@ class Session:
         if not self.driver.restarts:
             raise NotOffered("the driver was started by somebody else (--attach)")
 
+    def read_output(self) -> str:
+        """Return what the driver has written to standard output and standard error.
+
+        Raises:
+            NotShown: it has written nothing.
+            NotOffered: the user has started the driver, so that its output is unknown.
+        """
+        if output := self.driver.output():
+            return output
+        kind = NotShown if self.driver.restarts else NotOffered
+        raise kind("the driver logs nothing that the suite sees")
+
     async def _disconnect(self) -> None:
         if self._connection is not None:
             await self._connection.close()
@@ -273,10 +287,16 @@ class Session:
         loop = asyncio.get_running_loop()
         # If the pools were incomplete at the end of the first start, later waits are shorter.
         end = loop.time() + (within / _HOPELESS if self.publish_problem else within)
+        last: list[JsonObject] = []
         while True:
             found = await self.read_slices()
             complete = bool(found) and not incomplete_pools(found)
             late = loop.time() > end
+            if complete and not late and found != last:
+                # The driver may be about to write another slice of a pool that looks complete.
+                last = found
+                await asyncio.sleep(_SETTLING * self.pace.poll)
+                continue
             if complete or (late and not self.slices):
                 self.slices, self.devices = found, devices_of(found)
             if complete or late:
@@ -300,7 +320,8 @@ class Session:
         """Return devices that can be prepared at the same time.
 
         Raises:
-            NotOffered: the driver has fewer.
+            NotShown: the driver has fewer.
+            NotOffered: the driver has fewer devices that several claims may share.
         """
         usable = [one for one in self.devices if shared is None or one.is_shared is shared]
         found = allocatable_together(usable, self.counters())[:number]
@@ -308,7 +329,8 @@ class Session:
             if not self.devices:
                 raise Unmet("the driver has published no devices")
             what = "device that several claims may share" if shared else "device"
-            raise NotOffered(f"needs {number} {what}{'s' if number > 1 else ''}, and there are {len(found)}")
+            reason = f"needs {number} {what}{'s' if number > 1 else ''}, and there are {len(found)}"
+            raise NotOffered(reason) if shared else NotShown(reason)
         return found
 
     def spare(self) -> Device:

@@ -13,11 +13,17 @@ from dra_shared.version import VERSIONS, Version, release
 from dra_conformance.check import Check, Outcome, Result
 
 _WIDTH = 100
+_SECTIONS = (
+    (Outcome.BROKEN, "Broken"),
+    (Outcome.WARNING, "Recommended, and not kept"),
+    (Outcome.NOT_SHOWN, "Not shown, because of what the driver does"),
+)
 _SIGNS = {
     Outcome.KEPT: "kept",
     Outcome.BROKEN: "BROKEN",
     Outcome.WARNING: "warning",
     Outcome.SKIPPED: "skipped",
+    Outcome.NOT_SHOWN: "not shown",
     Outcome.UNTRIED: "untried",
 }
 
@@ -25,8 +31,8 @@ _SIGNS = {
 def line(result: Result) -> str:
     """Return the row of a result in the table."""
     check = result.check
-    text = f"{_SIGNS[result.outcome]:8} {check.id:36} {check.title}"
-    return f"{text}\n{'':9}{result.message}" if result.message else text
+    text = f"{_SIGNS[result.outcome]:9} {check.id:36} {check.title}"
+    return f"{text}\n{'':10}{result.message}" if result.message else text
 
 
 def summary(results: Sequence[Result], seconds: float) -> str:
@@ -44,8 +50,16 @@ def is_passed(results: Sequence[Result]) -> bool:
     return not {result.outcome for result in results} & {Outcome.BROKEN, Outcome.UNTRIED}
 
 
+def list_hidden(results: Sequence[Result]) -> str:
+    """Return a list of the promises that the driver's own behaviour hides, or "" if there are none."""
+    found = [f"  {one.check.id}: {one.message}" for one in results if one.outcome is Outcome.NOT_SHOWN]
+    return "\n".join(["Not shown, because of what the driver does:", *found]) if found else ""
+
+
 def strictly(result: Result) -> Result:
-    """Return the result, with a broken recommendation counted as broken."""
+    """Return the result, with a broken recommendation and a promise that was not shown counted as broken."""
+    if result.outcome is Outcome.NOT_SHOWN:
+        return replace(result, outcome=Outcome.BROKEN, message=f"not shown: {result.message}")
     return replace(result, outcome=Outcome.BROKEN) if result.outcome is Outcome.WARNING else result
 
 
@@ -137,7 +151,7 @@ def as_junit(results: Sequence[Result], seconds: float, about: Mapping[str, str]
         tests=str(len(results)),
         failures=str(counts[Outcome.BROKEN]),
         errors=str(counts[Outcome.UNTRIED]),
-        skipped=str(counts[Outcome.SKIPPED]),
+        skipped=str(counts[Outcome.SKIPPED] + counts[Outcome.NOT_SHOWN]),
         time=f"{seconds:.3f}",
     )
     for result in results:
@@ -153,6 +167,8 @@ def as_junit(results: Sequence[Result], seconds: float, about: Mapping[str, str]
             ElementTree.SubElement(case, "error", message=message)
         elif result.outcome is Outcome.SKIPPED:
             ElementTree.SubElement(case, "skipped", message=message)
+        elif result.outcome is Outcome.NOT_SHOWN:
+            ElementTree.SubElement(case, "skipped", message=f"not shown: {message}")
         elif result.outcome is Outcome.WARNING:
             ElementTree.SubElement(case, "system-out").text = f"warning: {message}"
     ElementTree.indent(suite)
@@ -175,7 +191,7 @@ def as_markdown(results: Sequence[Result], seconds: float, about: Mapping[str, s
         f"`{about['command']}` with Kubernetes {about['kubernetesVersion']}: {summary(results, seconds)}."
         f" dralab {about['dralab']}.",
     ]
-    for outcome, title in ((Outcome.BROKEN, "Broken"), (Outcome.WARNING, "Recommended, and not kept")):
+    for outcome, title in _SECTIONS:
         chosen = [result for result in results if result.outcome is outcome]
         if chosen:
             rows += ["", f"## {title}"]

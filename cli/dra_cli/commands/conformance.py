@@ -33,14 +33,29 @@ def options(parser: Parser) -> None:
         f"driver: {DEFAULT})",
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
-    driver = parser.add_argument_group("driver", "a DRA driver's side of the contract")
+    _add_driver_options(parser.add_argument_group("driver", "a DRA driver's side of the contract"))
+
+
+def _add_driver_options(driver: "argparse._ArgumentGroup") -> None:
     driver.add_argument("--list", action="store_true", help="list the checks, and run none")
     driver.add_argument("--explain", metavar="CHECK", default="", help="explain a check")
     driver.add_argument(
         "-k", default="", metavar="WORDS", help="checks with one of these words: prepare,-health"
     )
     driver.add_argument("--output", "-o", choices=("table", "json", "junit", "markdown"), default="table")
-    driver.add_argument("--strict", action="store_true", help="also fail for broken recommendations")
+    driver.add_argument(
+        "--report",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also write the results to a file: .xml for JUnit, .json, or .md; may be repeated",
+    )
+    driver.add_argument(
+        "--strict",
+        action="store_true",
+        help="also fail for broken recommendations and promises that are not shown",
+    )
     driver.add_argument("--role", type=Path, metavar="FILE", help="manifests with the driver's ClusterRole")
     driver.add_argument(
         "--config", type=Path, metavar="FILE", help="opaque parameters that the driver accepts"

@@ -170,6 +170,20 @@ class LosesOthers(Mutant):
             super().remove_cdi(known)
 
 
+class OverwritesItsCheckpoint(Mutant):
+    """It overwrites its checkpoint, so that a crash leaves half of it."""
+
+    check = "process.checkpoint-atomic"
+    source = f"{NVIDIA}/issues/839 (a checkpoint that cannot be read)"
+
+    def save(self) -> None:
+        text = json.dumps(self.prepared)
+        with self.checkpoint.open("w") as file:
+            for start in range(0, len(text), 16):
+                file.write(text[start : start + 16])
+                file.flush()
+
+
 MUTANTS = (
     OldCdiVersion,
     NewestCdiVersion,
@@ -185,4 +199,5 @@ MUTANTS = (
     Unqualified,
     CleansUpForAll,
     LosesOthers,
+    OverwritesItsCheckpoint,
 )

@@ -1,6 +1,7 @@
 """Bugs of ResourceSlices and permissions."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Any
 
 from dra_shared.jsontypes import JsonObject
@@ -228,6 +229,27 @@ class TakesOthers(Mutant):
         return list(found["items"])
 
 
+class CountsTooFew(Mutant):
+    """It writes its slices one by one, and each says that there are as many as were written so far."""
+
+    check = "slices.published"
+    source = f"{KUBERNETES}/pull/127645 (pools that seem complete)"
+
+    def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
+        return super().slice(place, content, generation, place + 1, owner)
+
+    def is_current(self, found: JsonObject, contents: Sequence[JsonObject]) -> bool:
+        place = self.place(found)
+        return 0 <= place < len(contents) and self.same(found["spec"], contents[place])
+
+
+class CountsOne(CountsTooFew):
+    """Each of its slices says that it is the only one of its pool."""
+
+    def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
+        return Mutant.slice(self, place, content, generation, 1, owner)
+
+
 class NamesByPlace(Mutant):
     """Its devices are named in the order in which it finds them, which is another one at each start."""
 
@@ -277,5 +299,7 @@ MUTANTS = (
     NeedsMore,
     SeesAllSlices,
     TakesOthers,
+    CountsTooFew,
+    CountsOne,
     NamesByPlace,
 )

@@ -9,7 +9,7 @@ import msgspec
 from dra_driverkit.cdi import Mount, Spec, SpecError, minimum_version, parse_qualified_name
 from dra_driverkit.cdi.spec import VERSIONS
 
-from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.check import Area, Breach, NotOffered, NotShown, Stage, Unmet
 from dra_conformance.claims import Result
 from dra_conformance.observations import Prepared, prepare_one_claim
 from dra_conformance.restarts import kill_driver
@@ -313,7 +313,7 @@ async def _check_restored(session: Session) -> None:
         answer = await session.prepare_or_skip(claim)
         own = [one for one in session.cdi.names() if claim.uid in one]
         if not own or session.cdi.undefined_names(cdi_ids(answer)):
-            raise NotOffered("the claim has no file with its UID in its name")
+            raise NotShown("the claim has no file with its UID in its name")
         for name in own:
             (session.cdi.directory / name).unlink()
         again = await session.try_prepare(claim)

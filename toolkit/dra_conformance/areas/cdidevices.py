@@ -8,11 +8,11 @@ from typing import Any
 from dra_driverkit.cdi import ContainerEdits, Spec
 
 from dra_conformance.areas.cdi import AREA
-from dra_conformance.check import Breach, NotOffered
+from dra_conformance.check import Breach, NotShown
 from dra_conformance.claims import Claim, Device, Result
 from dra_conformance.session import Session
 
-__all__ = ["AREA", "edits_of"]
+__all__ = ["AREA", "common_edits", "edits_of"]
 
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.request_names, Device.cdi_device_ids)"
 _BASES = ("prepare.several-devices", "cdi.defined", "cdi.schema", "cdi.unique")
@@ -39,11 +39,11 @@ class Given:
 
 @dataclass
 class Pair:
-    """Two devices: what containers get with each, and whether each has CDI devices of its own."""
+    """Two devices: what containers get with each, and whether a CDI device of both has what only one should have."""
 
     nodes: Given
     environment: Given
-    apart: bool = False
+    mixed: bool = False
 
 
 async def prepare_pair(session: Session) -> Pair:
@@ -54,7 +54,7 @@ async def prepare_pair(session: Session) -> Pair:
     """
     devices = session.pick(2)
     if devices[0].name == devices[1].name:
-        raise NotOffered("the devices are of two pools, and have one name")
+        raise NotShown("the devices are of two pools, and have one name")
     seen = Pair(Given(devices), Given(devices))
     for device in devices:
         async with session.claim([Result(device)]) as claim:
@@ -66,7 +66,8 @@ async def prepare_pair(session: Session) -> Pair:
         answer = await session.prepare_or_skip(claim)
         seen.nodes.together = _nodes_of(session, answer)
         seen.environment.together = _environment_of(session, answer, claim)
-        seen.apart = not set.intersection(*(set(one.cdi_device_ids) for one in answer.devices))
+        common = _texts(common_edits(session, answer), claim)
+        seen.mixed = any(common & seen.environment.own(device) for device in devices)
     return seen
 
 
@@ -82,9 +83,7 @@ async def _check_right_device(session: Session) -> None:
     found = await session.once(prepare_pair)
     seen = found.nodes
     if not seen.differs and not found.environment.differs:
-        raise NotOffered(
-            "two devices have neither device nodes nor environment of their own in the CDI files"
-        )
+        raise NotShown("two devices have neither device nodes nor environment of their own in the CDI files")
     _check_environment(found.environment)
     if not seen.differs:
         return
@@ -124,11 +123,11 @@ def _check_environment(seen: Given) -> None:
 async def _check_by_request(session: Session) -> None:
     found = await session.once(prepare_pair)
     # A CDI device that is used for the whole claim may describe all its devices in the environment.
-    looked = [seen for seen in (found.nodes, *([found.environment] if found.apart else [])) if seen.differs]
+    looked = [seen for seen in (found.nodes, *([] if found.mixed else [found.environment])) if seen.differs]
+    if not looked and found.mixed:
+        raise NotShown("a CDI device of the claim has the environment of several of its devices")
     if not looked:
-        raise NotOffered(
-            "two devices have neither device nodes nor environment of their own in the CDI files"
-        )
+        raise NotShown("two devices have neither device nodes nor environment of their own in the CDI files")
     for seen in looked:
         for device, other in itertools.permutations(seen.devices):
             if more := seen.together.get(device.name, set()) & seen.own(other):
@@ -139,15 +138,28 @@ async def _check_by_request(session: Session) -> None:
 
 def edits_of(session: Session, answer: Any) -> Mapping[str, list[ContainerEdits]]:
     """Return the container edits for each device of the answer, by its name: those of its CDI devices and files."""
-    known = {
+    known = _edits_by_id(session)
+    return {
+        one.device_name: [edits for name in one.cdi_device_ids for edits in known.get(name, ())]
+        for one in answer.devices
+    }
+
+
+def common_edits(session: Session, answer: Any) -> list[ContainerEdits]:
+    """Return the edits of the CDI devices that each of several devices of the answer has."""
+    if len(answer.devices) < 2:
+        return []
+    known = _edits_by_id(session)
+    shared = set.intersection(*(set(one.cdi_device_ids) for one in answer.devices))
+    return [edits for name in sorted(shared) for edits in known.get(name, ())]
+
+
+def _edits_by_id(session: Session) -> Mapping[str, list[ContainerEdits]]:
+    return {
         f"{spec.kind}={device.name}": [spec.container_edits, device.container_edits]
         for spec in session.cdi.specs().values()
         if isinstance(spec, Spec)
         for device in spec.devices
-    }
-    return {
-        one.device_name: [edits for name in one.cdi_device_ids for edits in known.get(name, ())]
-        for one in answer.devices
     }
 
 
@@ -160,9 +172,8 @@ def _nodes_of(session: Session, answer: Any) -> dict[str, set[str]]:
 
 def _environment_of(session: Session, answer: Any, claim: Claim) -> dict[str, set[str]]:
     """Return the environment for each device, with the claim's own names replaced by fixed ones."""
-    return {
-        name: {
-            text.replace(claim.uid, "UID").replace(claim.name, "NAME") for part in edits for text in part.env
-        }
-        for name, edits in edits_of(session, answer).items()
-    }
+    return {name: _texts(edits, claim) for name, edits in edits_of(session, answer).items()}
+
+
+def _texts(edits: Sequence[ContainerEdits], claim: Claim) -> set[str]:
+    return {text.replace(claim.uid, "UID").replace(claim.name, "NAME") for part in edits for text in part.env}

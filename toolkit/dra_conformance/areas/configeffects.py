@@ -8,15 +8,17 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from dra_shared.jsontypes import JsonObject
 
-from dra_conformance.areas.cdidevices import edits_of
+from dra_conformance.areas.cdidevices import common_edits, edits_of
 from dra_conformance.areas.config import AREA
-from dra_conformance.check import Breach, NotOffered, Stage
+from dra_conformance.check import Breach, NotOffered, NotShown, Stage
 from dra_conformance.claims import Result, config
 from dra_conformance.session import Session
 
 __all__ = ["AREA"]
 
 
+# The place of the edits that all devices of a claim share; no device has an empty name.
+_COMMON = ""
 _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfiguration.requests, source)"
 
 
@@ -38,13 +40,11 @@ async def _check_requests(session: Session) -> None:
     parameters = _parameters(session)
     first, second = session.pick(2)
     results = [Result(first, "r10"), Result(second, "r1")]
-    async with session.claim(results) as claim:
-        ids = [set(one.cdi_device_ids) for one in (await session.prepare_or_skip(claim)).devices]
-    if set.intersection(*ids):
-        raise NotOffered("a CDI device is for several devices of the claim")
     plain = await _effects(session, results)
     whole = await _effects(session, results, config(session.name, parameters))
     _needs_effect(plain != await _effects(session, results), plain, whole)
+    if plain[_COMMON] != whole[_COMMON]:
+        raise NotShown("configuration changes a CDI device that several devices of the claim have")
     scoped = await _effects(session, results, config(session.name, parameters, ["r1"]))
     if scoped.get(first.name) != plain.get(first.name):
         raise Breach(f"configuration for r1 changes {first.name}, which is for r10")
@@ -145,15 +145,16 @@ async def _check_undone(session: Session) -> None:
 
 def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:
     if varies:
-        raise NotOffered("what containers get differs each time")
+        raise NotShown("what containers get differs each time")
     if plain == given:
-        raise NotOffered("with the parameters of --config containers get the same as without")
+        raise NotShown("with the parameters of --config containers get the same as without")
 
 
 async def _effects(session: Session, results: Sequence[Result], *configs: JsonObject) -> dict[str, str]:
     """Return what containers get with each device of such a claim, with the claim's names replaced by fixed ones."""
     async with session.claim(results, configs) as claim:
-        edits = edits_of(session, await session.prepare_or_skip(claim))
+        answer = await session.prepare_or_skip(claim)
+        edits = {**edits_of(session, answer), _COMMON: common_edits(session, answer)}
         return {
             name: msgspec.json.encode(found).decode().replace(claim.uid, "UID").replace(claim.name, "NAME")
             for name, found in edits.items()

@@ -3,7 +3,7 @@
 from dra_apiserver.traffic import Visit
 from dra_shared.version import V1_36
 
-from dra_conformance.check import Area, Breach, NotOffered, Stage
+from dra_conformance.check import Area, Breach, NotOffered, NotShown, Stage
 from dra_conformance.session import Session
 from dra_conformance.traffic import field_selector, is_about, is_write
 
@@ -75,7 +75,7 @@ def _verbs(session: Session, resource: str) -> set[str]:
 )
 async def _check_authenticated(session: Session) -> None:
     if not session.world.requests.answered:
-        raise NotOffered("the driver has asked the API server nothing")
+        raise NotShown("the driver has asked the API server nothing")
     if refused := _answered_with(session, 401):
         raise Breach(f"{len(refused)} requests were refused with 401, such as {refused[0].path}")
 

@@ -1,6 +1,7 @@
 """The driver as a process: it survives, exits when asked, leaks nothing, and keeps secrets out of its log."""
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.checkpointwrites import watch_checkpoint
 from dra_conformance.driverprocess import Usage
 from dra_conformance.observations import REFUSED, cycle_claims, fail_api_server, refuse_claims
 from dra_conformance.restarts import damage_checkpoint, stop_driver
@@ -23,6 +24,7 @@ _PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WAR
     promise="No call, claim or API server error makes the driver exit.",
     source=_PODS,
     cost="The node has no devices while the driver restarts, and after some crashes for minutes.",
+    rests_on=("process.checkpoint-atomic",),
 )
 async def _check_alive(session: Session) -> None:
     if session.deaths:
@@ -116,6 +118,23 @@ async def _check_exit_code(session: Session) -> None:
         raise Unmet("it had to be killed")
     if seen.ended.code not in (0, 143, -15):
         raise Breach(f"exit code {seen.ended.code}")
+
+
+@PROCESS.check(
+    "checkpoint-atomic",
+    "its checkpoint is never half written",
+    promise="A checkpoint is written under another name and renamed, or is a database: a crash leaves the old or the"
+    " new one.",
+    source="pkg/kubelet/util/store/filestore.go (writeFile: rename); pkg/kubelet/checkpointmanager, which drivers"
+    " use, too",
+    cost="After a crash or a power cut the driver does not start any more, or forgets which devices are in use.",
+    stage=Stage.CALLS,
+    rests_on=("prepare.succeeds", "unprepare.succeeds"),
+)
+async def _check_checkpoint_atomic(session: Session) -> None:
+    seen = await session.once(watch_checkpoint)
+    if seen.in_place:
+        raise Breach(f"overwritten in place: {', '.join(sorted(set(seen.in_place)))}")
 
 
 @PROCESS.check(
@@ -270,7 +289,7 @@ async def _check_forgotten(session: Session) -> None:
     cost="Anyone who may read logs acts as the driver on every node.",
 )
 async def _check_no_token(session: Session) -> None:
-    if session.world.token in _output(session):
+    if session.world.token in session.read_output():
         raise Breach("the bearer token is in the log")
 
 
@@ -282,17 +301,10 @@ async def _check_no_token(session: Session) -> None:
     cost="Locks that a handler holds when it panics stay locked, and the next calls hang.",
 )
 async def _check_no_panics(session: Session) -> None:
-    output = _output(session)
+    output = session.read_output()
     for part in session.excused:
         output = output.replace(part, "", 1)
     for sign in _PANICS:
         if sign in output:
             line = output[output.index(sign) :].splitlines()[0]
             raise Breach(line[:200])
-
-
-def _output(session: Session) -> str:
-    output = session.driver.output()
-    if not output:
-        raise NotOffered("the driver logs nothing that the suite sees")
-    return output

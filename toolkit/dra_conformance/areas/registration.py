@@ -226,7 +226,7 @@ async def _check_sockets_removed(session: Session) -> None:
     source=_KUBELETPLUGIN + " (RollingUpdate); KEP-4381, seamless upgrades",
     cost="With maxSurge in the DaemonSet an update leaves the node without a driver, or with a dead socket.",
     stage=Stage.RESTART,
-    rests_on=("slices.kept-over-restart",),
+    rests_on=("slices.published", "slices.kept-over-restart"),
 )
 async def _check_rolling_update(session: Session) -> None:
     seen = await session.once(replace_instance)

@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.claims import Device, devices_of
-from dra_conformance.observations import watch_again, wipe_slices
+from dra_conformance.observations import watch_again, watch_quietly, wipe_slices
 from dra_conformance.restarts import kill_driver, stop_driver
 from dra_conformance.session import Session, incomplete_pools
 from dra_conformance.traffic import is_about, is_write
@@ -24,12 +24,16 @@ _MOST = 128
     promise="Once the driver runs, each of its pools has as many slices of its newest generation as they say.",
     source=_TYPES + " (ResourcePool.resourceSliceCount)",
     cost="The scheduler passes over an incomplete pool: pods stay pending although devices are free.",
+    stage=Stage.BACKGROUND,
     rests_on=("slices.accepted",),
 )
 async def _check_published(session: Session) -> None:
     _ = session.registration
     if session.publish_problem:
         raise Breach(session.publish_problem)
+    # A pool whose slices give too low a number is complete until the last of them is written.
+    if pools := incomplete_pools((await session.once(watch_quietly)).after):
+        raise Breach(f"incomplete pools: {', '.join(pools)}")
 
 
 @AREA.check(

@@ -3,7 +3,7 @@
 import asyncio
 
 from dra_conformance.areas.oddclaims import AREA
-from dra_conformance.check import Breach, NotOffered, Unmet
+from dra_conformance.check import Breach, NotShown, Unmet
 from dra_conformance.claims import Result
 from dra_conformance.session import Session
 
@@ -31,7 +31,7 @@ async def _check_slow_read(session: Session) -> None:
             await asyncio.wait([call, reached], return_when=asyncio.FIRST_COMPLETED)
             reached.cancel()
             if call.done():
-                raise NotOffered("the driver prepares a claim without reading it")
+                raise NotShown("the driver prepares a claim without reading it")
             answer = await session.try_prepare(other)
             hold.released.set()
             await call

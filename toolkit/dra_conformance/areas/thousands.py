@@ -1,6 +1,6 @@
 """Nodes with thousands of devices, such as CPUs, virtual functions or partitions."""
 
-from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.check import Area, Breach, NotShown, Stage, Unmet
 from dra_conformance.manydevices import Many, observe_many
 from dra_conformance.restarts import stop_driver
 from dra_conformance.session import Session
@@ -95,9 +95,9 @@ async def _check_prepared(session: Session) -> None:
 async def _check_generation(session: Session) -> None:
     seen = await _observe_published(session)
     if not seen.generations:
-        raise NotOffered("no pool has more slices than before")
+        raise NotShown("no pool has more slices than before")
     if not (await session.once(stop_driver)).slices_at_exit:
-        raise NotOffered(
+        raise NotShown(
             "the driver deletes its slices when it exits, so new ones cannot be confused with them"
         )
     for pool, (before, after) in seen.generations.items():

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dra_node_agent.kubelet.dra.connection import DriverError
 
-from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.check import Area, Breach, NotShown, Stage, Unmet
 from dra_conformance.claims import Result
 from dra_conformance.observations import fail_api_server
 from dra_conformance.restarts import Restarted, interrupt_preparations, kill_driver, stop_driver
@@ -245,7 +245,7 @@ async def _check_files_gone(session: Session) -> None:
         await session.prepare_or_skip(claim)
         own = session.cdi.names() - before
         if not own:
-            raise NotOffered("the claim has no file of its own")
+            raise NotShown("the claim has no file of its own")
         for name in own:
             (session.cdi.directory / name).unlink()
         if problem := await session.try_unprepare(claim):
@@ -279,7 +279,7 @@ async def _check_given_up(session: Session) -> None:
         if problem := await undone:
             raise Unmet(f"the claim is not unprepared: {problem}")
         if not given_up:
-            raise NotOffered("the driver reads no claim when it prepares one")
+            raise NotShown("the driver reads no claim when it prepares one")
         await asyncio.sleep(min(1.0, session.pace.quiet))
         if left := session.cdi.names() - before:
             raise Breach(f"after unprepare there is still {', '.join(sorted(left))}")
@@ -337,7 +337,7 @@ def _expect_unprepared(seen: Restarted) -> None:
     if seen.problem:
         raise Unmet(seen.problem)
     if not seen.second:
-        raise NotOffered("needs 2 devices")
+        raise NotShown("needs 2 devices")
     if seen.unprepared:
         raise Breach(seen.unprepared)
     if seen.left:
@@ -358,7 +358,7 @@ async def _check_remembered(session: Session) -> None:
     if seen.problem:
         raise Unmet(seen.problem)
     if not seen.third:
-        raise NotOffered("needs 3 devices that can be prepared")
+        raise NotShown("needs 3 devices that can be prepared")
     if seen.held:
         raise Breach(f"the next claim for the device: {seen.held}")
 

@@ -5,7 +5,7 @@ reach users through events.
 """
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any, TypeVar
 
 from dra_shared.quoting import go_quote
@@ -44,7 +44,7 @@ async def call(channel: Any, method: str, request: Message, answer: type[M], tim
     return _decode(answer, data)
 
 
-async def stream(channel: Any, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
+async def stream(channel: Any, method: str, request: Message, answer: type[M]) -> AsyncGenerator[M]:
     """Yield the answers to ``method`` until the driver ends the stream.
 
     Raises:
