@@ -90,4 +90,4 @@ def test_public_names_of_the_testing_package_are_listed() -> None:
 def test_signatures_name_types_as_code_does() -> None:
     section = _section("python.md", "#### with_nodes")
     assert "with_nodes(nodes: int | str | Path | dict[str, Any] | Iterable[dict[str, Any]]" in section
-    assert "* `WorldError`: they cannot be made or read." in section
+    assert "* `WorldError`: the nodes cannot be created or read." in section
