@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench bench-compare dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -84,6 +84,9 @@ layers: install-dev ## import-linter: who may import whom
 
 bench: install-dev ## Print the benchmarks' numbers
 	@$(BIN)/python -m bench
+
+bench-compare: install-dev ## Run a benchmark on revision BASE and on this one in turns, and print ratios (BENCH="scheduling --nodes 100" TURNS=3)
+	@$(BIN)/python -m tools.benchcompare --base $(BASE) --turns $(or $(TURNS),3) $(or $(BENCH),scheduling)
 
 docs: install-dev ## Build the documentation as a site in site/, without network; `dralab docs` shows it (URL=where it is published)
 	@$(BIN)/python -m tools.site $(if $(URL),--url $(URL))
