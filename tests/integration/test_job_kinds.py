@@ -18,7 +18,7 @@ spec:
 
 @pytest.fixture
 async def lab() -> AsyncIterator[AsyncCluster]:
-    async with AsyncCluster(nodes=2, gpus="4xA100-SXM4-40GB", operators=("jobset",)) as cluster:
+    async with AsyncCluster(nodes=2, gpus="4xA100-SXM4-40GB", operators=("jobset", "lws")) as cluster:
         await cluster.apply(_TEMPLATE)
         yield cluster
 
@@ -63,3 +63,26 @@ async def test_the_pods_of_a_jobset_get_devices_and_end(lab: AsyncCluster) -> No
     assert {pod["status"]["phase"] for pod in pods} == {"Succeeded"}
     log = await lab.pod(pods[0]["metadata"]["name"]).logs()
     assert log.count("NVIDIA A100") == 1
+
+
+async def test_the_groups_of_a_leaderworkerset_get_devices_and_become_available(lab: AsyncCluster) -> None:
+    command = "echo $LWS_LEADER_ADDRESS $LWS_WORKER_INDEX of $LWS_GROUP_SIZE && nvidia-smi -L && sleep 1000"
+    template = {"size": 2, "workerTemplate": _pod(command)}
+    await lab.apply(
+        {
+            "apiVersion": "leaderworkerset.x-k8s.io/v1",
+            "kind": "LeaderWorkerSet",
+            "metadata": {"name": "serve"},
+            "spec": {"replicas": 2, "leaderWorkerTemplate": template},
+        }
+    )
+    await lab.wait_for("leaderworkerset/serve", "Available")
+    assert len(await _devices(lab)) == 4
+    log = await lab.pod("serve-1-1").logs()
+    assert log.startswith("serve-1.serve.default 1 of 2\nGPU 0: NVIDIA A100")
+    await lab.delete("leaderworkerset/serve")
+
+    async def are_all_free() -> bool:
+        return not await _devices(lab)
+
+    await lab.until(are_all_free)

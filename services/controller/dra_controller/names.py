@@ -58,7 +58,7 @@ _UPSTREAM = (
     "volumeattributesclass-protection-controller",
 )
 # Controllers that upstream does not have.
-_OWN = ("classic-dra-controller", "jobset-controller")
+_OWN = ("classic-dra-controller", "jobset-controller", "leaderworkerset-controller")
 _ALIASES = {
     "attachdetach": "persistentvolume-attach-detach-controller",
     "bootstrapsigner": "bootstrap-signer-controller",

@@ -14,6 +14,7 @@ from dra_controller.framework import Controller
 from dra_controller.garbagecollector import GarbageCollector
 from dra_controller.job import JobController
 from dra_controller.jobkinds.jobset import JobSetController
+from dra_controller.jobkinds.leaderworkerset import LeaderWorkerSetController
 from dra_controller.namespace import NamespaceController
 from dra_controller.nodelifecycle import NodeLifecycleController
 from dra_controller.podgc import PodGarbageCollector
@@ -41,6 +42,7 @@ _CLASSES: tuple[type[Controller], ...] = (
     GarbageCollector,
     JobController,
     JobSetController,
+    LeaderWorkerSetController,
     NamespaceController,
     NodeLifecycleController,
     PodGarbageCollector,

@@ -124,9 +124,9 @@ class JobKindController(QueueController):
     async def sync(self, obj: Custom, draft: Draft) -> None:
         """Bring the children of the object to their desired state, and write its status to the draft."""
 
-    def report(self, obj: Custom, kind: str, reason: str, message: str) -> None:
+    def report(self, obj: Custom, kind: str, reason: str, message: str, action: str = "") -> None:
         """Record an event about the object."""
-        self.recorder.event(reference(self.owner, obj), kind, reason, message, self.action)
+        self.recorder.event(reference(self.owner, obj), kind, reason, message, action or self.action)
 
     def children(self, resource: Resource[T], obj: Object) -> list[T]:
         """Return the children of the object, sorted by name."""
@@ -134,9 +134,12 @@ class JobKindController(QueueController):
         return sorted(found, key=lambda child: child.metadata.name)
 
     async def create(
-        self, resource: Resource[T], body: JsonObject, obj: Custom, *, owner: Resource[Custom] | None = None
+        self, resource: Resource[T], body: JsonObject, obj: Object, *, owner: Resource[Any] | None = None
     ) -> bool:
-        """Create a child of the object. Return False if an object of that name exists."""
+        """Create a child of the object. Return False if an object of that name exists.
+
+        ``owner`` is the resource of the object, if that is not the controller's.
+        """
         parent = to_builtins(controller_reference(owner or self.owner, obj))
         meta = {**body["metadata"], "namespace": obj.metadata.namespace, "ownerReferences": [parent]}
         try:

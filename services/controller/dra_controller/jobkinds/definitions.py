@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import msgspec
-from dra_shared.client.errors import ApiError, from_response
+from dra_shared.client.errors import ApiError, Invalid, from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.jsontypes import JsonObject
@@ -33,6 +33,12 @@ _DEFAULTS: dict[str, dict[str, Any]] = {
         "spec.network.publishNotReadyAddresses": True,
         f"{_JOB}.completionMode": "Indexed",
         f"{_JOB}.template.spec.restartPolicy": "OnFailure",
+    },
+    # pkg/webhooks/leaderworkerset_webhook.go
+    "LeaderWorkerSet": {
+        "spec.rolloutStrategy": {"type": "RollingUpdate"},
+        "spec.rolloutStrategy.rollingUpdateConfiguration": {},
+        "spec.networkConfig": {"subdomainPolicy": "Shared"},
     },
 }
 # By kind, required fields that its webhook fills in with values that a schema cannot give, as the controllers do here.
@@ -85,6 +91,9 @@ async def install(client: Client, operators: Iterable[str], clock: Clock) -> Non
     """Create the definitions that do not exist, and wait until their kinds are served. Existing ones are kept.
 
     Retries until the API server can be reached.
+
+    Raises:
+        Invalid: the API server is of a version that rejects a definition.
     """
     for operator in sorted(operators):
         for definition in read_definitions(operator):
@@ -92,6 +101,8 @@ async def install(client: Client, operators: Iterable[str], clock: Clock) -> Non
                 try:
                     if await _create(client, definition):
                         break
+                except Invalid:
+                    raise
                 except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                     _log.info("a kind cannot be defined, trying again", operator=operator, error=str(error))
                 await clock.sleep(_RETRY_SECONDS)

@@ -25,6 +25,7 @@ class Custom(Object):
 
 
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", Custom)
+LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", Custom)
 
 
 def parse_operators(text: str) -> frozenset[str]:
