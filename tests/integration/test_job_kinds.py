@@ -31,7 +31,8 @@ def _pod(command: str = "nvidia-smi -L && sleep 1", name: str = "main") -> JsonO
         "resources": {"claims": [{"name": "gpu"}]},
     }
     claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-    return {"spec": {"resourceClaims": claims, "containers": [container]}}
+    spec = {"resourceClaims": claims, "containers": [container], "terminationGracePeriodSeconds": 1}
+    return {"spec": spec}
 
 
 async def _devices(lab: AsyncCluster) -> set[str]:
