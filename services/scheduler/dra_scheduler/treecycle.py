@@ -76,6 +76,9 @@ class TreeCycle:
             problem = f'compositepodgroup.scheduling.k8s.io "{parent}" not found'
             self._failures.handle_unscheduled(first, Failure(SCHEDULER_ERROR, problem))
             return
+        # From here on this cycle owns the entries. Each has to be bound or handed to the failure handler on every
+        # path below, or its pod would never be tried again. The pods are compared before anything is tried: pods
+        # that differ in priority or profile cannot be decided together.
         entries = self._entries(first, tree)
         problem = self._problem(tree, entries)
         if problem:
@@ -88,6 +91,8 @@ class TreeCycle:
     def _entries(self, first: QueuedPod, tree: GroupTree) -> _Entries:
         """Take the waiting pods of the tree from the queue, by group key, in the order in which they are tried."""
         keys = {own.key for own, _ in tree.leaves()}
+        # Take all of them at once, so that no member is tried alone meanwhile. The order decides which pods get
+        # the places if there are too few: higher priority first, then by the time of the first attempt.
         taken = [first, *self._queue.take_members(lambda pod: group_key(pod) in keys)]
         taken.sort(key=lambda entry: (-(entry.pod.spec.priority or 0), entry.first_attempt or 0.0))
         return {key: [entry for entry in taken if group_key(entry.pod) == key] for key in keys}
@@ -112,6 +117,7 @@ class TreeCycle:
         return ""
 
     def _pods(self, tree: GroupTree, entries: _Entries) -> Iterable[Pod]:
+        # Waiting pods come before placed ones: the message names the first pod that differs.
         for own, _ in tree.leaves():
             yield from (entry.pod for entry in entries[own.key])
         for own, _ in tree.leaves():
@@ -132,8 +138,11 @@ class TreeCycle:
         result = await trial.run(tree)
         if self._measured:
             observe_group_algorithm(self._clock.monotonic() - started)
+        # Before PostFilter, each group gets the result of the failed group above it, so that PostFilter's message is
+        # added to every group's own message below.
         results = dict(trial.results)
         _pass_down(tree, result, results)
+        # Preemption only helps a tree that lacks room. After an error it is unknown whether the tree would fit.
         nominated: Mapping[str, str] | None = None
         if result.status.code is Code.UNSCHEDULABLE:
             nominated, status = await self._cycle.group_post_filter(
@@ -166,6 +175,8 @@ class TreeCycle:
             count_placement(profile, feasible=feasible, seconds=seconds)
 
     def _group_attempt(self, tree: GroupTree, entries: _Entries, result: GroupResult) -> GroupAttempt:
+        # PostFilter calls this while it pretends that victims are gone, to learn whether the tree would fit then. So
+        # the places are released at once, and the attempt is not counted.
         async def schedule() -> tuple[Sequence[Assignment], Status]:
             trial = self._trial(entries, counted=False)
             again = await trial.run(tree)
@@ -223,6 +234,7 @@ _SAME = "all pods in a single pod group should have the same"
 
 def _pass_down(tree: GroupTree, above: GroupResult, results: dict[GroupId, GroupResult]) -> None:
     """Give the result of a group to its children that were not tried, or that fit although the group does not."""
+    # From the root down: a child's result may be that of its parent, which has to be final before.
     result = results.get(tree.id)
     if result is None or (result.fits and not above.fits):
         result = results[tree.id] = GroupResult(above.status)

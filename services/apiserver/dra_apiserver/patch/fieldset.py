@@ -64,6 +64,9 @@ def is_member(node: FieldSet) -> bool:
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
     """Return the paths that are in either set."""
+    # Sets are never changed after they are made, so a subtree that only one side has is shared and not copied.
+    # A subtree in both is merged without its own ``"."``, because that follows from both sides: the path is a
+    # member if either side has it. Only a node with children gets the ``"."``; an empty one is a member already.
     made = dict(left)
     for step, child in right.items():
         if step == SELF:
@@ -86,6 +89,8 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 def union_all(trees: Iterable[FieldSet]) -> FieldSet:
     """Return the paths that are in any of the sets."""
+    # Collect the subtrees of each step first, and merge each step once. Merging the sets pair by pair would walk
+    # the growing result again for each set.
     made: FieldSet = {}
     below: dict[str, list[FieldSet]] = {}
     for tree in trees:
@@ -108,6 +113,8 @@ def union_all(trees: Iterable[FieldSet]) -> FieldSet:
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """Return the paths of ``left`` that are not in ``right``."""
+    # Subtract below a step first: whether the step itself stays depends on what is left there. A step that is no
+    # longer a member and has nothing below it is left out, because an empty dict would make it a member again.
     made: FieldSet = {}
     for step, child in left.items():
         if step == SELF:
@@ -128,6 +135,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
     """Return the paths that are in both sets."""
     if len(right) < len(left):
         left, right = right, left
+    # As in `difference`: a step without common paths below it is only kept if both sides have it as a member.
     made: FieldSet = {}
     for step, child in left.items():
         other = right.get(step)
@@ -143,6 +151,8 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 def without(tree: FieldSet, paths: Sequence[tuple[str, ...]]) -> FieldSet:
     """Return ``tree`` without the given paths and everything below them."""
+    # Each level on the way to a path is copied before it is changed, because the set may share it with others.
+    # A parent whose last child is removed is removed too, unless it is a member itself.
     made = dict(tree)
     for path in paths:
         child = made.get(path[0])
@@ -163,6 +173,7 @@ def without(tree: FieldSet, paths: Sequence[tuple[str, ...]]) -> FieldSet:
 
 def members(tree: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield all paths of a set in upstream's order: those of a level before any below it."""
+    # Two passes keep upstream's order, which clients see in the messages of conflicts.
     steps = sorted(step for step in tree if step != SELF)
     for step in steps:
         if is_member(tree[step]):

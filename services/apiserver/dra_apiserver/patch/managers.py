@@ -79,6 +79,10 @@ class Managers:
         updaters = [key for key in self.entries if key.operation == "Update"]
         if len(updaters) <= _MOST_UPDATERS:
             return
+        # Go from the oldest to the newest. The first entry of a version stays as it is until a second one of that
+        # version has to be merged: only then the two become the version's bucket, and there is one entry less.
+        # Invariant: ``count`` is the number of updaters that are left. The bucket has the time of its newest part.
+        # Its fields are joined once at the end, because joining them for each entry would repeat the work.
         updaters.sort(key=lambda key: (self.entries[key].time or "", key))
         first: dict[str, ManagerKey] = {}
         folded: dict[ManagerKey, list[FieldSet]] = {}
@@ -111,6 +115,7 @@ class Managers:
             entry = self.entries[other]
             # Entries are replaced and not changed: the field sets may be shared with the stored object. An
             # entry whose fields did not change is kept as it is, which also keeps its time.
+            # A manager whose last field is removed has no entry any more.
             theirs = intersection(entry.fields, taken)
             lost = intersection(entry.fields, gone)
             if not theirs and not lost:
@@ -129,6 +134,9 @@ def read_managers(entries: Any, stored: bool = False) -> Managers:
 
     ``stored``: the entries were written by `write_managers`.
     """
+    # As upstream, one invalid entry makes all of them invalid, and the caller then uses the stored entries. Stored
+    # entries were checked when they were written. Each keeps its original, so that an unchanged entry is written
+    # back without encoding it again.
     managers = Managers()
     for raw in entries or ():
         if not stored:
