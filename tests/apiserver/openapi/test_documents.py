@@ -109,6 +109,18 @@ def test_swagger_document_resolves() -> None:
     assert {"fieldValidation", "dryRun"} <= {one["name"] for one in pod["parameters"]}
 
 
+def test_patches_of_custom_resources_are_not_strategic() -> None:
+    registry = catalog.registry()
+    registry.add(widget({"type": "object"}))
+    paths = document("example.com", "v1", OpenApi(registry))["paths"]
+    patch = paths["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
+    assert list(patch["requestBody"]["content"]) == [
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+    ]
+
+
 def test_custom_resources_appear_and_change_the_hash() -> None:
     registry = catalog.registry()
     openapi = OpenApi(registry)

@@ -11,11 +11,12 @@ from dra_apiserver.schema.packages import package_name
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _JSON = "application/json"
+_STRATEGIC = "application/strategic-merge-patch+json"
 _PATCHES = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
+    _STRATEGIC,
 )
 _BOOLEAN = (
     "watch",
@@ -88,7 +89,7 @@ def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, JsonObject]]:
         yield f"{base}/{info.plural}", {"get": _operation("list", gvk, f"{name}List"), "parameters": []}
     yield scoped, collection | {"parameters": _path_parameters(info, named=False)}
     single = {
-        _METHODS[verb]: _single(verb, gvk, name)
+        _METHODS[verb]: _single(info, verb, gvk, name)
         for verb in ("get", "update", "patch", "delete")
         if verb in info.verbs
     }
@@ -98,12 +99,12 @@ def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, JsonObject]]:
         yield f"{scoped}/{{name}}/{sub.name}", _sub_path(info, version, sub)
 
 
-def _single(verb: str, gvk: JsonObject, name: str) -> JsonObject:
+def _single(info: Kind, verb: str, gvk: JsonObject, name: str) -> JsonObject:
     method = _METHODS[verb]
     if method == "delete":
         return _operation("delete", gvk, f"{META}.Status", f"{META}.DeleteOptions")
     if method == "patch":
-        return _operation("patch", gvk, name, f"{META}.Patch")
+        return _operation("patch", gvk, name, f"{META}.Patch", _patch_types(info))
     return _operation(method, gvk, name, name if method == "put" else None)
 
 
@@ -124,11 +125,22 @@ def _sub_path(info: Kind, version: str, sub: Subresource) -> JsonObject:
         elif method == "post":
             made[method] = _operation("post", gvk, name, name)
         else:
-            made[method] = _single(verb, gvk, name)
+            made[method] = _single(info, verb, gvk, name)
     return made | {"parameters": _path_parameters(info, named=True)}
 
 
-def _operation(action: str, gvk: JsonObject, answer: str | None, body: str | None = None) -> JsonObject:
+def _patch_types(info: Kind) -> tuple[str, ...]:
+    # kubectl sends a strategic merge patch if the document lists it, so custom resources must not.
+    return _PATCHES if info.types.strategic_merge else tuple(one for one in _PATCHES if one != _STRATEGIC)
+
+
+def _operation(
+    action: str,
+    gvk: JsonObject,
+    answer: str | None,
+    body: str | None = None,
+    types: tuple[str, ...] = ("*/*",),
+) -> JsonObject:
     content: JsonObject = {"text/plain": {"schema": {"type": "string"}}}
     if answer is not None:
         content = {_JSON: {"schema": {"$ref": REF + answer}}}
@@ -141,7 +153,6 @@ def _operation(action: str, gvk: JsonObject, answer: str | None, body: str | Non
     if action == "post":
         made["responses"]["201"] = {"description": "Created", "content": content}
     if body is not None:
-        types = _PATCHES if action == "patch" else ("*/*",)
         made["requestBody"] = {"content": {name: {"schema": {"$ref": REF + body}} for name in types}}
     return made
 
