@@ -4,7 +4,15 @@ from typing import Any
 
 import prometheus_client
 import pytest
-from dra_shared.api.resources import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS, STATEFUL_SETS
+from dra_shared.api.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_QUOTAS,
+    STATEFUL_SETS,
+)
 from dra_shared.clock import FakeClock
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
@@ -91,6 +99,23 @@ async def test_a_job_counts_each_pod_once(cluster: Cluster) -> None:
             return (finished, metric("job_pods_finished_total")) == (1, 3)
 
         await cluster.until(is_measured)
+
+
+async def test_pods_of_a_deleted_job_lose_the_finalizer(cluster: Cluster) -> None:
+    spec = {"parallelism": 2, "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
+    async with controllers(cluster, "job-controller", "garbage-collector-controller"):
+        await cluster.create("Job", "work", spec=spec)
+
+        async def has_pods() -> bool:
+            return len(await cluster.items("Pod")) == 2
+
+        await cluster.until(has_pods)
+        await cluster.client.delete(JOBS, "work", "default", propagation="Background")
+
+        async def has_none() -> bool:
+            return not await cluster.items("Pod")
+
+        await cluster.until(has_none)
 
 
 async def test_a_job_fails_at_its_backoff_limit(cluster: Cluster) -> None:

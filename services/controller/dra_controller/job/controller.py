@@ -12,7 +12,7 @@ from datetime import datetime
 
 from dra_shared.api.batch import Job, JobCondition, JobStatus, UncountedTerminatedPods
 from dra_shared.api.container import EnvVar, EnvVarSource
-from dra_shared.api.meta import LabelSelector
+from dra_shared.api.meta import LabelSelector, Object
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import JOBS, PODS
 from dra_shared.api.volume import ObjectFieldSelector
@@ -31,7 +31,14 @@ from dra_controller.job.counting import Tally, count_rest, count_untracked, tall
 from dra_controller.job.indexes import INDEX, index_of, parse_indexes
 from dra_controller.job.metrics import JobMetrics
 from dra_controller.job.policy import TRACKING
-from dra_controller.pods import controller_reference, is_active, is_ready, is_terminal, pod_from_template
+from dra_controller.pods import (
+    OWNER_INDEX,
+    controller_reference,
+    is_active,
+    is_ready,
+    is_terminal,
+    pod_from_template,
+)
 from dra_controller.uids import RecentUids
 from dra_controller.workload import WorkloadController, run_all
 
@@ -58,12 +65,48 @@ class JobController(WorkloadController):
         super().__init__(context)
         self._backoffs: dict[str, _Backoff] = {}
         self._untracked = RecentUids(4096)
+        #: By the key of a Job: the keys of tracked pods that may have lost it.
+        self._orphans: dict[str, set[str]] = {}
         self._metrics = JobMetrics(context.registry)
 
     def selector_of(self, owner: Job) -> LabelSelector | None:
         return owner.spec.selector
 
+    def _owner_deleted(self, obj: Object) -> None:
+        super()._owner_deleted(obj)
+        for pod in self.pods.store.by_index(OWNER_INDEX, obj.metadata.uid):
+            self._note_orphan(pod)
+
+    def _enqueue_owner(self, pod: Pod) -> None:
+        super()._enqueue_owner(pod)
+        self._note_orphan(pod)
+
+    def _note_orphan(self, pod: Pod) -> None:
+        owner = controller_of(pod)
+        if owner is not None and self._is_orphan(pod):
+            self._orphans.setdefault(f"{pod.metadata.namespace}/{owner.name}", set()).add(pod.key)
+
+    def _is_orphan(self, pod: Pod) -> bool:
+        """Return True if the Job of a tracked pod is gone."""
+        owner = controller_of(pod)
+        if owner is None or (owner.kind, owner.api_version) != ("Job", "batch/v1"):
+            return False
+        job = self.owners.store.get(f"{pod.metadata.namespace}/{owner.name}")
+        return self._is_tracked(pod) and (job is None or job.metadata.uid != owner.uid)
+
+    async def _untrack_orphans(self, key: str) -> None:
+        """Remove the finalizer from pods whose Job is gone, so that they can be deleted (`syncOrphanPod`)."""
+        keys = self._orphans.pop(key)
+        pods = [pod for pod in map(self.pods.store.get, sorted(keys)) if pod is not None]
+        try:
+            await self._untrack([pod for pod in pods if self._is_orphan(pod)])
+        except Exception:
+            self._orphans.setdefault(key, set()).update(keys)
+            raise
+
     async def reconcile(self, key: str) -> None:
+        if key in self._orphans:
+            await self._untrack_orphans(key)
         job: Job | None = self.owners.store.get(key)
         if job is None:
             return
