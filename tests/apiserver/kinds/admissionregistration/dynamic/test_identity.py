@@ -344,3 +344,12 @@ async def test_the_store_refuses_an_object_that_is_not_its_key(
         with pytest.raises(Exception, match="cannot be stored as"):
             await server.store.write(("", "configmaps"), "default/c", lambda _: Put(obj), dry_run)
     assert server.store.get(("", "configmaps"), "default/c") is None
+
+
+async def test_webhooks_see_a_name_that_begins_with_the_generate_name(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
+    # As the pods of a StatefulSet, whose operators read the ordinal from the name.
+    await create(client, CONFIGMAPS, configmap("") | {"metadata": {"generateName": "web-", "name": "web-0"}})
+    request = hook.reviews[0]["request"]
+    assert (request["name"], request["object"]["metadata"]["name"]) == ("web-0", "web-0")

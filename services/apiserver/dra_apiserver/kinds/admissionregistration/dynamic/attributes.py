@@ -77,8 +77,8 @@ class Attributes:
         """The name in the request; "" if the server has to generate one."""
         if self.operation == "CREATE" and not self.target.subresource and self.obj is not None:
             meta = self.obj["metadata"]
-            # A generated name begins with its generateName, and is not part of the request.
-            if meta.get("generateName") and meta.get("name", "").startswith(meta["generateName"]):
+            # A generated name is not part of the request.
+            if meta.get("generateName") and not self.target.name:
                 return ""
             return str(meta.get("name") or "")
         return self.target.name if self.named else ""

@@ -266,7 +266,8 @@ class _Admission:
         policies = [] if operation == "DELETE" or self._is_review else policies
         if not policies and not hooks:
             return False
-        kept = _set_aside(obj) if operation == "CREATE" and obj is not None else {}
+        named = bool(self._target.name)
+        kept = _set_aside(obj, named) if operation == "CREATE" and obj is not None else {}
         attributes = self._attributes(obj, old, ctx, operation)
         changed = mutating.mutate(policies, attributes, self._policy_rounds, again) if policies else False
         if hooks and webhooks.mutate(hooks, attributes, self._dynamic.client, self._webhook_rounds, again):
@@ -288,12 +289,15 @@ class _Admission:
             webhooks.validate(self._dynamic.validating_webhooks, attributes, self._dynamic.client)
 
 
-def _set_aside(obj: JsonObject) -> JsonObject:
-    """Remove and return the fields that upstream's server only sets after mutation."""
+def _set_aside(obj: JsonObject, named: bool) -> JsonObject:
+    """Remove and return the fields that upstream's server only sets after mutation.
+
+    The name is one of them unless the client gave it (``named``).
+    """
     meta = obj["metadata"]
     names = ["uid", "creationTimestamp"]
     base = meta.get("generateName")
-    if base and meta.get("name", "").startswith(base):
+    if base and not named:
         names.append("name")
     kept = {name: meta.pop(name) for name in names if name in meta}
     return kept | ({"generateName": base} if "name" in kept else {})
