@@ -30,7 +30,7 @@ from dra_shared.guard import Guard
 from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
 
-from dra_node_agent.agentnode import AgentNode, Place
+from dra_node_agent.agentnode import CDI_FOLDER, AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
@@ -271,7 +271,7 @@ class NodeAgent:
         if short != home:
             self._stack.callback(short.unlink, missing_ok=True)
         root = config.root or short / "kubelet"
-        cdi = config.cdi or home / "cdi"
+        cdi = config.cdi or home / CDI_FOLDER
         cdi.mkdir(parents=True, exist_ok=True)
         subnet = pod_subnet(name, self._subnets)
         self._subnets.add(subnet)
@@ -304,6 +304,7 @@ class NodeAgent:
             labels={**self._features.find(name), **config.labels},
             taints=config.taints,
             version=config.features.version,
+            boot_id=node.boot_id,
             declared_features=declared_features(config.features),
         )
         return Kubelet(

@@ -1,6 +1,7 @@
 """One node of an agent: its files, its kubelet, which may stop and start again, and its drivers."""
 
 import contextlib
+import uuid
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from dra_shared.api.resources import NODES
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
+from dra_shared.faults.errors import FaultError
 from dra_shared.log import logger
 
 from dra_node_agent.faults.nodes import NodeClock
@@ -16,6 +18,9 @@ from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.kubelet import Kubelet
 from dra_node_agent.kubelet.node import NodeReporter
 from dra_node_agent.nodedrivers import NodeDrivers
+
+CDI_FOLDER = "cdi"
+_BOOT_ID = "boot-id"
 
 _log = logger(__name__)
 
@@ -119,6 +124,31 @@ class AgentNode(Place):
     async def delete_node(self) -> None:
         with contextlib.suppress(NotFound):
             await self.client.delete(NODES, self.name)
+
+    @property
+    def boot_id(self) -> str:
+        """The id of the machine's boot; empty before the first reboot."""
+        try:
+            return (self.home / _BOOT_ID).read_text()
+        except FileNotFoundError:
+            return ""
+
+    async def power_off(self) -> str:
+        """End all containers and remove the CDI files, as a reboot does. Return the next boot id.
+
+        Raises:
+            FaultError: the CDI directory may have files of others.
+        """
+        if self.cdi != self.home / CDI_FOLDER:
+            raise FaultError(
+                f"node {self.name!r}: a node with --cdi-dir cannot reboot, as others may use {self.cdi}"
+            )
+        await self._place()[1].runtime.power_off()
+        for path in self.cdi.iterdir():
+            path.unlink()
+        boot_id = str(uuid.uuid4())
+        (self.home / _BOOT_ID).write_text(boot_id)
+        return boot_id
 
     def _place(self) -> tuple[int, Kubelet]:
         return next((place, one) for place, one in enumerate(self.kubelets) if one.name == self.name)

@@ -33,6 +33,7 @@ _ALL: tuple[Kind, ...] = (
     kubelets.DISK_FULL,
     nodes.NODE_SILENT,
     nodes.NODE_GONE,
+    nodes.REBOOT,
     nodes.CLOCK_AHEAD,
 )
 KINDS: dict[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -152,6 +152,14 @@ class FaultyNode(Protocol):
         """Delete the Node object, like a cloud provider whose machine was removed."""
         ...
 
+    async def power_off(self) -> None:
+        """End all containers, and lose what no boot of the machine outlives. The kubelet and the drivers are stopped.
+
+        Raises:
+            FaultError: the node has directories of a real machine.
+        """
+        ...
+
     def advance_clock(self, seconds: float) -> None:
         """Set the node's clock ahead by so many seconds more."""
         ...

@@ -188,6 +188,39 @@ def _node_back(story: Story) -> Iterable[str]:
         yield f"node {story.node} was never gone"
 
 
+def _boot_id_stays(story: Story) -> Iterable[str]:
+    if not _is_ready(story.after, story.node):
+        yield f"node {story.node} is not Ready again"
+    if _boot_id(story.before, story.node) == _boot_id(story.after, story.node):
+        yield f"node {story.node} has the boot id of before"
+
+
+def _boot_id(sample: Sample, name: str) -> str:
+    found = (node.status.node_info for node in sample.nodes.values() if node.metadata.name == name)
+    return next((info.boot_id for info in found if info is not None), "")
+
+
+def _containers_restarted(story: Story) -> Iterable[str]:
+    for uid, pod in story.before.pods.items():
+        now = story.after.pods.get(uid)
+        if not _runs_on(pod, story.node) or now is None or now.metadata.deletion_timestamp is not None:
+            continue
+        # Containers of other restart policies may have ended for good.
+        if now.status.phase == "Running" and _restarts(now) <= _restarts(pod):
+            yield f"containers of pod {pod.key} were not restarted"
+        elif pod.spec.restart_policy in ("", "Always") and now.status.phase != "Running":
+            yield f"pod {pod.key} ran, and is {now.status.phase}"
+
+
+def _runs_on(pod: Pod, node: str) -> bool:
+    return pod.spec.node_name == node and pod.status.phase == "Running"
+
+
+def _none_ran_there(story: Story) -> str:
+    ran = any(_runs_on(pod, story.node) for pod in story.before.pods.values())
+    return "" if ran else f"no container ran on {story.node}"
+
+
 def _always(_: Story) -> str:
     return ""
 
@@ -313,6 +346,8 @@ TAINTED = Part("its devices were tainted, and are not any more", _tainted_and_fr
 AVOIDED = Part("no new claim got them", _not_given, _no_new_claims)
 READY = Part("the node stayed Ready", _node_ready, _always)
 SILENCE = Part("the node was given its time, and is Ready", _silence_noticed, _too_short, heals=True)
+BOOTED = Part("the node has another boot id, and is Ready", _boot_id_stays, _always, heals=True)
+RESTARTED = Part("its containers run again", _containers_restarted, _none_ran_there, heals=True)
 BACK = Part("the node was gone, and is back", _node_back, _always, heals=True)
 
 #: The promises of several kinds.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -248,6 +249,50 @@ def test_a_deleted_node_is_registered_again_with_its_slices(cluster: Cluster) ->
     cluster.until(lambda: owners() == {after}, what="slices of the new node alone")
     _start(cluster, "back")
     cluster.pod("back").wait_for("Running")
+
+
+_REBOOTED = (
+    _POD
+    + """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: once}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 0
+  resourceClaims: [{name: it, resourceClaimTemplateName: one}]
+  containers:
+  - {name: c, image: any, command: [sleep, "99999"], resources: {claims: [{name: it}]}}
+"""
+)
+
+
+def _state(cluster: Cluster, name: str) -> dict[str, Any]:
+    status: dict[str, Any] = cluster.get(f"pod/{name}")["status"]["containerStatuses"][0]
+    return status
+
+
+def test_a_rebooted_node_prepares_claims_again_and_restarts_containers(cluster: Cluster) -> None:
+    cluster.apply(_REBOOTED.replace("NAME", "always"))
+    cluster.pod("always").wait_for("Running")
+    cluster.pod("once").wait_for("Running")
+    files, boot_id = _claim_files(cluster), cluster.get("node/node-0")["status"]["nodeInfo"]["bootID"]
+    assert len(files) == 2
+    reboot = cluster.disturb("reboot", seconds=_LONG)
+    assert _claim_files(cluster) == []
+    cluster.calm()
+    cluster.until(lambda: _state(cluster, "always")["restartCount"] == 1, what="a restart")
+    cluster.pod("always").wait_for("Running")
+    last = _state(cluster, "always")["lastState"]["terminated"]
+    assert (last["exitCode"], last["reason"]) == (255, "Unknown"), "as containerd reports it"
+    assert set(_claim_files(cluster)) < set(files), "the claim has the same devices, prepared again"
+    cluster.pod("once").wait_for("Failed")
+    assert cluster.get("node/node-0")["status"]["nodeInfo"]["bootID"] != boot_id
+    assert "Pod sandbox changed, it will be killed and re-created." in _events(cluster, "always")
+    events = [event for event in cluster.events() if event["reason"] == "Rebooted"]
+    assert [event["type"] for event in events] == ["Warning"]
+    assert "its containers run again" in reboot.check()
 
 
 def test_a_node_with_a_fast_clock_reports_its_own_time_and_stays_ready(cluster: Cluster) -> None:

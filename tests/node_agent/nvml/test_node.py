@@ -83,6 +83,18 @@ def test_the_state_is_discarded_after_a_reboot_or_with_other_gpus(tmp_path: Path
     assert open_system("1xL4", "n", path).boot_id != boot
 
 
+def test_a_rebooted_machine_has_only_the_state_of_its_specification(tmp_path: Path) -> None:
+    path = tmp_path / "node.json"
+    system = open_system("1xA100:1g.5gb,1xA100:whole", "n", path)
+    system.gpus[0].create_instance(system.gpus[0].profile_by_id(19), 3)
+    system.gpus[1].vfio = True
+    system.inject_xid(1, 79)
+    system.reboot("second")
+    assert [len(gpu.instances) for gpu in system.gpus] == [1, 0]
+    assert (system.gpus[1].vfio, system.gpus[1].last_xid) == (False, 0)
+    assert open_system("1xA100:1g.5gb,1xA100:whole", "n", path).boot_id == "second"
+
+
 def test_a_damaged_file_gives_a_new_machine(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     path.write_text("{")

@@ -56,9 +56,10 @@ def slices_of(*devices: str, tainted: str = "") -> ResourceSlice:
     )
 
 
-def node(uid: str = "n", *, ready: str = "True") -> Node:
+def node(uid: str = "n", *, ready: str = "True", boot: str = "") -> Node:
     condition = {"type": "Ready", "status": ready}
-    return convert(NODES, {"metadata": {"name": "node-0", "uid": uid}, "status": {"conditions": [condition]}})
+    status = {"conditions": [condition], "nodeInfo": {"bootID": boot}}
+    return convert(NODES, {"metadata": {"name": "node-0", "uid": uid}, "status": status})
 
 
 def sample(*objects: Any, at: float = 1.0) -> Sample:

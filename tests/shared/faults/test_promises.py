@@ -159,3 +159,19 @@ def test_readiness_of_silent_and_deleted_nodes_is_checked() -> None:
         "node node-0 was never gone",
     ]
     assert _find_broken("clock-ahead", ready, [late], ready) == ["node node-0 was NotReady after 42.0 s"]
+
+
+def test_a_reboot_gives_another_boot_id_and_restarts_containers() -> None:
+    before = sample(pod(), node(boot="first"))
+    after = sample(pod(restarts=1), node(boot="second"))
+    assert _find_broken("reboot", before, [sample(node(ready="Unknown"))], after) == []
+    assert _find_broken("reboot", before, [], sample(pod(phase="Failed"), node(boot="second"))) == [
+        "pod a/p ran, and is Failed"
+    ]
+    assert _find_broken("reboot", before, [], before) == [
+        "node node-0 has the boot id of before",
+        "containers of pod a/p were not restarted",
+    ]
+    assert _find_broken(
+        "reboot", before, [], sample(pod(restarts=1), node(boot="second", ready="False"))
+    ) == ["node node-0 is not Ready again"]

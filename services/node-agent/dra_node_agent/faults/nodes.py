@@ -107,6 +107,10 @@ class AgentNode(Protocol):
         """Delete the Node object, like a cloud provider whose machine was removed."""
         ...
 
+    async def power_off(self) -> str:
+        """End all containers and remove the CDI files. Return the next boot id. Raises FaultError."""
+        ...
+
     async def mark_repaired(self) -> None:
         """Remove the drivers' taints, because the devices work again."""
         ...
@@ -225,6 +229,11 @@ class _FaultyNode:
 
     async def delete_node(self) -> None:
         await self._node.delete_node()
+
+    async def power_off(self) -> None:
+        boot_id = await self._node.power_off()
+        if self._system is not None:
+            self._system.reboot(boot_id)
 
     def advance_clock(self, seconds: float) -> None:
         self._node.clock.ahead += seconds

@@ -13,6 +13,8 @@ NEVER_PULL = "ErrImageNeverPull"
 FAILED_PREPARE = "FailedPrepareDynamicResources"
 FAILED_MOUNT = "FailedMount"
 FAILED_SANDBOX = "FailedCreatePodSandBox"
+SANDBOX_CHANGED = "SandboxChanged"
+SANDBOX_CHANGED_TEXT = "Pod sandbox changed, it will be killed and re-created."
 FAILED_POST_START, FAILED_PRE_STOP = "FailedPostStartHook", "FailedPreStopHook"
 
 

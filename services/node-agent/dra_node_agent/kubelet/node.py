@@ -42,6 +42,7 @@ _RENEW_SECONDS = 10.0
 _REPORT_SECONDS = 300.0
 _RETRY_SECONDS = 0.05
 _LONGEST_RETRY = 7.0
+_BOOTING = "container runtime status check may not have completed yet"
 
 # Kubelet features that pods may need, by feature gate, with the version that introduced the declaration.
 _FEATURES = {
@@ -79,6 +80,8 @@ class NodeShape:
     """The version of Kubernetes that the kubelet follows."""
     declared_features: Sequence[str] = ()
     """The declared kubelet features."""
+    boot_id: str = ""
+    """The id of the machine's boot; empty for one that follows from the node's name."""
 
 
 class ExtendedResources(Protocol):
@@ -119,6 +122,7 @@ class NodeReporter:
         self._clock = clock
         self._recorder = recorder
         self._ready = ready
+        self._booting = False
         self._reported_at: float | None = None
         self._lease: Lease | None = None
         self._speaking = Flag()
@@ -128,6 +132,11 @@ class NodeReporter:
         """Register, then report status and renew the lease until cancelled."""
         await self._until_done(self._register)
         self._event("Starting", "Starting kubelet.")
+        if self._has_rebooted(self.node.status):
+            # The first status is sent before the container runtime was asked for its state.
+            self._booting = True
+            await self._until_done(self._report)
+            self._booting = False
         await self._until_done(self._report)
         renew_at = self._clock.monotonic()
         while True:
@@ -228,6 +237,9 @@ class NodeReporter:
         if not due and _essence(new) == _essence(old):
             return
         was_ready = _is_ready(old)
+        if self._has_rebooted(old):
+            name, boot_id = self.shape.name, _boot_id(self.shape)
+            self._event("Rebooted", f"Node {name} has been rebooted, boot id: {boot_id}", "Warning")
         body = {"status": msgspec.to_builtins(new)}
         self.node = await self._client.patch(
             NODES, self.shape.name, body, patch_type=PatchType.STRATEGIC, subresource="status"
@@ -289,7 +301,6 @@ class NodeReporter:
     def _status(self, old: NodeStatus, devices: Capacity) -> NodeStatus:
         now = rfc3339(self._clock.now())
         known = {condition.type: condition for condition in old.conditions}
-        ready = self._ready()
         wanted = [
             (
                 "MemoryPressure",
@@ -299,9 +310,7 @@ class NodeReporter:
             ),
             ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
             ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
-            if ready
-            else ("Ready", "False", "KubeletNotReady", "container runtime is down"),
+            self._ready_condition(),
         ]
         conditions = []
         for kind, status, reason, message in wanted:
@@ -330,15 +339,27 @@ class NodeReporter:
             node_info=_info(shape),
         )
 
+    def _ready_condition(self) -> tuple[str, str, str, str]:
+        if self._booting:
+            return "Ready", "False", "KubeletNotReady", _BOOTING
+        if not self._ready():
+            return "Ready", "False", "KubeletNotReady", "container runtime is down"
+        return "Ready", "True", "KubeletReady", "kubelet is posting ready status"
+
+    def _has_rebooted(self, old: NodeStatus) -> bool:
+        """True if the reported status is of another boot."""
+        before = old.node_info.boot_id if old.node_info is not None else ""
+        return before not in ("", _boot_id(self.shape))
+
     def _extended_resources(self, old: NodeStatus) -> dict[str, str]:
         """Return the extended resources of the node's object. For a recreated node, they are reset to zero."""
         found = {name: amount for name, amount in old.capacity.items() if is_extended_resource_name(name)}
         return dict.fromkeys(found, "0") if self._zero_extended else found
 
-    def _event(self, reason: str, message: str) -> None:
+    def _event(self, reason: str, message: str, type_: str = "Normal") -> None:
         # The kubelet uses the node's name as its uid here.
         name = self.shape.name
-        self._recorder.event(ObjectReference(kind="Node", name=name, uid=name), "Normal", reason, message)
+        self._recorder.event(ObjectReference(kind="Node", name=name, uid=name), type_, reason, message)
 
 
 def _capacity(shape: NodeShape) -> NodeStatus:
@@ -366,12 +387,18 @@ def _texts(amounts: Mapping[str, int]) -> dict[str, str]:
     return {name: str(number) for name, number in amounts.items()}
 
 
+def _boot_id(shape: NodeShape) -> str:
+    identity = hashlib.sha256(shape.name.encode()).hexdigest()
+    first = f"{identity[32:40]}-{identity[40:44]}-4{identity[45:48]}-8{identity[49:52]}-{identity[52:64]}"
+    return shape.boot_id or first
+
+
 def _info(shape: NodeShape) -> NodeSystemInfo:
     identity = hashlib.sha256(shape.name.encode()).hexdigest()
     return NodeSystemInfo(
         machine_id=identity[:32],
         system_uuid=f"{identity[:8]}-{identity[8:12]}-4{identity[13:16]}-8{identity[17:20]}-{identity[20:32]}",
-        boot_id=f"{identity[32:40]}-{identity[40:44]}-4{identity[45:48]}-8{identity[49:52]}-{identity[52:64]}",
+        boot_id=_boot_id(shape),
         kernel_version="6.1.0-dralab",
         os_image="dralab simulated node",
         container_runtime_version=shape.runtime,

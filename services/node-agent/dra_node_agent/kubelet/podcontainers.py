@@ -123,7 +123,7 @@ class PodContainers:
     async def _start_init(self, pod: Pod) -> tuple[bool, list[float]]:
         """Start the next init container, and restart sidecars. Return True if the main containers may run."""
         delays: list[float] = []
-        began = any(self._latest(container.name) is not None for container in pod.spec.containers)
+        began = any(self._belongs_to_sandbox(self._latest(one.name)) for one in pod.spec.containers)
         for container in pod.spec.init_containers:
             latest = self._latest(container.name)
             if is_sidecar(container):
@@ -132,10 +132,13 @@ class PodContainers:
                 if not began and not self._is_started(container):
                     return False, delays
                 continue
-            if began or (latest is not None and latest.state is State.EXITED and latest.exit_code == 0):
+            # After a reboot the pod has another sandbox, in which nothing is initialized.
+            again = not self._belongs_to_sandbox(latest)
+            if began or (not again and latest is not None and _has_succeeded(latest)):
                 continue
             if latest is None or (
-                latest.state is State.EXITED and should_restart(pod, container, latest.exit_code, init=True)
+                latest.state is State.EXITED
+                and (again or should_restart(pod, container, latest.exit_code, init=True))
             ):
                 delays += await self._start(container, latest, init=True)
             return False, delays
@@ -204,6 +207,13 @@ class PodContainers:
         prober = self._probes.get(latest.id)
         return prober.started if prober is not None else True
 
+    def _belongs_to_sandbox(self, record: ContainerRecord | None) -> bool:
+        """True if the container was started in the pod's present sandbox, not in one before a reboot."""
+        created = self._runtime.sandbox_created(self._current().metadata.uid)
+        if record is None or created is None:
+            return False
+        return record.started_at is None or record.started_at >= created
+
     def _latest(self, name: str) -> ContainerRecord | None:
         records = self.records().get(name)
         return records[0] if records else None
@@ -237,3 +247,7 @@ class PodContainers:
                     await self._runtime.stop(record.id, 0)
                 await self._runtime.remove(record.id)
         self.waiting.clear()
+
+
+def _has_succeeded(record: ContainerRecord) -> bool:
+    return record.state is State.EXITED and record.exit_code == 0

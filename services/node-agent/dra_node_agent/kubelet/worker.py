@@ -182,6 +182,10 @@ class PodWorker:
             await self._end()
             return None
         if self._life.state is not PodState.READY_TO_START:
+            if self._has_lost_sandbox() and self._containers.are_all_finished():
+                # Nothing is left to run, so that no sandbox is created for the pod.
+                await self._end()
+                return None
             await self._set_up()
             if not self._wake.is_set():
                 self._report()
@@ -232,8 +236,10 @@ class PodWorker:
     async def _set_up(self) -> None:
         """Set up volumes, claims and sandbox, in this order, because containers need all three."""
         # Volumes first: a pod whose Secret or ConfigMap is missing must not hold prepared devices while it waits.
-        # Containers exist already if the kubelet was restarted while the pod ran.
-        resumed = bool(self._containers.records())
+        # The sandbox exists already if the kubelet was restarted while the pod ran. After a reboot it does not.
+        resumed = self._context.runtime.sandbox_created(self.pod.metadata.uid) is not None
+        if self._has_lost_sandbox():
+            self._event("Normal", messages.SANDBOX_CHANGED, messages.SANDBOX_CHANGED_TEXT)
         await self._set_up_volumes()
         if self._life.state is PodState.ADMITTED:
             # A running pod keeps its devices. The manager knows them from its checkpoint.
@@ -242,6 +248,11 @@ class PodWorker:
             self._life.on(PodEvent.PREPARE)
         self._containers.pod_ip = await self._create_sandbox()
         self._life.on(PodEvent.CREATE_SANDBOX)
+
+    def _has_lost_sandbox(self) -> bool:
+        """True if the pod had containers before its node was rebooted."""
+        lost = self._context.runtime.sandbox_created(self.pod.metadata.uid) is None
+        return lost and bool(self._containers.records())
 
     async def _prepare_claims(self) -> None:
         pod = self.pod

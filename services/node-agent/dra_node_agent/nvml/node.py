@@ -137,9 +137,9 @@ def open_system(
         GpuSpecError, UnknownModelError, ModelError: as :func:`parse_gpus`.
     """
     kept = _read(path, text) if path is not None else None
-    system = SimulatedSystem(
-        parse_gpus(text, seed, directories), boot_id=kept["bootID"] if kept else str(uuid.uuid4())
-    )
+    booted = functools.partial(parse_gpus, text, seed, directories)
+    system = SimulatedSystem(booted(), boot_id=kept["bootID"] if kept else str(uuid.uuid4()))
+    system.booted = booted
     if kept:
         system.imex_ready = kept.get("imexReady", True)
         for gpu, saved in zip(system.gpus, kept["gpus"], strict=True):

@@ -354,6 +354,8 @@ class SimulatedSystem:
         self.lock = threading.RLock()
         self.event_sets: list[EventSet] = []
         self.keep: Callable[[SimulatedSystem], None] | None = None
+        #: Returns the GPUs as they are after a boot; None if they cannot reboot.
+        self.booted: Callable[[], list[SimulatedGpu]] | None = None
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -395,6 +397,15 @@ class SimulatedSystem:
             with event_set.arrived:
                 event_set.arrived.notify_all()
         self._wake()
+
+    def reboot(self, boot_id: str) -> None:
+        """Start with another boot: modes, instances that somebody created, bindings, errors and counters are gone."""
+        with self.lock:
+            self.boot_id = boot_id
+            if self.booted is not None:
+                self.gpus[:] = self.booted()
+        self._wake()
+        self.notify_change()
 
     def notify_change(self) -> None:
         """Tell the keeper of the state that something changed that outlives the process."""

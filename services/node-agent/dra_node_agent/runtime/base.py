@@ -244,6 +244,12 @@ class Runtime(Protocol):
     def cdi_edits(self, device: str) -> dict[str, Any]:
         """Return what a CDI device brings into a container, in the JSON form of the spec files of the node."""
 
+    def sandbox_created(self, pod_uid: str) -> datetime | None:
+        """Return when the sandbox of the pod was set up; None if there is none, as after a reboot."""
+
+    async def power_off(self) -> None:
+        """End all containers and sandboxes at once, as when the machine reboots. Called after :meth:`close`."""
+
     async def remove_sandbox(self, pod_uid: str) -> None:
         """Remove the containers, logs and network of the pod. A second call changes nothing."""
 

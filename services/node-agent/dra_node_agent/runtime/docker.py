@@ -11,6 +11,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -303,6 +304,21 @@ class DockerRuntime:
         record = self._records.get(container_id)
         address = pod_ip or (self.address(record.pod_uid) if record is not None else "")
         return await probe_network(probe, address or "127.0.0.1", container)
+
+    def sandbox_created(self, pod_uid: str) -> datetime | None:
+        """Return the start of the first container, because there is no sandbox besides the containers."""
+        starts = (record.started_at for record in self.containers() if record.pod_uid == pod_uid)
+        return min((start for start in starts if start is not None), default=None)
+
+    async def power_off(self) -> None:
+        """Remove all containers. The engine itself goes on, so their ends would not look like those of a reboot."""
+        await self.start()
+        try:
+            for record in self.containers():
+                await self.stop(record.id, 0)
+                await self.remove(record.id)
+        finally:
+            await self.close()
 
     def address(self, pod_uid: str) -> str:
         """Return the IP address of the pod; empty until it has one."""

@@ -9,6 +9,7 @@ import hashlib
 import ipaddress
 import shutil
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -56,6 +57,13 @@ _REFUSED = (
 _log = logger(__name__)
 
 
+# Exit code and reason of a container whose end containerd did not see, because the machine rebooted.
+_UNKNOWN_EXIT, _UNKNOWN_REASON = 255, "Unknown"
+_SANDBOX_FILE = "sandbox.json"
+# The creation of sandboxes that were saved before their files had it.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 class _Saved(msgspec.Struct):
     record: ContainerRecord
     spec: ContainerSpec
@@ -64,6 +72,7 @@ class _Saved(msgspec.Struct):
 
 class _Sandbox(msgspec.Struct):
     ip: str
+    created_at: datetime = _LONG_AGO
 
 
 _saved = msgspec.json.Decoder(_Saved)
@@ -125,7 +134,7 @@ class FakeRuntime:
         self._running: dict[str, SimulatedContainer] = {}
         self._ended: dict[str, asyncio.Event] = {}
         self._logs: dict[str, LogFile] = {}
-        self._ips: dict[str, str] = {}
+        self._sandboxes: dict[str, _Sandbox] = {}
         #: By pod. Pods on the network of the host share the ports of the node.
         self._ports: dict[str, PodPorts] = {}
         self._last_address = 1
@@ -139,10 +148,10 @@ class FakeRuntime:
             if not folder.is_dir():
                 continue
             # The sandbox comes first: its address decides whose ports the containers listen on.
-            for path in sorted(folder.iterdir(), key=lambda path: path.name != "sandbox.json"):
+            for path in sorted(folder.iterdir(), key=lambda path: path.name != _SANDBOX_FILE):
                 try:
-                    if path.name == "sandbox.json":
-                        self._ips[folder.name] = _sandboxes.decode(path.read_bytes()).ip
+                    if path.name == _SANDBOX_FILE:
+                        self._sandboxes[folder.name] = _sandboxes.decode(path.read_bytes())
                     elif path.suffix == ".json":
                         self._take_up(_saved.decode(path.read_bytes()))
                 except (OSError, msgspec.DecodeError) as error:
@@ -163,24 +172,42 @@ class FakeRuntime:
         return Image(found, 0, seconds if policy != "Never" else None)
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:
-        ip = self._ips.get(spec.uid)
-        if ip is None:
+        sandbox = self._sandboxes.get(spec.uid)
+        if sandbox is None:
             ip = self._node_ip if spec.host_network else self._free_address()
+            sandbox = _Sandbox(ip, self._clock.now())
             folder = self._folder(spec.uid)
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(folder / "sandbox.json", msgspec.json.encode(_Sandbox(ip)), durable=False)
-            self._ips[spec.uid] = ip
-        return ip
+            write_atomically(folder / _SANDBOX_FILE, msgspec.json.encode(sandbox), durable=False)
+            self._sandboxes[spec.uid] = sandbox
+        return sandbox.ip
 
     def address(self, pod_uid: str) -> str:
-        return self._ips.get(pod_uid, "")
+        sandbox = self._sandboxes.get(pod_uid)
+        return sandbox.ip if sandbox is not None else ""
+
+    def sandbox_created(self, pod_uid: str) -> datetime | None:
+        sandbox = self._sandboxes.get(pod_uid)
+        return sandbox.created_at if sandbox is not None else None
+
+    async def power_off(self) -> None:
+        """End all containers and sandboxes. Their records remain on disk, as with containerd."""
+        for container in self._running.values():
+            record = container.record
+            record.state, record.finished_at = State.EXITED, self._clock.now()
+            record.exit_code, record.reason = _UNKNOWN_EXIT, _UNKNOWN_REASON
+            self._try_to_save(_Saved(record, container.spec, container.edits))
+        for uid in self._sandboxes:
+            (self._folder(uid) / _SANDBOX_FILE).unlink(missing_ok=True)
+        self._running.clear()
+        self._sandboxes.clear()
 
     async def remove_sandbox(self, pod_uid: str) -> None:
         for record in [record for record in self._records.values() if record.pod_uid == pod_uid]:
             if record.id in self._running:
                 await self.stop(record.id, 0)
             await self.remove(record.id)
-        self._ips.pop(pod_uid, None)
+        self._sandboxes.pop(pod_uid, None)
         self._ports.pop(pod_uid, None)
         shutil.rmtree(self._folder(pod_uid), ignore_errors=True)
 
@@ -299,7 +326,7 @@ class FakeRuntime:
 
     def ports_of(self, pod_uid: str) -> PodPorts:
         """Return the ports of a pod, on which its simulated containers listen."""
-        on_host = self._ips.get(pod_uid) == self._node_ip
+        on_host = self.address(pod_uid) == self._node_ip
         return self._ports.setdefault("" if on_host else pod_uid, PodPorts())
 
     def _alive(self, container_id: str) -> SimulatedContainer:
@@ -416,7 +443,7 @@ class FakeRuntime:
         return self._directory / pod_uid
 
     def _free_address(self) -> str:
-        taken = set(self._ips.values())
+        taken = {sandbox.ip for sandbox in self._sandboxes.values()}
         subnet = ipaddress.ip_network(self._subnet)
         for _ in range(subnet.num_addresses):
             self._last_address = self._last_address % (subnet.num_addresses - 2) + 1

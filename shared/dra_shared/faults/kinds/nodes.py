@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_shared.faults.kind import Flag
 from dra_shared.faults.nodes import FaultyNode, NodeFault, NodeKind
-from dra_shared.faults.parts import BACK, CLAIMS, CONTAINERS, ONCE, READY, SILENCE, SLICES
+from dra_shared.faults.parts import BACK, BOOTED, CLAIMS, CONTAINERS, ONCE, READY, RESTARTED, SILENCE, SLICES
 from dra_shared.optiontypes import number
 
 _YEAR = 365 * 86400
@@ -43,6 +43,27 @@ NODE_GONE = NodeKind(
     parts=(BACK, SLICES, ONCE),
     spec=NodeFault,
     strike=_delete_node,
+)
+
+
+@contextlib.asynccontextmanager
+async def _reboot(node: FaultyNode, fault: NodeFault) -> AsyncIterator[None]:
+    async with node.stop_driver(""):
+        await node.stop_kubelet()
+        try:
+            await node.power_off()
+            yield
+        finally:
+            await node.start_kubelet()
+
+
+REBOOT = NodeKind(
+    name="reboot",
+    what="a node reboots: another boot id, no container, no CDI file; its drivers start again",
+    promise="claims are prepared again before containers restart; the node is Ready again",
+    parts=(BOOTED, RESTARTED, CLAIMS, SLICES, ONCE),
+    spec=NodeFault,
+    strike=_reboot,
 )
 
 
