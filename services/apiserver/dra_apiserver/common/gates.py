@@ -5,8 +5,9 @@ A path has keys from the object's root. `*` represents every entry of a list or 
 
 from __future__ import annotations
 
+import copy
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -129,3 +130,24 @@ def _walk(value: Any, path: Sequence[str]) -> Iterator[Any]:
 
 def _holds(obj: JsonObject, path: Sequence[str]) -> bool:
     return any(value not in ([], {}) for value in _walk(obj, path))
+
+
+def set_gated_defaults(
+    defaults: Mapping[str, Callable[[JsonObject], None]],
+    obj: JsonObject,
+    old: JsonObject | None,
+    features: FeatureGates,
+) -> None:
+    """Set the defaults of enabled gates, by the gate.
+
+    An object that was stored without one keeps to that, so that an update without changes changes nothing.
+    """
+    for gate, complete in defaults.items():
+        if features.enabled(gate) and (old is None or _is_complete(complete, old)):
+            complete(obj)
+
+
+def _is_complete(complete: Callable[[JsonObject], None], obj: JsonObject) -> bool:
+    completed = copy.deepcopy(obj)
+    complete(completed)
+    return completed == obj

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common.gates import GatedFields, drop_disabled
+from dra_apiserver.common.gates import GatedFields, drop_disabled, set_gated_defaults
 from dra_apiserver.common.objectmeta import (
     validate_kube_finalizers,
     validate_metadata,
@@ -45,10 +46,12 @@ def _payload(obj: JsonObject) -> JsonObject:
 class GenericStrategy:
     """Names and metadata as upstream; the status only changes through its subresource; the generation counts changes.
 
-    Those `gated` fields are dropped that are disabled and were not in use.
+    Those `gated` fields are dropped that are disabled and were not in use. Those `gated_defaults` are set whose gate
+    is enabled.
     """
 
     gated: tuple[GatedFields, ...] = ()
+    gated_defaults: Mapping[str, Callable[[JsonObject], None]] = MappingProxyType({})
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Remove the status of a new object if the kind has a status subresource, unless the kind keeps it."""
@@ -57,6 +60,7 @@ class GenericStrategy:
         if ctx.kind.writes.counts_generation:
             obj["metadata"]["generation"] = 1
         drop_disabled(self.gated, obj, None, ctx.features)
+        set_gated_defaults(self.gated_defaults, obj, None, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata."""
@@ -76,6 +80,7 @@ class GenericStrategy:
             return
         # Dropped first, so that dropped fields do not count as a change of the generation.
         drop_disabled(self.gated, obj, old, ctx.features)
+        set_gated_defaults(self.gated_defaults, obj, old, ctx.features)
         if ctx.kind.has_status:
             if "status" in old:
                 obj["status"] = old["status"]

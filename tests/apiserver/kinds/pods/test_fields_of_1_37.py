@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from dra_apiserver.kinds.pods.defaults import pod as set_defaults
+from dra_apiserver.kinds.pods.defaults import pod_template as set_template_defaults
 from dra_apiserver.kinds.pods.spec import check_pod
 from dra_apiserver.kinds.pods.volumehealth import check_volume_health
 from dra_apiserver.verdict import Judge
@@ -143,6 +144,24 @@ def test_new_fields_of_volumes_are_validated() -> None:
 )
 def test_protocols_of_probes_are_validated(action: JsonObject, wanted: str) -> None:
     assert _with_container(readinessProbe=action) == [f"spec.containers[0].readinessProbe.{wanted}"]
+
+
+@pytest.mark.parametrize(("gate", "wanted"), [(True, "HTTP1"), (False, None)])
+def test_http_probes_of_pods_have_a_protocol_with_its_gate(gate: bool, wanted: str | None) -> None:
+    judge = Judge(FeatureGates(V1_37, H2CContainerProbe=gate))
+    request = {"httpGet": {"port": 80}}
+    pod = copy.deepcopy(_POD)
+    pod["spec"]["containers"] = [
+        {"name": "c", "image": "x", "livenessProbe": request, "lifecycle": {"postStart": request}}
+    ]
+    verdict = judge.create(pod)
+    assert verdict.stored is not None
+    container = verdict.stored["spec"]["containers"][0]
+    assert container["livenessProbe"]["httpGet"].get("protocol") == wanted
+    assert container["lifecycle"]["postStart"]["httpGet"].get("protocol") == wanted
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": pod["spec"]["containers"]}}
+    set_template_defaults(template)
+    assert "protocol" not in template["spec"]["containers"][0]["livenessProbe"]["httpGet"]
 
 
 @pytest.mark.parametrize(

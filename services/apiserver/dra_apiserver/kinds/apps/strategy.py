@@ -7,6 +7,7 @@ from dra_shared.names import dns_label
 from dra_shared.numerals import integer
 from dra_shared.selectors import SelectorError, label_selector
 
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.labelselectors import check_label_selector, format_selector
 from dra_apiserver.common.objectmeta import IMMUTABLE
@@ -34,6 +35,10 @@ _SET_FIXED = (
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
 
+_MAX_UNAVAILABLE = GatedFields(
+    ("MaxUnavailableStatefulSet",), ("spec.updateStrategy.rollingUpdate.maxUnavailable",)
+)
+
 
 class WorkloadStrategy(GenericStrategy):
     """The strategy of Deployments and similar kinds.
@@ -44,6 +49,9 @@ class WorkloadStrategy(GenericStrategy):
     gated = gates.template("spec.template")
 
     def __init__(self, word: str = "deployment", fixed_rest: bool = False) -> None:
+        if word == "statefulset":
+            self.gated = (*self.gated, _MAX_UNAVAILABLE)
+            self.gated_defaults = {_MAX_UNAVAILABLE.gates[0]: _default_max_unavailable}
         self._word = word
         self._fixed_rest = fixed_rest
 
@@ -200,6 +208,13 @@ def _template_generation(obj: JsonObject) -> int:
 def _count_template(obj: JsonObject, generation: int) -> None:
     annotations = obj["metadata"].get("annotations") or {}
     obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(generation)}
+
+
+def _default_max_unavailable(obj: JsonObject) -> None:
+    """Let a StatefulSet replace one pod at a time, if it says how it is updated."""
+    strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
+    if strategy.get("type") == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
 
 
 def _immutable_part(spec: JsonObject) -> JsonObject:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dra_shared.jsontypes import JsonObject
 
 _FILE_MODE = 0o644
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("postStart", "preStop")
 
 
 def image_pull_policy(image: str) -> str:
@@ -29,8 +31,6 @@ def pod(obj: JsonObject, _version: str, _now: str) -> None:
     spec = obj.setdefault("spec", {})
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         limits_to_requests(container.get("resources"))
-    if spec.get("resources"):
-        limits_to_requests(spec["resources"])
     spec.setdefault("enableServiceLinks", True)
     if spec.get("hostNetwork"):
         for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
@@ -83,11 +83,26 @@ def _container(container: JsonObject) -> None:
         _field_ref(source)
         if source.get("fileKeyRef") is not None:
             source["fileKeyRef"].setdefault("optional", False)
-    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+    for name in _PROBES:
         _probe(container.get(name))
     lifecycle = container.get("lifecycle") or {}
-    for name in ("postStart", "preStop"):
+    for name in _HOOKS:
         _http_get(lifecycle.get(name))
+
+
+def default_protocols(obj: JsonObject) -> None:
+    """Set the protocol of a pod's HTTP probes and hooks."""
+    for request in _list_http_gets(obj.get("spec") or {}):
+        request.setdefault("protocol", "HTTP1")
+
+
+def _list_http_gets(spec: JsonObject) -> Iterator[JsonObject]:
+    for container in containers(spec):
+        lifecycle = container.get("lifecycle") or {}
+        handlers = [container.get(name) for name in _PROBES] + [lifecycle.get(name) for name in _HOOKS]
+        for handler in handlers:
+            if handler and handler.get("httpGet") is not None:
+                yield handler["httpGet"]
 
 
 def _field_ref(source: JsonObject) -> None:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
+from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37, Version
 
-from dra_apiserver.common.gates import drop_disabled
+from dra_apiserver.common.gates import drop_disabled, set_gated_defaults
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.errors import FieldError, invalid, json_value
 from dra_apiserver.kindkit.strategy import Context
+from dra_apiserver.kinds.pods.defaults import default_protocols
 from dra_apiserver.kinds.pods.gates import POD, POD_STATUS
+from dra_apiserver.kinds.pods.podresources import default_pod_resources, has_own_quality, keep_pod_resources
 from dra_apiserver.kinds.pods.resize import check_resize
 from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
 from dra_apiserver.kinds.pods.status import check_status_update
@@ -36,11 +41,14 @@ _GATED = {
 }
 
 
-def qos_class(spec: JsonObject) -> str:
-    """Return the pod's quality of service, from its containers' CPU and memory (ComputePodQOS)."""
+def qos_class(spec: JsonObject, features: FeatureGates) -> str:
+    """Return the pod's quality of service, from its own or its containers' CPU and memory (ComputePodQOS)."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    if has_own_quality(spec, features):
+        containers = [{"resources": spec["resources"]}]
     any_set = False
     guaranteed = True
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+    for container in containers:
         resources = container.get("resources") or {}
         requests = _positive(resources.get("requests"))
         limits = _positive(resources.get("limits"))
@@ -70,12 +78,16 @@ def _positive(amounts: JsonObject | None) -> dict[str, Quantity]:
 class PodStrategy(GenericStrategy):
     """The strategy of pods. Only a few fields of the spec may change later."""
 
+    gated_defaults = MappingProxyType({"H2CContainerProbe": default_protocols})
+
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Set the phase Pending and generation 1."""
         obj["metadata"]["generation"] = 1
         spec = obj.get("spec") or {}
         drop_disabled(POD, obj, None, ctx.features)
-        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        set_gated_defaults(self.gated_defaults, obj, None, ctx.features)
+        default_pod_resources(spec, ctx.features)
+        obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec, ctx.features)}
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": ctx.now}]
 
@@ -83,6 +95,7 @@ class PodStrategy(GenericStrategy):
         """Prepare like every kind, and drop disabled fields that the old pod did not use."""
         super().prepare_for_update(obj, old, ctx)
         drop_disabled(POD, obj, old, ctx.features)
+        keep_pod_resources(obj.get("spec") or {}, old.get("spec") or {}, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata and spec."""
@@ -184,13 +197,15 @@ class PodResizeStrategy(GenericStrategy):
         changed: JsonObject = {
             field: _apply_resize(before[field], spec[field]) for field in _CONTAINERS if before.get(field)
         }
-        _keep_but(obj, old, {**changed, "resources": spec.get("resources")})
+        resized = {**spec, **changed}
+        keep_pod_resources(resized, before, ctx.features, resized=True)
+        _keep_but(obj, old, {**changed, "resources": resized.get("resources")})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate the pod, and that its quality of service is unchanged."""
         errors = super().validate_update(obj, old, ctx) + check_pod(obj)
         spec = obj.get("spec") or {}
-        if qos_class(spec) != qos_class(old["spec"]):
+        if qos_class(spec, ctx.features) != qos_class(old["spec"], ctx.features):
             text = "Pod QOS Class may not change as a result of resizing"
             shown = json_value((obj.get("status") or {}).get("qosClass", ""))
             errors.append(invalid("spec", shown, text))

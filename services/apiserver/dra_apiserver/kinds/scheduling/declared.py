@@ -18,6 +18,7 @@ TOPOLOGY = "TopologyAwareWorkloadScheduling"
 PREEMPTION = "WorkloadAwarePreemption"
 CLAIMS = "DRAWorkloadResourceClaims"
 _COMPOSITE = "CompositePodGroup"
+_POLICY = "PodGroupPreemptionPolicy"
 _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 
 
@@ -55,7 +56,7 @@ def _fields(at: str) -> tuple[GatedFields, ...]:
         GatedFields((TOPOLOGY,), (f"{at}schedulingConstraints",)),
         GatedFields((CLAIMS,), (f"{at}resourceClaims",)),
         GatedFields((_COMPOSITE,), (f"{at}parentCompositePodGroupName", f"{at}compositePodGroupTemplates")),
-        GatedFields(("PodGroupPreemptionPolicy",), (f"{at}preemptionPolicy",)),
+        GatedFields((_POLICY,), (f"{at}preemptionPolicy",)),
     )
 
 
@@ -65,7 +66,10 @@ _SPEC, _TEMPLATE = _fields("spec."), _fields("")
 def complete_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
     """Drop disabled fields that the old object did not use, and default the disruption mode to single pods."""
     drop_disabled(_SPEC, obj, old, ctx.features)
-    obj.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("disruptionMode", {"single": {}})
+    if ctx.features.enabled(_POLICY):
+        spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
 def complete_workload(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:

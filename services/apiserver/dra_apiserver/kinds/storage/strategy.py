@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.storage.volumes import check_claim, check_csi_driver, check_volume
 from dra_apiserver.schema import same
@@ -31,11 +34,20 @@ class VolumeStrategy(CheckedStrategy):
             status["lastPhaseTransitionTime"] = ctx.now
 
 
+_LIMITS = GatedFields(("VolumeLimitScaling",), ("spec.preventPodSchedulingIfMissing",))
+
+
+def _default_prevention(obj: JsonObject) -> None:
+    obj.setdefault("spec", {}).setdefault("preventPodSchedulingIfMissing", False)
+
+
 class DriverStrategy(CheckedStrategy):
     """The strategy of CSI drivers. The generation is only set at the first change."""
 
+    gated_defaults = MappingProxyType({_LIMITS.gates[0]: _default_prevention})
+
     def __init__(self) -> None:
-        super().__init__(check_csi_driver)
+        super().__init__(check_csi_driver, (_LIMITS,))
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Increment the generation if the spec changed."""
