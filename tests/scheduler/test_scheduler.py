@@ -206,6 +206,33 @@ async def test_a_failed_binding_is_rolled_back_and_retried() -> None:
     assert len(_devices(api)) == 1
 
 
+async def test_a_pod_with_a_claim_in_two_entries_stays_pending() -> None:
+    """Upstream's PreBind binds the claim for each entry: the second time it is allocated, later reserved."""
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"))
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        if call.resource != "resourceclaims" or call.subresource != "status" or call.verb != "update":
+            return None
+        reserved = call.body["status"]["reservedFor"]
+        return (422, "Invalid", "Duplicate value") if len(reserved) > 1 else None
+
+    api.refuse = refuse
+    async with run_scheduler(api) as (_, clock):
+        api.add(pod_json("p", claims={"one": "c", "two": "c"}))
+        for problem in (
+            "claim default/c got allocated elsewhere in the meantime",
+            "add reservation to claim default/c: Duplicate value",
+        ):
+            for _ in range(2):  # The end of the back-off, and the delay after the conflict.
+                await quiet(api)
+                await clock.advance(1)
+            await quiet(api)
+            text = f'running PreBind plugin "DynamicResources": {problem}'
+            assert condition(api, "p")["message"] == text
+    assert node_of(api, "p") is None
+    assert len(_devices(api)) == 1
+
+
 async def test_failed_allocation_frees_the_device() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
 

@@ -217,6 +217,21 @@ async def test_a_missing_class_and_a_missing_claim_are_named() -> None:
     assert report_or_none.change.text == "until ResourceClaim default/nope exists"
 
 
+async def test_a_claim_in_two_entries_of_a_pod_is_named() -> None:
+    scheduler = _scheduler()
+    _world(scheduler)
+    waiting = pod("p", claims={"one": "mine", "two": "mine"})
+    scheduler.explainer._find_pod = {"default/p": waiting}.get
+    scheduler.queue.add(waiting)
+    report = scheduler.explainer.pod("default", "p")
+    assert report is not None
+    assert report.change is not None
+    assert report.change.text == (
+        "until it is created with ResourceClaim default/mine in one entry of spec.resourceClaims alone: "
+        "a claim is reserved for a pod only once"
+    )
+
+
 async def test_a_driver_that_has_published_nothing_is_named() -> None:
     scheduler = _scheduler()
     _world(scheduler)

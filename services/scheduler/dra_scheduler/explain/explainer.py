@@ -24,7 +24,7 @@ from dra_scheduler.explain.groups import (
     waits_for_gang,
 )
 from dra_scheduler.explain.hint import summarize
-from dra_scheduler.explain.missing import find_missing, missing_driver, retry
+from dra_scheduler.explain.missing import find_missing, find_repeated_claim, missing_driver, retry
 from dra_scheduler.explain.nodelabels import label_shortfalls
 from dra_scheduler.explain.nodes import NodeReporter
 from dra_scheduler.explain.nominated import nominated_ahead, with_nominated
@@ -268,7 +268,7 @@ class Explainer:
         # Obstacles take long to find, so only the closest nodes get them.
         for each in examined[: max(most_nodes, _CHANGE_NODES)]:
             each.report = self._with_obstacles(each.report, state, pod, each.node)
-        change = missing_driver(self._manager, self._claims(pod))
+        change = find_repeated_claim(self._manager, pod) or missing_driver(self._manager, self._claims(pod))
         if report.group is not None and any(waits_for_gang(each.report, unknown) for each in examined):
             change = change or waiting_for(report.group, trial.whole if trial is not None else "")
         change = change or self._change(pod, examined, trial)

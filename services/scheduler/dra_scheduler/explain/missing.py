@@ -1,11 +1,12 @@
 """Objects that a pod needs but that do not exist: claims, templates, classes, drivers."""
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.claims import ClaimReferenceError, claim_name
+from dra_shared.claims import ClaimReferenceError, claim_keys, claim_name, is_reserved_for_pod
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import Change
@@ -55,6 +56,19 @@ def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Chan
             classes = " or ".join(alternatives)
             text = f"until driver {wanted}, which device class {classes} is for, publishes devices"
             return Change(node="", kind="driver", text=text)
+    return None
+
+
+def find_repeated_claim(manager: DRAManager, pod: Pod) -> Change | None:
+    """Return a claim that several entries of the pod name. PreBind reserves it for each, and the second fails."""
+    for key, entries in Counter(claim_keys(pod)).items():
+        claim = manager.claims.get(*key.split("/"))
+        if entries > 1 and claim is not None and not is_reserved_for_pod(pod, claim, pod_groups=True):
+            text = (
+                f"until it is created with ResourceClaim {key} in one entry of spec.resourceClaims alone: "
+                "a claim is reserved for a pod only once"
+            )
+            return Change(node="", kind="claim", text=text)
     return None
 
 
