@@ -89,7 +89,10 @@ class Exercise:
         Raises:
             UserError, ApiError: they are not manifests, or are rejected.
         """
-        loaded = manifests.parse(name, text)
+        try:
+            loaded = manifests.parse(name, text)
+        except UserError as refused:
+            raise _explain_refusal(refused) from refused
         if not loaded:
             raise UserError(f"no objects in {name}")
         discovery = await Discovery.read(self._client)
@@ -155,11 +158,14 @@ class Exercise:
     def _advise_on_missing_pods(self, world: World) -> list[str]:
         """Return advice about pods and containers that the goals look at and that do not exist."""
         missing = [name for name in self._containers if name not in world.pods]
-        found = [f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."]
+        found = f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."
+        if any("ownerReferences" in pod["metadata"] for pod in world.pods.values()):
+            found += " Pods of a Deployment or a Job have names of their own, so write Pods."
         return [
-            *(found if missing else ()),
+            *([found] if missing else ()),
             *(
                 f"The goals look at containers by their names. The pod {pod} has no container {name}."
+                f"{_mention_init_container(world.pods[pod], name)}"
                 for pod, names in self._containers.items()
                 if pod in world.pods
                 for name in names
@@ -218,6 +224,12 @@ class Exercise:
                 )
             ]
         await objects.delete(self._client, targets, missing_ok=True, grace_period=0)
+
+
+def _mention_init_container(pod: dict[str, Any], name: str) -> str:
+    """Return a sentence if the pod has an init container of that name."""
+    inits = pod["spec"].get("initContainers", ())
+    return f" There is an init container {name}." if any(one["name"] == name for one in inits) else ""
 
 
 def _explain_refusal(refused: Exception) -> UserError:

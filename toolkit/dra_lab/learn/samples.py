@@ -1,7 +1,7 @@
 """Devices that the lesson's nodes lack. They test a request with more devices than the cluster happens to have.
 
-A sample is the first device of the cluster with other attributes and capacity. Goals check which samples a
-request accepts, so they do not depend on how a selector is written.
+A sample is the first device of the cluster with other attributes and capacity; null removes one. Goals check
+which samples a request accepts, so they do not depend on how a selector is written.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,15 +16,10 @@ from dra_shared.quantity import Quantity, QuantityError
 
 
 def find_accepted(
-    claims: Iterable[JsonObject], classes: Mapping[str, JsonObject], samples: Mapping[str, CelDevice]
+    wanted: Iterable[JsonObject], classes: Mapping[str, JsonObject], samples: Mapping[str, CelDevice]
 ) -> list[list[str]]:
-    """Return the names of the accepted samples for each request of the claims, and for each of its alternatives."""
-    return [
-        [name for name, sample in samples.items() if _accepts(wanted, classes, sample)]
-        for claim in claims
-        for request in claim["spec"]["devices"].get("requests", ())
-        for wanted in ([request["exactly"]] if "exactly" in request else request.get("firstAvailable", ()))
-    ]
+    """Return the names of the accepted samples for each request or alternative."""
+    return [[name for name, sample in samples.items() if _accepts(one, classes, sample)] for one in wanted]
 
 
 def sample_devices(
@@ -52,7 +47,8 @@ def _change_device(driver: str, device: JsonObject, change: JsonObject) -> CelDe
 
 
 def _merge_fields(device: JsonObject, change: JsonObject, field: str) -> dict[str, Any]:
-    return {**device.get(field, {}), **change.get(field, {})}
+    merged = {**device.get(field, {}), **change.get(field, {})}
+    return {name: value for name, value in merged.items() if value is not None}
 
 
 def _accepts(wanted: JsonObject, classes: Mapping[str, JsonObject], device: CelDevice) -> bool:

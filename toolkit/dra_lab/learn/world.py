@@ -3,9 +3,9 @@
 The goals' expressions can use these variables. ``pods``, ``claims``, ``templates``, ``classes`` and ``rules``
 (DeviceTaintRules) map names to objects; those of namespaced kinds are in the namespace ``default``.
 ``granted`` maps each pod to a map from its containers to the ids of their devices. ``devices`` maps these ids
-to devices with plain values. ``used`` maps each pod to the list of its claims. ``accepts`` maps each pod to a
-list with an entry for each request of its claims and for each alternative of a request: the names of the
-lesson's samples that it accepts.
+to devices with plain values. ``used`` maps each pod to the list of its claims. ``wants`` maps each pod to what
+its claims ask for: the ``exactly`` of each request, or each of its alternatives. ``accepts`` maps each pod to a
+list with an entry for each of these: the names of the lesson's samples that it accepts.
 """
 
 import asyncio
@@ -38,7 +38,18 @@ _LISTED: dict[str, Resource[Any]] = {
     "slices": RESOURCE_SLICES,
 }
 #: The names that expressions can use.
-VARIABLES = ("pods", "claims", "templates", "classes", "rules", "granted", "used", "devices", "accepts")
+VARIABLES = (
+    "pods",
+    "claims",
+    "templates",
+    "classes",
+    "rules",
+    "granted",
+    "used",
+    "devices",
+    "wants",
+    "accepts",
+)
 
 
 @dataclass(frozen=True)
@@ -58,11 +69,13 @@ class World:
     def variables(self) -> dict[str, Any]:
         """The values of ``VARIABLES``."""
         used = self._claims_by_pod()
+        wants = {pod: list(_list_wanted(claims)) for pod, claims in used.items()}
         derived = {
             "granted": self._devices_by_container(),
             "used": used,
             "devices": self._devices(),
-            "accepts": self._accepts(used),
+            "wants": wants,
+            "accepts": self._accepts(wants),
         }
         return {name: derived[name] if name in derived else self.objects[name] for name in VARIABLES}
 
@@ -148,9 +161,9 @@ class World:
             for pod, manifest in self.pods.items()
         }
 
-    def _accepts(self, used: Mapping[str, list[JsonObject]]) -> JsonObject:
+    def _accepts(self, wants: Mapping[str, list[JsonObject]]) -> JsonObject:
         samples = sample_devices(self.objects["slices"], self.samples)
-        return {pod: find_accepted(claims, self.objects["classes"], samples) for pod, claims in used.items()}
+        return {pod: find_accepted(wanted, self.objects["classes"], samples) for pod, wanted in wants.items()}
 
     def _devices(self) -> JsonObject:
         found = {}
@@ -186,6 +199,13 @@ async def _list(client: Client, name: str) -> dict[str, JsonObject]:
         raise from_response(response.status_code, response.content)
     items: Iterable[JsonObject] = response.json()["items"]
     return {item["metadata"]["name"]: item for item in items}
+
+
+def _list_wanted(claims: Iterable[JsonObject]) -> Iterable[JsonObject]:
+    """Yield what the claims ask for: of each request ``exactly``, or each of its alternatives."""
+    for claim in claims:
+        for request in (claim["spec"].get("devices") or {}).get("requests") or ():
+            yield from [request["exactly"]] if "exactly" in request else request.get("firstAvailable", ())
 
 
 def _claim_name(pod: JsonObject, entry: str) -> str:
