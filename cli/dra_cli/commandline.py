@@ -18,6 +18,25 @@ from dra_cli import PROGRAM
 
 # The least ratio of difflib for a suggestion: `lern` is close enough to `learn`.
 _SIMILAR = 0.7
+_INVALID_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<choices>.*)\)")
+_UNKNOWN_OPTION = re.compile(r"unrecognized arguments: (?P<given>--[\w-]+)")
+# Commands of kubectl that dralab lacks.
+_OF_KUBECTL = frozenset(
+    (
+        *(
+            "annotate",
+            "api-resources",
+            "api-versions",
+            "attach",
+            "auth",
+            "autoscale",
+            "cluster-info",
+            "config",
+        ),
+        *("cp", "debug", "diff", "edit", "expose", "label", "patch", "port-forward", "proxy", "replace"),
+        *("rollout", "scale", "set", "taint"),
+    )
+)
 _AGO = re.compile(r"-\d+(\.\d+)?[dhms]").match
 
 #: The description of each command, by the groups in ``dralab --help``.
@@ -84,7 +103,15 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=f"{program} {name}", description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {self.prog} --help", 2)
+        raise UserError(f"{message}{self._suggestion(message)} see {self.prog} --help", 2)
+
+    def _suggestion(self, message: str) -> str:
+        """Return the question after a message about a word that resembles a choice or an option."""
+        if match := _INVALID_CHOICE.search(message):
+            return suggestion(match["given"], re.findall(r"[\w-]+", match["choices"]))
+        if match := _UNKNOWN_OPTION.search(message):
+            return suggestion(match["given"], [flag for one in self._actions for flag in one.option_strings])
+        return ";"
 
     def switch(self, *flags: str, default: bool | None = False, help: str) -> None:
         """Add an option that is on or off: ``--wait``, ``--no-wait``, and ``--wait=false`` as in kubectl."""
@@ -116,11 +143,22 @@ def _join_ages(words: Sequence[str]) -> list[str]:
     return found
 
 
+def suggestion(word: str, words: Sequence[str]) -> str:
+    """Return ``: did you mean X?`` if one of the words is similar, and otherwise a semicolon."""
+    similar = difflib.get_close_matches(word, words, n=1, cutoff=_SIMILAR)
+    # In a short word, two letters that changed places are a large part.
+    similar += [one for one in words if sorted(one) == sorted(word)]
+    return f": did you mean {similar[0]}?" if similar else ";"
+
+
 def unknown_command(name: str, commands: Sequence[str], program: str = PROGRAM) -> UserError:
     """Return the error for a command that does not exist. It suggests one of ``commands`` with a similar name."""
-    similar = difflib.get_close_matches(name, commands, n=1, cutoff=_SIMILAR)
-    suggestion = f": did you mean {similar[0]}?" if similar else ";"
-    return UserError(f"unknown command {name!r}{suggestion} see {program} --help", 2)
+    if name in ("cordon", "drain", "uncordon") and "node" in commands:
+        return UserError(f"unknown command {name!r}: did you mean {program} node {name}?", 2)
+    if name in _OF_KUBECTL and program == PROGRAM:
+        kubeconfig = "export KUBECONFIG=$(dralab kubeconfig)"
+        return UserError(f"unknown command {name!r}: use kubectl {name}, after {kubeconfig}", 2)
+    return UserError(f"unknown command {name!r}{suggestion(name, commands)} see {program} --help", 2)
 
 
 def command(name: str) -> ModuleType:

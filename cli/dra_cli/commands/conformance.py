@@ -8,7 +8,7 @@ from dra_shared.errors import UserError
 from dra_shared.optiontypes import number
 from dra_shared.version import DEFAULT, describe_versions
 
-from dra_cli.commandline import Parser
+from dra_cli.commandline import Parser, suggestion
 
 _DRIVER = "driver"
 
@@ -95,7 +95,10 @@ def run(chosen: argparse.Namespace) -> int:
     log.configure("dralab", "error", final=False)
     if chosen.subject == _DRIVER:
         return driversuite.run(chosen)
-    comparison.subject(chosen.subject)
+    if chosen.subject not in comparison.SUBJECTS:
+        subjects = [*comparison.SUBJECTS, _DRIVER]
+        similar = suggestion(chosen.subject, subjects)
+        raise UserError(f"unknown subject {chosen.subject!r}{similar} choose {', '.join(subjects)}", 2)
     if chosen.file is None:
         raise UserError("the following arguments are required: file; see dralab conformance --help", 2)
     if chosen.answers:

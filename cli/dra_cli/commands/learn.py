@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dra_shared.errors import UserError
 from dra_shared.optiontypes import number
 
-from dra_cli.commandline import Parser
+from dra_cli.commandline import Parser, suggestion
 
 if TYPE_CHECKING:
     from dra_lab.learn.classroom import Classroom
@@ -46,7 +46,7 @@ def run(chosen: argparse.Namespace) -> int:
         UserError: there is no such lesson or word, or the cluster does not start.
     """
     from dra_lab.learn.classroom import Classroom
-    from dra_lab.learn.lesson import lesson
+    from dra_lab.learn.lesson import lesson, lessons
     from dra_lab.learn.notebook import Notebook
 
     notebook = Notebook.here()
@@ -62,6 +62,9 @@ def run(chosen: argparse.Namespace) -> int:
             print("All lessons are solved.")
             return 0
     else:
+        similar = suggestion(chosen.what, [*ACTIONS, *(one.name for one in lessons())])
+        if similar != ";" and not similar.endswith(f" {chosen.what}?"):
+            raise UserError(f"there is no lesson {chosen.what!r}{similar} see dralab learn --list", 2)
         wanted = lesson(chosen.what) if chosen.what else notebook.lesson_to_resume
     if chosen.console:
         return _console(notebook, classroom, wanted, chosen)
