@@ -39,6 +39,8 @@ ALLOWED = {
     "serviceaccount/tokens.py": {"nodes", "pods", "secrets", "serviceaccounts"},
     # Admin access goes by a namespace's label.
     "verdict.py": {"namespaces"},
+    # A webhook may be a service, which is called at its endpoints.
+    "webhook.py": {"endpoints", "endpointslices", "services"},
 }
 
 

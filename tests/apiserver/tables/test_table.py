@@ -12,6 +12,7 @@ from dra_apiserver.kinds.custom.columns import json_path
 from dra_apiserver.tables import partial_metadata_list, table
 from dra_shared.durations import human_duration
 from dra_shared.jsontypes import JsonObject
+from dra_shared.version import V1_34, V1_35, Version
 
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
@@ -45,7 +46,7 @@ def test_claims_are_shown_as_recorded() -> None:
 
 @pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.qualified_name)
 def test_every_row_has_a_cell_for_each_column(kind: Kind) -> None:
-    for printer in kind.printers.values():
+    for printer in (*kind.printers.values(), *kind.older_printers.values()):
         assert len(printer.cells({"metadata": {"name": "x"}}, NOW)) == len(printer.columns)
 
 
@@ -61,6 +62,54 @@ def test_pod_groups_show_why_they_are_not_scheduled() -> None:
     group["status"] = {"conditions": [{"type": "PodGroupScheduled", "reason": "Unschedulable"}]}
     del group["spec"]["podGroupTemplateRef"]
     assert cells("scheduling.k8s.io", "podgroups", group) == ["g", "Gang", "<none>", "Unschedulable", "60s"]
+    scheduled = {"type": "PodGroupInitiallyScheduled", "status": "True", "reason": "Scheduled"}
+    group["status"] = {"conditions": [scheduled]}
+    assert cells("scheduling.k8s.io", "podgroups", group) == ["g", "Gang", "<none>", "Scheduled", "60s"]
+    disrupted = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+    group["status"] = {"conditions": [scheduled, disrupted]}
+    assert cells("scheduling.k8s.io", "podgroups", group)[3] == "PreemptionByScheduler"
+
+
+def list_columns(version: Version, group: str, plural: str) -> list[str]:
+    kind = catalog.registry("api/all=true", kubernetes=version).get(group, plural)
+    assert kind is not None
+    return [column.name for column in kind.printers[""].columns]
+
+
+@pytest.mark.parametrize(
+    ("kind", "removed", "added"),
+    [
+        (("", "serviceaccounts"), {"Secrets"}, set()),
+        (("certificates.k8s.io", "podcertificaterequests"), set(), {"UnverifiedUserAnnotations"}),
+        (("storagemigration.k8s.io", "storageversionmigrations"), set(), {"Status"}),
+    ],
+)
+def test_columns_are_those_of_the_version(kind: tuple[str, str], removed: set[str], added: set[str]) -> None:
+    old, new = (set(list_columns(version, *kind)) for version in (V1_34, V1_35))
+    assert (old - new, new - old) == (removed, added)
+
+
+def test_pod_certificate_requests_show_their_last_state() -> None:
+    request: JsonObject = {
+        "metadata": {"name": "r"},
+        "spec": {"podName": "p", "serviceAccountName": "s", "nodeName": "n", "signerName": "a/b"},
+    }
+    key = ("certificates.k8s.io", "podcertificaterequests")
+    assert cells(*key, request) == ["r", "p", "s", "n", "a/b", "Pending", "<none>"]
+    request["status"] = {"conditions": [{"type": "Issued", "status": "True"}]}
+    assert cells(*key, request)[5] == "Issued"
+
+
+def test_storage_migrations_show_their_state() -> None:
+    migration: JsonObject = {
+        "metadata": {"name": "m"},
+        "spec": {"resource": {"group": "apps", "resource": "deployments"}},
+        "status": {
+            "conditions": [{"type": "Running", "status": "False"}, {"type": "Succeeded", "status": "True"}]
+        },
+    }
+    key = ("storagemigration.k8s.io", "storageversionmigrations")
+    assert cells(*key, migration) == ["m", "deployments.apps", "Succeeded"]
 
 
 def test_pool_status_requests_show_sums_over_their_pools() -> None:

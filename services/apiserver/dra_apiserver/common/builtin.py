@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from dra_shared.version import Version
+
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.quota import QUOTA
 from dra_apiserver.kindkit.behaviour import (
@@ -45,6 +47,7 @@ def builtin(
     default: Default | None = None,
     conversions: Mapping[str, tuple[Convert, Convert]] | None = None,
     printer: Printer | None = None,
+    older_printers: Mapping[Version, Printer] | None = None,
     warnings: Mapping[str, Warn] | None = None,
     admission: Admission = _ADMISSION,
     validation: Validation = _VALIDATION,
@@ -75,6 +78,7 @@ def builtin(
         default=default,
         conversions=conversions or {},
         printers={} if printer is None else {"": printer},
+        older_printers=older_printers or {},
         warnings=warnings or {},
         admission=replace(admission, quota=QUOTA),
         validation=validation,

@@ -13,6 +13,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from dra_shared.version import Version
+
 from dra_apiserver.kindkit.behaviour import (
     Admission,
     Convert,
@@ -80,6 +82,8 @@ class Kind:
     seen: Mapping[str, Kind] = field(default_factory=dict)
     """By version, the kind for its requests. In a version without an entry it is this one."""
     printers: Mapping[str, Printer] = field(default_factory=dict)
+    older_printers: Mapping[Version, Printer] = field(default_factory=dict)
+    """The printers of Kubernetes before these versions."""
     warnings: Mapping[str, Warn] = field(default_factory=dict)
     admission: Admission = field(default_factory=Admission)
     validation: Validation = field(default_factory=Validation)

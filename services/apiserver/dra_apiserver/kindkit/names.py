@@ -13,7 +13,7 @@ from dra_shared.api.schema import kinds_document
 from dra_shared.version import Version, release
 
 from dra_apiserver.kindkit.kind import ALL_VERBS, Kind, api_version
-from dra_apiserver.kindkit.serving import FieldSelection, ScalePaths, SelectableField, Subresource
+from dra_apiserver.kindkit.serving import FieldSelection, Printer, ScalePaths, SelectableField, Subresource
 
 _STATUS_VERBS = frozenset({"get", "patch", "update"})
 _DEPRECATED = re.compile(r"deprecated in v(\d+)\.(\d+)\+")
@@ -71,10 +71,17 @@ def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
                 if has.selects(f"{kind.group}/{kind.plural}", label)
             },
         ),
+        printers=_choose_printers(kind, kubernetes),
         deprecated={
             version: text for version, text in kind.deprecated.items() if _is_deprecated(text, kubernetes)
         },
     )
+
+
+def _choose_printers(kind: Kind, kubernetes: Version) -> Mapping[str, Printer]:
+    older = (printer for until, printer in sorted(kind.older_printers.items()) if kubernetes < until)
+    found = next(older, None)
+    return kind.printers if found is None else {"": found}
 
 
 def _is_deprecated(text: str, kubernetes: Version) -> bool:

@@ -10,6 +10,7 @@ No service acts on these kinds. They stay:
 from __future__ import annotations
 
 from dra_shared.jsontypes import JsonObject
+from dra_shared.version import V1_35
 
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.fieldlabels import unsupported_field_label
@@ -18,6 +19,8 @@ from dra_apiserver.kindkit.behaviour import Admission, Writes
 from dra_apiserver.kinds.certificates import columns
 from dra_apiserver.kinds.certificates.strategy import SigningRequestStrategy
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
+
+_POD_REQUEST = "Name|PodName|ServiceAccountName|NodeName|SignerName|State"
 
 
 def _keep_all(obj: JsonObject) -> None:
@@ -53,6 +56,8 @@ KINDS = (
     builtin(
         "certificates.k8s.io",
         "podcertificaterequests",
+        printer=printer(f"{_POD_REQUEST}|UnverifiedUserAnnotations", columns.pod_certificate_request),
+        older_printers={V1_35: printer(_POD_REQUEST, columns.pod_certificate_request_of_1_34)},
         conversions={"v1": (_keep_all, _drop_separate_keys)},
         writes=Writes(allow_unconditional_update=False),
         feature_gate="PodCertificateRequest",

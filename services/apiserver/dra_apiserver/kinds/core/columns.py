@@ -126,3 +126,8 @@ def resource_quota(obj: JsonObject, now: datetime) -> list[Any]:
         target = limits if key.startswith("limits") else requests
         target.append(f"{key}: {used.get(key, '0')}/{hard[key]}")
     return [name(obj), ", ".join(requests), ", ".join(limits), age(obj, now)]
+
+
+def service_account(obj: JsonObject, now: datetime) -> list[Any]:
+    """Return the cells of a ServiceAccount until 1.34, which showed the number of its secrets."""
+    return [name(obj), len(obj.get("secrets") or ()), age(obj, now)]

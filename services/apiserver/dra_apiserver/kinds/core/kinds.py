@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label_name
+from dra_shared.version import V1_35
 
 from dra_apiserver.api import Routes
 from dra_apiserver.common import objectcells
@@ -144,6 +145,7 @@ KINDS = (
         "",
         "serviceaccounts",
         printer=printer("Name|Age", objectcells.name_and_age),
+        older_printers={V1_35: printer("Name|Secrets|Age", columns.service_account)},
         warnings={"": warnings.service_account},
         deletion=Deletion(return_deleted_object=True),
     ),

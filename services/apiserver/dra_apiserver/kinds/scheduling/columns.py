@@ -12,20 +12,28 @@ from dra_apiserver.common.objectcells import age, name, part
 
 # The condition has another name since 1.37.
 _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
+_DISRUPTION = "DisruptionTarget"
 
 
 def pod_group(obj: JsonObject, now: datetime) -> list[Any]:
-    """Return the cells of a PodGroup. Its status is the reason of its condition."""
+    """Return the cells of a PodGroup. The status of a group that is disrupted is the reason."""
+    found = {one.get("type"): one for one in part(obj, "status").get("conditions") or ()}
+    status = "Pending"
+    for kind in _SCHEDULED:
+        if kind in found:
+            status = "Scheduled" if found[kind].get("status") == "True" else "Unschedulable"
+    if _DISRUPTION in found:
+        status = found[_DISRUPTION].get("reason", "")
+    *cells, created = composite_pod_group(obj, now)
+    return [*cells, status, created]
+
+
+def composite_pod_group(obj: JsonObject, now: datetime) -> list[Any]:
+    """Return the cells of a CompositePodGroup."""
     spec = part(obj, "spec")
-    policy = next((kind.capitalize() for kind in part(spec, "schedulingPolicy")), NONE)
+    policy = "Basic" if part(spec, "schedulingPolicy").get("gang") is None else "Gang"
     reference = part(spec, "workloadRef") or part(part(spec, "podGroupTemplateRef"), "workload")
-    workload = reference.get("workloadName") or NONE
-    reasons = [
-        condition.get("reason", "")
-        for condition in part(obj, "status").get("conditions") or ()
-        if condition.get("type") in _SCHEDULED
-    ]
-    return [name(obj), policy, workload, reasons[0] if reasons else "Pending", age(obj, now)]
+    return [name(obj), policy, reference.get("workloadName") or NONE, age(obj, now)]
 
 
 def priority_class(obj: JsonObject, now: datetime) -> list[Any]:

@@ -20,7 +20,7 @@ KINDS = (
         "compositepodgroups",
         strategy=PodGroupStrategy(),
         status_strategy=PodGroupStatusStrategy(),
-        printer=printer("Name|Policy|Workload|Status|Age", columns.pod_group),
+        printer=printer("Name|Policy|Workload|Age", columns.composite_pod_group),
         admission=Admission(mutating=(("Priority", grouppriority.priority),)),
         feature_gate="CompositePodGroup",
         writes=Writes(reset_fields={"": (), "status": STATUS_ALONE}),

@@ -8,7 +8,7 @@ from typing import Any
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.cells import NONE, UNSET
-from dra_apiserver.common.objectcells import age, name, part
+from dra_apiserver.common.objectcells import age, name, part, quantity_text
 
 _MODES = {
     "ReadWriteOnce": "RWO",
@@ -92,3 +92,9 @@ def csi_driver(obj: JsonObject, now: datetime) -> list[Any]:
     tokens = ",".join(one.get("audience", "") for one in spec.get("tokenRequests") or ()) or UNSET
     modes = ",".join(spec.get("volumeLifecycleModes") or ()) or NONE
     return [name(obj), attach, *flags, tokens, bool(spec.get("requiresRepublish")), modes, age(obj, now)]
+
+
+def storage_capacity(obj: JsonObject, now: datetime) -> list[Any]:
+    capacity = obj.get("capacity")
+    shown = UNSET if capacity is None else quantity_text(capacity)
+    return [name(obj), obj.get("storageClassName", ""), shown]

@@ -77,6 +77,7 @@ KINDS = (
         "storage.k8s.io",
         "csistoragecapacities",
         strategy=CheckedStrategy(csi.check_storage_capacity),
+        printer=printer("Name|StorageClassName|Capacity", columns.storage_capacity),
         warnings={"": warnings.storage_capacity},
         writes=Writes(allow_unconditional_update=False),
         deletion=Deletion(return_deleted_object=True),
