@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from dra_conformance.areas import (
     admin,
+    afterrestart,
     allocatable,
     binding,
-    cdidevices,
     configeffects,
     counters,
     health,
@@ -15,13 +15,10 @@ from dra_conformance.areas import (
     permissions,
     process,
     registration,
-    shares,
     slicenames,
-    slowreads,
     status,
     taints,
     thousands,
-    unprepare,
 )
 from dra_conformance.check import Area, Check
 
@@ -31,15 +28,15 @@ AREAS: Sequence[Area] = (
     process.PROCESS,
     # The checks of the module slices and those of slicenames.
     slicenames.AREA,
-    # The checks of the module prepare, and those of oddclaims and slowreads, which declare them in the same area.
-    slowreads.AREA,
-    unprepare.AREA,
-    # The checks of the module cdi and those of cdidevices.
-    cdidevices.AREA,
+    # The checks of the module prepare, and those of oddclaims, slowreads and afterrestart, in the same area.
+    afterrestart.PREPARE,
+    afterrestart.UNPREPARE,
+    # The checks of the module cdi and those of cdidevices and afterrestart.
+    afterrestart.CDI,
     # The checks of the module config and those of configeffects.
     configeffects.AREA,
     admin.AREA,
-    shares.AREA,
+    afterrestart.SHARES,
     counters.AREA,
     allocatable.AREA,
     binding.AREA,

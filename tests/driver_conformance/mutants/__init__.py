@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from tests.driver_conformance.mutants import (
+    afterwards,
     calls,
     files,
     large,
@@ -29,11 +30,13 @@ MUTANTS: Sequence[type[Mutant]] = [
     *mixedup.MUTANTS,
     *scopes.MUTANTS,
     *missed.MUTANTS,
+    *afterwards.MUTANTS,
 ]
 
 __all__ = [
     "MUTANTS",
     "Mutant",
+    "afterwards",
     "calls",
     "files",
     "large",

@@ -207,6 +207,33 @@ async def _check_mounts(session: Session) -> None:
 
 
 @AREA.check(
+    "own-directories",
+    "containers see none of the driver's directories",
+    promise="No mount has the directory of the plugin, of all plugins, of their registration, or of CDI as a whole.",
+    source=_SPEC
+    + " (mounts); https://kubernetes.io/docs/concepts/security/pod-security-standards/ (host paths)",
+    cost="A container reads what other claims were given, or connects to the driver's socket and takes any device.",
+    rests_on=("cdi.mounts",),
+)
+async def _check_own_directories(session: Session) -> None:
+    plugins, endpoint = session.kubelet.plugins, Path(session.registration.endpoint)
+    private = {
+        plugins,
+        endpoint.parent,
+        session.kubelet.registry,
+        session.cdi.directory,
+        session.kubelet.root,
+    }
+    async with session.claim() as claim:
+        await session.prepare_or_skip(claim)
+        for spec in session.cdi.specs().values():
+            for edits in _edits_of_spec(spec) if isinstance(spec, Spec) else ():
+                for mount in edits.mounts:
+                    if Path(mount.host_path) in private:
+                        raise Breach(f"{mount.host_path} is mounted at {mount.container_path}")
+
+
+@AREA.check(
     "environment",
     "devices of a claim do not overwrite each other's environment",
     promise="If two devices of a claim set a variable, they set the same value, or the name differs for each device.",

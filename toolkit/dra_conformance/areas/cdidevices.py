@@ -1,18 +1,19 @@
 """The device nodes and environment that a container gets with the CDI devices of its request."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_driverkit.cdi import ContainerEdits, Spec
+from dra_driverkit.cdi import ContainerEdits
 
 from dra_conformance.areas.cdi import AREA
 from dra_conformance.check import Breach, NotShown
 from dra_conformance.claims import Claim, Device, Result
+from dra_conformance.edits import common_edits, edits_of
 from dra_conformance.session import Session
 
-__all__ = ["AREA", "common_edits", "edits_of"]
+__all__ = ["AREA"]
 
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.request_names, Device.cdi_device_ids)"
 _BASES = ("prepare.several-devices", "cdi.defined", "cdi.schema", "cdi.unique")
@@ -28,8 +29,8 @@ class Given:
 
     def own(self, device: Device) -> set[str]:
         """Return what containers get with this device and not with the other."""
-        others = [self.alone[one.name] for one in self.devices if one is not device]
-        return self.alone[device.name].difference(*others)
+        others = [self.alone.get(one.name, set()) for one in self.devices if one is not device]
+        return self.alone.get(device.name, set()).difference(*others)
 
     @property
     def differs(self) -> bool:
@@ -134,33 +135,6 @@ async def _check_by_request(session: Session) -> None:
                 raise Breach(
                     f"the request for {device.name} comes with {', '.join(sorted(more))} of {other.name}"
                 )
-
-
-def edits_of(session: Session, answer: Any) -> Mapping[str, list[ContainerEdits]]:
-    """Return the container edits for each device of the answer, by its name: those of its CDI devices and files."""
-    known = _edits_by_id(session)
-    return {
-        one.device_name: [edits for name in one.cdi_device_ids for edits in known.get(name, ())]
-        for one in answer.devices
-    }
-
-
-def common_edits(session: Session, answer: Any) -> list[ContainerEdits]:
-    """Return the edits of the CDI devices that each of several devices of the answer has."""
-    if len(answer.devices) < 2:
-        return []
-    known = _edits_by_id(session)
-    shared = set.intersection(*(set(one.cdi_device_ids) for one in answer.devices))
-    return [edits for name in sorted(shared) for edits in known.get(name, ())]
-
-
-def _edits_by_id(session: Session) -> Mapping[str, list[ContainerEdits]]:
-    return {
-        f"{spec.kind}={device.name}": [spec.container_edits, device.container_edits]
-        for spec in session.cdi.specs().values()
-        if isinstance(spec, Spec)
-        for device in spec.devices
-    }
 
 
 def _nodes_of(session: Session, answer: Any) -> dict[str, set[str]]:

@@ -161,6 +161,19 @@ async def _check_wrong_type(session: Session) -> None:
 
 
 @AREA.check(
+    "unknown-field-of-class",
+    "an unknown field is refused in a class, too",
+    promise="Configuration of a class is decoded as strictly as that of a claim.",
+    source=_TYPES + " (DeviceClassSpec.config)",
+    cost="The administrator's typing error counts for every claim of the class, silently.",
+    rests_on=("config.accepted", "config.unknown-field"),
+)
+async def _check_unknown_field_of_class(session: Session) -> None:
+    parameters = {**_parameters(session), "conformanceUnknownField": True}
+    await _expect_refusal(session, parameters, "FromClass")
+
+
+@AREA.check(
     "old-version",
     "an unknown version of its API is refused",
     promise="Parameters of the driver's kind in a version that it does not know are an error.",
@@ -219,10 +232,10 @@ async def _answer(session: Session, *configs: Any) -> Any:
         return await session.try_prepare(claim)
 
 
-async def _expect_refusal(session: Session, parameters: Any) -> None:
+async def _expect_refusal(session: Session, parameters: Any, source: str = "FromClaim") -> None:
     if isinstance(problem := await _answer(session), str):
         raise Unmet(problem)
-    answer = await _answer(session, config(session.name, parameters))
+    answer = await _answer(session, config(session.name, parameters, source=source))
     if not isinstance(answer, str):
         raise Breach(f"it accepted {str(parameters)[:100]}")
     if not session.driver.alive():

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from dra_shared.jsontypes import JsonObject
 
-from dra_conformance.areas.cdidevices import common_edits, edits_of
 from dra_conformance.areas.config import AREA
 from dra_conformance.check import Breach, NotOffered, NotShown, Stage
 from dra_conformance.claims import Result, config
+from dra_conformance.edits import common_edits, edits_of
 from dra_conformance.session import Session
 
 __all__ = ["AREA"]
@@ -117,6 +117,49 @@ async def _check_precedence(session: Session) -> None:
     _needs_effect(plain != await _effects(session, results, default), plain, given)
     if await _effects(session, results, default, config(session.name, parameters)) != given:
         raise Breach("with defaults from the class the claim's parameters do not count")
+
+
+@AREA.check(
+    "class-kept",
+    "another driver's configuration does not replace the class's",
+    promise="The class's configuration of a device counts unless the claim configures the same driver's device: entries"
+    " of the claim for other drivers do not matter.",
+    source=_TYPES,
+    cost="A claim for two vendors loses the administrator's settings for one of them.",
+    rests_on=("config.other-drivers", "config.precedence"),
+)
+async def _check_class_kept(session: Session) -> None:
+    parameters = _parameters(session)
+    results = [Result(session.pick()[0])]
+    of_class = config(session.name, parameters, source="FromClass")
+    other = config("other.example.com", {"apiVersion": "other.example.com/v1", "kind": "Theirs", "speed": 9})
+    plain = await _effects(session, results)
+    given = await _effects(session, results, of_class)
+    _needs_effect(plain != await _effects(session, results), plain, given)
+    if await _effects(session, results, of_class, other) != given:
+        raise Breach("with configuration of another driver in the claim, that of the class does not count")
+
+
+@AREA.check(
+    "last-counts",
+    "the last of several entries counts",
+    promise="If a claim configures a device twice, the later entry applies, as in dra-example-driver.",
+    source=_TYPES + "; https://github.com/kubernetes-sigs/dra-example-driver/tree/main/cmd"
+    "/dra-example-kubeletplugin (prepareDevices: the list is searched from its end)",
+    cost="Users who add an entry to override another one get the first.",
+    recommended=True,
+    rests_on=("config.accepted", "config.defaults", "config.precedence"),
+)
+async def _check_last_counts(session: Session) -> None:
+    parameters = _parameters(session)
+    bare = {key: parameters[key] for key in ("apiVersion", "kind") if key in parameters}
+    results = [Result(session.pick()[0])]
+    default = config(session.name, bare)
+    plain = await _effects(session, results, default)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results, default), plain, given)
+    if await _effects(session, results, default, config(session.name, parameters)) != given:
+        raise Breach("the first of two entries counts")
 
 
 @AREA.check(

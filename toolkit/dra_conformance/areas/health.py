@@ -30,6 +30,8 @@ _MANAGER = "pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
 _CACHE = "pkg/kubelet/cm/dra/healthinfo.go"
 _STREAMS, _SPARE, _MORE = 16, 8, 3
 _HELD = 0.05
+# Times in reports have whole seconds.
+_SECOND = 1.0
 
 Key = tuple[str, str]
 
@@ -38,12 +40,14 @@ Key = tuple[str, str]
 class Reports:
     """The first report of a stream, and the seconds until each of its devices was reported again.
 
-    ``waiting`` has the devices that were not reported again.
+    ``waiting`` has the devices that were not reported again, ``times`` the newest time of the first report and of the
+    last one.
     """
 
     first: Sequence[Any] = ()
     waiting: set[Key] = field(default_factory=set)
     again: float | None = None
+    times: tuple[int, int] = (0, 0)
     timeout: float = DEFAULT_TIMEOUT
     problem: str = ""
     waited: float = 0.0
@@ -76,11 +80,14 @@ async def _observe_once(session: Session) -> Reports:
             async for devices in health_reports(session.registration, service):
                 if seen.first:
                     seen.waiting -= _keys(devices)
+                    if devices:
+                        seen.times = seen.times[0], max(one.last_updated_time for one in devices)
                     if not seen.waiting:
                         seen.again = loop.time() - began
                         break
                     continue
                 seen.first, seen.waiting = list(devices), _keys(devices)
+                seen.times = max((one.last_updated_time for one in devices), default=0), 0
                 given = [one.health_check_timeout_seconds for one in devices]
                 seen.timeout = float(min([value for value in given if value > 0], default=DEFAULT_TIMEOUT))
                 began = loop.time()
@@ -286,6 +293,25 @@ async def _check_again(session: Session) -> None:
 
 
 @AREA.check(
+    "renewed-times",
+    "a renewed report has a new time",
+    promise="last_updated_time of a report that is renewed is later than in the report before, if more than a second"
+    " lies between them.",
+    source=_PROTO,
+    cost="Tools that read the time take the health of a working device for an old one.",
+    recommended=True,
+    stage=Stage.BACKGROUND,
+    rests_on=("health.again", "health.times"),
+)
+async def _check_renewed_times(session: Session) -> None:
+    seen = await session.once(observe_renewal)
+    if seen.again is None or seen.problem:
+        raise Unmet(seen.problem or "no report was renewed")
+    if seen.again > _SECOND and seen.times[1] <= seen.times[0]:
+        raise Breach(f"{seen.times[1]} again after {seen.again:.0f} s")
+
+
+@AREA.check(
     "resumed",
     "a second stream can be opened after the first",
     promise="A kubelet that opens the stream again gets a report again.",
@@ -298,6 +324,26 @@ async def _check_resumed(session: Session) -> None:
     again = await open_stream(session)
     if again.problem:
         raise Breach(again.problem)
+
+
+@AREA.check(
+    "two-streams",
+    "a second stream can be opened while the first is open",
+    promise="Two streams at a time both get reports.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (a stream for each registered instance)",
+    cost="While the connection of a kubelet that ended lingers, the next one gets no health.",
+    recommended=True,
+    rests_on=("health.first-report", "health.resumed"),
+)
+async def _check_two_streams(session: Session) -> None:
+    async with contextlib.aclosing(health_reports(session.registration, _service(session))) as stream:
+        try:
+            async with asyncio.timeout(session.pace.start):
+                await anext(stream)
+        except (TimeoutError, CallError, StopAsyncIteration) as error:
+            raise Unmet(f"there is no stream: {error}") from error
+        if problem := (await open_stream(session)).problem:
+            raise Breach(problem)
 
 
 @AREA.check(

@@ -112,3 +112,27 @@ async def _check_same_answer(session: Session) -> None:
                     raise Breach(f"{service}: {plain(answer)}, before {wanted}")
             finally:
                 await connection.close()
+
+
+@AREA.check(
+    "same-name",
+    "a new claim of an old name is another claim",
+    promise="While a claim that is gone is still prepared, a new claim of its name gets its own device. Unpreparing the"
+    " old one leaves the new one prepared.",
+    source="KEP-4381 (claims are known by UID)",
+    cost="The pod that replaces a force-deleted one, as in a StatefulSet, gets the old pod's device.",
+    rests_on=("prepare.other-uid", "prepare.concurrent-claims", "unprepare.claim-gone", "cdi.defined"),
+)
+async def _check_same_name(session: Session) -> None:
+    first, second = session.pick(2)
+    async with session.claim([Result(first)], name=_SAME_NAME, prepare=True) as old:
+        await session.claims.delete(old)
+        async with session.claim([Result(second)], name=_SAME_NAME) as new:
+            answer = await session.try_prepare(new)
+            if isinstance(answer, str):
+                raise Breach(answer)
+            if given := [one.device_name for one in answer.devices if one.device_name != second.name]:
+                raise Breach(f"the new claim has {second.name}, and is answered with {given[0]}")
+            await session.unprepare_or_skip(old)
+            if missing := session.cdi.undefined_names(cdi_ids(answer)):
+                raise Breach(f"after the old claim no file defines {missing[0]} of the new one")

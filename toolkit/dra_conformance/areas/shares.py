@@ -1,7 +1,11 @@
 """Devices that several claims may have at a time (KEP-5075, consumable capacity)."""
 
+import contextlib
+
+from dra_shared.quantity import Quantity
+
 from dra_conformance.check import Area, Breach, NotOffered, Unmet
-from dra_conformance.claims import Result
+from dra_conformance.claims import Device, Result
 from dra_conformance.session import Session, cdi_ids
 
 AREA = Area("shares", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAConsumableCapacity")
@@ -25,6 +29,38 @@ async def _check_two_claims(session: Session) -> None:
         answer = await session.try_prepare(other)
         if isinstance(answer, str):
             raise Breach(answer)
+
+
+@AREA.check(
+    "three-claims",
+    "more than two claims share a device",
+    promise="As many claims share a device as its capacity allows, not only two.",
+    source=_KEP,
+    cost="The scheduler places a third pod, which never starts.",
+    rests_on=("shares.two-claims",),
+)
+async def _check_three_claims(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    if not _has_room(device, 3):
+        raise NotOffered("its capacity does not allow three shares of the default size")
+    async with contextlib.AsyncExitStack() as stack:
+        for number in (1, 2, 3):
+            claim = await stack.enter_async_context(session.claim([Result(device)]))
+            answer = await session.try_prepare(claim)
+            if isinstance(answer, str):
+                raise Breach(f"claim {number}: {answer}")
+
+
+def _has_room(device: Device, number: int) -> bool:
+    """True if the device's capacity allows as many shares of the default size."""
+    for capacity in (device.spec.get("capacity") or {}).values():
+        if default := (capacity.get("requestPolicy") or {}).get("default"):
+            left = Quantity.parse(capacity["value"])
+            for _ in range(number):
+                left = left.sub(Quantity.parse(default))
+            if left < Quantity.parse("0"):
+                return False
+    return True
 
 
 @AREA.check(

@@ -1,0 +1,140 @@
+"""Kill the driver while several claims are prepared, and start it again: with its API server, and without."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from dra_conformance.check import Unmet
+from dra_conformance.claims import Claim, Device, Result, allocatable_together, config
+from dra_conformance.edits import edits_of
+from dra_conformance.session import Session, cdi_ids, plain
+
+_MOST = 3
+
+
+@dataclass
+class Claimed:
+    """A prepared claim: the answer, and what containers get with it."""
+
+    claim: Claim
+    device: Device
+    answer: list[tuple[Any, ...]]
+    ids: list[str]
+    edits: bytes
+
+
+@dataclass
+class Kept:
+    """Observations of a start with several prepared claims.
+
+    Args:
+        hung: why the driver did not register although it ran, or "".
+        exclusive: True if the driver refused a device in use before.
+        repeatable: True if preparing the claims again had changed nothing before.
+        freed: devices of prepared claims that another claim got after the start.
+        missing: CDI ids of the claims that no file defined after the start.
+        answers: claims whose answer had changed, by their device, with the answer or the error.
+        shares: the same for shares of a device; None if no device can be shared.
+        orphaned: the error of unpreparing a claim after the start whose object was deleted.
+        edits: devices with which containers get something else than before.
+    """
+
+    hung: str = ""
+    exclusive: bool = False
+    repeatable: bool = True
+    freed: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+    shares: dict[str, Any] | None = None
+    orphaned: str = ""
+    edits: list[str] = field(default_factory=list)
+
+
+async def restart_with_claims(session: Session) -> Kept:
+    """Kill the driver and start it again, with several claims prepared: one with parameters, and one for a share."""
+    return await _observe(session, _start)
+
+
+async def start_in_outage(session: Session) -> Kept:
+    """Kill the driver, and start it while all its requests are answered with 503."""
+    return await _observe(session, _start_without_api)
+
+
+async def _observe(session: Session, start: Any) -> Kept:
+    session.need_restarts()
+    await session.restart_if_stuck("a restart with several claims")
+    session.pick()
+    seen = Kept()
+    devices = [one for one in session.devices if not one.is_shared]
+    whole = allocatable_together(devices, session.counters())[:_MOST]
+    shared = allocatable_together([one for one in session.devices if one.is_shared], session.counters())[:1]
+    async with contextlib.AsyncExitStack() as stack:
+        claimed = []
+        for place, device in enumerate([*whole, *shared]):
+            parameters = session.parameters if place == 0 else None
+            given = [] if parameters is None else [config(session.name, parameters)]
+            claim = await stack.enter_async_context(session.claim([Result(device)], given))
+            answer = await session.prepare_or_skip(claim)
+            claimed.append(Claimed(claim, device, plain(answer), cdi_ids(answer), _edits(session, answer)))
+        for one in claimed:
+            again = await session.prepare_or_skip(one.claim)
+            seen.repeatable &= _edits(session, again) == one.edits
+        seen.exclusive = bool(whole) and not await _is_free(session, whole[0])
+        await session.driver.kill()
+        seen.hung = await start(session)
+        await _compare(session, claimed, seen)
+        if claimed:
+            await session.claims.delete(claimed[-1].claim)
+            seen.orphaned = await session.try_unprepare(claimed[-1].claim)
+    return seen
+
+
+async def _compare(session: Session, claimed: Sequence[Claimed], seen: Kept) -> None:
+    seen.missing = session.cdi.undefined_names(name for one in claimed for name in one.ids)
+    for one in claimed if seen.exclusive else ():
+        if not one.device.is_shared and await _is_free(session, one.device):
+            seen.freed.append(one.device.name)
+    for one in claimed:
+        again = await session.try_prepare(one.claim)
+        answer = again if isinstance(again, str) else plain(again)
+        if one.device.is_shared:
+            seen.shares = {} if answer == one.answer else {one.device.name: answer}
+        elif answer != one.answer:
+            seen.answers[one.device.name] = answer
+        if not isinstance(again, str) and _edits(session, again) != one.edits:
+            seen.edits.append(one.device.name)
+
+
+async def _is_free(session: Session, device: Device) -> bool:
+    """True if another claim gets the device."""
+    async with session.claim([Result(device)]) as other:
+        return not isinstance(await session.try_prepare(other), str)
+
+
+def _edits(session: Session, answer: Any) -> bytes:
+    found: Mapping[str, Any] = edits_of(session, answer)
+    return msgspec.json.encode(found)
+
+
+async def _start(session: Session) -> str:
+    await session.start_again()
+    return ""
+
+
+async def _start_without_api(session: Session) -> str:
+    """Start the driver in an outage. It may exit, as it is restarted then. Return why it hung, or ""."""
+    with session.world.requests.refuse(lambda visit: True):
+        starting = asyncio.create_task(session.start_again())
+        await asyncio.wait([starting], timeout=session.pace.outage)
+    try:
+        await starting
+    except Unmet as problem:
+        hung = str(problem) if session.driver.alive() else ""
+        await session.driver.kill()
+        await session.start_again()
+        return hung
+    return ""
