@@ -90,6 +90,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "bench": "Run a benchmark of a checkout and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",
         "completion": "Print a shell script that completes commands and options.",
+        "webhook": "Have the API server call a service's webhooks at a process on this machine.",
         "conformance": "Check a DRA driver, or compare our answers with recorded ones of the real Kubernetes.",
     },
 }

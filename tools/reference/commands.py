@@ -33,6 +33,7 @@ _GUIDES = {
     "storm": "faults.md#storms",
     "new": "writing-a-driver.md#a-project-to-begin-with",
     "conformance": "conformance.md",
+    "webhook": "operators.md",
 }
 
 

@@ -24,6 +24,9 @@ _ALWAYS = (
     f"{META}.APIResourceList",
 )
 
+# Increase it if documents change although the kinds do not: clients keep a document by its hash.
+_FORMAT = "2"
+
 
 class OpenApi:
     """The documents of a registry, as JSON bytes.
@@ -64,7 +67,7 @@ class OpenApi:
 
     def _hash(self, group: str, version: str) -> str:
         """Return a hash that changes with the document: with the served kinds and a custom resource's schema."""
-        text = [git_version(self._registry.kubernetes), group, version]
+        text = [_FORMAT, git_version(self._registry.kubernetes), group, version]
         for info in self._registry.kinds_in(group, version):
             text.append(info.plural)
             if version in info.types.schemas:

@@ -6,6 +6,7 @@ import json
 import ssl
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Self
 
 import orjson
@@ -53,7 +54,8 @@ class Hook:
     `answers` replace whole answers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, certificate: Path | None = None, key: Path | None = None) -> None:
+        self._files = (certificate, key)
         self.behaviours: dict[str, Behaviour] = {}
         self.answers: dict[str, Callable[[JsonObject], None]] = {}
         self.reviews: list[JsonObject] = []
@@ -63,10 +65,14 @@ class Hook:
 
     async def __aenter__(self) -> Self:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
-            file.write(_KEY + CERTIFICATE)
-            file.flush()
-            context.load_cert_chain(file.name)
+        certificate, key = self._files
+        if certificate is not None:
+            context.load_cert_chain(certificate, key)
+        else:
+            with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+                file.write(_KEY + CERTIFICATE)
+                file.flush()
+                context.load_cert_chain(file.name)
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=context)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
