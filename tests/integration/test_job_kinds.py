@@ -18,7 +18,7 @@ spec:
 
 @pytest.fixture
 async def lab() -> AsyncIterator[AsyncCluster]:
-    async with AsyncCluster(nodes=2, gpus="4xA100-SXM4-40GB", operators=("jobset", "lws")) as cluster:
+    async with AsyncCluster(nodes=2, gpus="4xA100-SXM4-40GB", operators=("jobset", "lws", "ray")) as cluster:
         await cluster.apply(_TEMPLATE)
         yield cluster
 
@@ -87,3 +87,21 @@ async def test_the_groups_of_a_leaderworkerset_get_devices_and_become_available(
         return not await _devices(lab)
 
     await lab.until(are_all_free)
+
+
+async def test_the_workers_of_a_raycluster_get_devices(lab: AsyncCluster) -> None:
+    worker = _pod("unused", "ray")
+    del worker["spec"]["containers"][0]["command"]
+    worker["spec"]["containers"][0]["image"] = "rayproject/ray:2.46.0"
+    head = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.46.0"}]}}
+    cluster = {
+        "headGroupSpec": {"rayStartParams": {}, "template": head},
+        "workerGroupSpecs": [
+            {"groupName": "gpu", "replicas": 2, "rayStartParams": {}, "template": worker},
+        ],
+    }
+    await lab.apply(
+        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "c"}, "spec": cluster}
+    )
+    await lab.wait_for("raycluster/c", "RayClusterProvisioned")
+    assert len(await _devices(lab)) == 2

@@ -104,7 +104,12 @@ _DOMAIN_NODE_RULES: Sequence[JsonObject] = (
 # Permissions of the operators' own charts, for the controllers of job kinds. The manager defines the kinds.
 _JOB_KINDS = "dralab:job-kinds"
 #: The controllers whose service accounts have them.
-JOB_KIND_CONTROLLERS = ("jobset-controller", "leaderworkerset-controller")
+JOB_KIND_CONTROLLERS = (
+    "jobset-controller",
+    "leaderworkerset-controller",
+    "raycluster-controller",
+    "rayjob-controller",
+)
 _JOB_KIND_RULES: Sequence[JsonObject] = (
     {
         "apiGroups": ["apiextensions.k8s.io"],

@@ -58,7 +58,13 @@ _UPSTREAM = (
     "volumeattributesclass-protection-controller",
 )
 # Controllers that upstream does not have.
-_OWN = ("classic-dra-controller", "jobset-controller", "leaderworkerset-controller")
+_OWN = (
+    "classic-dra-controller",
+    "jobset-controller",
+    "leaderworkerset-controller",
+    "raycluster-controller",
+    "rayjob-controller",
+)
 _ALIASES = {
     "attachdetach": "persistentvolume-attach-detach-controller",
     "bootstrapsigner": "bootstrap-signer-controller",

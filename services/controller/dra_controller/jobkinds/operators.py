@@ -26,6 +26,8 @@ class Custom(Object):
 
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", Custom)
 LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", Custom)
+RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster", Custom)
+RAY_JOBS = Resource("ray.io", "v1", "rayjobs", "RayJob", Custom)
 
 
 def parse_operators(text: str) -> frozenset[str]:
