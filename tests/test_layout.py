@@ -6,12 +6,12 @@ from pathlib import Path
 
 _TESTS = Path(__file__).parent
 _REPOSITORY = _TESTS.parent
-# Other things than objects that JSON has in braces.
+# JSON in braces that is not an object.
 _OTHER_TYPES = {"FieldSet", "Schema"}
 _TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
-# What tests read or run, and pytest does not.
+# Files that tests read or run, and that pytest does not collect.
 _NOT_OURS = {"data", "__pycache__"}
-# Programs and tasks that act again and again. They wait for nothing.
+# Programs and tasks that act repeatedly. They wait for nothing.
 _ACTORS = {
     "driver_conformance/mutants/life.py": "drivers that report health periodically",
     "driver_conformance/reference.py": "a driver that publishes and reports health periodically",

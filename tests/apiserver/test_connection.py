@@ -111,7 +111,7 @@ async def test_pipelined_requests_get_their_responses_in_order(tmp_path: Path) -
         assert [b'"name":"a"' in answers[0][1], b'"name":"b"' in answers[1][1]] == [True, True]
         assert answers[2][1] == answers[0][1]
 
-        # A body in two parts, and one that waits to be asked for.
+        # A body in two parts, and one that is only sent after a 100 Continue.
         whole = _request("POST", "c", _config_map("c"))
         writer.write(whole[:-5])
         await writer.drain()
@@ -124,7 +124,7 @@ async def test_pipelined_requests_get_their_responses_in_order(tmp_path: Path) -
         writer.write(body)
         assert (await answer())[0] == 201
 
-        # A client that knows no lasting connections.
+        # A client that does not support persistent connections.
         writer.write(_request("GET", "a", b"", "1.0"))
         assert (await answer())[0] == 200
         assert await reader.read() == b""

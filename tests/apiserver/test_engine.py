@@ -11,23 +11,24 @@ import pytest
 from dra_apiserver.kinds import catalog
 
 ENGINE = Path(dra_apiserver.__file__).parent
-# Words of paths and of RBAC rules that are no knowledge of a kind, and recorded cases that name their namespaces.
+# Words of paths and of RBAC rules that are not names of kinds here, and recorded cases that name their
+# namespaces.
 ALLOWED = {
     "access/impersonation.py": {"nodes", "serviceaccounts"},
     "access/requests.py": {"namespaces"},
-    # Which part of a path says the namespace.
+    # The part of a path that names the namespace.
     "audit/policy.py": {"namespaces"},
     # A field of a policy's rules.
     "audit/policyfile.py": {"namespaces"},
     "conformance.py": {"namespaces"},
     # Names that a user may type into the workbench.
     "front/claimbench.py": {"ResourceClaim", "ResourceClaimTemplate"},
-    # How many nodes a report is about.
+    # The number of nodes in a report.
     "front/insight.py": {"nodes"},
-    # Faults strike nodes.
+    # Faults have nodes as their targets.
     "handlers/faultnodes.py": {"nodes"},
     "handlers/routes.py": {"namespaces"},
-    # They come before the objects that they define.
+    # Definitions are created before the objects that they define.
     "handlers/snapshots.py": {"CustomResourceDefinition"},
     # The templates of workloads become pods, which are admitted to a namespace.
     "manifests.py": {"Pod", "namespaces"},
@@ -37,7 +38,7 @@ ALLOWED = {
     "rest/namespacelifecycle.py": {"namespaces"},
     # A token of a service account names these objects. It is valid only while they exist.
     "serviceaccount/tokens.py": {"nodes", "pods", "secrets", "serviceaccounts"},
-    # Admin access goes by a namespace's label.
+    # Admin access depends on a label of the namespace.
     "verdict.py": {"namespaces"},
     # A webhook may be a service, which is called at its endpoints.
     "webhook.py": {"endpoints", "endpointslices", "services"},

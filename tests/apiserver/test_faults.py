@@ -193,7 +193,7 @@ async def test_a_fault_reports_its_promises_and_the_kept_ones(client: httpx.Asyn
     assert begun["state"] == "working"
     await until(lambda: _state(client, begun["id"]))
     over = (await client.get(f"/faults/{begun['id']}")).json()
-    # No request came in this time.
+    # No request was sent during this time.
     assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it met no request"])
     assert (await client.get("/faults")).json() == {"items": []}
     assert (await client.get("/faults/99")).json()["message"] == "there is no fault 99, or it was long ago"
@@ -263,7 +263,7 @@ async def test_clients_are_affected_until_the_fault_is_cleared(client: httpx.Asy
     assert refused.json()["message"].startswith('Operation cannot be fulfilled on configmaps "a"')
     many = await client.get(f"{MAPS}/a")
     assert (many.status_code, many.headers["retry-after"]) == (429, "1")
-    # The server's own endpoints are never met.
+    # Faults never affect the server's own endpoints.
     assert (await client.get("/readyz")).status_code == 200
     assert [one["met"] for one in (await client.get("/faults")).json()["items"]] == [1, 1]
     assert (await client.put("/faults")).status_code == 405

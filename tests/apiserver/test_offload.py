@@ -152,7 +152,7 @@ async def test_waiting_work_does_not_occupy_the_threads() -> None:
         return "open"
 
     waiting = [asyncio.create_task(apart.run(lambda: wait_for(wait_for_gate()))) for _ in range(5)]
-    # More wait than may run at once, and still this runs.
+    # More tasks wait than may run at once, and this one still runs.
     assert await apart.run(lambda: "done") == "done"
     gate.set()
     assert await asyncio.gather(*waiting) == ["open"] * 5

@@ -12,7 +12,8 @@ from dra_apiserver.server import ApiServer
 async def test_many_simultaneous_connections_are_accepted(server: ApiServer) -> None:
     address = server.url.removeprefix("http://").rsplit(":", 1)
     with contextlib.ExitStack() as callers:
-        # Nothing is accepted meanwhile: this does not yield to the event loop. A caller too many gets no answer.
+        # Nothing is accepted meanwhile, because this does not yield to the event loop. A caller beyond the
+        # limit gets no answer.
         for _ in range(300):
             callers.enter_context(socket.create_connection((address[0], int(address[1])), timeout=0.5))
 

@@ -107,7 +107,7 @@ async def test_watches_end_when_the_database_is_unreachable_for_long(
         async with client.stream("GET", _MAPS, params=watch) as stream:
             assert stream.status_code == 200
             away.set()
-            # It ends as one whose time is over.
+            # The watch ends as if its timeout had passed.
             assert [line async for line in stream.aiter_lines()] == []
         refused = await client.get(_MAPS, params=watch)
         assert (refused.status_code, refused.json()["message"]) == (429, "storage is (re)initializing")
@@ -175,7 +175,7 @@ async def test_an_update_of_an_older_version_is_a_conflict_everywhere(pair: Pair
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH"])
 async def test_only_one_of_two_updates_of_a_version_succeeds_across_servers(pair: Pair, method: str) -> None:
-    # Each server expects the next revision for its own write, which is then that of the other's.
+    # Each server expects the next revision for its own write. The other server's write gets it.
     current = (await pair[0].post(_MAPS, json=_map("m", count="0"))).json()
     for number in range(20):
         changed = {**current, "data": {"count": str(number + 1)}}
@@ -245,7 +245,7 @@ async def test_no_address_and_no_port_is_given_twice_by_two_servers(pair: Pair) 
             "spec": {"ports": [{"port": 80}], **spec},
         }
 
-    # All want one address and one port, and each could get it.
+    # All servers use the same address and port.
     for number in range(10):
         wanted = {"clusterIP": f"10.96.7.{number + 1}"}
         answers = await asyncio.gather(

@@ -41,7 +41,7 @@ class _Files:
 
     def _write(self, file: Path, content: bytes) -> None:
         file.write_bytes(content)
-        # A file system's clock may be coarse; a change that it does not show would not be one to look for.
+        # The file system's clock may be coarse, so a quick change may not show in the time of modification.
         self._turn = getattr(self, "_turn", 0) + 1
         os.utime(file, ns=(self._turn, self._turn))
 

@@ -88,7 +88,7 @@ async def test_an_incident_is_replayed_from_a_bundle(tmp_path: Path) -> None:
         assert await server.store.check() == []
         oldest = (await client.get("/history")).json()["oldest"]
         assert (await client.get(f"/at/{oldest['revision']}/api/v1/namespaces")).status_code == 200
-    # The next start goes on from the database.
+    # The next start continues from the database.
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get(f"/at/{made}{MAPS}/a")).json()["data"] == {"x": "1"}
 

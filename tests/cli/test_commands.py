@@ -123,7 +123,7 @@ def test_exec_runs_commands_and_logs_prints_output(dralab: Command) -> None:
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
     )
     dralab._cluster.wait_for("deployment/d", "Available")
-    # The container is available before it has written.
+    # The container is available before it has written its output.
     blocking_until(lambda: dralab("logs", "deploy/d") == "from a deployment\n")
 
 
@@ -304,7 +304,7 @@ def test_wait_for_an_unscheduled_pod_suggests_explain(dralab: Command) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "such"}}
     dralab._cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"}, "spec": spec})
     dralab._cluster.wait_for("pod/stuck", lambda pod: (pod.get("status") or {}).get("conditions"))
-    # Where the time ends before the pod was looked at, nothing is known of it.
+    # If the time ends before the pod was read, its state is unknown.
     blocking_until(
         lambda: (
             dralab("wait", "--for=condition=Ready", "pod/stuck", "--timeout=200ms", code=1)

@@ -37,7 +37,7 @@ def test_allocation_agrees_with_upstream(case: dict[str, Any]) -> None:
     assert agrees(ours, theirs), f"ours: {ours}\ntheirs: {theirs}"
 
 
-# What upstream's cases expect since 1.37 where that is something else.
+# The results of upstream's cases that differ since 1.37.
 _LIMIT = "claim claim-0, request {}: adding {} devices exceeds the claim limit of 32, with {} already accounted for"
 _ON_DEVICE = "class class-a: selector #0 on device driver-a/pool-1/device-1: CEL runtime error"
 _ERRORS_SINCE_1_37 = {

@@ -35,7 +35,7 @@ def _check(case: JsonObject) -> None:
 
 
 def _is_by_hand(case: JsonObject, error: JsonObject) -> bool:
-    """True if hand-written code finds this error first, and no declared rule represents it."""
+    """True if hand-written code reports this error first, and no declared rule has the same effect."""
     if case["kind"] == "ResourcePoolStatusRequest":
         return False
     return not error.get("coveredByDeclarative")

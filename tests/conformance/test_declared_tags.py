@@ -22,7 +22,7 @@ _GROUPS = {
 }
 # Conditions are checked by hand-written code.
 _HAND_WRITTEN = {"conditions"}
-# The table has no tags of them.
+# The table lacks the tags of these types.
 _NOT_READ = {"compatibilityGroups", "distinctAttribute"}
 # These say how a value is compared or generated, not what it may be.
 _NO_RULES = ("enum", "opaqueType", "optional")

@@ -176,7 +176,7 @@ class Run:
         return answer
 
     async def until(self, condition: Callable[[], Awaitable[bool]]) -> None:
-        # What never comes shows when the record is compared.
+        # Events that never arrive are found when the record is compared.
         with contextlib.suppress(TimeoutError):
             await until(condition, 30, every=0.02)
 
@@ -312,12 +312,12 @@ def test_watch_events_equal_the_recorded_ones(kind: str, life: Life, ours: Norma
     events, wanted = ours(life.watched[kind]), theirs(expected_events(kind))
     assert [event["type"] for event in events] == [event["type"] for event in wanted]
     if kind == "events":
-        # A controller and the scheduler write one each, of which either may be first.
+        # A controller and the scheduler write one each. Either may be first.
         events, wanted = [
             sorted(one, key=lambda event: event["object"]["reason"]) for one in (events, wanted)
         ]
     if kind == "nodes":
-        # One controller annotates the node and another labels it: which is first is chance.
+        # One controller annotates the node and another labels it. The order is random.
         events, wanted = [events[0], events[-1]], [wanted[0], wanted[-1]]
     compare(events, wanted)
 

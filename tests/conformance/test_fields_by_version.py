@@ -57,7 +57,7 @@ class Case:
     at: Path_
     value: Any
     also: dict[Path_, Any] = field(default_factory=dict)
-    # What is there in any case.
+    # Fields that are always present.
     always: dict[Path_, Any] = field(default_factory=dict)
 
 
@@ -206,7 +206,7 @@ _NEVER: dict[str, tuple[Version, ...]] = {
     "DeviceSubRequest.tolerations": (V1_34,),
     "ExactDeviceRequest.tolerations": (V1_34,),
 }
-# v1beta1 has a request's and a device's fields in other types.
+# In v1beta1, the fields of a request and of a device are in other types.
 _IN_V1BETA1 = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
 
 

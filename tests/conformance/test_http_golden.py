@@ -23,7 +23,7 @@ NAMES = [
 ]  # fmt: skip
 MASKS = frozenset({"TIME", "UID", "RESOURCEVERSION", "AGE", "HASH", "CONTINUE"})
 
-# Steps in which we answer otherwise on purpose, and why.
+# Steps in which our response differs on purpose, and the reason.
 DEVIATIONS = {
     (
         "create-errors",

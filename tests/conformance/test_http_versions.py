@@ -16,7 +16,7 @@ from tests.conformance.test_versions import gates
 from tests.support.reference import reference_path
 
 _COLUMN = re.compile(r": \.columnDefinitions\[\d+\]\.description: ")
-# What each conversation was had with: all gates on and every version served, or the defaults.
+# The configuration of each recorded server: all gates on and every version served, or the defaults.
 _STARTS = {"http.json": "all", "http-default.json": "default", "http-rules-v1alpha3.json": "all"}
 _CONVERSATIONS = [
     (version, file, name)

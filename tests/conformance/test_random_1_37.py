@@ -6,8 +6,8 @@ from dra_recordings.alloc import agrees, answer
 from tests.support.reference import load_vectors
 
 _BATCH = 100
-# The recording's code has a change that 1.37 was released without: there a device of which claims have shares is given
-# away as a whole once it allows no more shares. `make compare` asks the released code.
+# The recorded code has a change that 1.37 was released without. There, a device that claims share is
+# allocated as a whole once it allows no more shares. `make compare` uses the released code.
 _NOT_RELEASED = {"x470", "x510"}
 _WORLDS = load_vectors("random-alloc-names-1.37.jsonl.gz")
 

@@ -18,7 +18,7 @@ def _check(line: dict[str, Any]) -> None:
     if "server" not in ours:
         return
     theirs = line["out"]["server"]
-    # The parser of expressions words syntax errors in its own way; all else is said as upstream says it.
+    # The parser of expressions has its own texts for syntax errors. All other texts are upstream's.
     bodies = [_body(error) for error in ours["server"]["errors"]]
     assert sorted(bodies) == sorted(_body(error) for error in theirs["errors"])
 

@@ -37,7 +37,7 @@ class _World:
 
     def __init__(self, features: dict[str, bool]) -> None:
         self.api = FakeApi()
-        # As in upstream's tests: a number where the API server appends random characters.
+        # As in upstream's tests, a number replaces the random characters that the API server appends.
         self.api.numbered = lambda prefix, taken: f"{prefix}-{taken + 1}"
         self.client = self.api.client()
         self.clock = FakeClock()
@@ -68,7 +68,7 @@ class _World:
 
 
 def _decode(obj: JsonObject) -> Any:
-    # Go's encoder writes null where the API server has nothing; a pointer to the zero time is a deletion too.
+    # Go's encoder writes null for an absent value. A pointer to the zero time is a deletion too.
     return convert(_RESOURCES[obj["kind"]], _without_nulls(_with_deletion(obj)))
 
 
@@ -187,7 +187,7 @@ def _normal(call: Call) -> JsonObject:
     return result
 
 
-# The server chose these after it had the request.
+# The server chose these values after the request.
 _CHOSEN = ("name", "namespace")
 
 

@@ -92,7 +92,8 @@ class Bench:
             binding_timeout=_seconds(case["args"].get("bindingTimeout")) or 600.0,
             new_uid=lambda: "in-memory",
         )
-        # The pod's status may have been recorded as it was afterwards; the one among the objects is as it was before.
+        # The pod's status may have been recorded after the step. The pod among the objects is the one before
+        # it.
         name = case["pod"]["metadata"]["name"]
         before = [obj for obj in case["objects"] if obj["kind"] == "Pod" and obj["metadata"]["name"] == name]
         status = before[0]["status"] if before else case["pod"]["status"]
@@ -126,7 +127,7 @@ class Bench:
         self.api.on_write = self._inform
 
     def _inform(self, event: str, resource: str, obj: JsonObject) -> None:
-        # The informer hears of new claims; of what else happens to them the plugin has to know by itself.
+        # The informer reports new claims. The plugin has to follow later changes of claims itself.
         if resource == "resourceclaims" and event == "ADDED":
             self.manager.claims.set_claim(decode(RESOURCE_CLAIMS, obj))
 
@@ -158,7 +159,7 @@ def _stamp(claim: JsonObject | None) -> str | None:
     return allocation.get("allocationTimestamp")
 
 
-# How long the claim of the case had been allocated.
+# The time since the claim of the case was allocated.
 _RECORDED_AFTER = {
     "bound-claim-with-timed-out-binding": timedelta(minutes=10, seconds=10),
     "bound-claim-with-mixed-binding-conditions": timedelta(minutes=10, seconds=10),
@@ -233,7 +234,7 @@ class Run:
         bench.api.calls.clear()
         if name == "concurrentUpdateInCluster":
             bench.api.add(step["object"])
-            # The recording has it among the calls of the step that makes some next.
+            # In the recording, this call belongs to the step that allocates some of the claims next.
             self.others.append(Call("update", "resourceclaims", "", "", "", step["object"]))
             return
         if name == "selectNode":

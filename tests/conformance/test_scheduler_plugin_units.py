@@ -88,7 +88,7 @@ def test_allocated_state_agrees_with_upstream(case: JsonObject) -> None:
     inputs = case["input"]
     tracker = ClaimTracker(consumable_capacity=inputs["DRAConsumableCapacity"])
     for number, obj in enumerate(inputs.get("allocatedClaims") or ()):
-        obj["metadata"]["name"] += f"-{number}"  # several go by one name there
+        obj["metadata"]["name"] += f"-{number}"  # several claims have the same name there
         tracker.set_claim(decode(RESOURCE_CLAIMS, obj))
     for number, obj in enumerate(inputs.get("inFlightClaims") or ()):
         obj["metadata"]["uid"] = f"in-flight-{number}"
@@ -141,7 +141,7 @@ def test_hint_after_claim_change_agrees_with_upstream(case: JsonObject) -> None:
     old, new = (decode(RESOURCE_CLAIMS, obj) if obj else None for obj in objects)
     interest = next(i for i in plugin.events_to_register() if i.kind is Kind.RESOURCE_CLAIM)
     if new is None:
-        # Deletion of a claim is no event that the plugin registers for.
+        # The plugin does not register for deletions of claims.
         assert not interest.action & Action.DELETE
         assert case["actual"]["hint"] == "QueueSkip" or case["actual"]["error"] != "<nil>"
         return
@@ -150,7 +150,7 @@ def test_hint_after_claim_change_agrees_with_upstream(case: JsonObject) -> None:
     pod = decode(PODS, inputs["pod"])
     worth = plugin.schedulable_after_claim_change(pod, event)
     assert worth == (case["actual"]["hint"] == "Queue")
-    # What the queue's index leaves out, the hint would have turned down.
+    # The hint would have rejected the events that the queue's index leaves out.
     keys = interest.keys(event) if interest.keys is not None else None
     if worth and keys is not None:
         assert set(keys) & set(plugin.index_keys(pod))

@@ -37,7 +37,7 @@ STRATEGY = [f"validation_strategy_{kind}" for kind in KINDS if kind != "resource
 
 _RAW = "its parameters are text that is no JSON, or long by white space: our decoder keeps values, not text"
 _ZERO_TIME = "a zero deletionTimestamp cannot be said in JSON"
-# (table, case, operation) -> why it cannot pass.
+# (table, case, operation) -> the reason why it cannot pass.
 UNREACHABLE = {
     ("validation_deviceclass", "configuration", "create"): _RAW,
     ("validation_deviceclass", "invalid-config-too-large", "update"): _RAW,
@@ -49,7 +49,7 @@ UNREACHABLE = {
     ("validation_resourceclaim", "invalid-data-device-status-limits-feature-gate", "statusUpdate"): _RAW,
     ("validation_resourceclaim", "invalid-reserved-deleted", "statusUpdate"): _ZERO_TIME,
 }
-# The requests in which the same is of no consequence: disabled fields are dropped, or the field is not looked at.
+# The requests in which the difference does not matter: disabled fields are dropped, or the field is not read.
 _REACHABLE_BY_REQUEST = frozenset(
     {
         "invalid-data-device-status-disabled-feature-gate",
@@ -57,7 +57,7 @@ _REACHABLE_BY_REQUEST = frozenset(
         "invalid-reserved-deleted",
     }
 )
-# Namespaces that exist where a case says nothing of them.
+# Namespaces that exist if a case does not name any.
 _NAMESPACES = [
     {"metadata": {"name": name, "labels": {"resource.kubernetes.io/admin-access": "true"}}}
     for name in ("ns", "default", "kube-system")
@@ -173,7 +173,7 @@ def _drop_empty(value: Any) -> Any:
     return [_drop_empty(item) for item in value] if isinstance(value, list) else value
 
 
-# Set by the server when the object is written, which the recorded answer does not show.
+# The server sets these fields when it writes the object. The recorded answer does not have them.
 _WRITTEN = ("resourceVersion", "generation")
 
 

@@ -14,13 +14,13 @@ from tests.support.reference import reference_path
 
 _RELEASES = (V1_34, V1_35, V1_36, V1_37)
 
-# The tables have no dependencies for these three, and upstream has: the real 1.35.6 says so in its own gates.json.
+# The tables lack the dependencies of these three gates. The real 1.35.6 has them in its gates.json.
 _NEEDS_NOT_IN_TABLE = {
     "AuthorizeNodeWithSelectors",
     "DeclarativeValidationBeta",
     "DeclarativeValidationTakeover",
 }
-# The table has it unlocked, and says itself, as facts.md, that 1.37 locks it (kubernetes/kubernetes#139212).
+# The table has this gate unlocked, although it says that 1.37 locks it (kubernetes/kubernetes#139212).
 _LOCKED = {(V1_37, "DeclarativeValidationTakeover")}
 # The table was made before 1.37.0: the release has none of these gates, and more dependencies (`make gates`).
 _REMOVED = {

@@ -155,8 +155,8 @@ def test_openapi_schemas_equal_the_recorded_ones(server: Server) -> None:
             assert ours[name] == schema, name
 
 
-# What 1.37's generated clients have. v1beta1 of scheduling.k8s.io has no priority classes any more, and v1alpha3 names
-# no types that it does not use.
+# The fields of 1.37's generated clients. v1beta1 of scheduling.k8s.io has no priority classes any more, and
+# v1alpha3 names no types that it does not use.
 @pytest.mark.parametrize(
     ("group", "path"),
     [

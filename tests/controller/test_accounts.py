@@ -55,7 +55,7 @@ async def _who(client: Client) -> str:
 def test_every_controller_has_an_account_with_a_default_role() -> None:
     policy = REPOSITORY / "services/apiserver/dra_apiserver/kinds/rbac/policy.txt"
     bound = set(re.findall(r"^  ServiceAccount kube-system/(\S+)", policy.read_text(), re.MULTILINE))
-    # Roles for what only a runtime configuration turns on come with it.
+    # Roles that only a runtime configuration needs are created with it.
     own = {"classic-dra-controller", *JOB_KIND_CONTROLLERS}
     assert {account_of(name) for name in CONTROLLERS} - bound == own
     kinds = {name for name, one in CONTROLLERS.items() if issubclass(one, JobKindController)}
@@ -81,7 +81,7 @@ async def test_accounts_are_created_and_their_tokens_renewed() -> None:
     assert await _who(job) == "Bearer job-controller-1"
     assert await _who(eviction) == "Bearer node-controller-1"
     renewing = asyncio.create_task(accounts.run())
-    # An account that somebody deleted is made again.
+    # An account that someone deleted is created again.
     del server.accounts["node-controller"]
     await clock.advance(61)
     assert await _who(job) == "Bearer job-controller-2"

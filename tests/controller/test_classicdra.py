@@ -241,7 +241,7 @@ async def test_current_objects_are_deleted_with_their_classic_objects(cluster: C
     async with _run_translation(cluster):
         await _training(cluster)
         await _wait_for_claim(cluster, "training-gpus")
-    # Deleted while nobody translates: it is noticed at the next start.
+    # Deleted while no controller runs: the next start notices it.
     await cluster.client.delete(CLAIMS, "training-gpus", "default")
     await cluster.client.delete(CLASSES, "gpu.nvidia.com")
     async with _run_translation(cluster):

@@ -90,7 +90,7 @@ async def test_job_completes_on_a_bad_network(cluster: Cluster, seed: int) -> No
         await cluster.create("Job", "work", spec=spec)
         await cluster.until(complete, meanwhile=finish)
     (job,) = await cluster.items("Job")
-    # One that is deleted as superfluous may succeed at the same time: it counts, and is gone.
+    # A surplus pod that is deleted may succeed at the same time. It counts, although it is gone.
     assert job.status.succeeded == 6 <= len(succeeded)
     assert not job.status.failed
 

@@ -158,7 +158,8 @@ async def test_a_daemon_set_pod_is_kept_on_a_node_that_the_informer_lacks() -> N
     behind.report(PODS, "placed")
     behind.report(PODS, "waits")
     await behind.controller.reconcile("default/agent")
-    # That no node can have it the pod garbage collector does not notice: it looks at pods with a node.
+    # The pod garbage collector does not notice that no node can have the pod: it only looks at pods with a
+    # node.
     assert behind.pods() == ["placed"]
 
 

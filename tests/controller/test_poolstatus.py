@@ -72,7 +72,7 @@ NOTED = {"name": "d", "taints": [{"key": "k", "effect": "None"}]}
 @pytest.mark.parametrize(
     ("version", "counts"),
     [
-        # Two claims share the device a, and a third one looks at b.
+        # Two claims share the device a, and a third one has admin access to b.
         (V1_36, (4, 3, 1, 0)),
         (V1_37, (4, 1, 2, 1)),
     ],

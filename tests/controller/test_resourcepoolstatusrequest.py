@@ -84,7 +84,7 @@ async def test_a_request_for_an_incomplete_pool_is_dropped_after_five_retries(cl
         assert _queue(manager).idle
         assert await _answer(cluster, "early") is None
 
-        # Whatever changes the request brings it back.
+        # Every change of the request queues it again.
         change = {"metadata": {"labels": {"a": "b"}}}
         await cluster.client.patch(RESOURCE_POOL_STATUS_REQUESTS, "early", change)
 

@@ -252,7 +252,7 @@ async def test_a_stateful_set_starts_in_order_and_updates_from_the_end(cluster: 
             return status.ready_replicas == status.updated_replicas == 3 and current and bool(observed)
 
         await cluster.until(ready, meanwhile=step)
-        # The last pod may have come between two looks of a step.
+        # The last pod may have been created between two reads of a step.
         await step()
         assert order == ["db-0", "db-1", "db-2"]
         await cluster.client.patch(STATEFUL_SETS, "db", _version("2"), "default")
@@ -295,7 +295,7 @@ async def test_failed_pods_of_a_daemon_set_are_replaced_with_back_off(cluster: C
         await clock.advance(0.25)
 
     async def back_off_passes() -> None:
-        # Time stands still while requests are on their way, however long a busy machine takes for them.
+        # Time does not pass while requests are active, however slow the machine is.
         await cluster.run_pods()
         controller: Any = manager.controllers["daemonset-controller"]
         if controller.queue._due:
@@ -324,7 +324,7 @@ async def test_failed_pods_of_a_daemon_set_are_replaced_with_back_off(cluster: C
 
         await cluster.until(is_observed, meanwhile=time_passes)
         await replaced_after("Failed")
-        # Of those that follow each waits for what is left of a second, of two, of four since the one before.
+        # Each following pod waits for the rest of one, two or four seconds since the one before.
         slowest = max([await replaced_after("Failed") for _ in range(4)])
         assert slowest > 4
         assert await replaced_after("Succeeded") < slowest
@@ -461,7 +461,7 @@ async def test_scaling_during_a_rollout_favors_the_newest_replica_set(cluster: C
     spec = _workload(replicas=4, strategy={"type": "RollingUpdate", "rollingUpdate": limits})
 
     async def sizes(*wanted: int) -> bool:
-        # Times are of a second: of those made in the same one, the name tells the newest.
+        # Times have whole seconds. Of objects created in the same second, the name identifies the newest.
         found = sorted(
             await cluster.items("ReplicaSet"), key=lambda each: (each.metadata.creation_timestamp, each.key)
         )

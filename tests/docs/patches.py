@@ -38,7 +38,7 @@ class Hunk:
 
 
 def hunks(page: str, heading: str) -> list[Hunk]:
-    """Return the changes in the blocks below a heading."""
+    """Return the changes in the ``diff`` blocks below a heading."""
     section = re.split(r"^#+ ", page.partition(f" {heading}\n")[2], flags=re.MULTILINE)[0]
     found: list[Hunk] = []
     for block in re.findall(r"^```diff\n(.*?)^```", section, re.MULTILINE | re.DOTALL):

@@ -146,7 +146,8 @@ def run(script: str, folder: Path, timeout: float = 280.0) -> subprocess.Complet
         try:
             output, errors = process.communicate(timeout=timeout)
         finally:
-            # What the page left in the background, in the shell's group, ends with it.
+            # Processes that the page left in the background are in the shell's process group, and end with
+            # it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(command, process.returncode, output, errors)

@@ -25,7 +25,7 @@ _RUN = [one for one in _PAGES if one.runs() and one.path != _README]
 _TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
 _PAGES_OF_A_SAMPLE = 2
 _INLINE = re.compile(r"`((?:DRALAB_\w+=\S+ )*(?:dralab|make)(?:-[a-z-]+)? [^`]+)`")
-# Of a page that may take five minutes.
+# The limit for a page that may take five minutes.
 _AGE = re.compile(r"\b(?:\d+s|[2-5]m(?:\d+s)?)\b")
 _PROGRESS = re.compile(r"^\w+ \d+/\d+ after \d+ s\n", re.MULTILINE)
 
@@ -83,7 +83,7 @@ def _script(shown: Page) -> tuple[str, dict[int, Command]]:
             number = len(checks)
             checks[number] = command
             wanted = f"! {{ {command.text}; }}" if command.fails else command.text
-            # Not every command ends its last line.
+            # Not every command ends its last line with a newline.
             parts += [f"echo '<{number}>'", f"{wanted} 2>&1", f"printf '\\n</{number}>\\n'"]
     return "\n".join(parts) + "\n", checks
 

@@ -29,13 +29,13 @@ PACKAGES = {
     "cli": "",
 }
 SERVICES = ("dra_apiserver", "dra_scheduler", "dra_controller", "dra_node_agent")
-# Packages whose every public class and function explains itself, but for the API's objects, which are Kubernetes' own,
-# and what lies behind dra_shared.cel: functions that have CEL's names and meaning.
+# Packages in which every public class and function needs a docstring. Exceptions are the API's objects, which
+# are Kubernetes' own, and functions behind dra_shared.cel that have CEL's names and meaning.
 EXPLAINED = (REPOSITORY / "shared/dra_shared", REPOSITORY / "services/scheduler/dra_scheduler/allocator")
 UPSTREAM = (REPOSITORY / "shared/dra_shared/api", REPOSITORY / "shared/dra_shared/cel")
 LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
-# What keeps a checker quiet and gives no reason.
+# A comment that silences a checker without a reason.
 _BARE = re.compile(r"# (?:noqa|type: ignore)(?:: ?[A-Z0-9, ]+|\[[a-z, -]+\])?\s*$")
 CODE = ("bench", "cli", "services", "shared", "tests", "toolkit", "tools")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
@@ -92,7 +92,7 @@ def test_every_environment_variable_is_documented() -> None:
         if source != Path(__file__)
     }
     unknown = {name for name in named if name not in pages}
-    # What a flag gives is documented as the flag.
+    # The value of a flag is documented with the flag.
     flags = re.findall(r"`--([a-z-]+)`", (DOCS / "configuration.md").read_text())
     made = {
         f"DRALAB_{service}{flag.replace('-', '_').upper()}"

@@ -1,4 +1,4 @@
-"""docs/testing-with-dralab.md names the methods and arguments that there are."""
+"""docs/testing-with-dralab.md names exactly the existing methods and arguments."""
 
 import re
 from dataclasses import fields
@@ -8,7 +8,8 @@ from dralab.testing import Cluster
 
 from tests.support.reference import REPOSITORY
 
-# What a context manager does by itself, a row of another table names, or few tests need; running is an old name.
+# Methods that a context manager calls itself, that another table has, or that few tests need. `running` is an
+# old name.
 _RARE = {"advance", "data", "is_damaged", "options", "run", "run_from", "running", "start", "stop"}
 _PAGE = (REPOSITORY / "docs" / "testing-with-dralab.md").read_text()
 

@@ -14,7 +14,7 @@ _WORDS = re.compile(
     r"|stranger|for\s+ever)\b",
     re.IGNORECASE,
 )
-# What a file has that has one of them, in a name or in a docstring: most have none, and need not be parsed.
+# The letters of a listed word. Most files have none of them, and need not be parsed.
 _LETTERS = re.compile(_WORDS.pattern.replace(r"\b", "").replace(r"\s+", r"[\s_]*"), re.IGNORECASE)
 _QUOTED = re.compile(r"^```.*?^```|`[^`]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
 _FOLDERS = ("docs", "examples", "toolkit/dra_lab/learn/lessons")
@@ -61,7 +61,7 @@ def test_the_search_finds_listed_words(tmp_path: Path) -> None:
 
 
 def _texts(path: Path) -> Iterator[str]:
-    """The module's name, then names that it defines and docstrings, words apart."""
+    """Yield the module's name, the names that it defines, and its docstrings, with words separated."""
     yield _apart(path.stem)
     source = path.read_text()
     if not _LETTERS.search(source):

@@ -35,7 +35,8 @@ def _run(state: Path, words: list[str]) -> int:
     (state / "options").write_text("\n".join(f"{name} {value}" for name, value in options))
     environment = dict(value.split("=", 1) for name, value in options if name == "--env")
     pid = state / dict(options)["--name"]
-    # A container has nothing of the tool's environment but the way to Python's modules. It is known before it runs.
+    # A container has nothing of the tool's environment except the path of Python's modules. It is registered
+    # before it runs.
     process = subprocess.Popen(
         words,
         env={"PATH": os.environ["PATH"], **environment},

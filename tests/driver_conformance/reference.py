@@ -157,7 +157,8 @@ class Reference:
             }
             for name, units in (("whole", "4"), ("part-0", "2"), ("part-1", "2"))
         ]
-        # None says nothing yet: the driver only wants it to be seen. Kubernetes 1.34 does not know it.
+        # None means no health information: the driver only wants the device to be listed. Kubernetes 1.34
+        # does not know it.
         effect = "None" if self.version >= V1_35 else "NoSchedule"
         taint = {"key": f"{self.name}/worn", "effect": effect, "value": "true"}
         return [*plain, shared, *parts, {"name": "worn-0", "taints": [taint]}]
@@ -169,7 +170,7 @@ class Reference:
         size = self.slice_size
         parts = [devices[start : start + size] for start in range(0, len(devices), size)]
         if self.version < V1_35:
-            # There they have to be in the slice of the devices that consume them.
+            # In 1.34, counters have to be in the slice of the devices that consume them.
             parted = {"devices": parts[-1], "sharedCounters": counters}
             return [*({"devices": part} for part in parts[:-1]), parted]
         typed = {"partitionTypeAttribute": f"{self.name}/{_TYPE}"} if self.version >= V1_37 else {}
@@ -210,7 +211,7 @@ class Reference:
         generation = max((one["spec"]["pool"].get("generation", 1) for one in found), default=1)
         good = {id(one): self.is_current(one, contents) for one in found}
         if any(self.place(one) >= 0 and not good[id(one)] for one in found):
-            # The whole pool is published again: old and new slices must not be taken for one pool.
+            # The whole pool is published again, because old and new slices must not be mistaken for one pool.
             generation, good = generation + 1, {}
         kept = [one for one in found if good.get(id(one))]
         for one in found:
@@ -389,7 +390,7 @@ class Reference:
         return {
             "name": device["cdi_device_ids"][0].partition("=")[2],
             "containerEdits": {
-                # Needs 0.5.0: the path on the host is another one.
+                # Needs 0.5.0, because the path on the host differs.
                 "deviceNodes": [{"path": f"/dev/{device['device_name']}", "hostPath": "/dev/null"}],
                 "env": [f"{name}_COLOR={device['color']}"],
                 "mounts": [

@@ -14,9 +14,9 @@ from tests.driver_conformance.trial import LONG, PACE, run_suite
 _SAMPLE = (slices.DeletesAtExit,)
 _ALL = os.environ.get("DRALAB_MUTANTS") == "all"
 _CHOSEN: Sequence[type[Mutant]] = MUTANTS if _ALL else _SAMPLE
-# Many of them leave something unanswered; the sample does not, and meets no limit on a slow machine.
+# Many mutants leave calls unanswered. Those of the sample do not, and reach no limit on a slow machine.
 _PACE = PACE if _ALL else LONG
-# They wait more than they compute.
+# The runs wait more than they compute.
 _AT_A_TIME = 6
 _GROUPS = [_CHOSEN[place : place + _AT_A_TIME] for place in range(0, len(_CHOSEN), _AT_A_TIME)]
 

@@ -10,7 +10,7 @@ from tests.support.sampling import sample
 
 pytestmark = pytest.mark.system
 
-# What the reference driver does not have; everything else is tried.
+# Checks of features that the reference driver lacks. All other checks must run.
 _NOT_OFFERED = {
     "binding.failure-conditions",
     "binding.set",

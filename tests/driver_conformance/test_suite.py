@@ -32,7 +32,7 @@ async def test_a_driver_that_exits_at_once_is_started_only_once() -> None:
     assert found["registration.appears"][0] is Outcome.BROKEN
     assert "the driver ended after" in found["registration.appears"][1]
     assert found["registration.appears"][1].endswith("its last line: no licence")
-    # Also where the check that is about it was not chosen.
+    # Also if the check for this was not selected.
     reason = f"the driver is not registered: {found['registration.appears'][1]}"
     assert found["registration.type"] == (Outcome.UNTRIED, reason)
     assert found["prepare.succeeds"][0] is Outcome.UNTRIED
@@ -46,7 +46,7 @@ async def test_a_driver_that_never_runs_passes_no_check() -> None:
 
 
 class _CollectsGarbage(Reference):
-    """It closes the files of its streams all at once, like idle drivers in Python."""
+    """Closes the files of its streams all at once, like idle drivers in Python."""
 
     async def reports(self) -> AsyncIterator[list[Any]]:
         if len(self.files) >= 20:
@@ -65,7 +65,7 @@ async def test_resources_freed_by_a_garbage_collector_are_not_reported_as_a_leak
 
 
 class _PublishesNothing(Reference):
-    """It waits for a device that does not exist."""
+    """Waits for a device that does not exist."""
 
     async def publish(self, owner: str) -> None:
         """Publish nothing."""
@@ -122,7 +122,7 @@ async def test_checks_of_newer_kubernetes_versions_are_skipped() -> None:
 
 
 class _OneForTheClaim(Reference):
-    """A claim has one CDI device, whatever devices it has, as with drivers that set variables alone."""
+    """Creates one CDI device for a claim, whatever devices the claim has, like drivers that only set variables."""
 
     def answer(self, uid: str, result: dict[str, Any], color: str) -> dict[str, Any]:
         return {**super().answer(uid, result, color), "cdi_device_ids": [f"{self.kind}={uid}"]}
@@ -135,14 +135,14 @@ class _OneForTheClaim(Reference):
 
 
 class _Beta(Reference):
-    """It offers the older service alone."""
+    """Serves only the older service."""
 
     def services(self) -> Sequence[str]:
         return ("v1beta1.DRAPlugin",)
 
 
 class _LeavesNoSlices(Reference):
-    """It deletes its slices when it ends, and starts with the first generation again."""
+    """Deletes its slices when it exits, and starts with the first generation again."""
 
     async def stop(self) -> int | None:
         await super().stop()
@@ -152,7 +152,9 @@ class _LeavesNoSlices(Reference):
 
 
 class _DeletesAfterwards(Reference):
-    """New slices first, then those of before go one by one, as with kubeletplugin and few requests a second."""
+    """Creates new slices first and then deletes the old ones one by one, like kubeletplugin with few requests a
+    second.
+    """
 
     later: list[str]
 

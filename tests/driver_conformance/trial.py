@@ -33,7 +33,7 @@ PACE = Pace(
     devices=300,
     cycles=40,
 )
-#: For drivers that are good: they meet no limit, however slow the machine is.
+#: Limits for correct drivers, which never reach them, however slow the machine is.
 LONG = replace(PACE, start=60.0, call=60.0, call_again=60.0, call_silent=60.0, restored=60.0, stop=60.0)
 BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 

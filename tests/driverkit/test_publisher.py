@@ -156,7 +156,7 @@ async def test_slices_are_not_listed_if_the_informer_has_none(world: _World) -> 
     world.events.none = True
     await world.publish(_devices("a"))
     assert (world.shape(), world.lists) == ([("00000", 1, 1, ["a"])], 0)
-    # The event of the own write may not have arrived yet.
+    # The event of the publisher's own write may not have arrived yet.
     await world.publish(_devices("b"))
     assert (world.shape(), world.lists) == ([("00000", 1, 1, ["b"])], 1)
 
@@ -227,7 +227,7 @@ async def test_a_foreign_slice_of_the_driver_is_deleted(world: _World, pool: str
 async def test_devices_published_during_a_sync_are_not_lost(world: _World) -> None:
     await world.publish(_devices("a"))
     (own,) = world.slices()
-    # The event of an own write comes before the write's answer.
+    # The event of the publisher's own write arrives before the response.
     version = world.publisher._written.pop(own.metadata.name)
     world.events.changed(own)
     world.publisher._written[own.metadata.name] = version

@@ -20,7 +20,7 @@ _KIND = "dongle.example.com/dongle"
 
 
 class _Crash(BaseException):
-    """The process ends at this point."""
+    """Simulates the end of the process at this point."""
 
 
 class _Hardware:

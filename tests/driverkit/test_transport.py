@@ -197,7 +197,7 @@ async def test_a_plugin_on_a_busy_machine_has_enough_time(path: Path) -> None:
     await server.start()
 
     async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The plugin gets no time to answer its new connection for several reconnects' backoff.
+        # The plugin does not get the time to answer its new connection for several reconnect delays.
         await asyncio.sleep(0.5)
         there, back = await asyncio.open_unix_connection(str(behind))
         copies = asyncio.gather(_copy(reader, back), _copy(there, writer))

@@ -32,7 +32,7 @@ _UP = (
 )
 _NAMESPACE = "default"
 _MOST_PODS = 8
-# Seconds after a kill in which health may be unknown, and in which a node has its devices again.
+# Seconds after a kill until health is known again, and until a node has its devices again.
 _SETTLED = 25.0
 _LAST_WAIT = 120.0
 
@@ -158,7 +158,7 @@ class Endurance:
                     response = await agent.raw("POST", path, content=b'{"xid": 79}')
                     self.failed = response.status_code < 300
                 except (ApiError, OSError):
-                    # It was just killed.
+                    # The process was just killed.
                     pass
             await asyncio.sleep(0.5)
         self.killed = time.monotonic()
@@ -222,7 +222,7 @@ class Endurance:
             waiting = [
                 p for p in pods.values() if p.metadata.deletion_timestamp or p.status.phase == "Pending"
             ]
-            # More want a device than there are; these wait.
+            # More pods request a device than there are devices. These pods wait.
             return all(not pod.spec.node_name and not pod.metadata.deletion_timestamp for pod in waiting)
 
         await self._within("pods settle", is_settled)

@@ -33,7 +33,8 @@ WRITERS = 64
 _MAPS = "/api/v1/namespaces/default/configmaps"
 _COUNTER = f"{_MAPS}/counter"
 _ROOT = Path(__file__).parents[2]
-#: The longest that a cut lasts, in seconds, and that writes may then take to go on.
+#: The longest duration of an interrupted connection, in seconds, and the time after it in which writes must
+#: succeed again.
 _CUT, _SETTLED = 4.0, 90.0
 _ERRORS = (httpx.HTTPError, OSError, orjson.JSONDecodeError)
 
@@ -187,7 +188,7 @@ class Endurance:
     async def _write(self, url: str, number: int) -> None:
         made = 0
         while self.writing:
-            # A connection of its own for some writes, so that the balancer spreads them.
+            # Some writes use their own connection, so that the balancer distributes them.
             with contextlib.suppress(*_ERRORS):
                 async with httpx.AsyncClient(base_url=url, timeout=30) as client:
                     for _ in range(8):

@@ -28,7 +28,7 @@ from tests.support.waiting import until
 
 T = TypeVar("T")
 
-# The last is where NVIDIA's driver has what belongs to compute domains.
+# The last folder has the parts of NVIDIA's driver for compute domains.
 _BUILT_IN = ("default", "kube-node-lease", "kube-public", "kube-system", "dra-driver-nvidia-gpu")
 _UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _EXPORTED = re.compile(r'^declare -x ([A-Za-z0-9_]+)="(.*)"$', re.MULTILINE)

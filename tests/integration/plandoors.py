@@ -208,8 +208,8 @@ def node_type() -> list[JsonObject]:
     ]
 
 
-# The cluster: n0 and n1 have four GPUs and eight CPUs each, n2 has two big GPUs and four CPUs. Pods have one GPU and
-# one CPU each, but train-0, which has two GPUs. Of n0 one GPU is free, of n1 two, of n2 both.
+# The cluster: n0 and n1 have four GPUs and eight CPUs each, n2 has two big GPUs and four CPUs. Each pod has
+# one GPU and one CPU, except train-0, which has two GPUs. n0 has one free GPU, n1 two, and n2 two.
 
 
 def _node(name: str, cpu: str) -> JsonObject:

@@ -97,7 +97,7 @@ def _gang(step: str, rng: random.Random) -> list[JsonObject]:
     for index in range(count):
         name = f"{step}-{index}"
         found.append(claim_json(name, request={"deviceClassName": "whole"}))
-        # Whom a gang preempts depends on which of its pods the scheduler sees first.
+        # Which pods a gang preempts depends on which of its pods the scheduler tries first.
         more: dict[str, Any] = {"schedulingGroup": {"podGroupName": step}, "preemptionPolicy": "Never"}
         found.append(_pod(name, {"gpu": name}, "100m", **more))
     return found

@@ -24,7 +24,7 @@ _CHROMIUM = next(
     (path for name in ("chromium-headless-shell", "chromium") if (path := shutil.which(name))), None
 )
 _PODS = "/api/v1/namespaces/default/pods"
-# What a page can do without being asked anything: a body without a type, a form, sockets, and plain reads.
+# Requests that a page can send without a preflight: a body without a type, a form, sockets, and plain reads.
 _PAGE = """<!doctype html><script>
 const send = (url, text) => fetch(url, {method: 'POST', mode: 'no-cors', body: new TextEncoder().encode(text)})
   .then(() => 'sent', () => 'failed');
@@ -195,7 +195,7 @@ async def test_a_page_of_another_origin_cannot_write_or_run_commands(
             _socket(f"{agent}/exec/default/target/main?command=sh&input=1&output=1"),
         ]
         results = await asyncio.to_thread(_visit, tmp_path, site)
-    # What the page attempts does leave the browser, and in this form.
+    # The page's requests leave the browser in this form.
     assert other.seen == [("POST", "/send", None), ("GET", "/socket", "websocket")]
     assert results[2:] == ["sent", "sent", "unreadable", "refused", "refused", "refused"]
     assert set(await house.pods("default")) == {"target"}
@@ -217,7 +217,7 @@ async def test_a_page_with_a_rebound_dns_name_is_rejected(house: Lab, tmp_path: 
 
 @on(_PLAIN)
 async def test_the_api_documentation_loads_nothing_from_other_servers(house: Lab, tmp_path: Path) -> None:
-    # Of all names none can be resolved; scripts get some time of the browser's own clock to build the page.
+    # No name can be resolved. Scripts get some time of the browser's own clock to build the page.
     alone = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
     arguments = (f"{house.client.base_url}/docs", alone, "--virtual-time-budget=20000")
     page = await asyncio.to_thread(_dump_dom, tmp_path, *arguments)

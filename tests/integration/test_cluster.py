@@ -77,7 +77,7 @@ def test_other_users_of_the_machine_cannot_read_the_data(shared_cluster: Path) -
 
     (database,) = shared_cluster.rglob("dralab.sqlite3")
     assert {stat.S_IMODE(path.stat().st_mode) for path in database.parent.glob("dralab.sqlite3*")} == {0o600}
-    # What drivers mount into containers is the same everywhere.
+    # Files that drivers mount into containers are the same everywhere.
     assert [
         path for path in readable(shared_cluster) if shared_cluster / "driver-root" not in path.parents
     ] == []

@@ -185,7 +185,7 @@ def test_the_effect_of_additional_nodes_is_previewed(page: Page, server: _Server
     for number in range(5):
         server.claim(f"pod-{number}", "true")
     _open(page, server)
-    # Of eight GPUs that are not partitioned, the fifth pair is missing.
+    # Eight GPUs are not partitioned, so there is no fifth pair.
     expect(page.get_by_role("button", name=re.compile("^used 8$"))).to_be_visible()
     page.get_by_text("As a table").click()
     page.locator("details.table tbody button").first.click()
@@ -202,7 +202,7 @@ def test_devices_are_filtered_colored_and_grouped_by_class(page: Page, server: _
     expect(rows.first).to_be_visible()
     every = rows.count()
     page.get_by_label("Devices of").select_option("gpu.nvidia.com")
-    # A GPU in MIG mode has partitions alone, which another class selects.
+    # A GPU in MIG mode only has partitions, which another class selects.
     expect(rows.first).to_be_visible()
     whole = rows.count()
     assert 0 < whole < every
@@ -243,7 +243,7 @@ def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(page: Pag
     expect(panel.get_by_text("taint dralab.io/console:NoSchedule")).to_have_count(0)
     assert not server.get(path)["spec"].get("taints")
     assert Axe().run(page).violations_count == 0
-    # A device that is chosen takes the node's place, and the other way round.
+    # The details of a chosen device replace those of the node, and vice versa.
     page.get_by_text("As a table").click()
     page.locator("details.table tbody button").first.click()
     expect(panel).to_have_count(0)
@@ -428,7 +428,7 @@ def test_past_revisions_are_shown_played_and_compared(page: Page, server: _Serve
             break
     expect(page.get_by_role("button", name="used 0")).to_be_visible()
     expect(page.locator("output")).to_contain_text("ago, revision")
-    # With 5,000 nodes to list everything for each moment would take a second.
+    # With 5,000 nodes, a list for each moment would take a second.
     assert any("net=true" in url for url in asked)
     assert not any("limit=" in url for url in asked)
     page.get_by_role("button", name="Compare with this moment").click()
@@ -548,7 +548,7 @@ def test_the_console_connects_to_any_cluster_by_kubeconfig(
             expect(shown).to_have_text(re.compile(r"2 nodes, \d+ devices"))
             page.goto(f"{base}/console/#/pods/{server.namespace}/waits")
             expect(page.get_by_text("What would help:")).to_be_visible()
-            # A watch comes through, too.
+            # Watches are forwarded, too.
             server.claim("later", "false")
             page.goto(f"{base}/console/#/pods")
             expect(page.get_by_role("link", name=f"{server.namespace}/later")).to_be_visible()

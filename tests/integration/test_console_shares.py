@@ -44,7 +44,7 @@ spec:
   containers:
   - {name: main, image: busybox, command: [sleep, "9999"], resources: {claims: [{name: mig}]}}
 """
-# What is shown of the board of that name, and of its parts the names with how wide each is.
+# The displayed parts of the board of that name: their names and widths.
 _NEAR = """([node, name, scale]) => {
   const { picture } = document.querySelector("canvas");
   const place = picture.plan.places.find((one) => one.node.name === node);

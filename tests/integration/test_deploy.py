@@ -53,7 +53,7 @@ def test_every_option_in_the_manifests_exists(service: str) -> None:
     assert chosen.client_ca_file == Path("/etc/dralab/ca.crt")
 
 
-# What an update of a StatefulSet may change (apps/validation.ValidateStatefulSetUpdate).
+# The fields of a StatefulSet that an update may change (apps/validation.ValidateStatefulSetUpdate).
 _CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "minReadySeconds"}
 
 

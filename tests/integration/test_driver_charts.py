@@ -49,7 +49,7 @@ async def test_pods_of_a_driver_chart_run_the_simulated_driver(house: Lab) -> No
     async def read_drivers() -> str:
         return str(await _drivers(house))
 
-    # The pod needed the slices of one driver alone.
+    # The pod only needed the slices of one driver.
     await house.until(all_published, read_drivers)
     await house.client.delete(PODS, "cuda-vectoradd", "nvidia-dra-driver")
 

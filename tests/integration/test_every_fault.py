@@ -81,7 +81,7 @@ def test_a_fault_begins_and_is_undone_through_each_interface(cluster: Cluster, n
         blocking_until(lambda: _faults(cluster) == [] and cluster.list("nodes"))
     services = dra_kube.cluster.Cluster(cluster.data).record().services
     blocking_until(lambda: not any(_state(one.pid) == "T" for one in services.values()))
-    # Drivers taint no device any more, and publish all.
+    # Drivers taint no device any more, and publish all devices.
     blocking_until(lambda: _devices(cluster) == devices)
     cluster.apply(_POD.replace("NAME", name))
     cluster.pod(name).wait_for("Running")
@@ -101,13 +101,13 @@ def test_a_fault_ends_even_if_the_node_agent_is_killed_meanwhile(cluster: Cluste
     blocking_until(lambda: _agent(cluster) not in (None, before))
     cluster.calm()
     blocking_until(lambda: _devices(cluster) == devices)
-    # It knows the claim of before, too, and gives its device back.
+    # The driver also knows the earlier claim, and releases its device.
     cluster.delete(f"pod/{name}")
     cluster.apply(_POD.replace("NAME", f"after-{name}"))
     cluster.pod(f"after-{name}").wait_for("Running")
     cluster.delete(f"pod/after-{name}")
     files = cluster.data / "nodes/node-0"
-    # The end of a fault is noted in the background.
+    # The end of a fault is recorded in the background.
     blocking_until(lambda: not list(files.glob("fault-*")))
     # The pod had no grace period: the API server forgets it before its node unprepares the claim.
     blocking_until(lambda: not list((files / "cdi").glob("*.yaml")))

@@ -423,7 +423,7 @@ async def test_a_no_schedule_taint_keeps_running_pods_and_rejects_new_ones(
     await house.apply(rule)
     with pytest.raises(UserError, match="without apiVersion and kind"):
         await house.apply(after)
-    # What the file means is clear; kubectl refuses it too.
+    # The meaning of the file is clear, but kubectl rejects it too.
     complete = tmp_path / after.name
     complete.write_text(f"apiVersion: v1\n{after.read_text()}")
     await house.apply(complete)

@@ -87,7 +87,7 @@ async def test_workloads_run_with_the_rights_of_upstreams_roles(data: Path, tmp_
     manifest = tmp_path / "workloads.yaml"
     manifest.write_text(_WORKLOADS)
     async with lab(data) as house:
-        # Until their bindings are there, nodes and drivers try again.
+        # Nodes and drivers retry until their bindings exist.
         before = set(_refusals(data))
         await house.apply(manifest, REPOSITORY / "examples" / "quickstart" / "1-gpu-per-pod.yaml")
         await house.wait_for_running("gpu-per-pod", "alpha", "beta")
@@ -142,7 +142,7 @@ async def test_services_have_the_identities_of_upstream_components(data: Path) -
     }
     async with known["system:kube-scheduler"][0].client("test") as scheduler:
         assert len((await scheduler.list(NODES)).items) == 2
-        # What plans depend on, which upstream's scheduler may not list.
+        # Kinds that plans depend on and that upstream's scheduler may not list.
         for resource in PLANNED:
             assert (await scheduler.raw("GET", resource.path())).status_code in (200, 404)
         with pytest.raises(

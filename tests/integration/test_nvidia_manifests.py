@@ -26,7 +26,7 @@ pytestmark = [
 _SPECS = Path(_DRIVER, "demo", "specs")
 _NVIDIA = ("gpu.nvidia.com",)
 _PAGE = REPOSITORY / "docs" / "gpu-models.md"
-# What no cluster takes: what nvidia-mig-parted reads.
+# Files that no cluster accepts, because nvidia-mig-parted reads them.
 _OTHER = ("mig-parted-config.yaml", "sharing-demo-mig-parted-config.yaml")
 
 
@@ -100,7 +100,8 @@ RUN = (
     Demo(RACK, ("imex/channel-injection.yaml",)),
     Demo(RACK, ("imex/channel-injection-all.yaml",)),
 )
-#: With NVIDIA's driver of today their pods wait, too: file, and what the scheduler says.
+#: The pods of these files stay pending with NVIDIA's current driver, too. Each file has the scheduler's
+#: message.
 WAIT = {
     "quickstart/v1/gpu-test6.yaml": "no such key: index",
     "quickstart/v1beta1/gpu-test6.yaml": "no such key: index",
@@ -108,7 +109,7 @@ WAIT = {
     "quickstart/v1beta1/imex-test1.yaml": "device class imex.nvidia.com does not exist",
 }
 _BANDWIDTH = ("job", "job-1", "job-2", "no-compute-domain-job")
-#: What no API server of today takes as it is.
+#: Files that no current API server accepts unchanged.
 REFUSED = {
     **dict.fromkeys((f"imex/nvbandwidth-test-{name}.yaml" for name in _BANDWIDTH), "MPIJob"),
     "quickstart/v1beta1/gpu-test-vfiopci.yaml": "",
@@ -131,7 +132,7 @@ async def test_pods_of_a_demo_run(house: Lab, demo: Demo, tmp_path: Path) -> Non
     await house.apply(*files)
     spaces = _namespaces(files) | ({demo.namespace} if demo.namespace else set())
     await house.until(lambda: _all_run(house, spaces), lambda: _describe(house, spaces), 90)
-    # Some of their programs do not end when they are asked to: half a minute each.
+    # Some of their programs do not exit on SIGTERM: half a minute each.
     await house.delete(*files, missing_ok=True, seconds=90)
 
 

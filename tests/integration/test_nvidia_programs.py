@@ -183,7 +183,7 @@ async def _picture(setup: Setup, folder: Path) -> str:
         setup.stop(data)
     text = _UID.sub("uid", json.dumps(found)).replace(str(data), "")
     text = re.sub(r'"(ip|ipAddress)": "[0-9.]+"', r'"\1": "ip"', text)
-    # Who was first in a clique is a race.
+    # The order of the nodes in a clique is a race.
     text = re.sub(r'"index": [01]', '"index": 0', text)
     return json.dumps(_order(json.loads(text)), indent=1)
 

@@ -430,7 +430,7 @@ def _select_fields(answer: JsonObject, wanted: JsonObject) -> JsonObject:
 
 
 def test_a_timeline_has_the_computed_waiting_times(four: Doors, capsys: pytest.CaptureFixture[str]) -> None:
-    # Two pods of two GPUs have room at a time: two wait ten seconds.
+    # Only two pods of two GPUs fit at a time: two pods wait ten seconds.
     arrivals = [(0, 10, "a"), (0, 10, "b"), (0, 10, "c"), (5, 15, "d")]
     body = [
         {"at": at, "lasts": lasts, "object": {**_pod("two"), "metadata": {"name": name}}}
@@ -458,7 +458,7 @@ def _is_yes(answer: JsonObject) -> bool:
     if answer.get("leftOut") or answer.get("stuck") or stranded:
         return False
     if answer.get("unplaced"):
-        # As many as fit were asked for, and some do.
+        # The question was for as many as fit, and some do.
         return answer["fits"] > 0 and not answer["wanted"]
     return bool(answer.get("after", 1) >= answer.get("before", 1))
 

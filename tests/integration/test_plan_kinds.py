@@ -38,7 +38,8 @@ _WITHOUT = frozenset({"Priority", "ServiceAccount", "TaintNodesByCondition"})
 _KINDS = {kind: resource for (_, kind), resource in BY_KIND.items()}
 
 _Stored = list[tuple[Resource[Any], Object]]
-# Node, devices with what they take of them, and why there are none; None for a pod that is gone.
+# The node, the devices with the amounts that the pod consumes, and the reason why there are none; None for a
+# deleted pod.
 _Fate = tuple[str, list[tuple[str, str, tuple[tuple[str, str], ...]]], str] | None
 
 
@@ -94,7 +95,8 @@ class _Served:
                 for obj in step:
                     resource, made = await _create(self._client, obj)
                     self._stored[-1].append((resource, made))
-                    # What pods refer to comes before them, as in a plan, whichever informer is the slowest.
+                    # Objects that pods refer to are created before the pods, as in a plan, whichever informer
+                    # is slowest.
                     await until(partial(_knows, scheduler, resource, made.key))
                 await until(lambda: self._is_settled(scheduler), clock=self._clock)
             return self._stored, await self._fates(scheduler)
@@ -118,7 +120,7 @@ class _Served:
         waiting = [pod.metadata.uid for pod in pods if not pod.spec.node_name]
         nominated = scheduler.cache.nominations.node_of
         if any(scheduler.queue.get(uid) is None or nominated(uid) for uid in waiting):
-            # It is being bound, or others are still on their way out for it.
+            # The pod is being bound, or its victims are still terminating.
             return False
         counts = scheduler.queue.count_by_place()
         return not (counts["active"] or counts["backoff"] or counts["in flight"])

@@ -173,7 +173,7 @@ spec:
   - {name: gpu, resourceClaimName: huge}
 """
     )
-    # It is the time of the phases before, too, which are to be done in it.
+    # The limit includes the phases before.
     monkeypatch.setenv("DRALAB_DEMO_PHASE_TIMEOUT", "20")
     result = _demo(tmp_path / "data", "-f", str(manifest))
     assert result.returncode == 1

@@ -109,7 +109,7 @@ def test_no_token_is_visible_in_the_process_list(data: Path) -> None:
     with (data / "auth" / "tokens.csv").open() as file:
         tokens = [row[0] for row in csv.reader(file)]
     record = Cluster(data).record()
-    # Services that are forks show the words of another process; those of `dralab up` name the folder.
+    # Forked services show the command line of another process. Those of `dralab up` name the folder.
     pids = [record.pid, *(service.pid for service in record.services.values())]
     listed = subprocess.run(
         ["cat", *(f"/proc/{pid}/cmdline" for pid in pids)], capture_output=True, check=True, env=os.environ

@@ -43,7 +43,7 @@ async def test_apply_names_an_unknown_field(client: Client) -> None:
     discovery = await Discovery.read(client)
     with pytest.raises(UserError, match=r"^configmap/c is refused: \.dta: field not declared in schema$"):
         await objects.apply(client, discovery, [_config_map(dta={"a": "1"})], None)
-    # As the request was written in v1beta1.
+    # The request in the form of v1beta1.
     request = {"name": "gpu", "deviceClassName": "gpu.nvidia.com"}
     claim = {
         "apiVersion": "resource.k8s.io/v1",

@@ -60,7 +60,8 @@ def test_a_signal_just_before_a_read_ends_a_watch(server: str) -> None:
         raise KeyboardInterrupt
 
     def send() -> None:
-        # A signal in another thread is noted and interrupts no read of the main thread, as one that comes too early.
+        # A signal in another thread is recorded but interrupts no read of the main thread, like one that
+        # arrives too early.
         signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
     before = signal.signal(signal.SIGUSR1, interrupt)

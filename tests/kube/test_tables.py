@@ -12,7 +12,7 @@ _RED, _GREEN, _PLAIN = "\033[31m", "\033[32m", "\033[0m"
         (True, {}, True),
         (False, {}, False),
         (True, {"NO_COLOR": "1"}, False),
-        # As https://no-color.org has it: set, but to nothing.
+        # As in https://no-color.org: set, but empty.
         (True, {"NO_COLOR": ""}, True),
         (True, {"TERM": "dumb"}, False),
     ],

@@ -47,10 +47,10 @@ async def test_clear_ends_all_faults(tmp_path: Path) -> None:
         async with cluster.client("kubectl") as client:
             with pytest.raises(ApiError, match="a fault on demand"):
                 await client.list(PODS)
-            # Who looks at the cluster is met by none.
+            # The request of the observer is not affected by any fault.
             assert await Rest(cluster).wait(30) == []
             assert await struck.count_affected() == 1
-            # Another program may do it.
+            # Another program may send the same request.
             await Striker(cluster).clear()
             await client.list(PODS)
         assert await struck.count_affected() == 1
@@ -104,7 +104,7 @@ async def test_a_fault_of_a_node_is_sent_to_its_agent(tmp_path: Path) -> None:
     strikes = Strikes()
     async with _cluster(tmp_path) as cluster, strikes.serve() as url:
         record = cluster.record()
-        # The API server knows no such fault, as an agent that has other nodes.
+        # The API server does not know the fault, like an agent of other nodes.
         record.services = {
             "node-agent-a": ServiceRecord(pid=0, url=record.server),
             "node-agent-b": ServiceRecord(pid=0, url=url),
@@ -115,7 +115,7 @@ async def test_a_fault_of_a_node_is_sent_to_its_agent(tmp_path: Path) -> None:
         assert [(one.fault, one.node, one.delay) for one in strikes.begun] == [("driver-slow", "node-1", 3)]
         await striker.clear()
         assert strikes.ended == strikes.begun
-        # In either order: what the agent says that has the node counts.
+        # In either order, the answer of the agent that has the node counts.
         for services in (record.services, dict(reversed(record.services.items()))):
             record.services = services
             cluster.write(record)

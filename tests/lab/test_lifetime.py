@@ -38,7 +38,7 @@ async def test_a_cluster_ends_without_its_directory(again: bool, tmp_path: Path)
         assert not cluster.is_lost()
         shutil.rmtree(cluster.data)
         if again:
-            # Another cluster begins where this one was.
+            # Another cluster starts in the directory of this one.
             with Cluster(cluster.data).locked():
                 assert cluster.is_lost()
         assert await reason_to_stop(cluster, os.getppid()) == f"{cluster.data} was removed"

@@ -80,7 +80,7 @@ def test_a_held_port_can_be_replaced() -> None:
     with ExitStack() as stack:
         port = stack.enter_context(Port())
         first = port.number
-        # Held, so that it is not found again.
+        # The ports are held, so that they are not found again.
         stack.enter_context(Port(first))
         port.move()
         assert port.number != first

@@ -163,7 +163,7 @@ async def test_a_fault_is_ended_by_its_number(world: _World) -> None:
         left.remove(number)
         assert [one["id"] for one in (await world.client.get("/faults")).json()["items"]] == left
     await until(lambda: world.state == "S")
-    # It still meets requests: the other one of its kind was ended.
+    # This fault still affects requests: the other fault of its kind was ended.
     assert (await world.client.patch("/api/v1/namespaces/default/configmaps/a")).status_code == 500
     assert (await world.client.delete("/faults/99")).status_code == 404
 

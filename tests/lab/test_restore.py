@@ -108,9 +108,9 @@ async def test_restored_objects_are_unchanged_except_for_uids(
     assert held.status.allocation is not None
     assert [r.device for r in held.status.allocation.devices.results] == ["gpu-0"]
     assert held.metadata.finalizers == ("resource.kubernetes.io/delete-protection",)
-    # An owner that is not there would take the pod with it.
+    # A missing owner would delete the pod.
     assert (await client.get(PODS, "lost", "team")).metadata.owner_references == ()
-    # Once more changes nothing.
+    # A second conversion changes nothing.
     assert await Writer(client, problems).write(objects) == len(objects)
     assert (await client.get(PODS, "holder", "team")).metadata.uid == holder.metadata.uid
 

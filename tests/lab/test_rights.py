@@ -60,7 +60,7 @@ _DRIVER = _as("dralab:driver:n1")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[httpx.AsyncClient]:
-    # Before 1.36 the API server lets everybody who may update a claim's status change its allocation.
+    # Before 1.36, the API server lets every user that may update a claim's status change its allocation.
     config = Config(
         port=0,
         data=tmp_path_factory.mktemp("rights"),

@@ -99,7 +99,7 @@ def test_a_damaged_snapshot_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"cannot read the snapshot {file}"):
         snapshots.content(file)
     whole = bytearray(gzip.compress(random.Random(1).randbytes(4000)))
-    # The first block says that it is of a kind that there is not.
+    # The first block names a version of the format that does not exist.
     whole[10] = 0x07
     file.write_bytes(whole)
     with pytest.raises(UserError, match=f"cannot read the snapshot {file}: Error -3"):

@@ -79,7 +79,7 @@ def install(interpreter: str, locked: Path, environment: Path) -> Path:
     run(interpreter, "-m", "venv", "--without-pip", environment)
     python = environment / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--isolated", "--python", python, "install", "-q", "--no-index")
-    # What is compiled is only what the tests run.
+    # Compile only the files that the tests run.
     run(*pip, "--no-compile", "--find-links", locked, "dralab[docker,console,postgresql]")
     return environment / "bin"
 
@@ -90,6 +90,7 @@ def empty(locked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("environment")
     commands = install(sys.executable, locked, folder)
     site = next(folder.glob("lib/python*/site-packages"))
-    # A path in a .pth file is searched, and the .pth files there, ours of the checkout among them, are not read.
+    # A path in a .pth file is added to the search path, but .pth files in that folder are not read. So those
+    # of our checkout have no effect.
     (site / "requirements.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return commands

@@ -162,7 +162,7 @@ def test_the_postgresql_file_extends_the_other_one() -> None:
         assert {volume.partition(":")[0] for volume in service.get("volumes", ())} <= volumes
     for service in servers:
         environment = service["environment"]
-        # What both files say is the same, so that both servers serve the same.
+        # The settings in both files are equal, so that both servers serve the same.
         shared = environment.keys() & plain["services"]["apiserver"]["environment"].keys()
         assert {"DRALAB_APISERVER_RUNTIME_CONFIG", "DRALAB_FEATURE_GATES"} <= shared
         for name in shared - {"DRALAB_ALLOWED_HOSTS"}:

@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from tests.packaging.conftest import WHEEL, install, run
 from tests.support.reference import REPOSITORY
 
-# The first builds what all of them look at.
+# The first test builds the files that all of them read.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 _CHROMIUM = next(
     (path for name in ("chromium-headless-shell", "chromium") if (path := shutil.which(name))), None
 )
-# The first builds what all of them look at.
+# The first test builds the files that all of them read.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 

@@ -138,7 +138,7 @@ async def test_a_pod_is_retried_once_its_leftover_claim_is_deleted() -> None:
 
 async def test_a_pod_whose_claim_could_not_be_deallocated_is_retried() -> None:
     api, [pod, _] = _cluster("extended")
-    # The claim is made; nothing else succeeds until the next attempt has failed to delete it.
+    # The claim is created. All other requests fail until the next attempt has failed to delete it.
     _break_writes(api, "refused", 2, 5)
     async with run_scheduler(api) as (_, clock):
         api.add(pod)

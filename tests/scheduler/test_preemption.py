@@ -249,7 +249,7 @@ async def test_an_error_is_the_only_preemption_message_if_no_node_has_victims() 
     async with run_scheduler(api) as (scheduler, _):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100, claims={"gpu": "c"}))
         await until(lambda: condition(api, "high"))
-        # It waits for something to change, as if there had been no error.
+        # The pod waits for a change, as if there had been no error.
         assert scheduler.queue.count_by_place()["unschedulable"] == 1
     assert condition(api, "high")["reason"] == "Unschedulable"
     assert condition(api, "high")["message"].startswith(

@@ -50,7 +50,7 @@ async def test_each_profile_schedules_pods_with_its_scheduler_name() -> None:
     assert condition(api, "strict")["message"].startswith(
         "0/1 nodes are available: 1 node(s) were unschedulable."
     )
-    # Nobody's.
+    # No scheduler has this name.
     assert not condition(api, "default-scheduler")
     controllers = {
         call.body["regarding"]["name"]: call.body["reportingController"] for call in api.writes("events")

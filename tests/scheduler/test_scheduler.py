@@ -335,7 +335,7 @@ async def test_a_rule_of_1_34_taints_the_devices_of_its_class() -> None:
         await until(lambda: condition(api, "q"))
         assert not node_of(api, "q")
         assert len(_devices(api)) == 1
-        # Another class is another choice.
+        # With another class, the result may differ.
         api.add({**second, "spec": {"selectors": [{"cel": {"expression": "false"}}]}})
         await until(lambda: node_of(api, "q"))
 

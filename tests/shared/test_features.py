@@ -96,7 +96,7 @@ def test_own_defaults_omit_impossible_combinations(text: str, composed: str) -> 
 
 
 def test_own_defaults_omit_gates_that_depend_on_a_disabled_stage() -> None:
-    # The one needs DRAPartitionableDevices, which is beta; nothing that is off is needed by the other.
+    # The first gate needs DRAPartitionableDevices, which is beta. The second one needs no gate that is off.
     own = dict.fromkeys(("DRADeviceCompatibilityGroups", "DRADerivedAttributes"), True)
     off = "AllBeta=false"
     assert with_defaults(own, off, V1_37) == f"DRADerivedAttributes=true,{off}"

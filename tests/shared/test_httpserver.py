@@ -77,7 +77,7 @@ async def _send_all(client: Client, data: bytes, step: int) -> None:
         for start in range(0, len(data), step):
             await client.send(data[start : start + step])
     except ConnectionError:
-        pass  # It is refused while it comes.
+        pass  # The request is rejected while it arrives.
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ async def test_requests_sent_ahead_wait_in_the_kernel(
     for _ in range(200):
         assert (await client.answer()).endswith(b"x")
     sending.cancel()
-    # No more than one read brings.
+    # No more than one read returns.
     assert 0 < most <= (256 << 10) // len(one) + 1
 
 

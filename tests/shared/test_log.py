@@ -94,7 +94,7 @@ def test_log_lines_of_libraries_have_the_same_format(tmp_path: Path, monkeypatch
     descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     log.configure("test", descriptor=descriptor)
     library = logging.getLogger("library")
-    # Handlers of the process that the test runs in would have them otherwise.
+    # Otherwise, handlers of the process that runs the test would get the lines.
     monkeypatch.setattr(library, "propagate", False)
     library.info("not shown by default")
     library.warning("error ignored terminating %r", "pipeline")

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
         ("0", "0"),
         ("000", "0"),
         ("-0", "0"),
-        ("+5", "+5"),  # what upstream takes for canonical it keeps
+        ("+5", "+5"),  # texts that upstream considers canonical are kept
         ("1.5", "1500m"),
         ("1.5Gi", "1536Mi"),
         ("1024Mi", "1Gi"),
@@ -107,7 +107,7 @@ def test_values_are_rounded_up() -> None:
     assert Quantity.parse("1Gi").as_int64() == 1 << 30
     assert Quantity.parse("1k").as_int64() == 1000
     assert Quantity.parse("1.5").as_int64() is None
-    assert Quantity.parse("1.5Gi").as_int64() is None  # the decimal form never answers
+    assert Quantity.parse("1.5Gi").as_int64() is None  # the decimal form never has a result
     assert Quantity.parse("1.5Gi").value() == 1610612736
     assert Quantity.parse("1.5").as_approximate_float() == 1.5
     assert Quantity.parse("1Gi").format is Format.BINARY_SI
@@ -115,7 +115,7 @@ def test_values_are_rounded_up() -> None:
 
 @given(st.integers(-(1 << 70), 1 << 70), st.sampled_from(["", "m", "k", "Ki", "Gi", "n", "e3"]))
 def test_canonical_text_means_the_same_number(number: int, suffix: str) -> None:
-    # A multiple of 1000E has no suffix, and upstream's text none either: it means something else.
+    # A multiple of 1000E has no suffix. Upstream's text has none either, and means another amount.
     too_large = {"": 10**21, "m": 10**24, "k": 10**18, "n": 10**30}.get(suffix)
     assume(number == 0 or too_large is None or number % too_large != 0)
     quantity = Quantity.parse(f"{number}{suffix}")

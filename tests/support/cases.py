@@ -7,7 +7,7 @@ from typing import TypeVar
 import pytest
 
 Case = TypeVar("Case")
-# The frames of an error's traceback that say where a case failed; an assertion says it in words.
+# The frames of an error's traceback that show where a case failed. An assertion already says it in words.
 _FRAMES = -3
 
 

@@ -136,7 +136,7 @@ class FakeApi(httpx.AsyncBaseTransport):
         """Return the newest revision."""
         return self._memory.revision
 
-    # Direct access, which no watch or record tells from a client's.
+    # Direct access, which watches and records do not distinguish from a client's.
 
     def add(self, obj: JsonObject, *, quietly: bool = False) -> JsonObject:
         """Store an object, or its new state, without recording a write. If quietly is set, no watch reports it."""

@@ -42,7 +42,7 @@ _GIVEN: dict[Scalar, Callable[[int], Any]] = {
     Scalar.INT_OR_STRING: lambda number: number % 60000 + 1,
     Scalar.ANY: lambda number: {"number": number},
 }
-# What a step may end with: not every step can do something with every object.
+# The outcomes of a step. Not every step can do something with every object.
 _REFUSALS = (StatusError, DecodeError, PatchError, LookupError, TypeError, ValueError, AttributeError)
 
 

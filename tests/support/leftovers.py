@@ -17,10 +17,10 @@ import pytest
 from tests.support.waiting import blocking_until
 
 _VARIABLE = "DRALAB_TEST_RUN"
-# The process that checks. Runs that tests start leave it to that one.
+# The process that checks. Runs that tests start leave the check to it.
 _CHECKER = "DRALAB_TEST_RUN_CHECKER"
 _FOLDERS = (Path("/tmp"), Path("/dev/shm"))
-# Processes that were just told to end may take so long on a busy machine.
+# Processes that were just asked to exit may take so long on a busy machine.
 _END_SECONDS = 20.0
 # A prefix of ours or tempfile's own, and its eight random letters. Other programs of the machine write there, too.
 _NAME = re.compile(r"(tmp|[a-z]{1,3}|dralab-.*)[a-z0-9_]{8}(\.(log|pem|json))?|osrcp-.*")

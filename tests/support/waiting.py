@@ -71,7 +71,7 @@ async def until(
             for turn in itertools.count():
                 result = condition()
                 if inspect.isawaitable(result):
-                    # It does I/O: evaluate it less often.
+                    # The condition does I/O, so evaluate it less often.
                     result, turns = await result, 0
                 if result:
                     return result
@@ -113,7 +113,7 @@ async def until_object(
                     field_selector=selector,
                     bookmarks=False,
                 )
-                # A watch may end at any time. Then all begins again.
+                # A watch may end at any time. Then read the object and watch again.
                 with contextlib.suppress(Expired):
                     async for event in events:
                         seen = None if event.type is EventType.DELETED else event.object

@@ -15,8 +15,8 @@ import orjson
 from tests.support.reference import REPOSITORY
 
 Step = Callable[[], object]
-# How much a walk over all pairs must execute for each pair before it counts as one. The least is half a line: each item
-# is looked for in a list, and found halfway through.
+# The steps for each pair of items above which a test reports a walk over all pairs. The minimum is half a
+# line: each item is searched in a list and found halfway.
 _LEAST = 0.1
 
 

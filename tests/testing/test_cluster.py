@@ -73,7 +73,7 @@ def test_a_deleted_pod_is_restored_even_if_its_device_was_reallocated(dra_cluste
     dra_cluster.pod("p").wait_for()
     kept, before = dra_cluster.snapshot(), _devices(dra_cluster)
     dra_cluster.delete("pod/p")
-    # The claim goes after its pod, and its device is free then.
+    # The claim is deleted after its pod, and then its device is free.
     dra_cluster.until(lambda: not dra_cluster.list("resourceclaims"), what="no claim")
     dra_cluster.apply(POD.replace("{name: p}", "{name: q}"))
     dra_cluster.pod("q").wait_for()
@@ -118,7 +118,7 @@ def test_a_timeout_is_explained(dra_cluster: Cluster) -> None:
         },
     )
     dra_cluster.pod("waits").wait_for(lambda pod: pod["status"].get("conditions"))
-    # The state is read once more when the time ends before any answer.
+    # The state is read once more if the time ends before the first answer.
     with pytest.raises(WaitTimeout, match=r"pod/waits is not ready after 0 s") as failed:
         dra_cluster.pod("waits").wait_for(timeout=0)
     assert "cannot allocate all claims" in str(failed.value)
@@ -175,7 +175,7 @@ async def test_time_of_a_fake_clock_passes_when_the_test_advances_it(dra_cluster
     assert job["metadata"]["name"].startswith("often-")
 
 
-# The others' clients leave closing to the garbage collector.
+# The clients of other libraries leave closing to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.dra_cluster(scope="module")
 def test_other_clients_need_no_configuration(dra_cluster: Cluster) -> None:
@@ -188,7 +188,7 @@ def test_other_clients_need_no_configuration(dra_cluster: Cluster) -> None:
     assert dra_cluster.lightkube().get(lightkube.Node, "node-0").metadata.name == "node-0"
 
 
-# It warns of every Kubernetes that is newer than itself, and has no way to close its connections.
+# kr8s warns about every Kubernetes that is newer than itself, and cannot close its connections.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.dra_cluster(scope="module")
 def test_kr8s_needs_no_configuration(dra_cluster: Cluster) -> None:
@@ -241,7 +241,7 @@ def test_service_processes_are_forked_from_one_with_imported_modules(
 ) -> None:
     monkeypatch.delenv(ADDRESS, raising=False)
     monkeypatch.setattr(processes, "WARM", [])
-    # As if there had been one cluster before.
+    # The output is that of a single cluster.
     monkeypatch.setattr(processes, "_started", itertools.count(1))
     with Cluster(processes=True) as cluster:
         cluster.apply(POD)
@@ -250,7 +250,7 @@ def test_service_processes_are_forked_from_one_with_imported_modules(
         commands = [Path(f"/proc/{service.pid}/cmdline").read_bytes() for service in services]
         assert len(commands) == 4
         assert all(b"dra_lab.warm" in command for command in commands)
-        # Faults of processes are for such clusters alone.
+        # Only such clusters have faults of processes.
         stopped = cluster.disturb("stop", seconds=0.5, service="scheduler")
         assert stopped.promise == "what runs keeps running; what waits continues when it is back"
         assert "containers went on" in stopped.check()

@@ -33,7 +33,7 @@ def _obj(phase: str = "", *conditions: str, owner: str = "") -> dict[str, Any]:
         ("pods", "gone", _obj("Failed"), ""),
         ("pods", "example.com/Reviewed", _obj("Failed"), ""),
         ("pods", lambda pod: False, _obj("Failed"), ""),
-        # Its controller makes another one of this name.
+        # Its controller creates another pod of this name.
         ("pods", "Running", _obj("Failed", owner="StatefulSet"), ""),
         ("pods", "Running", _obj("Failed", owner="Job"), "Failed"),
         ("jobs", "Complete", _obj("", "Failed"), "Failed"),

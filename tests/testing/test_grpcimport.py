@@ -34,5 +34,6 @@ assert "GRPC_ENABLE_FORK_SUPPORT" not in os.environ
 def test_child_processes_of_a_grpc_program_print_nothing(module: str, tmp_path: Path) -> None:
     words = [sys.executable, "-c", _PROGRAM.format(module=module), str(tmp_path / "s")]
     result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
-    # It may report that the server's end came before the connection's, with the socket's path: no "fork" is in that.
+    # gRPC may report that the server ended before the connection, with the socket's path. That line has no
+    # "fork" in it.
     assert (result.returncode, "fork" in result.stderr) == (0, False), result.stderr

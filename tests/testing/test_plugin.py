@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.system]
 
 def _pytest(folder: Path, text: str, *arguments: str) -> str:
     (folder / "test_it.py").write_text(text)
-    # Beautiful as it is, another plugin's set-up of the outer run is none of the inner's.
+    # A plugin of the outer run must not affect the inner run.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     result = subprocess.run(
         [
@@ -70,7 +70,7 @@ async def test_async(dra_cluster):
     with tarfile.open(bundle) as archive:
         names = {Path(name).name for name in archive.getnames()}
     assert {"events.txt", "explain.txt", "services.log", "pods.core.yaml"} <= names
-    # The log of warnings goes with the process.
+    # The log of warnings is deleted with the process.
     process = shown.partition("process: ")[2].split()[0]
     assert not list(Path("/tmp").glob(f"dralab-{process}-*"))
 

@@ -14,7 +14,7 @@ from dra_testing.processes import Processes
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import blocking_until, is_running
 
-#: One a call of this process's handlers of forks, which can not be taken back.
+#: One entry for each call of this process's fork handlers, which cannot be removed.
 _FORKS: list[None] = []
 
 
@@ -29,7 +29,7 @@ def test_a_cluster_of_processes_starts_without_forking_the_program(
             async with Processes(Options(), tmp_path):
                 pass
 
-    # The loop of dralab.testing, which forks for a program that it starts itself.
+    # The event loop of dralab.testing, which forks when it starts a program itself.
     uvloop.run(start())
     assert _FORKS == []
 

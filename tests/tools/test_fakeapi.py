@@ -67,7 +67,7 @@ class _Session:
         shown["created"] = "creationTimestamp" in meta
         prefix = meta.get("generateName")
         shown["name"] = f"{prefix}*" if prefix and meta["name"].startswith(prefix) else meta["name"]
-        # Uids and revisions differ: only which are the same can be compared.
+        # Uids and revisions differ, so only their equality can be compared.
         for key in ("uid", "resourceVersion"):
             shown[key] = self._names.setdefault(meta[key], f"{key} {len(self._names)}")
         shown["data"] = answer.get("data")

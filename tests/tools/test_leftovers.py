@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.reference import REPOSITORY
 
-# Of the run that this test is a part of.
+# The marker of the run that this test is a part of.
 _OUTER = ("DRALAB_TEST_RUN", "DRALAB_TEST_RUN_CHECKER")
 _CONFTEST = """
 from pathlib import Path

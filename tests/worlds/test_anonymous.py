@@ -25,7 +25,7 @@ from dra_worlds.reading import read
 from dralab.testing import Cluster
 
 _MARK = "acme-secret"
-# Fields that stay, by what the documentation promises: drivers, and the names of attributes and capacities.
+# Fields that stay, according to the documentation: drivers, and the names of attributes and capacities.
 _STAY = {
     "CSIDriver.metadata.name", "attacher", "capacityKey", "distinctAttribute", "driver", "matchAttribute",
     "partitionTypeAttribute", "provisioner", "CSINodeDriver.name",
@@ -88,7 +88,7 @@ def _fill_object(resource: Resource[Any]) -> JsonObject:
 def test_no_text_of_any_field_is_in_the_output(resource: Resource[Any]) -> None:
     obj = _fill_object(resource)
     assert _MARK in json.dumps(obj)
-    # Unknown fields, such as those of a newer version, do not get out either.
+    # Unknown fields, such as those of a newer version, are left out as well.
     obj["metadata"]["managedFields"] = obj["newField"] = obj["spec"] = {**obj.get("spec", {}), _MARK: _MARK}
     [made] = anonymize([(resource, convert(resource, obj))])
     assert _MARK not in json.dumps(made)
@@ -306,7 +306,7 @@ def test_no_private_text_of_a_world_is_in_the_output(
         "uid-",
     ):
         assert word not in output, word
-    # Drivers stay, also the one that has the name of its class.
+    # Names of drivers stay, even if a class has the same name.
     assert "gpu.acme.com" in output.replace("acme.com/", "")
     assert "acme" not in output.replace("gpu.acme.com", "")
 

@@ -49,7 +49,7 @@ _PARTITIONS = _devices(consumesCounters=[{"counterSet": "set", "counters": {"mem
 _CASES = {
     "taints": _Case(_tainted_devices(), 1, "DRADeviceTaints"),
     "rule": _Case(_devices(), 2, "DRADeviceTaints", (_RULE,)),
-    # 1.34 looks the capacity of a second device up at the place of the first.
+    # 1.34 looks the capacity of a second device up at the position of the first one.
     "shared": _Case(_SHARED[:1], 6, "DRAConsumableCapacity"),
     "counters": _Case(_PARTITIONS, 2, "DRAPartitionableDevices", counters=True),
     "extended": _Case(_devices(), 3, "DRAExtendedResource", extended=True),

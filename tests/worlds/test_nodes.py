@@ -71,10 +71,10 @@ def test_new_nodes_run_daemon_sets(tmp_path: Path, capsys: pytest.CaptureFixture
     world = tmp_path / "world.json"
     for daemons, bought in (
         ([], {"two": 2}),
-        # They leave two CPUs of a node, then one.
+        # The daemons leave two CPUs of a node, then one.
         ([_daemons("agent", "1"), elsewhere], {"two": 2}),
         ([_daemons("agent", "1500m"), elsewhere], {"two": 3}),
-        # On a node with a taint only daemons run that tolerate it, and none of the pods.
+        # On a node with a taint, only daemons that tolerate it run, and none of the pods.
         ([_daemons("agent", "3")], {}),
     ):
         items = [*cluster()[:3], *daemons]
@@ -101,7 +101,7 @@ def test_the_cheapest_mix_of_node_types_is_found(tmp_path: Path, capsys: pytest.
     assert answer["uncertain"] == []
     devices = [device for place in answer["pods"] for device in place["devices"]]
     assert len(set(devices)) == len(devices) == 9
-    # Limited to none of the large ones, the pods with three devices have no place.
+    # If none of the large nodes may be bought, the pods with three devices do not fit.
     types = _catalog(tmp_path / "types.json", {"name": "one", "price": 1, "gpus": "1xT4"})
     code, answer = _ask(capsys, pods, "--catalog", types, "--nodes", "0")
     assert (code, answer["cost"], answer["optimal"]) == (1, 3, False)

@@ -73,7 +73,7 @@ def test_devices_that_no_pending_pod_can_use_are_stranded(
         *waiting,
     )
     code, answer = _ask(capsys, "--from", dump)
-    # The one that waits is placed first.
+    # The pending pod is placed first.
     assert (code, answer["shapes"], answer["waiting"]) == (1, {"default/w": 1}, True)
     assert (answer["free"], answer["stranded"]) == ({"gpu": 2}, {"gpu": 2})
     assert [(n["node"], n["stranded"], n["takes"]) for n in answer["nodes"]] == [
@@ -126,14 +126,14 @@ def test_the_fewest_moves_are_found(tmp_path: Path, capsys: pytest.CaptureFixtur
     room = answer["room"]
     assert (code, room["found"], room["atLeast"], len(room["moves"])) == (0, True, 1, 1)
     assert room["placed"][0]["node"] == room["moves"][0]["before"]
-    # Four devices need both pods of n1 to go.
+    # Four free devices need both pods of n1 to move.
     code, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 4))
     assert [(m["pod"], m["before"]) for m in answer["room"]["moves"]] == [
         ("default/b", "n1"),
         ("default/c", "n1"),
     ]
     assert answer["room"]["atLeast"] == 2
-    # There is no node with five.
+    # No node has five devices.
     code, answer = _ask(capsys, "--from", dump, "--for", _write_request(tmp_path / "w", 5))
     assert (code, answer["room"]["found"]) == (1, False)
     assert "cannot allocate all claims" in answer["room"]["message"]

@@ -139,7 +139,7 @@ def test_large_compact_files_are_memory_mapped(tmp_path: Path, monkeypatch: pyte
     path = tmp_path / "dump.txt"
     path.write_text("Cluster:\n" + json.dumps(_list(*cluster()), indent=4))
     _check(_read(path))
-    # What comes out of an archive lies in a file meanwhile.
+    # The content of an archive is in a temporary file meanwhile.
     for name, opened in (("a.json.gz", gzip.open), ("a.json.bz2", bz2.open), ("a.json.xz", lzma.open)):
         with opened(tmp_path / name, "wt") as file:
             file.write(text)
@@ -166,7 +166,7 @@ def test_the_readable_part_of_a_truncated_archive_is_read(tmp_path: Path) -> Non
     path = tmp_path / "half.tar.gz"
     with tarfile.open(path, "w:gz") as tar:
         for number, obj in enumerate([*cluster(), pod("more", "node-0", "held")]):
-            # Noise, so that halves of the packed file are halves of the content.
+            # Random bytes, so that half of the packed file is half of the content.
             text = json.dumps(obj | {"noise": secrets.token_hex(20_000)}).encode()
             info = tarfile.TarInfo(f"dump/{number}.json")
             info.size = len(text)

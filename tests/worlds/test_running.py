@@ -107,6 +107,6 @@ def fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., in
 def test_compatibility_groups_are_applied_if_the_cluster_supports_them(fits: Callable[..., int]) -> None:
     gate = ("--feature-gates", "DRADeviceCompatibilityGroups=true,DRAPartitionableDevices=true")
     assert fits(_incompatible_partitions("v1.37.0"), *gate) == 0
-    # 1.36 does not know the field, and 1.37 without the gate leaves such slices alone.
+    # 1.36 does not know the field, and 1.37 without the gate ignores such slices.
     assert fits(_incompatible_partitions("v1.36.2")) == 1
     assert fits(_incompatible_partitions("v1.36.2"), "--kubernetes-version", "1.37") == 0

@@ -44,7 +44,7 @@ def _dump(path: Path) -> str:
     return str(path)
 
 
-# Warnings of what was not awaited come at the end of the process at the latest.
+# Warnings about coroutines that were never awaited appear at the end of the process at the latest.
 _PROGRAM = """
 from dra_cli.main import main
 from dralab import World

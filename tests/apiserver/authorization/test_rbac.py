@@ -135,7 +135,7 @@ async def test_impersonation_needs_a_permission_for_the_user(client: httpx.Async
     )
     await give(client, DRIVER, rule("impersonate", "users", names="bob"))
     assert message(await pods("bob")).startswith('pods is forbidden: User "bob" cannot list')
-    # The mode that was of use is the first to be tried from then on.
+    # The mode that allowed the last request is tried first from then on.
     assert message(await pods("amy")) == (
         f'users "amy" is forbidden: User "{AS_DRIVER}" cannot impersonate resource "users" in API group "" '
         "at the cluster scope"

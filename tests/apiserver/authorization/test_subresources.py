@@ -19,9 +19,9 @@ from tests.support.sampling import sample
 # Equal to upstream's discovery: tests/apiserver/discovery compares the two.
 KINDS = list(catalog.registry("api/all=true", FeatureGates()))
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-# Besides those of upstream's discovery: what kinds lack, and what there is nowhere.
+# Subresources that upstream's discovery lacks: some that a kind does not have, and one that no kind has.
 _EVERYWHERE = ("status", "scale", "proxy", "nonsense")
-# Their body or answer is the object itself.
+# The body or the response of these requests is the object itself.
 _OF_THE_OBJECT = frozenset({"status", "finalize", "approval", "ephemeralcontainers", "resize"})
 
 
@@ -55,7 +55,7 @@ def _cases() -> Iterator[Case]:
 
 
 CASES = list(_cases())
-# The number of requests out of two thousand cases. `make thorough` sends all.
+# The number of tested requests, from a sample of two thousand. `make thorough` sends all of them.
 _ASKED = 400
 
 

@@ -19,7 +19,7 @@ NO_PODS = "a null labelSelector results in matching no pod"
 HIDES = 'hides previous definition of "A", which may be dropped when using apply'
 
 
-# Long: one pod with all that is warned of, since the order of warnings counts.
+# Long: one pod with every field that causes a warning, because the order of warnings matters.
 def test_each_questionable_field_of_a_pod_has_a_warning() -> None:
     container = {
         "name": "c",

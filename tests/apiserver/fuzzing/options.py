@@ -119,7 +119,7 @@ BODIES = {
     "token": "io.k8s.api.authentication.v1.TokenRequest",
 }
 DELETE_OPTIONS = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
-# Objects that make the server call others, or refuse everything, are not stored.
+# Objects that make the server call other servers, or reject every request, are not stored.
 DRY_GROUPS = frozenset({"admissionregistration.k8s.io", "apiregistration.k8s.io"})
 PAGES = [
     "/",

@@ -151,7 +151,7 @@ async def serve(data: Path) -> AsyncIterator[ApiServer]:
         assert code == 201
         served = Sent("GET", "/apis/example.com/v1/widgets", "", (), b"")
         while (await wire.exchange(served))[0] != 200:
-            pass  # It takes a moment.
+            pass  # The custom kind is not served at once.
         yield server
 
 

@@ -1,4 +1,4 @@
-"""Test whose requests are whose: those with a service account's token, of an impersonated user, and others."""
+"""Test which user a request acts as: with a service account's token, an impersonated user, and others."""
 
 import base64
 from collections.abc import AsyncIterator

@@ -66,7 +66,7 @@ async def test_malformed_managed_fields_are_no_internal_error(
         headers = {"content-type": "application/apply-patch+yaml"}
         answer = await client.patch(f"{path}/a?{query}", content=orjson.dumps(applied), headers=headers)
         assert answer.status_code in code, answer.text
-    # Entries that can't be read do not take the place of those that are there.
+    # Invalid entries do not replace the stored ones.
     obj["metadata"]["managedFields"] = [{**_ENTRY, "fieldsV1": {"f:data": []}}]
     obj["data"]["a"] = "c"
     headers = {"content-type": "application/json"}

@@ -98,6 +98,6 @@ async def test_malformed_bodies_cause_no_internal_error(client: httpx.AsyncClien
         answer = await send(client, obj, way, path)
         if answer.status_code >= 400:
             assert answer.json()["kind"] == "Status"
-            # Upstream has 500 without a reason for strategic merge patches that it did not think of.
+            # For some strategic merge patches, upstream responds with 500 without a reason.
             assert answer.json().get("reason") != "InternalError", (way, path, obj, answer.text)
     assert (await client.get("/readyz")).status_code == 200

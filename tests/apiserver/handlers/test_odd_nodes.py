@@ -65,7 +65,7 @@ async def errors(client: httpx.AsyncClient, server: ApiServer, monkeypatch: pyte
 
 
 async def _call_all(client: httpx.AsyncClient, host: str, port: int) -> list[str]:
-    """Return the messages of the node's subresources once it says to be there."""
+    """Return the messages of the node's subresources after setting this address or answer."""
     status: dict[str, Any] = {"addresses": [{"type": "InternalIP", "address": host}]}
     status["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
     put = await client.put("/api/v1/nodes/n/status", json={"metadata": {"name": "n"}, "status": status})

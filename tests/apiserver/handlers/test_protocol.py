@@ -196,7 +196,7 @@ async def test_lists_and_watches_name_their_own_media_types(client: httpx.AsyncC
     for path in ("/api", "/api/v1", "/apis/apps/v1"):
         assert await refusal("text/html", path) == f"{_AVAILABLE}{_ALL}"
     for path in ("/apis", "/apis/apps"):
-        # The aggregator's, which no router goes before.
+        # The aggregator answers these paths, without a router before it.
         assert await refusal("text/html", path) == f"{_ONLY}{_ALL}"
     assert await refusal("application/yaml", "/version") == f"{_AVAILABLE}application/json"
     taken = {"Accept": f"{_PROTOBUF};as=Table;g=meta.k8s.io;v=v1,application/json;stream=watch"}
@@ -258,7 +258,7 @@ async def test_unsupported_methods_of_resources_are_rejected(client: httpx.Async
         ("application/json;q=x, application/yaml;q=0.1", "application/yaml"),
         ("application/yaml;q=0.4, application/json;q=0.5", "application/json"),
         ("application/yaml, application/json", "application/yaml"),
-        # Qualities give an order, and leave nothing out.
+        # Qualities only define an order; they exclude nothing.
         ("application/yaml;q=0", "application/yaml"),
         ("application/json;q=0, application/yaml;q=0.1", "application/yaml"),
         ("application/json;q=0, */*", "application/json"),

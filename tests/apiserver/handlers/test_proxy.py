@@ -150,7 +150,7 @@ async def test_links_are_rewritten_to_the_proxy(client: httpx.AsyncClient) -> No
 
 @asynccontextmanager
 async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
-    """Run another kubelet for the objects that the API server has."""
+    """Run another kubelet for the objects that exist on the API server."""
     async with serve_kubelet(WEB_SERVER) as (bench, port):
         node = (await client.get("/api/v1/nodes/node")).json()
         node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port

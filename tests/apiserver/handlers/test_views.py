@@ -177,7 +177,7 @@ async def test_lists_at_exact_revisions_reach_back_to_the_archive(
         "MODIFIED",
         "DELETED",
     ]
-    # Watches know nothing of it, as upstream's.
+    # Like upstream's, watches ignore the parameter.
     watched = await client.get(MAPS, params={"watch": 1, "resourceVersion": revision, "timeoutSeconds": 1})
     assert watched.json()["object"]["reason"] == "Expired"
 

@@ -18,7 +18,7 @@ BODIES = [
     (b"apiVersion: v1\nkind: ConfigMap\n" + bomb(12, 10), "yaml: document contains excessive aliasing"),
     (b"a: &a [*a]", "yaml: anchor 'a' value contains itself"),
 ]
-# Method, path, headers, and what stands before the problem.
+# Method, path, headers, and the text before the error.
 REQUESTS: list[tuple[str, str, dict[str, str], str]] = [
     ("POST", COLLECTION, YAML, "(must be of type ConfigMap): couldn't get version/kind; "),
     ("POST", f"{COLLECTION}?dryRun=All", YAML, "(must be of type ConfigMap): couldn't get version/kind; "),

@@ -91,10 +91,10 @@ def test_a_valid_object_of_each_kind_is_accepted(obj: JsonObject) -> None:
     ours = answer(_case(new, new, "create"))
     assert ours["server"]["allowed"], ours
     stored = {**ours["server"]["object"], "apiVersion": obj["apiVersion"], "kind": obj["kind"]}
-    # Answers leave it out, and some kinds' updates need it.
+    # Responses omit it, and updates of some kinds need it.
     stored["metadata"]["resourceVersion"] = obj["metadata"]["resourceVersion"]
     if obj["kind"] == "Job":
-        # Answers leave the uid out, and a job's pods are named after it.
+        # Responses omit the uid, and a job's pods are named after it.
         stored["metadata"]["uid"] = stored["spec"]["template"]["metadata"]["labels"]["controller-uid"]
     again = answer(_case(stored, stored, "update"))
     assert again["server"]["allowed"], again

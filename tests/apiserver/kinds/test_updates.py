@@ -214,7 +214,7 @@ def _empties(kind: Kind, version: str, obj: JsonObject) -> int:
     """Add empty values wherever a request may have them, and return their number."""
     added = _add_empty(object_type(kind, version), obj, ("metadata", "status"))
     if kind.plural == "resourceslices":
-        # Upstream refuses even an empty list of one beside the other.
+        # Upstream rejects even an empty list of one field if the other is set.
         obj["spec"].pop("sharedCounters", None)
     return added
 
@@ -239,7 +239,7 @@ async def test_empty_lists_and_maps_change_nothing(tmp_path: Path, version: Vers
             before = stored["metadata"]
             for served in kind.versions:
                 if served == "v1beta1" and "firstAvailable" in str(body):
-                    # Upstream takes even an empty list beside the alternatives for a request of its own.
+                    # Upstream treats even an empty list next to the alternatives as a request of its own.
                     continue
                 versioned = path.replace(f"/{kind.storage_version}/", f"/{served}/", 1)
                 sent = (await client.get(versioned)).json()

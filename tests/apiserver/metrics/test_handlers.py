@@ -97,7 +97,7 @@ async def test_nodes_that_answer_are_listed(client: httpx.AsyncClient, kubelet: 
     assert found["items"][0]["metadata"]["labels"]["name"] == "one"
     single = await _json(client, f"{_BASE}/nodes/two")
     assert (single["kind"], single["metadata"]["name"]) == ("NodeMetrics", "two")
-    # The answers were fresh: each node was asked for its two samples and no more.
+    # The responses were fresh: each node was asked for two samples only.
     assert sorted(kubelet.nodes) == ["one", "one", "two", "two"]
 
 

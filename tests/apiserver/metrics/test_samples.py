@@ -56,7 +56,7 @@ def test_use_is_unknown_without_two_comparable_samples() -> None:
     assert node_use(_sample(100, 3), _sample(90, 100)) is None
     assert node_use(Sample(), Sample()) is None
     assert pod_use(_sample(100, 0), _sample(90, 0), "ns", "pod") is None
-    # One container whose counter went back leaves the whole pod out.
+    # If the counter of one container decreased, the whole pod is left out.
     assert pod_use(_sample(100, 0, a=4, b=1), _sample(90, 0, a=3, b=2), "ns", "pod") is None
 
 

@@ -59,7 +59,7 @@ async def test_a_node_that_does_not_answer_is_left_out() -> None:
     kubelets.gone.add("a")
     await clock.advance(10)
     assert await _times(scraper, clock) is None
-    # Once it answers again, its old samples are no part of it.
+    # Once the kubelet answers again, its old samples are not used.
     kubelets.gone.clear()
     await settle()
     assert await _times(scraper, clock) == (12, 13)

@@ -42,7 +42,7 @@ def test_a_token_is_signed_as_upstream_signs_it(
         named,
         algorithm,
     )
-    # A relying party has nothing but the published key.
+    # A relying party only has the published key.
     assert jwt.decode(signed, jwt.PyJWK(published)) == {"sub": "x"}
     assert not (tmp_path / "unused").exists()
 

@@ -79,7 +79,7 @@ async def test_writes_missing_on_a_promoted_standby_are_dropped_on_all_servers(
     survivor = newer.get(PODS, "ns/kept")
     assert survivor is not None
     assert survivor.data == kept.data
-    # No client that has seen the lost revision takes another one for it, or for what follows it.
+    # A client that has seen the lost revision does not mistake a new revision for it.
     assert min(record.revision for record in (*new, *own)) > lost.revision + 1_000_000_000
     await newer.fresh()
     for store, position in zip(pair, positions, strict=True):

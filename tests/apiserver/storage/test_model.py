@@ -133,7 +133,7 @@ class Pauses:
 
 
 class HeldEngine(SqliteEngine):
-    """An engine whose writes wait for a permit, and that can find the disk full."""
+    """An engine whose writes wait for a permit, and whose disk can be full."""
 
     def __init__(self, path: Path, reference: Reference) -> None:
         super().__init__(path, relaxed=True)

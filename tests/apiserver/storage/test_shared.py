@@ -50,7 +50,7 @@ async def test_no_increment_of_64_writers_is_lost(pair: tuple[SharedStore, Share
         return [record.object()["count"] for record in found if record is not None]
 
     counts = await asyncio.gather(*(writer(store) for store in pair for _ in range(32)))
-    # Each write saw what the one before it had made, wherever that was.
+    # Each write was computed from the result of the previous one, whichever server made that.
     assert sorted(count for one in counts for count in one) == list(range(1, 321))
     for store in pair:
         await store.fresh()
@@ -64,7 +64,7 @@ async def test_no_increment_of_64_writers_is_lost(pair: tuple[SharedStore, Share
 
 
 def _fifth(store: SharedStore, made: Callable[[], str]) -> Callable[[Record | None], Put | None]:
-    """Return a change that puts a pod if there are fewer than five."""
+    """Return a change that creates a pod if there are fewer than five."""
 
     def change(current: Record | None) -> Put | None:
         if len(store.newest_in(PODS, "ns/")) >= 5:
@@ -94,7 +94,7 @@ async def test_a_write_that_builds_on_a_late_write_is_late_as_well(
     pair: tuple[SharedStore, SharedStore],
 ) -> None:
     one, other = pair
-    # The second has not seen this one yet.
+    # The second server has not seen this write yet.
     await one.write(PODS, "ns/first", put("first"))
     asked: list[int] = []
 
@@ -107,7 +107,7 @@ async def test_a_write_that_builds_on_a_late_write_is_late_as_well(
     )
     assert created is not None
     assert changed is not None
-    # The one that counted is asked again once the first is seen, and the other one then finds what it made.
+    # The write that counted pods is computed again once the first write is visible, and then finds its pod.
     assert asked[-1] >= 1
     assert (created.object()["count"], changed.object()["count"]) == (0, 1)
     assert changed.revision > created.revision
@@ -156,7 +156,8 @@ async def test_writes_based_on_a_rejected_write_are_repeated(
     one, other = pair
     await one.write(PODS, "ns/c", increment)
     await other.fresh()
-    # The first batch is on its way when what it is made from becomes old; the second builds on the first.
+    # The first batch is being sent when the state that it was computed from becomes outdated. The second
+    # batch builds on the first.
     first = [asyncio.create_task(other.write(PODS, "ns/c", increment)) for _ in range(3)]
     foreign = asyncio.create_task(one.write(PODS, "ns/c", increment))
     await asyncio.sleep(0)
@@ -217,7 +218,7 @@ async def test_revisions_that_another_server_compacted_are_gone(
 
 
 class Deaf(PostgresqlEngine):
-    """An engine that notices no writes of others until it may."""
+    """An engine that does not observe writes of other servers until it is allowed to."""
 
     may = threading.Event()
 
@@ -244,7 +245,7 @@ async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
             await one.write(PODS, "ns/gone", lambda current: Remove(current.object()) if current else None)
             await one.write(PODS, "ns/new", put("new"))
             one.compact(one.revision)
-            # The rows go behind the store's back.
+            # The rows are deleted without the store's knowledge.
             log = PostgresqlEngine(url)
             await until(lambda: log.changes(1, 1).compacted == one.compacted_revision)
             log.close()
@@ -252,7 +253,8 @@ async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
             await away.fresh()
             assert away.revision == one.revision
             assert sorted(away.collection(PODS).records) == ["ns/kept", "ns/new"]
-            # A watch that was at the end of the ring has missed events: it must not go on as if there were none.
+            # A watch that was at the end of the ring has missed events. It must not continue as if there were
+            # none.
             assert away.collection(PODS).events(position, 10) is None
             with pytest.raises(StatusError) as caught:
                 await away.history(PODS, before)
@@ -278,7 +280,7 @@ async def test_a_server_far_behind_follows_before_it_writes(
 
 
 class Silent(PostgresqlEngine):
-    """An engine that does not answer while it may not."""
+    """An engine that does not answer until it is allowed to."""
 
     may = threading.Event()
 
@@ -335,7 +337,7 @@ async def test_an_unsent_write_of_a_cancelled_request_is_never_executed(
             for outcome in await asyncio.gather(sent, *queued, return_exceptions=True):
                 assert isinstance(outcome, StatusError)
                 assert outcome.code == 504
-            # This one is made from the change that is not to happen.
+            # This write was computed from the change that must not happen.
             monkeypatch.setattr(shared, "_REQUEST_TIMEOUT", 60)
             later = asyncio.create_task(store.write(PODS, "ns/c", increment))
             await until(lambda: len(store._queued) == 3)
@@ -357,7 +359,7 @@ async def test_a_server_stops_even_if_the_database_does_not_respond(
     url = postgres()
     with psycopg.connect(url) as other:
         async with _store(url) as store:
-            # Its answers to writes have to wait for as long as another has the log's lock.
+            # Its responses to writes have to wait while another server holds the log's lock.
             other.execute("SELECT pg_advisory_xact_lock(%s)", (_WRITING,))
             write = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
             await until(lambda: store.queue_length)
@@ -371,7 +373,7 @@ async def test_a_read_only_database_is_rejected(postgres: Callable[[], str]) -> 
     async with _store(url) as store:
         await store.write(PODS, "ns/a", put("a"))
         with psycopg.connect(url, autocommit=True) as connection:
-            # This is what a primary that became a standby does.
+            # A primary that became a standby behaves like this.
             connection.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
             connection.execute(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'dralab'"
@@ -380,7 +382,7 @@ async def test_a_read_only_database_is_rejected(postgres: Callable[[], str]) -> 
                 with pytest.raises(StatusError, match="read-only"):
                     await store.write(PODS, "ns/b", put("b"))
                 for _ in range(3):
-                    # The log is read as before, which does not mean that all is well.
+                    # The log can still be read, which does not mean that the database works.
                     await store.fresh()
                     await store._try_to_catch_up()
                     assert store.failure is not None

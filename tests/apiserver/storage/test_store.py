@@ -360,7 +360,8 @@ async def test_a_cancelled_write_cancels_no_other_request(open_store: Callable[[
     async with open_store() as store:
         writer = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
         reader = asyncio.create_task(store.write(PODS, "ns/a", leave))
-        # After the second turn the write is on its way, and done at the earliest in the third.
+        # After the second turn of the loop the write is being executed. It is done in the third turn at the
+        # earliest.
         await settle(2)
         writer.cancel()
         seen = await reader

@@ -107,7 +107,7 @@ async def test_a_slow_client_gets_each_event_once_and_in_order(store: Store, cli
     assert client.parts == [("at once", ["ADDED a"]), ("in turn", ["ADDED b"]), ("at once", ["ADDED c"])]
 
 
-# Where servers share a database, a server may read its own write in the log before the transaction returns.
+# If servers share a database, a server may read its own write in the log before the transaction returns.
 @pytest.mark.parametrize("store", [databases.SQLITE], indirect=True)
 async def test_a_writer_gets_its_response_before_watchers_get_the_event(store: Store, client: Client) -> None:
     await create(store, "a")

@@ -214,7 +214,7 @@ async def test_an_owner_that_its_informer_never_observed_is_looked_up_until_it_i
     """Only a live request shows that it exists."""
     transport = _Deaf()
     async with controllers(cluster, _NAME, transport=transport):
-        # Nothing is collected before all kinds are listed: from then on no list can bring the pod in.
+        # Nothing is collected before all kinds are listed. After that no list can add the pod.
         absent = {"apiVersion": "v1", "kind": "Pod", "name": "absent", "uid": "absent"}
         canary = {"ownerReferences": [absent]}
         await cluster.create("ResourceClaim", "canary", spec=CLAIM_SPEC, metadata=canary)

@@ -96,7 +96,7 @@ async def test_a_jobset_without_a_failure_policy_fails_with_its_first_job(kinds:
     assert conditions(done) == {"Failed": ("True", "FailedJobs")}
     text = "jobset failed due to one or more job failures (first failed job: train-a-1)"
     assert done.status["conditions"][0]["message"] == text
-    # The other Job does not go on.
+    # The other Job does not continue.
     await kinds.wait(JOBS, "train-a-0", lambda job: job is None)
 
 

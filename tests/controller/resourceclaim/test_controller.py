@@ -98,7 +98,8 @@ async def test_a_generated_claim_is_deleted_when_its_pod_finishes(cluster: Clust
             return await cluster.get("ResourceClaim", name) is None
 
         await cluster.until(is_gone)
-        # Another pod's claim comes after whatever was made for the first pod because its claim went.
+        # The claim of another pod comes after everything that was created for the first pod because its claim
+        # was deleted.
         await cluster.create("Pod", "later", spec=_FROM_TEMPLATE)
         await cluster.until(lambda: _has_claim(cluster, "later"))
         assert [claim.metadata.name for claim in await cluster.items("ResourceClaim")] == [

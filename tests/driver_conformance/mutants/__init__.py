@@ -1,4 +1,4 @@
-"""Drivers with one bug each that a real driver had: the check that has to fail, and where the bug was reported."""
+"""Drivers that each have one bug of a real driver. Each names the check that has to fail and the report of the bug."""
 
 from collections.abc import Sequence
 

@@ -11,7 +11,7 @@ from tests.driver_conformance.servicers import Refused
 
 
 class OncePrepared(Mutant):
-    """A claim that is prepared already is an error."""
+    """Returns an error for a claim that is already prepared."""
 
     check = "prepare.idempotent"
     source = f"{KUBERNETES}/issues/140471; {KUBERNETES}/pull/120550 (kubelets call again after a restart)"
@@ -23,7 +23,7 @@ class OncePrepared(Mutant):
 
 
 class LeavesOut(Mutant):
-    """It answers only for the first of several claims."""
+    """Answers only for the first of several claims."""
 
     check = "prepare.several-claims"
     source = f"{KUBERNETES}/pull/124091 (answers that are left out)"
@@ -33,7 +33,7 @@ class LeavesOut(Mutant):
 
 
 class AllOrNothing(Mutant):
-    """One claim's error is the whole call's."""
+    """Fails the whole call if one of its claims fails."""
 
     check = "prepare.half-failed-call"
     source = f"{KUBERNETES}/pull/137945 (errors of one claim stop all)"
@@ -46,7 +46,7 @@ class AllOrNothing(Mutant):
 
 
 class TakesEveryDriver(Mutant):
-    """It takes all results of a claim for its own."""
+    """Treats all results of a claim as its own, including those of other drivers."""
 
     check = "prepare.other-drivers"
     source = f"{NVIDIA}/pull/435"
@@ -59,7 +59,7 @@ class TakesEveryDriver(Mutant):
 
 
 class ByNameAlone(Mutant):
-    """It looks for devices by name, and not by driver."""
+    """Looks devices up by name only, and not by driver."""
 
     check = "prepare.namesakes"
     source = f"{KUBERNETES}/pull/140443 (pools of the same name in two drivers)"
@@ -73,7 +73,7 @@ class ByNameAlone(Mutant):
 
 
 class WholeNames(Mutant):
-    """It answers with the request's whole name, the alternative's included."""
+    """Answers with the whole name of a request, including the alternative."""
 
     check = "prepare.subrequests"
     source = f"{KUBERNETES}/pull/128586"
@@ -83,7 +83,7 @@ class WholeNames(Mutant):
 
 
 class FirstRequest(Mutant):
-    """Every device is for the first request of the claim."""
+    """Assigns every device to the first request of the claim."""
 
     check = "prepare.several-devices"
     source = f"{KUBERNETES}/pull/128586 (devices and their requests)"
@@ -93,7 +93,7 @@ class FirstRequest(Mutant):
 
 
 class AnyDevice(Mutant):
-    """It omits unknown devices from the answer, without an error."""
+    """Omits unknown devices from the answer, without an error."""
 
     check = "prepare.unknown-device"
     source = "https://github.com/google/dranet/pull/253 (a requested device is not found)"
@@ -106,7 +106,9 @@ class AnyDevice(Mutant):
 
 
 class FilesBeforeChecks(Mutant):
-    """It writes the CDI file of a claim before it knows whether all devices can be prepared, and forgets it."""
+    """Writes the CDI file of a claim before it knows whether all devices can be prepared, and does not remove
+    the file if one cannot.
+    """
 
     check = "prepare.half-failed"
     source = f"{CPU}/issues/169"
@@ -122,7 +124,7 @@ class FilesBeforeChecks(Mutant):
 
 
 class NotExclusive(Mutant):
-    """It gives a device to a second claim while the first one has it."""
+    """Gives a device to a second claim while the first one has it."""
 
     check = "prepare.exclusive"
     source = f"{EXAMPLE}/issues/263; {NVIDIA}/pull/817"
@@ -132,7 +134,7 @@ class NotExclusive(Mutant):
 
 
 class TooExclusive(Mutant):
-    """It refuses a device that is in use, also to administrators."""
+    """Rejects a device that is in use, even for claims with admin access."""
 
     check = "admin.prepared"
     source = f"{NVIDIA}/pull/817 (excluding admin access)"
@@ -144,7 +146,7 @@ class TooExclusive(Mutant):
 
 
 class AdminTakes(Mutant):
-    """The end of an administrator's claim takes the device away from its holder."""
+    """Releases the device of another claim when a claim with admin access is unprepared."""
 
     check = "admin.holder-kept"
     source = f"{NVIDIA}/pull/1335"
@@ -162,7 +164,7 @@ class AdminTakes(Mutant):
 
 
 class OldAllocation(Mutant):
-    """It remembers a claim's devices after it was unprepared."""
+    """Remembers a claim's devices after it was unprepared."""
 
     check = "prepare.changed-allocation"
     source = f"{NVIDIA}/pull/1205 (stale state of a claim that was unprepared)"
@@ -176,7 +178,7 @@ class OldAllocation(Mutant):
 
 
 class TrustsName(Mutant):
-    """It reads the claim by name, and does not compare the UID."""
+    """Reads the claim by name, and does not compare the UID."""
 
     check = "prepare.other-uid"
     source = f"{KUBERNETES}/issues/131513 (a claim of the same name that was made again)"
@@ -198,7 +200,7 @@ class TrustsName(Mutant):
 
 
 class Unlocked(Mutant):
-    """Two calls at a time read and write the same state: the second loses."""
+    """Two concurrent calls read and write the same state, so one change is lost."""
 
     check = "prepare.concurrent-claims"
     source = f"{CPU}/issues/172"
@@ -217,7 +219,7 @@ class Unlocked(Mutant):
 
 
 class ReadsToUnprepare(Mutant):
-    """It reads the claim before it unprepares it."""
+    """Reads a claim from the API server before unpreparing it."""
 
     check = "unprepare.claim-gone"
     source = f"{KUBERNETES}/issues/139772 (a pod that cannot be unprepared is stuck)"
@@ -231,7 +233,7 @@ class ReadsToUnprepare(Mutant):
 
 
 class KnownOnly(Mutant):
-    """A claim that is not prepared cannot be unprepared."""
+    """Fails to unprepare a claim that is not prepared."""
 
     check = "unprepare.never-prepared"
     source = f"{KUBERNETES}/issues/131957"
@@ -243,7 +245,7 @@ class KnownOnly(Mutant):
 
 
 class LeavesOutEmpty(Mutant):
-    """It leaves claims out of the answer where there is nothing to say."""
+    """Leaves claims out of the answer if there is nothing to report for them."""
 
     check = "unprepare.succeeds"
     source = f"{KUBERNETES}/issues/124043"
@@ -254,7 +256,7 @@ class LeavesOutEmpty(Mutant):
 
 
 class LenientFields(Mutant):
-    """Fields that it does not know are ignored."""
+    """Ignores unknown fields."""
 
     check = "config.unknown-field"
     source = f"{NVIDIA}/pull/598"
@@ -269,7 +271,7 @@ class LenientFields(Mutant):
 
 
 class ExactRequests(Mutant):
-    """Configuration for a request does not count for its alternatives."""
+    """Ignores the configuration of a request for the alternatives of that request."""
 
     check = "config.subrequests"
     source = f"{NVIDIA}/pull/1356; {CPU}/pull/278"
@@ -286,7 +288,7 @@ class ExactRequests(Mutant):
 
 
 class DiesOfConfig(Mutant):
-    """It ends when parameters have an unexpected shape."""
+    """Exits if parameters have an unexpected shape."""
 
     check = "config.odd-values"
     source = f"{NVIDIA}/issues/1185 (nil pointer dereference); {EXAMPLE}/issues/240"
@@ -298,7 +300,7 @@ class DiesOfConfig(Mutant):
 
 
 class NoShareId(Mutant):
-    """It does not answer with the share's ID."""
+    """Omits the share's ID from its answer."""
 
     check = "shares.share-id"
     source = f"{KUBERNETES}/issues/134519"

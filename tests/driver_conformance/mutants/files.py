@@ -13,7 +13,7 @@ _CDI = "https://github.com/cncf-tags/container-device-interface"
 
 
 class OldCdiVersion(Mutant):
-    """Its files have a version that engines refuse."""
+    """Writes files in a version that engines reject."""
 
     check = "cdi.version-enough"
     source = f"{KUBERNETES}/pull/116279"
@@ -23,7 +23,7 @@ class OldCdiVersion(Mutant):
 
 
 class NewestCdiVersion(Mutant):
-    """Its files have the newest version, whatever is in them."""
+    """Writes files in the newest version, whatever their content needs."""
 
     check = "cdi.version-lowest"
     source = f"{_CDI}/issues/91; https://github.com/NVIDIA/cloud-native-docs/pull/419"
@@ -33,7 +33,7 @@ class NewestCdiVersion(Mutant):
 
 
 class EmptyEdits(Mutant):
-    """Its devices have no edits."""
+    """Writes devices without edits."""
 
     check = "cdi.schema"
     source = f"{NVIDIA}/issues/1144"
@@ -43,7 +43,7 @@ class EmptyEdits(Mutant):
 
 
 class WrongFolder(Mutant):
-    """It writes its files next to the directory, because a slash is missing."""
+    """Writes its files next to the directory, because a slash is missing."""
 
     check = "cdi.defined"
     source = f"{KUBERNETES}/issues/124090"
@@ -53,7 +53,7 @@ class WrongFolder(Mutant):
 
 
 class InPlace(Mutant):
-    """It writes its files in place."""
+    """Writes its files in place."""
 
     check = "cdi.atomic"
     source = f"{CPU}/pull/31"
@@ -63,7 +63,7 @@ class InPlace(Mutant):
 
 
 class FileStays(Mutant):
-    """A claim's file stays when it is unprepared."""
+    """Leaves the file of a claim behind when the claim is unprepared."""
 
     check = "cdi.gone"
     source = f"{CPU}/pull/180"
@@ -73,7 +73,7 @@ class FileStays(Mutant):
 
 
 class TrustsCheckpoint(Mutant):
-    """A claim in the checkpoint is answered, whether its file is still there or not."""
+    """Answers for a claim in its checkpoint even if the claim's CDI file is lost."""
 
     check = "cdi.restored"
     source = f"{EXAMPLE}/pull/259; https://github.com/ROCm/k8s-gpu-dra-driver/issues/75"
@@ -84,7 +84,7 @@ class TrustsCheckpoint(Mutant):
 
 
 class ForgetsClaims(Mutant):
-    """It keeps no checkpoint: at its start it removes the files of all claims."""
+    """Keeps no checkpoint: at its start it removes the files of all claims."""
 
     check = "cdi.after-restart"
     source = f"{EXAMPLE}/issues/249"
@@ -94,7 +94,7 @@ class ForgetsClaims(Mutant):
 
 
 class NamedByDevice(Mutant):
-    """A share's CDI name is the device's: two claims define the same one."""
+    """Names a share's CDI device after the device, so that two claims define the same name."""
 
     check = "shares.own-names"
     source = f"{KUBERNETES}/issues/134519 (duplicate ID)"
@@ -107,7 +107,7 @@ class NamedByDevice(Mutant):
 
 
 class OneVariable(Mutant):
-    """Each device sets the same variable, and only the last one counts."""
+    """Sets the same variable for each device, so that only the last one counts."""
 
     check = "cdi.environment"
     source = f"{EXAMPLE}/issues/249 (what a container sees of its devices)"
@@ -119,7 +119,7 @@ class OneVariable(Mutant):
 
 
 class NoSuchHook(Mutant):
-    """Its hook is where it is in the driver's container, and not on the host."""
+    """Names a hook by its path in the driver's container, which does not exist on the host."""
 
     check = "cdi.hooks"
     source = f"{NVIDIA}/issues/1144 (the toolkit on the host was replaced)"
@@ -131,7 +131,7 @@ class NoSuchHook(Mutant):
 
 
 class Unqualified(Mutant):
-    """Its CDI ids are device names."""
+    """Answers with plain device names instead of qualified CDI ids."""
 
     check = "cdi.qualified"
     source = f"{_CDI}/pull/2 (names of kinds)"
@@ -147,7 +147,7 @@ class Unqualified(Mutant):
 
 
 class CleansUpForAll(Mutant):
-    """At its start it empties the directory, other vendors' files included."""
+    """Empties the CDI directory at its start, including the files of other vendors."""
 
     check = "cdi.own-files"
     source = f"{_CDI}/pull/217 (the directory is shared)"
@@ -160,7 +160,7 @@ class CleansUpForAll(Mutant):
 
 
 class LosesOthers(Mutant):
-    """When one claim is unprepared, it writes the files of all others away."""
+    """Removes the CDI files of all other claims when one claim is unprepared."""
 
     check = "unprepare.others-kept"
     source = f"{KUBERNETES}/pull/140212 (resources in use by another pod)"
@@ -171,7 +171,7 @@ class LosesOthers(Mutant):
 
 
 class OverwritesItsCheckpoint(Mutant):
-    """It overwrites its checkpoint, so that a crash leaves half of it."""
+    """Overwrites its checkpoint in place, so that a crash leaves half of it."""
 
     check = "process.checkpoint-atomic"
     source = f"{NVIDIA}/issues/839 (a checkpoint that cannot be read)"

@@ -10,19 +10,19 @@ _NRI = "https://github.com/containers/nri-plugins"
 
 
 class _OnLargeNodes(Mutant):
-    """The devices of a large node are not all published, or not in order."""
+    """Base class: does not publish all devices of a large node, or not in order."""
 
     def devices(self) -> list[JsonObject]:
         found = super().devices()
         return found if len(found) < _LARGE else self.select_published(found)
 
     def select_published(self, devices: list[JsonObject]) -> list[JsonObject]:
-        """Return the devices that it publishes in place of these."""
+        """Return the published devices in place of these."""
         raise NotImplementedError
 
 
 class OneSlice(Mutant):
-    """All devices are in one slice, however many there are."""
+    """Puts all devices into one slice, however many there are."""
 
     check = "thousands.published"
     source = f"{_NRI}/pull/803"
@@ -30,7 +30,7 @@ class OneSlice(Mutant):
 
 
 class GivesUp(_OnLargeNodes):
-    """It publishes only the first devices if a slice cannot hold them all."""
+    """Publishes only the first devices if a slice cannot hold them all."""
 
     check = "thousands.published"
     source = f"{CPU}/pull/55 (exceeds the slice limit)"
@@ -40,7 +40,7 @@ class GivesUp(_OnLargeNodes):
 
 
 class SmallSlices(Mutant):
-    """It makes a slice for each few devices that belong together."""
+    """Creates a separate slice for every few devices."""
 
     check = "thousands.packed"
     source = f"{CPU}/issues/5 (a slice for each NUMA node)"
@@ -48,7 +48,7 @@ class SmallSlices(Mutant):
 
 
 class Shuffled(_OnLargeNodes):
-    """The order of its devices is that of a map, another one each time."""
+    """Publishes its devices in a random order that changes each time."""
 
     check = "thousands.quiet"
     source = f"{ROCM}/pull/74"
@@ -59,7 +59,7 @@ class Shuffled(_OnLargeNodes):
 
 
 class KnowsFirstSlice(Mutant):
-    """It looks for a claim's devices in its first slice."""
+    """Looks for the devices of a claim only in its first slice."""
 
     check = "thousands.prepared"
     source = f"{KUBERNETES}/issues/126837 (drivers with more devices than fit into a slice)"

@@ -13,7 +13,7 @@ _KUBEVIRT = "https://github.com/kubevirt/kubevirt"
 
 
 class NamedByClaim(Mutant):
-    """The metadata of a claim from a template is under the claim's own name."""
+    """Writes the metadata of a claim from a template under the claim's own name."""
 
     check = "metadata.template"
     source = f"{_KUBEVIRT}/pull/17028; {KUBERNETES}/pull/137086"
@@ -24,7 +24,7 @@ class NamedByClaim(Mutant):
 
 
 class OldMetadataPath(Mutant):
-    """It mounts metadata where an older version of the proposal had it."""
+    """Mounts metadata at the path of an older version of the proposal."""
 
     check = "metadata.mounted"
     source = f"{_KUBEVIRT}/pull/17028 (paths of two versions)"
@@ -35,7 +35,7 @@ class OldMetadataPath(Mutant):
 
 
 class MetadataStays(Mutant):
-    """The metadata of a claim stays when it is unprepared."""
+    """Leaves the metadata of a claim behind when the claim is unprepared."""
 
     check = "metadata.gone"
     source = f"{KUBERNETES}/pull/137086 (cleanup of metadata files)"
@@ -45,7 +45,7 @@ class MetadataStays(Mutant):
 
 
 class BareMetadata(Mutant):
-    """Metadata names the devices and has no attributes."""
+    """Writes metadata with names of devices, but without attributes."""
 
     check = "metadata.attributes"
     source = f"{_ROCM}/issues/47; {CPU}/pull/265"
@@ -58,7 +58,7 @@ class BareMetadata(Mutant):
 
 
 class OneMetadata(Mutant):
-    """Each request's metadata has all devices of the claim."""
+    """Writes all devices of the claim into the metadata of each request."""
 
     check = "metadata.devices"
     source = f"{NVIDIA}/issues/916 (a file for each request)"
@@ -71,7 +71,7 @@ class OneMetadata(Mutant):
 
 
 class WritableMetadata(Mutant):
-    """Containers may change the metadata."""
+    """Mounts metadata so that containers can change it."""
 
     check = "metadata.read-only"
     source = f"{KUBERNETES}/pull/137086 (the mount's options)"
@@ -79,7 +79,7 @@ class WritableMetadata(Mutant):
 
 
 class PlainJson(Mutant):
-    """Its metadata is JSON without a version."""
+    """Writes metadata as JSON without a version."""
 
     check = "metadata.stream"
     source = "https://github.com/kubernetes/website/pull/54716 (apiVersion and kind)"
@@ -91,7 +91,7 @@ class PlainJson(Mutant):
 
 
 class StartsAfresh(Mutant):
-    """A checkpoint that it cannot read is taken for an empty one, without a word in its log."""
+    """Treats a checkpoint that it cannot read as empty, and logs nothing."""
 
     check = "process.damaged-checkpoint"
     source = f"{EXAMPLE}/pull/253; {_ROCM}/issues/86 (fail-loud reconcile)"
@@ -104,7 +104,7 @@ class StartsAfresh(Mutant):
 
 
 class StaysBroken(Mutant):
-    """With a checkpoint that it cannot read it runs, and refuses every claim."""
+    """Runs with a checkpoint that it cannot read, and rejects every claim."""
 
     check = "process.damaged-checkpoint"
     source = f"{NVIDIA}/issues/1100; {NVIDIA}/issues/839"
@@ -123,7 +123,7 @@ class StaysBroken(Mutant):
 
 
 class KeyedByName(Mutant):
-    """It knows claims by their name, in whichever namespace."""
+    """Identifies claims by their name, regardless of the namespace."""
 
     check = "prepare.namespaces"
     source = f"{KUBERNETES}/pull/124323 (a cache of claims keyed by namespace and name)"
@@ -141,7 +141,7 @@ class KeyedByName(Mutant):
 
 
 class KeyedByRequest(Mutant):
-    """It keeps one device for each request."""
+    """Keeps only one device for each request."""
 
     check = "prepare.count"
     source = f"{CPU}/issues/80; {CPU}/pull/229 (requests for several devices)"
@@ -153,7 +153,7 @@ class KeyedByRequest(Mutant):
 
 
 class NamedAfterClaim(Mutant):
-    """Its files have the claim's namespace and name in their names."""
+    """Uses the claim's namespace and name in the names of its files."""
 
     check = "prepare.long-names"
     source = f"{KUBERNETES}/issues/91410; {KUBERNETES}/issues/123889"
@@ -170,7 +170,7 @@ class NamedAfterClaim(Mutant):
 
 
 class BetaLosesIds(Mutant):
-    """Answers of the older service lack the CDI ids."""
+    """Omits the CDI ids in the answers of the older service."""
 
     check = "prepare.same-answer"
     source = f"{KUBERNETES}/pull/129442 (conversions between versions of the service)"

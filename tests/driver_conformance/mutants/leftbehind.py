@@ -1,4 +1,4 @@
-"""Bugs that show in what is left behind: by claims that failed, were given up, or whose files and devices are gone."""
+"""Bugs that leave something behind: after claims that failed or were given up, or whose files and devices are lost."""
 
 import asyncio
 import time
@@ -19,7 +19,9 @@ _UPSTREAM = "https://github.com/kubernetes/kubernetes"
 
 
 class ReservesBeforeItReads(Mutant):
-    """A claim's devices are reserved before its configuration is read, and stay so where that is refused."""
+    """Reserves the devices of a claim before it reads the configuration, and keeps them reserved if the
+    configuration is rejected.
+    """
 
     check = "prepare.half-failed"
     source = f"{NVIDIA}/issues/840 (a preparation that fails midway stays in the checkpoint)"
@@ -39,7 +41,7 @@ class ReservesBeforeItReads(Mutant):
 
 
 class StartsAgain(Mutant):
-    """A second preparation of a claim puts it back to its first state, which cannot be unprepared."""
+    """Resets a claim to its first state when it is prepared again, so that it cannot be unprepared."""
 
     check = "unprepare.prepared-twice"
     source = f"{NVIDIA}/pull/754"
@@ -57,7 +59,7 @@ class StartsAgain(Mutant):
 
 
 class NeedsItsFile(Mutant):
-    """A CDI file that is not there is an error when its claim is unprepared."""
+    """Fails to unprepare a claim whose CDI file is missing."""
 
     check = "unprepare.files-gone"
     source = f"{_UPSTREAM}/issues/141433 (CDI files are lost with a reboot, the checkpoint is not)"
@@ -69,7 +71,7 @@ class NeedsItsFile(Mutant):
 
 
 class FinishesLate(Mutant):
-    """A preparation that the kubelet has given up goes on, also after the claim was unprepared."""
+    """Continues a preparation that the kubelet has given up, even after the claim was unprepared."""
 
     check = "unprepare.given-up"
     source = f"{NVIDIA}/issues/1162"
@@ -82,13 +84,14 @@ class FinishesLate(Mutant):
 
 
 class HidesWhatIsInUse(Mutant):
-    """A device that a claim has is not published, once the driver is started again."""
+    """Does not publish devices of prepared claims after a restart."""
 
     check = "slices.in-use"
     source = f"{_DRANET}/issues/97"
 
     def contents(self) -> list[JsonObject]:
-        # Not as soon as a claim is prepared: then it might be killed between deleting a slice and making the next.
+        # Not as soon as a claim is prepared: otherwise it might be killed after deleting a slice and before
+        # creating the next one.
         used = {device["device_name"] for devices in self.prepared.values() for device in devices}
         self.found: set[str] = getattr(self, "found", used)
         hidden = self.found & used
@@ -101,7 +104,7 @@ class HidesWhatIsInUse(Mutant):
 
 
 class PublishesItsTemperature(Mutant):
-    """An attribute is a measurement."""
+    """Publishes a measurement as an attribute."""
 
     check = "slices.steady"
     source = f"{_DRANET}/pull/113 (attributes such as the state of an interface)"
@@ -118,7 +121,7 @@ class PublishesItsTemperature(Mutant):
 
 
 class SameGeneration(Mutant):
-    """Slices are written again with the generation that they had."""
+    """Writes changed slices without a new generation."""
 
     check = "thousands.generation"
     source = f"{_UPSTREAM}/pull/127645"
@@ -128,7 +131,7 @@ class SameGeneration(Mutant):
 
 
 class KeepsWhatIsMore(Mutant):
-    """Slices beyond those that it has now stay."""
+    """Does not delete slices that it no longer needs."""
 
     check = "thousands.shrunk"
     source = f"{_UPSTREAM}/pull/131581 (obsolete slices)"
@@ -139,7 +142,7 @@ class KeepsWhatIsMore(Mutant):
 
 
 class MissesItsDevice(Mutant):
-    """It does not start with a checkpoint that names a device which is not there any more."""
+    """Does not start if its checkpoint names a device that no longer exists."""
 
     check = "thousands.lost"
     source = f"{_ROCM}/pull/78"
@@ -153,7 +156,7 @@ class MissesItsDevice(Mutant):
 
 
 class LooksItsDeviceUp(Mutant):
-    """To unprepare a claim it looks for its devices, and fails where one is not there any more."""
+    """Looks the device of a claim up in order to unprepare it, and fails if the device no longer exists."""
 
     check = "thousands.lost"
     source = f"{_ROCM}/pull/78 (its review: the pod could not be deleted)"
@@ -167,7 +170,7 @@ class LooksItsDeviceUp(Mutant):
 
 
 class WaitsForItsStreams(Mutant):
-    """It ends when all calls have, and a health stream does not."""
+    """Exits only after all calls have ended, which a health stream never does."""
 
     check = "process.ends"
     source = f"{_SWARMKIT}/issues/2307 (GracefulStop waits for a stream)"
@@ -189,7 +192,7 @@ class WaitsForItsStreams(Mutant):
 
 
 class StreamsStay(Mutant):
-    """A health stream that the kubelet has closed keeps its thread."""
+    """Keeps the thread of a health stream that the kubelet has closed."""
 
     check = "health.closed"
     source = f"{_HAMI}/ascend-device-plugin/issues/125"
@@ -201,7 +204,7 @@ class StreamsStay(Mutant):
 
 
 class OneBadClaim(Mutant):
-    """After a claim that it cannot read it prepares none with configuration any more, and then none at all."""
+    """Prepares no claims with configuration after one that it cannot read, and later no claims at all."""
 
     check = "process.stuck"
     source = f"{NVIDIA}/issues/1278 (a device stays with a claim that is gone)"
@@ -216,7 +219,7 @@ class OneBadClaim(Mutant):
 
 
 class NeverReleases(Mutant):
-    """A claim that is unprepared keeps its devices in the checkpoint."""
+    """Keeps the devices of unprepared claims in its checkpoint."""
 
     check = "prepare.released"
     source = f"{NVIDIA}/issues/1162 (a device is already allocated to a claim that is gone)"

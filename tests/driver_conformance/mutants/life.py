@@ -13,7 +13,7 @@ from tests.driver_conformance.servicers import Refused
 
 
 class OfAnotherType(Mutant):
-    """It registers as a plugin of a type that the kubelet has no handler for."""
+    """Registers as a plugin of a type for which the kubelet has no handler."""
 
     check = "registration.type"
     source = f"{KUBERNETES}/issues/124962"
@@ -25,7 +25,7 @@ class OfAnotherType(Mutant):
 
 
 class OldVersions(Mutant):
-    """It announces no service that the kubelet of today calls."""
+    """Announces no service that a current kubelet calls."""
 
     check = "registration.versions"
     source = f"{KUBERNETES}/pull/129442 (drivers that serve v1alpha4 by hand)"
@@ -35,7 +35,7 @@ class OldVersions(Mutant):
 
 
 class Announces(Mutant):
-    """It announces v1beta1 and v1, and serves v1 alone."""
+    """Announces v1beta1 and v1, and only serves v1."""
 
     check = "registration.versions-served"
     source = f"{NVIDIA}/issues/1423 (a service that is announced and answers Unimplemented)"
@@ -43,7 +43,7 @@ class Announces(Mutant):
 
 
 class RefusesNews(Mutant):
-    """It fails when the kubelet says that it is registered."""
+    """Fails when the kubelet reports that the driver is registered."""
 
     check = "registration.notified"
     source = f"{KUBERNETES}/issues/124962 (handling request failed: RegistrationStatus)"
@@ -53,7 +53,7 @@ class RefusesNews(Mutant):
 
 
 class LeavesSockets(Mutant):
-    """It ends without taking its sockets away."""
+    """Exits without removing its sockets."""
 
     check = "registration.sockets-removed"
     source = f"{KUBERNETES}/issues/128696; {CPU}/issues/253"
@@ -66,7 +66,7 @@ class LeavesSockets(Mutant):
 
 
 class StaleLock(Mutant):
-    """It refuses to start where a lock file lies, which a crash leaves."""
+    """Does not start if its lock file exists, which a crash leaves behind."""
 
     check = "registration.back-after-kill"
     source = f"{NVIDIA}/pull/378 (timeout acquiring lock)"
@@ -84,7 +84,7 @@ class StaleLock(Mutant):
 
 
 class TakesAllSockets(Mutant):
-    """At its end it removes the sockets of all instances, its successor's too."""
+    """Removes the sockets of all instances when it exits, including those of its successor."""
 
     check = "registration.rolling-update"
     source = f"{KUBERNETES}/issues/132660"
@@ -97,7 +97,7 @@ class TakesAllSockets(Mutant):
 
 
 class TakesOlderSockets(Mutant):
-    """At its start it removes the sockets of older instances, as if they were left by a crash."""
+    """Removes the sockets of older instances when it starts, as if a crash had left them."""
 
     check = "registration.rolling-update"
     source = f"{KUBERNETES}/pull/129832 (the kubelet falls back to the old instance)"
@@ -109,7 +109,7 @@ class TakesOlderSockets(Mutant):
 
 
 class TakesOlderRegistration(Mutant):
-    """Once it is registered it removes the registration of older instances."""
+    """Removes the registration socket of older instances once it is registered."""
 
     check = "registration.rolling-update"
     source = f"{KUBERNETES}/issues/128964 (two instances that are registered at a time)"
@@ -122,7 +122,7 @@ class TakesOlderRegistration(Mutant):
 
 
 class IgnoresSignal(Mutant):
-    """It does not end when it is asked to."""
+    """Does not exit on SIGTERM."""
 
     check = "process.ends"
     source = f"{CPU}/issues/253 (SIGTERM is not handled)"
@@ -133,7 +133,7 @@ class IgnoresSignal(Mutant):
 
 
 class BadExit(Mutant):
-    """It takes its own end for an error."""
+    """Exits with an error code after a normal shutdown."""
 
     check = "process.exit-code"
     source = f"{EXAMPLE}/pull/68 (unable to cleanly shutdown)"
@@ -144,7 +144,7 @@ class BadExit(Mutant):
 
 
 class DiesWithoutApi(Mutant):
-    """It ends when the API server answers 503."""
+    """Exits if the API server answers 503."""
 
     check = "process.outage"
     source = f"{KUBERNETES}/issues/127194 (errors of publishing are not handled)"
@@ -158,7 +158,7 @@ class DiesWithoutApi(Mutant):
 
 
 class RemembersRefusals(Mutant):
-    """It rejects a claim for good once it has rejected it, whatever the reason was."""
+    """Rejects a claim forever once it has rejected it, whatever the reason was."""
 
     check = "prepare.api-error"
     source = f"{KUBERNETES}/pull/124323 (what failed stays in a cache)"
@@ -175,7 +175,7 @@ class RemembersRefusals(Mutant):
 
 
 class SwallowsErrors(Mutant):
-    """A claim that it cannot read has no devices, and no error."""
+    """Returns no devices and no error for a claim that it cannot read."""
 
     check = "prepare.api-error"
     source = f"{KUBERNETES}/pull/140527 (pods that run with devices that are not prepared)"
@@ -190,7 +190,7 @@ class SwallowsErrors(Mutant):
 
 
 class LeaksFiles(Mutant):
-    """It opens a file for each claim and never closes it."""
+    """Opens a file for each claim and never closes it."""
 
     check = "resources.files"
     source = f"{KUBERNETES}/issues/64614 (too many open files)"
@@ -201,7 +201,7 @@ class LeaksFiles(Mutant):
 
 
 class LeaksMemory(Mutant):
-    """It remembers each claim, in full."""
+    """Keeps each claim in memory forever."""
 
     check = "resources.memory"
     source = f"{KUBERNETES}/issues/140471 (a list that grows with each preparation)"
@@ -212,7 +212,7 @@ class LeaksMemory(Mutant):
 
 
 class LogsToken(Mutant):
-    """It logs its requests with all headers."""
+    """Logs its requests with all headers."""
 
     check = "logs.no-token"
     source = f"{KUBERNETES}/issues/118419 (CVE-2023-2878: a driver logs service account tokens)"
@@ -223,7 +223,7 @@ class LogsToken(Mutant):
 
 
 class Panics(Mutant):
-    """It panics while it unprepares, and its library catches that."""
+    """Panics when it unprepares a claim, and its library recovers from the panic."""
 
     check = "logs.no-panics"
     source = f"{EXAMPLE}/issues/240"
@@ -235,7 +235,7 @@ class Panics(Mutant):
 
 
 class NoHealth(Mutant):
-    """It announces the health service, and has none."""
+    """Announces the health service, and does not serve it."""
 
     check = "health.first-report"
     source = f"{NVIDIA}/issues/1423; {KUBERNETES}/issues/141855"
@@ -247,7 +247,7 @@ class NoHealth(Mutant):
 
 
 class OnlyChanges(Mutant):
-    """It reports once, and then only when something changes."""
+    """Reports health once, and then only after changes."""
 
     check = "health.again"
     source = f"{KUBERNETES}/pull/130606 (the cache's timeout)"
@@ -263,7 +263,7 @@ class OnlyChanges(Mutant):
 
 
 class OnlyPrepared(Mutant):
-    """It reports the health of devices that are prepared, and of no others."""
+    """Reports the health of prepared devices only."""
 
     check = "health.every-device"
     source = f"{CPU}/pull/249"
@@ -275,7 +275,7 @@ class OnlyPrepared(Mutant):
 
 
 class OtherPool(Mutant):
-    """It reports devices by a pool of another name than that of the slices."""
+    """Reports devices with another pool name than that of its slices."""
 
     check = "health.known-devices"
     source = f"{KUBERNETES}/pull/130606 (pool and device are the cache's key)"
@@ -290,7 +290,7 @@ class OtherPool(Mutant):
 
 
 class NoPool(Mutant):
-    """It reports its devices without their pool."""
+    """Reports its devices without their pool."""
 
     check = "health.known-devices"
     source = f"{KUBERNETES}/pull/130606 (pool and device are the cache's key)"

@@ -17,7 +17,7 @@ _CLAIMS = f"{_LIBRARY}/resourceclaim"
 
 
 class CleansUpOtherNodes(Mutant):
-    """At its start, it deletes the slices that have its name and another node."""
+    """Deletes the slices of its name on other nodes when it starts."""
 
     check = "slices.others-kept-at-start"
     source = f"{_SLICES} (field selector spec.nodeName)"
@@ -31,7 +31,7 @@ class CleansUpOtherNodes(Mutant):
 
 
 class CleansUpOtherDrivers(Mutant):
-    """At its start, it deletes the slices of its node that have another driver."""
+    """Deletes the slices of other drivers on its node when it starts."""
 
     check = "slices.others-kept-at-start"
     source = f"{_SLICES} (field selector spec.driver)"
@@ -45,7 +45,7 @@ class CleansUpOtherDrivers(Mutant):
 
 
 class ChecksPointsAlone(Mutant):
-    """Each instance has its own checkpoint, and deletes the CDI files of claims that are not in it."""
+    """Keeps a checkpoint for each instance, and deletes the CDI files of claims that its own checkpoint lacks."""
 
     check = "registration.rolling-update-claims"
     source = f"{_PLUGIN} (RollingUpdate: instances share the plugin's data directory)"
@@ -56,7 +56,7 @@ class ChecksPointsAlone(Mutant):
 
 
 class OverlooksTheRequest(Mutant):
-    """Configuration of a request is validated for its alternatives, and has no effect on them."""
+    """Validates the configuration of a request for its alternatives, but does not apply it to them."""
 
     check = "config.request-of-alternatives"
     source = f"{_CLAIMS} (ConfigForResult)"
@@ -68,7 +68,10 @@ class OverlooksTheRequest(Mutant):
 
 
 class RepeatsTheFirstDevice(Mutant):
-    """Devices differ only in their environment, and all devices of a claim have the CDI id of the first one."""
+    """Answers with the CDI id of the first device for all devices of a claim.
+
+    Its devices differ only in their environment.
+    """
 
     check = "cdi.right-device"
     source = f"{_PLUGIN} (Device.CDIDeviceIDs)"
@@ -89,7 +92,7 @@ class RepeatsTheFirstDevice(Mutant):
 
 
 class ReadsUnderItsLock(Mutant):
-    """A claim is read while the lock is held that every call needs."""
+    """Reads a claim from the API server while holding the lock that every call needs."""
 
     check = "prepare.slow-read"
     source = f"{_PLUGIN} (claims are read before the calls are serialized)"
@@ -101,7 +104,7 @@ class ReadsUnderItsLock(Mutant):
 
 
 class NeedsAClaimToUnprepare(Mutant):
-    """A call that unprepares nothing fails."""
+    """Fails if a call unprepares nothing."""
 
     check = "unprepare.empty-call"
     source = f"{KUBERNETES}/blob/v1.36.2/staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto"
@@ -113,7 +116,7 @@ class NeedsAClaimToUnprepare(Mutant):
 
 
 class IsStrictOnTopAlone(Mutant):
-    """Unknown fields of nested objects are ignored."""
+    """Ignores unknown fields of nested objects."""
 
     check = "config.unknown-nested-field"
     source = "https://github.com/kubernetes-sigs/dra-example-driver/tree/main/api (strict decoding)"

@@ -1,4 +1,4 @@
-"""Bugs that mix things up: devices, requests, configurations, administrators and other drivers."""
+"""Bugs that confuse devices, requests, configurations, claims with admin access, or drivers."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ _NOW = "2026-01-01T00:00:00Z"
 
 
 class AdministratorHolds(Mutant):
-    """An administrator's claim holds its device against others."""
+    """Reserves the device of a claim with admin access, so that other claims cannot have it."""
 
     check = "admin.no-holder"
     source = f"{NVIDIA}/pull/817 (admin access has to be left out of the check for overlaps)"
@@ -37,7 +37,7 @@ class AdministratorHolds(Mutant):
 
 
 class NamesAfterDevices(Mutant):
-    """CDI names have the device alone, and an administrator's claim defines it once more."""
+    """Uses only the device in CDI names, so that a claim with admin access defines the same name again."""
 
     check = "admin.own-names"
     source = f"{_CPU}/issues/319 (claims with admin access are prepared as any other)"
@@ -50,7 +50,7 @@ class NamesAfterDevices(Mutant):
 
 
 class SharesOfOneName(Mutant):
-    """Two shares of a device in one claim have one CDI name, which the claim's file defines twice."""
+    """Gives two shares of a device in one claim the same CDI name, which the claim's file defines twice."""
 
     check = "shares.same-claim"
     source = f"{KUBERNETES}/issues/133705 (CDI names without the share's ID)"
@@ -62,7 +62,7 @@ class SharesOfOneName(Mutant):
 
 
 class NodesByPlace(Mutant):
-    """In a claim with several devices the node is that of the place in the list."""
+    """Chooses a device's node by the device's position in the claim."""
 
     check = "cdi.right-device"
     source = f"{_GVISOR}/issues/9389 (an index is no minor number)"
@@ -75,7 +75,7 @@ class NodesByPlace(Mutant):
 
 
 class AllForEachRequest(Mutant):
-    """Each device is answered with the CDI ids of the whole claim."""
+    """Answers with the CDI ids of the whole claim for each device."""
 
     check = "cdi.by-request"
     source = f"{KUBERNETES}/pull/125488 (CDI ids by request, not by claim)"
@@ -93,7 +93,7 @@ class AllForEachRequest(Mutant):
 
 
 class ConfiguresAll(Mutant):
-    """Configuration for one request is made for all of the claim's."""
+    """Applies the configuration of one request to all requests of the claim."""
 
     check = "config.requests"
     source = f"{KUBERNETES}/pull/135098 (configurations that say no request)"
@@ -103,7 +103,7 @@ class ConfiguresAll(Mutant):
 
 
 class ClassCountsMore(Mutant):
-    """The class's configuration counts more than the claim's."""
+    """Lets the configuration of the class override that of the claim."""
 
     check = "config.precedence"
     source = f"{EXAMPLE}/pull/54 (the order of precedence)"
@@ -125,7 +125,7 @@ class ClassCountsMore(Mutant):
 
 
 class StatusOfItsOwn(Mutant):
-    """It writes status.devices as if there were no other drivers."""
+    """Writes status.devices as if there were no other drivers."""
 
     check = "status.others-kept"
     source = f"{EXAMPLE}/issues/101 (server-side apply, so that entries of others stay)"
@@ -150,7 +150,7 @@ class StatusOfItsOwn(Mutant):
 
 
 class PathOfTheAlternative(Mutant):
-    """Metadata of an alternative lies under its own name, not under its request's."""
+    """Stores the metadata of an alternative under its own name, not under that of its request."""
 
     check = "metadata.subrequests"
     source = "https://github.com/kubernetes/website/pull/54716 (the top-level request's name alone)"
@@ -165,7 +165,7 @@ class PathOfTheAlternative(Mutant):
 
 
 class MetadataForRoot(Mutant):
-    """Metadata can be read by root alone."""
+    """Lets only root read the metadata."""
 
     check = "metadata.readable"
     source = "https://github.com/kubernetes/enhancements/pull/5606 (workloads read the files)"
@@ -177,7 +177,7 @@ class MetadataForRoot(Mutant):
 
 
 class OpensAndForgets(Mutant):
-    """A file that it opens for a claim stays open where the claim is refused."""
+    """Leaves a file open that it opens for a claim, if the claim is rejected."""
 
     check = "resources.refused"
     source = f"{NVIDIA}/issues/840"
@@ -190,7 +190,7 @@ class OpensAndForgets(Mutant):
 
 
 class RemembersFailures(Mutant):
-    """A claim that it began to prepare stays in its checkpoint where that failed."""
+    """Leaves a claim in its checkpoint if its preparation fails."""
 
     check = "resources.forgotten"
     source = f"{NVIDIA}/issues/840"
@@ -205,7 +205,7 @@ class RemembersFailures(Mutant):
 
 
 class LockForEachClaim(Mutant):
-    """The lock file of a claim stays on the node."""
+    """Leaves the lock file of a claim on the node."""
 
     check = "resources.directories"
     source = f"{NVIDIA}/issues/839 (locks around the checkpoint)"
@@ -216,7 +216,7 @@ class LockForEachClaim(Mutant):
 
 
 class BindsHalf(Mutant):
-    """It sets only the first of two binding conditions."""
+    """Sets only the first of two binding conditions."""
 
     check = "binding.set"
     source = f"{KUBERNETES}/pull/130160 (all binding conditions have to be true)"
@@ -254,14 +254,14 @@ class BindsHalf(Mutant):
 
 
 class BindsAndFails(BindsHalf):
-    """It sets all conditions, and those for failure, too."""
+    """Sets all binding conditions, including those for failure."""
 
     source = f"{KUBERNETES}/pull/130160 (any failure condition ends the binding)"
     conditions = ("Attached", "Ready", "Failed")
 
 
 class KeepsItsSettings(Mutant):
-    """A setting stays on the node: claims without one get that of the claim before."""
+    """Leaves a setting on the node, so that later claims without one get it too."""
 
     check = "config.undone"
     source = f"{NVIDIA}/pull/1183 (time slices stay what a claim has set)"

@@ -8,7 +8,8 @@ from tests.driver_conformance.reference import Reference
 class Mutant(Reference):
     """The reference driver with one bug.
 
-    ``check`` is the check that has to name it, ``source`` where the bug, or its like in a kubelet, was reported.
+    ``check`` is the id of the check that has to fail. ``source`` is the report of the bug, or of a similar
+    bug in a kubelet.
     """
 
     check: ClassVar[str] = ""

@@ -1,4 +1,4 @@
-"""Bugs of scope: configuration, edits, reports and state that reach more or less than they are for."""
+"""Bugs of scope: configuration, edits, reports or state apply to more or fewer devices than they should."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -14,7 +14,7 @@ _UNHEALTHY = 2
 
 
 class PrefixOfRequests(Mutant):
-    """Configuration for r1 counts for r10, too: names are compared by their beginning."""
+    """Applies the configuration of r1 to r10 too, because it compares only the beginning of names."""
 
     check = "config.requests"
     source = f"{KUBERNETES}/pull/135098 (configuration of the wrong request)"
@@ -30,7 +30,7 @@ class PrefixOfRequests(Mutant):
 
 
 class AnyAlternative(Mutant):
-    """Configuration for one alternative of a request counts for all of them."""
+    """Applies the configuration of one alternative to all alternatives of the request."""
 
     check = "config.alternatives"
     source = f"{EXAMPLE}/pull/257 (not for a sibling request)"
@@ -44,7 +44,7 @@ class AnyAlternative(Mutant):
 
 
 class WholeRequestsAlone(Mutant):
-    """Configuration for an alternative counts for none: only whole requests are looked for."""
+    """Ignores the configuration of an alternative, because it only looks for whole requests."""
 
     check = "config.alternatives"
     source = f"{CPU}/pull/278 (configs for selected subrequests)"
@@ -54,7 +54,9 @@ class WholeRequestsAlone(Mutant):
 
 
 class NodesOfTheFile(Mutant):
-    """The device nodes of all devices are edits of the whole CDI file, which each device comes with."""
+    """Adds the device nodes of all devices to the edits of the whole CDI file, so that each device brings all of
+    them.
+    """
 
     check = "cdi.by-request"
     source = f"{_CDI}/blob/main/SPEC.md (edits of the file)"
@@ -66,7 +68,9 @@ class NodesOfTheFile(Mutant):
 
 
 class EnvironmentOfTheFile(Mutant):
-    """The variables of all devices are edits of the whole CDI file: each container of the claim gets them."""
+    """Adds the variables of all devices to the edits of the whole CDI file, so that each container of the claim
+    gets them.
+    """
 
     check = "cdi.by-request"
     source = f"{_CDI}/pull/21 (what is made where any device of the file is asked for)"
@@ -78,7 +82,7 @@ class EnvironmentOfTheFile(Mutant):
 
 
 class EnvironmentOfTheFirst(Mutant):
-    """The variables of the first request are edits of the whole CDI file."""
+    """Adds the variables of the first request to the edits of the whole CDI file."""
 
     check = "cdi.by-request"
     source = f"{_CDI}/issues/41 (variables of several devices)"
@@ -89,7 +93,7 @@ class EnvironmentOfTheFirst(Mutant):
 
 
 class LaterReportsAreShort(Mutant):
-    """Its first report has every device, the ones to come have the first device alone."""
+    """Reports every device first, and only the first device in later reports."""
 
     check = "health.again"
     source = f"{KUBERNETES}/pull/130606 (each device has a timeout of its own)"
@@ -107,7 +111,7 @@ class LaterReportsAreShort(Mutant):
 
 
 class OnlyFree(Mutant):
-    """A device that a claim has is not in its health reports."""
+    """Omits devices of prepared claims from its health reports."""
 
     check = "health.in-use"
     source = f"{KUBERNETES}/pull/130606 (the health of devices that pods have)"
@@ -121,7 +125,7 @@ class OnlyFree(Mutant):
 
 
 class BusyIsUnhealthy(OnlyFree):
-    """A device that a claim has is reported as unhealthy, so that it is not given to others."""
+    """Reports devices of prepared claims as unhealthy, so that no other claim gets them."""
 
     source = f"{CPU}/pull/249 (what makes a device unhealthy)"
 
@@ -134,7 +138,7 @@ class BusyIsUnhealthy(OnlyFree):
 
 
 class OneWorker(Mutant):
-    """Its server has one thread, which an open health stream keeps."""
+    """Serves with one thread, which an open health stream occupies."""
 
     check = "health.meanwhile"
     source = f"{_GRPC}/issues/8616 (pools of threads that are full)"
@@ -162,7 +166,7 @@ class OneWorker(Mutant):
 
 
 class SavesWhatItPrepares(Mutant):
-    """It writes its checkpoint when a claim is prepared, and not when one is unprepared."""
+    """Writes its checkpoint when a claim is prepared, but not when it is unprepared."""
 
     check = "unprepare.remembered"
     source = f"{NVIDIA}/issues/840 (entries of the checkpoint that stay)"

@@ -12,7 +12,7 @@ _API = "/apis/resource.k8s.io/v1"
 
 
 class PublishesOnce(Mutant):
-    """It publishes at its start, and never looks again."""
+    """Publishes its slices at its start, and never checks them again."""
 
     check = "slices.restored"
     source = f"{NVIDIA}/issues/330"
@@ -24,7 +24,7 @@ class PublishesOnce(Mutant):
 
 
 class RepublishesAlways(Mutant):
-    """It writes its slices again and again, though nothing has changed."""
+    """Writes its slices again and again although nothing has changed."""
 
     check = "slices.quiet"
     source = f"{KUBERNETES}/pull/131581; https://github.com/google/dranet/pull/253"
@@ -36,7 +36,7 @@ class RepublishesAlways(Mutant):
 
 
 class DeletesAtExit(Mutant):
-    """At its end it deletes its slices."""
+    """Deletes its slices when it exits."""
 
     check = "slices.stay-at-exit"
     source = f"{EXAMPLE}/pull/68"
@@ -49,7 +49,7 @@ class DeletesAtExit(Mutant):
 
 
 class AgainAtStart(Mutant):
-    """At each start it deletes its slices and makes them again."""
+    """Deletes its slices at each start and creates them again."""
 
     check = "slices.kept-over-restart"
     source = f"{KUBERNETES}/pull/131581 (delete and recreate)"
@@ -61,7 +61,7 @@ class AgainAtStart(Mutant):
 
 
 class OnePool(Mutant):
-    """Its pool has the same name on every node."""
+    """Uses the same pool name on every node."""
 
     check = "slices.pool-names"
     source = "https://github.com/cilium/cilium/issues/48923"
@@ -78,7 +78,7 @@ class OnePool(Mutant):
 
 
 class NoOwner(Mutant):
-    """Its slices have no owner, because it does not know the node's UID."""
+    """Creates slices without an owner, because it does not know the node's UID."""
 
     check = "slices.owner"
     source = (
@@ -92,7 +92,7 @@ class NoOwner(Mutant):
 
 
 class OwnPcieRoot(Mutant):
-    """It publishes the PCIe root under a name of its own."""
+    """Publishes the PCIe root under a name of its own."""
 
     check = "slices.standard-names"
     source = "https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60"
@@ -104,7 +104,7 @@ class OwnPcieRoot(Mutant):
 
 
 class OddBusId(Mutant):
-    """It publishes the PCI address in another form than other drivers."""
+    """Publishes the PCI address in another form than other drivers."""
 
     check = "slices.standard-attributes"
     source = f"{KUBERNETES}/issues/134569"
@@ -116,7 +116,7 @@ class OddBusId(Mutant):
 
 
 class KubernetesDomain(Mutant):
-    """It puts attributes of its own into Kubernetes' domain."""
+    """Publishes its own attributes in Kubernetes' domain."""
 
     check = "slices.reserved-attributes"
     source = f"{KUBERNETES}/issues/134569 (a name that drivers used before it was a standard)"
@@ -128,7 +128,7 @@ class KubernetesDomain(Mutant):
 
 
 class RepeatsItsDomain(Mutant):
-    """It publishes an attribute with its own domain."""
+    """Publishes an attribute with the driver's own domain in its name."""
 
     check = "slices.short-names"
     source = f"{CPU}/issues/327"
@@ -140,7 +140,7 @@ class RepeatsItsDomain(Mutant):
 
 
 class SpellsTwice(Mutant):
-    """It publishes a capacity with and without its domain, and with different values."""
+    """Publishes a capacity with and without the driver's domain, with different values."""
 
     check = "slices.one-spelling"
     source = f"{KUBERNETES}/pull/142218"
@@ -152,7 +152,7 @@ class SpellsTwice(Mutant):
 
 
 class MisspeltCounter(Mutant):
-    """A device consumes a counter that the pool does not have."""
+    """Publishes a device that consumes a counter that the pool does not have."""
 
     check = "counters.defined"
     source = (
@@ -167,7 +167,7 @@ class MisspeltCounter(Mutant):
 
 
 class TooLarge(Mutant):
-    """A device consumes more than there is."""
+    """Publishes a device that consumes more of a counter than exists."""
 
     check = "counters.fit"
     source = "https://github.com/kubernetes/enhancements/pull/5515"
@@ -180,7 +180,7 @@ class TooLarge(Mutant):
 
 
 class BareTaint(Mutant):
-    """Its taint's key has no domain."""
+    """Publishes a taint whose key has no domain."""
 
     check = "taints.keys"
     source = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations"
@@ -192,7 +192,7 @@ class BareTaint(Mutant):
 
 
 class NeedsMore(Mutant):
-    """It lists the nodes, which its role does not grant."""
+    """Lists the nodes, which its role does not allow."""
 
     check = "permissions.granted"
     source = "https://github.com/rh-ecosystem-edge/kernel-module-management/pull/1840"
@@ -204,7 +204,7 @@ class NeedsMore(Mutant):
 
 
 class SeesAllSlices(Mutant):
-    """It lists the slices of all nodes and drivers."""
+    """Lists the slices of all nodes and drivers."""
 
     check = "permissions.slices-of-its-node"
     source = f"{KUBERNETES}/pull/125488 (drivers see the slices of their node)"
@@ -219,7 +219,7 @@ class SeesAllSlices(Mutant):
 
 
 class TakesOthers(Mutant):
-    """It deletes slices of its driver on other nodes, as it does not know them."""
+    """Deletes slices of its driver on other nodes, because it does not know those nodes."""
 
     check = "slices.others-kept"
     source = f"{KUBERNETES}/pull/125163 (write access to the slices of all nodes)"
@@ -230,7 +230,7 @@ class TakesOthers(Mutant):
 
 
 class CountsTooFew(Mutant):
-    """It writes its slices one by one, and each says that there are as many as were written so far."""
+    """Writes its slices one by one, and counts in each only those that were written so far."""
 
     check = "slices.published"
     source = f"{KUBERNETES}/pull/127645 (pools that seem complete)"
@@ -244,14 +244,14 @@ class CountsTooFew(Mutant):
 
 
 class CountsOne(CountsTooFew):
-    """Each of its slices says that it is the only one of its pool."""
+    """Writes in each slice that it is the only one of its pool."""
 
     def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
         return Mutant.slice(self, place, content, generation, 1, owner)
 
 
 class NamesByPlace(Mutant):
-    """Its devices are named in the order in which it finds them, which is another one at each start."""
+    """Names its devices in the order in which it finds them, which differs at each start."""
 
     check = "slices.same-devices"
     source = f"{ROCM}/issues/83; {NVIDIA}/issues/427"

@@ -1,4 +1,4 @@
-"""Bugs that show with one Kubernetes and not with another."""
+"""Bugs that appear with only some versions of Kubernetes."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -11,7 +11,7 @@ from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, Mu
 
 
 class NewHealthAlone(Mutant):
-    """It offers health in v1 alone, and kubelets before 1.37 do not know it."""
+    """Serves health only in v1, which kubelets before 1.37 do not know."""
 
     check = "health.service"
     source = f"{KUBERNETES}/pull/139477"
@@ -22,7 +22,7 @@ class NewHealthAlone(Mutant):
 
 
 class OldHealthAlone(Mutant):
-    """It offers health in v1alpha1 alone."""
+    """Serves health only in v1alpha1."""
 
     check = "health.newest-service"
     source = f"{KUBERNETES}/issues/139475"
@@ -33,7 +33,7 @@ class OldHealthAlone(Mutant):
 
 
 class AlphaMetadata(Mutant):
-    """Its metadata is in v1alpha1 alone."""
+    """Writes metadata only in v1alpha1."""
 
     check = "metadata.newest-version"
     source = f"{KUBERNETES}/issues/138994"
@@ -44,7 +44,7 @@ class AlphaMetadata(Mutant):
 
 
 class BetaMetadata(Mutant):
-    """Its metadata is in v1beta1 alone, which programs of 1.36 cannot read."""
+    """Writes metadata only in v1beta1, which programs of 1.36 cannot read."""
 
     check = "metadata.stream"
     source = f"{KUBERNETES}/issues/138994 (both versions for a smooth upgrade)"
@@ -55,7 +55,7 @@ class BetaMetadata(Mutant):
 
 
 class OlderObjectStays(Mutant):
-    """An update of the metadata reaches the newer object alone."""
+    """Updates only the newer object of the metadata."""
 
     check = "metadata.equivalent"
     source = "https://github.com/kubernetes/website/pull/54716 (all objects are semantically equivalent)"
@@ -66,7 +66,7 @@ class OlderObjectStays(Mutant):
 
 
 class UnequalParts(Mutant):
-    """Two partitions of one type take different shares."""
+    """Publishes two partitions of one type that consume different amounts."""
 
     check = "counters.types"
     source = "https://github.com/kubernetes/enhancements/issues/5677 (PartitionCostMismatch)"
@@ -80,7 +80,7 @@ class UnequalParts(Mutant):
 
 
 class CountsWhole(Mutant):
-    """A device that one claim has as a whole takes of the node's memory by its capacity."""
+    """Publishes a whole device that consumes the node's memory in proportion to its capacity."""
 
     check = "allocatable.divisible"
     source = "https://github.com/kubernetes/enhancements/issues/5517 (ConsumedCapacity is nil)"
@@ -92,7 +92,7 @@ class CountsWhole(Mutant):
 
 
 class FieldOfYesterday(Mutant):
-    """With 1.37 it writes the field that 1.36 had."""
+    """Writes the field of 1.36 on 1.37."""
 
     check = "slices.known-fields"
     source = f"{EXAMPLE}/pull/262"
@@ -103,7 +103,7 @@ class FieldOfYesterday(Mutant):
 
 
 class RoleOfYesterday(Mutant):
-    """Its role grants the status of claims, as before 1.36, and not the driver's part of it."""
+    """Uses a role of before 1.36, which grants the status of claims and not the driver's part of it."""
 
     check = "permissions.status-of-its-node"
     source = f"{CPU}/pull/105; https://github.com/cilium/cilium/pull/48911"

@@ -81,7 +81,7 @@ async def test_kill_9_of_one_server_loses_no_acknowledged_write(database: Postgr
             await until(lambda: len(answered) > 40)
             killed.kill()
             before = len(answered)
-            # The server that is left goes on, though the other one may have held the log's lock.
+            # The remaining server continues, even if the other one held the log's lock.
             await until(lambda: len(answered) > before + 20)
             for task in writers:
                 task.cancel()

@@ -119,7 +119,7 @@ class Watcher:
             await self._once(client)
 
     async def _behind(self, client: httpx.AsyncClient, end: int) -> bool:
-        # Nothing more may come; one short watch decides.
+        # No more events may arrive; one short watch decides.
         before = len(self.events)
         await self._once(client, seconds=1)
         return len(self.events) > before
@@ -230,7 +230,8 @@ async def test_every_watcher_receives_every_change_once_and_in_order(seed: int, 
         done = server.store.revision
         await asyncio.gather(*tasks)
         whole = crowd[0][0].events
-        # W1: what writers were told is what the unfiltered watch saw; W6: deletes too, at their own revision.
+        # W1: the unfiltered watch saw exactly the responses of the writers. W6: this includes deletes, at
+        # their own revision.
         assert {revision(event["object"]): event["object"] for event in whole} == {
             number: obj for number, (_, obj) in log.writes.items()
         }
@@ -240,7 +241,7 @@ async def test_every_watcher_receives_every_change_once_and_in_order(seed: int, 
         listed = (await client.get(CLAIMS)).json()
         assert all(revision(listed) >= revision(item) for item in listed["items"])
         assert server.store.collection(("resource.k8s.io", "resourceclaims")).floor == 1
-    # W3: the same from the database, after a restart, from wherever each one stood.
+    # W3: the same from the database, after a restart, from the last revision of each watcher.
     async with run_server(config) as (server, client):
         begins = [rng.choice([first, *log.writes]) for _ in SELECTIONS]
         resumed = [

@@ -19,7 +19,7 @@ def _dralab(data: Path, *arguments: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _left_connections() -> Iterator[None]:
-    """Collect connections that some clients leave open, before another test is blamed for them."""
+    """Collect the connections that some clients leave open, so that they are not reported for another test."""
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

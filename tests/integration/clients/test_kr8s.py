@@ -13,7 +13,7 @@ from kr8s.asyncio.objects import ConfigMap, Deployment, Pod, new_class
 from tests.integration.clients.objects import deployment, gpu_pod, template
 from tests.support.waiting import until
 
-# It warns of every Kubernetes that is newer than itself.
+# kr8s warns about every Kubernetes that is newer than itself.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
 
 Template = new_class(
@@ -25,7 +25,7 @@ Template = new_class(
 async def api(kubeconfig: Path) -> AsyncIterator[Any]:
     made = await kr8s.asyncio.api(kubeconfig=str(kubeconfig))
     yield made
-    # It has no way to close them, and its cache keeps them for whichever test uses kr8s next.
+    # kr8s has no way to close its connections, and its cache keeps them for the next test that uses kr8s.
     await made._session.aclose()
 
 

@@ -27,7 +27,7 @@ pytestmark = [
 Kubectl = Callable[..., str]
 
 
-# kubectl of 1.32 may read an answer before it has made the streams that it is for, and then drops it.
+# kubectl of 1.32 may read a response before it has created the streams for it, and then drops it.
 _STREAMS_RACED = re.compile("Unknown stream id .*discarding message")
 _TRIES = 3
 
@@ -141,7 +141,7 @@ def test_apply_keeps_fields_of_others(kubectl: Kubectl, name: str) -> None:
     assert "created" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
     assert "unchanged" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
     kubectl("patch", "configmap", name, "--type=merge", "-p", '{"data":{"c":"other"}}')
-    # It compares what would be with what is, and fails where they differ.
+    # kubectl diff compares the future state with the current one, and fails if they differ.
     difference = kubectl("diff", stdin=config_map(name, a="3"), fails=True)
     assert re.findall(r"^([+-] .*)$", difference, re.M) == ['-  a: "1"', '-  b: "2"', '+  a: "3"']
     assert "configured" in kubectl("apply", stdin=config_map(name, a="3"))
@@ -303,7 +303,7 @@ def test_watches_show_tables(kubectl: Kubectl, environment: dict[str, str], name
     command = ["kubectl", "get", "configmap", name, "--watch", "--output-watch-events"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
-        # Once the list is shown, nothing that happens is missed.
+        # Once the list is shown, no later event is missed.
         assert process.stdout.readline().split() == ["EVENT", "NAME", "DATA", "AGE"]
         assert process.stdout.readline().split()[:3] == ["ADDED", name, "0"]
         kubectl("patch", "configmap", name, "-p", '{"data":{"a":"b"}}')

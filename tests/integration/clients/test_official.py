@@ -223,7 +223,7 @@ def test_leader_election_acquires_and_loses_a_lease(api: Any, name: str) -> None
     def lead() -> None:
         led.set()
 
-    # The stolen lease lasts longer than this test may take: it is not won back.
+    # The stolen lease lasts longer than this test, so it is not acquired again.
     settings = electionconfig.Config(
         ConfigMapLock(name, "default", "me"), lease_duration=90, renew_deadline=3, retry_period=1,
         onstarted_leading=lead, onstopped_leading=stopped.set,

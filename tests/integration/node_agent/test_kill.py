@@ -56,7 +56,7 @@ async def test_killed_agents_leave_nothing_behind(folder: Path) -> None:
                 await until(lambda: slices(client))
                 await bound_pod(client, f"pod-{number}", "node-0", f"gpu-{4 + number % 4}")
                 if number >= 1:
-                    # One goes while its successor comes.
+                    # One pod is deleted while its successor is created.
                     await client.delete(PODS, f"pod-{number - 1}", "default")
                 await asyncio.sleep(moment)
         last = len(_MOMENTS) - 1

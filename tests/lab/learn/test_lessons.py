@@ -109,7 +109,7 @@ def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
     mistakes = (*one.mistakes, *common_mistakes())
     for expression in [*(goal.expression for goal in one.goals), *(mistake.when for mistake in mistakes)]:
         compile_rule(expression)
-    # Commands in the text are ones of ours.
+    # All commands in the text exist.
     assert not re.findall(r"^ {4}(?!dralab )", f"{one.about}\n{one.solved}", re.MULTILINE)
 
 

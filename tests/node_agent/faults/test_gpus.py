@@ -62,7 +62,8 @@ async def test_a_fault_that_conflicts_with_an_active_one_is_rejected(
     async with strikes[first](_fault(fault=first, seconds=1)):
         with pytest.raises(FaultError, match=message):
             await strikes[second](_fault(fault=second, seconds=1, gpu=gpu)).__aenter__()
-        # What neither taints nor strikes the same GPU may be at work with it, and so may another node's.
+        # A fault that neither taints devices nor has the same GPU as its target may be active at the same
+        # time. So may a fault of another node.
         async with strikes["memory-full"](_fault(fault="memory-full", seconds=1, gpu=1)):
             pass
         async with strikes[second](_fault(fault=second, seconds=1, gpu=gpu, node="node-1")):

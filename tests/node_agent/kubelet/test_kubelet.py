@@ -458,7 +458,7 @@ async def test_an_image_that_cannot_be_pulled_is_reported(
         monkeypatch.setattr(bench.runtime, "pull", fail)
         bench.create(pod("pod", {"name": "main", "image": "x"}))
         await until(lambda: _waits(bench, reason))
-        # Events of one moment have no order.
+        # Events with the same time have no order.
         assert set(reported) <= set(await bench.events("Pod"))
 
 

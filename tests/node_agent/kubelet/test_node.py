@@ -57,7 +57,7 @@ async def test_a_node_that_is_watched_is_not_read_before_each_report(
         await until(lambda: (seen := nodes.store.get("node-0")) and _ready(seen.status) == "Unknown")
         await reporter.report()
         assert _ready((await other.get(NODES, "node-0")).status) == "True"
-        # What it wrote itself counts, though the watch may not have shown it yet.
+        # The kubelet's own write counts, although the watch may not have shown it yet.
         written = reporter.node.metadata.resource_version
         await reporter.report()
         assert reporter.node.metadata.resource_version == written
@@ -89,7 +89,7 @@ async def test_a_silenced_node_does_not_renew_its_lease(tmp_path: Path) -> None:
         running = asyncio.create_task(reporter.run())
         await until(get_renew_time, clock=clock)
         with reporter.silence():
-            # What was on its way has arrived once its next report waits.
+            # Pending writes have arrived once the next report waits.
             await until(lambda: reporter._speaking._waiters, clock=clock)
             before = await get_renew_time()
             await clock.advance(60)

@@ -69,7 +69,7 @@ async def test_skipped_operations_are_stored_in_the_checkpoint(tmp_path: Path) -
     state = data["ClaimInfoStateList"][0]["DriverState"]["remote"]
     assert state == {"Devices": None, "skipNodeOperations": [SKIP_PREPARE, SKIP_UNPREPARE]}
     async with _manager(tmp_path, _claim(), gate=False) as manager:
-        # The gate is off by now, and what was prepared is unprepared as it was prepared.
+        # The gate is off by now, but a prepared claim is unprepared in the way in which it was prepared.
         await manager.unprepare(_POD)
         assert not list(manager.cache)
 

@@ -37,7 +37,7 @@ def _health(bench: Bench) -> set[tuple[str, str, str]]:
     }
 
 
-# Until 1.36 kubelets ask drivers that offer no health, too.
+# Until 1.36, kubelets also call drivers that do not offer the health service.
 @pytest.mark.parametrize(
     ("version", "offered"),
     [(V1_37, ["v1.DRAResourceHealth"]), (V1_37, ["v1alpha1.DRAResourceHealth"]), (V1_36, [])],

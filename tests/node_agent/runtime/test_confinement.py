@@ -35,7 +35,7 @@ def test_volumes_of_pods_are_mounted(tmp_path: Path) -> None:
 def test_files_of_the_host_are_not_mounted(tmp_path: Path, source: str) -> None:
     volume = tmp_path / "pods" / "u" / "volumes" / "v"
     volume.mkdir(parents=True)
-    # What a container writes into a volume, another may name as its subPath.
+    # A path that one container writes into a volume may be the subPath of another container's mount.
     (volume / "link").symlink_to("/")
     with pytest.raises(
         RuntimeFailure, match="of the host is not allowed; the node agent's --allow-host-access"

@@ -43,7 +43,7 @@ _engine = pytest.mark.skipif(
     reason="needs a container engine: set DOCKER_HOST and DRALAB_TEST_IMAGE",
 )
 _WAITER = "trap 'exit 0' TERM; sleep 9999 & wait"
-#: Its line says that it ends when it is asked to.
+#: Prints that it exits on SIGTERM.
 _TALKER = "trap 'exit 0' TERM; echo one; sleep 9999 & wait"
 
 
@@ -324,7 +324,7 @@ def test_statistics_are_computed_as_in_cadvisor() -> None:
     assert dockercontainer.consumption(stats) == Consumption(2.5, 700)
     older = {"usage": 1000, "stats": {"total_inactive_file": 1200}}
     assert dockercontainer.consumption({**stats, "memory_stats": older}) == Consumption(2.5, 0)
-    # What an engine answers of a container that has just ended.
+    # The error of an engine for a container that has just ended.
     assert (
         dockercontainer.consumption({"cpu_stats": {"cpu_usage": {"total_usage": 0}}, "memory_stats": {}})
         is None

@@ -30,7 +30,7 @@ async def port() -> AsyncIterator[int]:
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         number: int = server.sockets[0].getsockname()[1]
         yield number
-        # Connections are taken in their order: once the last has an answer, all are known.
+        # Connections are accepted in order: once the last one has an answer, all were accepted.
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
         writer.write(b"\n")
         await reader.read()

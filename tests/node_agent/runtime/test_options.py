@@ -17,7 +17,7 @@ from tests.support.waiting import until
 # Recorded from coreutils 9.1, grep 3.8, sed 4.9, mawk 1.3.4 and bash 5.2 in the C locale.
 _RECORDED = json.loads((REPOSITORY / "tests" / "data" / "gnu_programs.json").read_text())
 _PROGRAMS = base_programs(lambda: datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC))
-# These print or run whatever they get, or change the shell.
+# These programs print or run all of their arguments, or change the shell.
 _TAKE_ANYTHING = frozenset({":", "true", "false", "echo", "[", "[[", "test", "eval", "exec"})
 
 

@@ -47,7 +47,7 @@ def _fits(
         (_capacity("10Gi", default="2Gi", validRange={"min": "2Gi"}), "2500Mi", "2500Mi"),
         (_capacity("10Gi", default="2Gi", validRange={"min": "2Gi", "step": "2Gi"}), "5Gi", "6Gi"),
         (_capacity("10Gi", default="2Gi", validRange={"min": "2Gi", "step": "2Gi"}), "6Gi", "6Gi"),
-        # Stepping always answers in the binary family.
+        # Rounding to a step always returns the binary family.
         (_capacity("10M", default="1M", validRange={"min": "1M", "step": "1M"}), "1500k", "2000000"),
         (_capacity("10k", default="1k", validRange={"min": "24", "step": "1000"}), "25", "1Ki"),
         (_capacity("10Gi", default="1Gi", validValues=["1Gi", "4Gi", "8Gi"]), "2Gi", "4Gi"),
@@ -121,7 +121,7 @@ def test_rounding_up_to_a_step_overflows_64_bits() -> None:
             {},
             Shortage("policy", "memory", 7 * G),
         ),
-        # Without a minimum there is no range to round within, and the values count.
+        # Without a minimum there is no range to round within, and only the valid values count.
         (_capacity("10", validRange={"max": "4"}, validValues=["2", "4"]), {"memory": "3"}, {}, {}, None),
     ],
 )
@@ -152,7 +152,7 @@ def test_capacities_that_a_request_does_not_mention_are_consumed_too() -> None:
         ({"min": "500m", "step": "500m"}, "100m", FRACTIONS, "500m"),
         # In whole units both the minimum and the step are rounded up.
         ({"min": "500m", "step": "500m"}, "1200m", WHOLE, "2"),
-        # A whole number of steps is written as the step is.
+        # A whole number of steps is written in the notation of the step.
         ({"min": "1M", "step": "1M"}, "1500k", WHOLE, "2M"),
         ({"min": "1Gi", "step": "1Gi"}, "1500Mi", FRACTIONS, "2Gi"),
     ],

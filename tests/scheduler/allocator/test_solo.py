@@ -94,7 +94,7 @@ def test_devices_that_suit_a_request_are_those_that_it_gets_when_alone() -> None
                         continue
                     assert (device in request.suitable) == expected, (seed, request.request, str(device))
                     seen[expected] += 1
-                    # What does not suit has a reason, unless the node does not see it.
+                    # A device that does not match has a reason, unless the node cannot see it.
                     if not expected and any(
                         p.devices for p in trace.pools if (p.driver, p.pool) == device[:2]
                     ):

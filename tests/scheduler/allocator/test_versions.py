@@ -191,11 +191,12 @@ _ALL: dict[str, Any] = {"allocationMode": "All"}
 @pytest.mark.parametrize(
     ("first", "until_1_35"),
     [
-        # The first one lacks no device but the one that the second got.
+        # The first request lacks only the device that the second one got.
         (_alternative("x", "a=1", allocationMode="ExactCount", count=1), ["r0/y a"]),
-        # The second device of the first one is looked for, and found only if the selector accepts it.
+        # The search looks for the second device of the first request, which only exists if the selector
+        # accepts it.
         (_alternative("x", "a=1", allocationMode="ExactCount", count=2), None),
-        # The second one gets what the first one selects.
+        # The second request gets the devices that the first one selects.
         (_alternative("x", "a=2", **_ALL), None),
     ],
 )
@@ -263,7 +264,7 @@ def test_devices_consumed_counters_of_their_own_slice_in_1_34(version: Version) 
     mixed = World(slices=[slice_of("s", devices, sharedCounters=_COUNTERS)], claims=[claim_of([exactly()])])
     two = replace(mixed, claims=[claim_of([exactly(count=2)])])
     found = [_devices(version, mixed), _devices(version, two)]
-    # Later a slice has either counters or devices, and what else it has is ignored.
+    # In later versions, a slice has either counters or devices, and everything else in it is ignored.
     assert found == ([["a"], None] if version < V1_35 else [None, None])
 
 
@@ -293,7 +294,8 @@ def test_capacity_was_read_from_another_device_in_1_34(version: Version, found: 
     devices = [
         {"name": name, "capacity": {"memory": {"value": value}}} for name, value in (("a", "1"), ("b", "9"))
     ]
-    # The first pick of a request was compared with the first device of the slice, which has too little.
+    # The first pick of a request was compared with the first device of the slice, which has too little
+    # capacity.
     wants = exactly(capacity={"requests": {"memory": "5"}})
     world = World(slices=[slice_of("s", devices)], claims=[claim_of([wants])])
     assert _devices(version, world) == found

@@ -96,7 +96,8 @@ def random_world(seed: int) -> World:
 class _Maker:
     def __init__(self, source: random.Random) -> None:
         self._random = source
-        # Some worlds have hardly any errors to stop at, some are all equal, some have none of the late features.
+        # Some worlds have hardly any errors that stop the search, in some all devices are equal, and some
+        # have none of the newer features.
         self.errors = source.random() < 0.2
         self.lists = source.random() < 0.5
         self.counters = source.random() < 0.5

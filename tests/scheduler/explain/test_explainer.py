@@ -250,7 +250,7 @@ async def test_the_event_describes_the_closest_node() -> None:
     for number in range(20):
         name = f"node-{number:02}"
         scheduler.cache.set_node(node(name))
-        # All are in use, but for one of node 13, which is tainted.
+        # All devices are in use except one of node 13, which is tainted.
         tainted = number == 13
         taints = {"taints": [{"key": "broken", "effect": "NoSchedule"}]} if tainted else {}
         scheduler.manager.slices.set_slice(piece(name, 2, **taints))

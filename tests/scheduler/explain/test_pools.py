@@ -45,7 +45,7 @@ def test_a_pool_that_is_published_twice_for_node_selectors_gets_a_warning() -> N
         piece["spec"] |= {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
         del piece["spec"]["nodeName"]
         pieces.append(piece)
-        # Each zone's nodes see one slice of the two.
+        # The nodes of each zone see one of the two slices.
         piece["spec"]["pool"]["resourceSliceCount"] = 1
     nodes = [node_json(zone, labels={"zone": zone}) for zone in ("x", "y")]
     claim = claim_json("c", request={"count": 3})

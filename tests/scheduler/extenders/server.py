@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from dra_shared.jsontypes import JsonObject
 
-# What a verb answers: given the arguments, a body, or a status code.
+# The answer of a verb: a function of the arguments, a body, or a status code.
 Answer = Callable[[JsonObject], object]
 
 
@@ -60,5 +60,5 @@ async def extender(tls: ssl.SSLContext | None = None, **answers: Answer) -> Asyn
         yield made
     finally:
         server.close()
-        # Its clients are gone by now.
+        # The clients have disconnected by now.
         await asyncio.gather(*filter(None, made.serving))

@@ -157,7 +157,7 @@ async def test_an_extender_is_called_only_for_pods_that_request_its_resources() 
         api.add(pod_json("other"))
         await until(lambda: node_of(api, "other"))
         assert not server.calls
-        # No node has any, and the scheduler leaves that to the extender.
+        # No node has the resource, and the scheduler leaves that to the extender.
         api.add(pod_json("tape", requests={"example.com/tape": "1"}))
         await until(lambda: node_of(api, "tape"))
     assert [call["Pod"]["metadata"]["name"] for call in server.of("filter")] == ["tape"]
@@ -217,7 +217,7 @@ async def test_preemption_evicts_from_the_node_that_the_extender_kept(cached: bo
         assert victim["spec"]["nodeName"] == "b"
         return {"nodeNameToMetaVictims": {"b": {"pods": [{"uid": victim["metadata"]["uid"]}]}}}
 
-    # Without an extender the least important would go, which is on the other node.
+    # Without an extender, the least important pod is preempted, which is on the other node.
     placed = [
         pod_json("cheap", requests={"cpu": "3"}, priority=1, nodeName="a"),
         pod_json("dear", requests={"cpu": "3"}, priority=2, nodeName="b"),
@@ -273,7 +273,7 @@ async def test_extender_is_called_over_tls_with_client_certificate(tmp_path: Pat
         async with run_scheduler(api, loaded=_config([{**entry, "tlsConfig": tls}])):
             api.add(pod_json("p"))
             await until(lambda: node_of(api, "p"))
-        # A client whom it does not know.
+        # A client that the server does not know.
         async with run_scheduler(api, loaded=_config([entry])):
             api.add(pod_json("q"))
             await until(lambda: condition(api, "q"))

@@ -31,7 +31,7 @@ async def test_kinds_that_a_scheduler_does_not_watch_are_listed_in_pages() -> No
     informers.informer(NODES)
     objects, problems = await cluster_world(informers, client)
     assert list(objects.of(RESOURCE_CLAIM_TEMPLATES)) == ["default/a", "default/b"]
-    # It is watched, and the informer has not seen any yet.
+    # The kind is watched, and the informer has not seen any object yet.
     assert not objects.of(NODES)
     (problem,) = problems
     assert problem.startswith("may not be listed and count as absent: deployments.apps, jobs.batch; ")

@@ -33,13 +33,13 @@ _SERVERS: list[tuple[Resource[Any], tuple[GatedFields, ...]]] = [
     (PODS, (*pod_gates.POD, *pod_gates.POD_STATUS)),
     (POD_GROUPS, declared._SPEC),
 ]
-# Fields without a meaning for the scheduler, which the typed objects leave out.
+# Fields that do not affect the scheduler, and that the typed objects lack.
 _UNREAD = {
     "status.devices.*.shareID",
     "status.allocation.allocationTimestamp",
     "spec.compositePodGroupTemplates",
 }
-# Nor do they read what needs these gates.
+# The scheduler does not read the fields that need these gates either.
 _UNREAD_GATES = {
     "AtomicWriteVolumeUserFields",
     "CSIVolumeHealth",

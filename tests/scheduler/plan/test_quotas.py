@@ -90,7 +90,7 @@ def test_pods_beyond_the_quota_do_not_fit(hard: dict[str, str], there: int, fits
     assert answer.pods[-1].message.startswith(
         f'pods "p-{fits + 1}" is forbidden: exceeded quota: q, requested: {name}='
     )
-    # A trial leaves nothing behind.
+    # A trial has no lasting effect.
     assert planner.fit(_wanted_objects(), most=True).fits == fits
 
 

@@ -31,7 +31,7 @@ def _delete_event(old: ResourceClaim) -> Event:
 def test_a_changed_claim_concerns_the_pods_that_refer_to_it() -> None:
     had, has_not = allocated_claim("c", "gpu-0"), claim("c")
     assert interested_in(Event(Kind.RESOURCE_CLAIM, Action.UPDATE, has_not, had)) == ("default/c",)
-    # What it had is free for all.
+    # The devices of the claim are free for all pods.
     assert interested_in(Event(Kind.RESOURCE_CLAIM, Action.UPDATE, had, has_not)) is None
 
 

@@ -67,7 +67,7 @@ async def test_devices_in_use_lower_the_score_of_a_node(kind: str, node: str) ->
 async def test_devices_of_another_class_do_not_count() -> None:
     selector = {"cel": {"expression": 'device.attributes["gpu.example.com"].index < 2'}}
     chosen = class_json(extendedResourceName=_NAME, selectors=[selector])
-    # Of all devices node a has more free, of those of the class node b.
+    # Node a has more free devices in total, and node b has more of the class.
     api = FakeApi(chosen, node_json("a"), node_json("b"), slice_json("a", 9), slice_json("b", 3))
     async with run_scheduler(api, loaded=_fit("LeastAllocated")):
         api.add(_pod_with_gpu("first", nodeSelector={"kubernetes.io/hostname": "a"}))
@@ -80,7 +80,7 @@ async def test_devices_of_another_class_do_not_count() -> None:
 async def test_balanced_allocation_counts_devices_of_a_class() -> None:
     args = {"resources": [{"name": _NAME, "weight": 1}, {"name": "cpu", "weight": 1}]}
     loaded = _config_with_plugin("NodeResourcesBalancedAllocation", **args)
-    # Half of the devices of both are to be in use: that goes with half of the CPU on node b.
+    # Half of the devices of both nodes are requested. On node b that matches half of the CPU.
     busy = pod_json("busy", requests={"cpu": "2"}, nodeName="b")
     api = FakeApi(_CLASS, node_json("a"), node_json("b"), slice_json("a", 2), slice_json("b", 2), busy)
     async with run_scheduler(api, loaded=loaded):

@@ -63,7 +63,7 @@ async def test_a_member_that_fails_releases_only_its_own_reservation(version: Ve
         def refuse(call: Call) -> tuple[int, str, str] | None:
             if (call.resource, call.subresource) != ("resourceclaims", "status") or seen:
                 return None
-            # Another member shares the claim, and will for long.
+            # Another member shares the claim, and holds it for a long time.
             (claim,) = claims.in_flight
             claims.signal_pending(claim)
             seen.append(1)

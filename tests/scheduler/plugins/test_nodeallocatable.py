@@ -50,7 +50,7 @@ def pod_with_claim(name: str, cpu: str = "0", **spec: Any) -> JsonObject:
 
 @pytest.mark.parametrize(
     ("cpu", "fits"),
-    # Of 4 CPUs the claim takes 1.5, 0.1 for the pod and 0.2 for its container.
+    # The claim takes 1.5 of 4 CPUs, plus 0.1 for the pod and 0.2 for its container.
     [("2200m", True), ("2201m", False)],
 )
 async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
@@ -190,7 +190,8 @@ async def test_extended_resources_of_a_class_are_not_required_of_the_node() -> N
 @pytest.mark.parametrize(
     ("consumed", "factor", "wanted"),
     [
-        # What is binary stays so where it is whole; one times it is as it was written.
+        # An amount in binary notation keeps it if it is a whole number. An amount that is multiplied by one
+        # keeps its text.
         ("3Gi", "0.5", "1536Mi"),
         ("3Gi", "1", "3Gi"),
         ("1", "0.1", "100m"),

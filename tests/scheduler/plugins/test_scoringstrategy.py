@@ -41,7 +41,7 @@ def test_nodes_are_scored_by_their_least_or_most_allocated_share(
         ([(0, 10), (100, 0)], [(1, 1, 3)], 67),
         ([(20, 5), (80, 10)], [(1, 1, 10)], 50),
         ([(20, 5), (80, 10)], [(1, 9, 10)], 100),
-        # What scores nothing doesn't count, and halves are rounded up.
+        # Resources without a score do not count, and halves are rounded up.
         ([(0, 0), (100, 10)], [(1, 0, 4), (1, 1, 4)], 25),
         ([(0, 0), (100, 10)], [(1, 1, 4), (1, 2, 4)], 38),
         ([(0, 0), (100, 10)], [(1, 9, 4)], 100),

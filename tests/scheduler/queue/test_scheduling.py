@@ -80,7 +80,7 @@ async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
     queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "default/c"))
     assert queue.try_pop() is None
     queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
-    # With nothing else to do, the back-off is cut short.
+    # If nothing else is active, the back-off is cut short.
     assert entry.place is Place.BACKOFF
     assert _take(queue) is entry
 
@@ -123,7 +123,7 @@ async def test_error_backs_off_longer_each_time() -> None:
     for delay in (1, 2, 4, 8, 10, 10):
         entry = _take(queue)
         queue.fail(entry, "server down")
-        # To the end of the second in which it ends.
+        # Up to the end of the second in which the back-off ends.
         await clock.advance(delay + 0.5)
         assert queue.try_pop() is None
         await clock.advance(0.5)

@@ -49,7 +49,7 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ("sign(null) == 1", "no such overload: sign(null_type)"),
         ('(device.attributes["d"].b ? null : quantity("1")).isInteger()', "no such overload: isInteger(null_type)"),
         ('duration("2562047h") + duration("2h") == duration("1h")', "integer overflow"),
-        # An optional in a variable or a branch is unwrapped down to Go's own value, which may be none of CEL's.
+        # An optional in a variable or a branch is unwrapped to Go's own value, which need not be a CEL value.
         ('cel.bind(m, device.capacity["d"].?m, m.value().isInteger())',
          "unsupported conversion to ref.Val: (*resource.Quantity)1Gi"),
         ('device.attributes["d"].?v.optMap(v, v).value().major() == 1',
@@ -191,7 +191,7 @@ def test_compile_errors_equal_cel_gos(expression: str, kind: ErrorKind, text: st
     [
         # A sign before parentheses is a call.
         ("-(1e21) <= 9.3e18", 2, 2),
-        # A call whose only or last argument fails has been made all the same.
+        # A call is counted even if its only or last argument fails.
         ('device.attributes["d"].nosuch.isSorted()', 11, 5),
         ('bool(device.attributes["d"].nosuch)', 5, 5),
         # Naming a type costs as much as any other name.
@@ -206,9 +206,9 @@ def test_compile_errors_equal_cel_gos(expression: str, kind: ErrorKind, text: st
         ('[{"a": 1}.b].sortBy(a, a) == [1]', 101, 14),
         ('cel.bind(o, optional.of(ip("::1")), o == o)', 1844674407370955278, 5),
         ("[true].map(x, [1, 2]) == [[1]]", 64, 4),
-        # The size of what is too long is given in bytes.
+        # The length of a value that is too long is given in bytes.
         (f'format.labelValue().validate("{"a" * 64}").value().join("|") == ""', 1844674407370955490, 78),
-        # has() takes off what only an attribute without a condition has cost.
+        # has() refunds only the cost of an attribute without a condition.
         ('has((true ? device.attributes["d"] : device.attributes["e"]).s)', 3, 2),
         ('(true ? has(device.attributes["d"].s) : false)', 3, 3),
     ],

@@ -10,7 +10,7 @@ from dra_shared.cel.environment import TOPICS, functions, join_topics
 from dra_shared.cel.types import STRING
 from dra_shared.version import V1_35, V1_36, V1_37, Version
 
-#: The compiler makes their code itself.
+#: The compiler generates the code of these functions.
 _COMPILED = {
     "_?_:_", "_&&_", "_||_", "@not_strictly_false", "_[_]", "_[?_]", "_?._", "or", "orValue",
 }  # fmt: skip

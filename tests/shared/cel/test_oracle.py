@@ -109,11 +109,11 @@ def _ours(expression: str) -> Any:
     try:
         return compile_expression(expression, features=frozenset()).matches(_DEVICE)
     except CompileError as refused:
-        # The Go implementation converts constants in advance, wherever they stand.
+        # The Go implementation converts constants in advance, wherever they are.
         assume("program instantiation failed" not in str(refused))
         return None
     except EvaluationError as error:
-        # Only in the Go implementation is it an error to order what is not a number.
+        # Only in the Go implementation, ordering values that are not numbers is an error.
         assume("NaN values cannot be ordered" not in str(error))
         return None
 

@@ -70,7 +70,7 @@ def test_a_claim_gets_the_requests_of_its_parameters_and_class() -> None:
     }
     pod = _one(conversion, "Pod", "training")
     assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimName": "training-gpus"}]
-    # The class of the driver's own name is the one that the driver installs.
+    # The class with the driver's own name is the one that the driver installs.
     [selector] = _one(conversion, "DeviceClass", "gpu.nvidia.com")["spec"]["selectors"]
     assert selector["cel"]["expression"] == (
         "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"

@@ -237,5 +237,5 @@ async def test_rare_messages_are_not_combined() -> None:
 
 async def test_only_some_of_many_repetitions_are_written() -> None:
     calls = await _speak(*["no"] * 400)
-    # 25 at once, and one each five minutes; the count tells of those in between.
+    # 25 at once, and then one every five minutes. Its count includes those in between.
     assert [body["count"] for _, body in calls] == [*range(1, 26), 301]

@@ -57,7 +57,7 @@ async def test_a_temporary_breach_is_named() -> None:
     verdict = await _verdict(clock, cluster, Story("kubelet-stop", 5))
     assert verdict.broken == ["containers of pod a/p were restarted"]
     assert "containers went on" not in verdict.kept
-    # There is no wait for something that does not come.
+    # The judge does not wait for processes that do not come back.
     assert clock.monotonic() < 20
 
 
@@ -81,6 +81,6 @@ async def test_a_stopped_server_is_queried_again() -> None:
 async def test_a_cleared_fault_is_checked_with_its_actual_duration() -> None:
     clock, over, story = FakeClock(), asyncio.Event(), Story("xid", 600, "node-0")
     over.set()
-    # After ten minutes without a taint the verdict would be that there was none.
+    # After ten minutes without a taint the verdict would be that no device was tainted.
     assert not (await _verdict(clock, _Cluster(clock, RUNS), story, over)).broken
     assert story.seconds < 1

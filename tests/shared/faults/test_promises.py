@@ -132,7 +132,7 @@ def test_a_device_that_fails_is_tainted_and_avoided_until_it_works_again() -> No
     assert _find_broken("xid", before, [tainted, given], before) == [
         "claim a/new was given the tainted device gpu-0"
     ]
-    # Containers that run on it need not go on.
+    # Containers on that node need not continue.
     held = sample(good, pod(), claim("c", "gpu-0"))
     failed = sample(bad, pod(phase="Failed"), claim("c", "gpu-0"))
     assert _find_broken("xid", held, [failed], sample(good, pod(phase="Failed"), claim("c", "gpu-0"))) == []

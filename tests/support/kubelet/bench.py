@@ -25,7 +25,7 @@ from dra_shared.jsontypes import JsonObject
 from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
-#: A program that ends when it is asked to. Its line says that it would.
+#: A program that exits on SIGTERM. Its line says so.
 SLEEPER = ["sh", "-c", "trap 'exit 0' TERM; echo hello; sleep 9999 & wait"]
 
 

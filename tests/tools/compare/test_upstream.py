@@ -40,5 +40,5 @@ def test_a_malformed_case_is_rejected(program: Path) -> None:
     case = {"slices": [{"spec": {"devices": [{"capacity": {"mem": {"value": "many"}}}]}}]}
     with Upstream(program, "alloc") as upstream:
         assert compare(SUBJECTS["alloc"], upstream, case, DEFAULT).verdict == "refused"
-        # The program goes on after a line that it cannot read.
+        # The program continues after a line that it cannot read.
         assert compare(SUBJECTS["alloc"], upstream, {"features": [], "node": {}}, DEFAULT).verdict == "agree"

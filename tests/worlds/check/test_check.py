@@ -85,7 +85,7 @@ spec:
 
 
 def test_a_template_is_validated_by_its_claims(check: Check) -> None:
-    # 1.34 keeps the attribute in templates, and drops it from claims, which are nothing without it.
+    # 1.34 keeps the attribute in templates, but drops it from claims, whose requests need it.
     code, report = check(_TEMPLATE, "1.34")
     (found,) = _select(report, "refused")
     assert code == 1
@@ -192,7 +192,7 @@ spec:
 
 
 def test_errors_with_different_messages_in_both_versions_are_reported_as_existing(check: Check) -> None:
-    # 1.34 calls the value missing, and 1.36 wrong.
+    # 1.34 reports a missing value, and 1.36 an invalid one.
     code, report = check(_NUMA, "1.36", "--kubernetes-version", "1.34")
     (found,) = _select(report, "refused", before=True)
     assert code == 0

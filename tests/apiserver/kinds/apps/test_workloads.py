@@ -115,7 +115,7 @@ async def test_a_job_template_is_fixed_once_it_runs(client: httpx.AsyncClient) -
 )
 async def test_a_selector_is_needed_and_must_match(client: httpx.AsyncClient, kind: str, word: str) -> None:
     path = f"{APPS}/{kind.lower()}s"
-    # A missing selector selects nothing; that of a daemon set is missed for that only.
+    # A missing selector selects nothing. For a daemon set, the only error is that it is missing.
     unmatched = 'Invalid value: {"app":"x"}: `selector` does not match template `labels`'
     missing = [] if kind == "DaemonSet" else [("spec.selector", "Required value")]
     assert causes(await client.post(path, json=workload(kind, selector=None))) == [

@@ -96,7 +96,7 @@ async def test_a_restart_keeps_changes_and_completes_default_roles(tmp_path: Pat
         assert (whole["subjects"], whole["metadata"]["labels"]["mine"]) == (subjects, "1")
         revision = (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"]
     async with ApiServer(again) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
-        # Nothing was missing, so nothing was written but the server's own lease.
+        # No object was missing, so the server only wrote its own lease.
         newest = (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"]
         assert int(newest) == int(revision) + 1
 
@@ -330,7 +330,7 @@ def test_gates_give_controllers_rules(controller: str, version: Version, gate: s
             "get,list,watch devicetaintrules",
             {V1_37},
         ),
-        # Before it had a gate of its own.
+        # The version in which it had no gate of its own yet.
         (
             "device-taint-eviction-controller",
             "DRADeviceTaints",

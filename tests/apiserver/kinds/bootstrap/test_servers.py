@@ -77,7 +77,7 @@ async def test_endpoints_list_all_servers_of_a_database(tmp_path: Path, postgres
             before = (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"]
             later = rfc3339_micro(clock.now() + timedelta(seconds=30))
             await until(lambda: all_renewed_after(client, later), every=0.01)
-            # The two agree: neither writes over what the other has written.
+            # The two servers agree: neither overwrites what the other has written.
             assert (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"] == before
             leases = (await client.get(LEASES)).json()["items"]
             assert {lease["metadata"]["labels"]["apiserver.kubernetes.io/identity"] for lease in leases} == {
@@ -95,7 +95,7 @@ async def test_a_dead_server_is_removed_from_the_endpoints_after_its_lease(
     async with (
         ApiServer(config(1), clock) as one,
         httpx.AsyncClient(base_url=one.url, timeout=30) as client,
-        # Its clock stands still: it renews nothing, as one that was killed.
+        # Its clock stands still, so it renews nothing, like a server that was killed.
         ApiServer(config(2), FakeClock()),
     ):
         assert await _addresses(client) == ["127.0.0.1", "127.0.0.2"]
@@ -119,7 +119,7 @@ async def test_servers_at_one_address_have_endpoints_of_their_own(
                 both = {*alone, other.url.removeprefix("http://")}
                 assert await _places(client) == (both, both)
                 assert len((await client.get(LEASES)).json()["items"]) == 2
-                # The second ends first, whichever of the two ports is the lower one.
+                # The second server stops first, whichever of the two ports is lower.
             assert await _places(client) == (alone, alone)
             assert [item["metadata"]["name"] for item in (await client.get(SLICES)).json()["items"]] == [
                 "kubernetes"
@@ -183,7 +183,7 @@ async def test_leases_of_stopped_servers_are_deleted(tmp_path: Path, postgres: C
             assert (await client.post(LEASES, json=body)).status_code == 201
 
         async def names_after_renewal(step: float = 10) -> set[str]:
-            # Its clock is hours behind, but it is there.
+            # The server's clock is hours behind, but the server is alive.
             late = lease("late", 9999)
             answer = await client.patch(f"{LEASES}/late", json=late, headers=MERGE)
             assert answer.status_code == 200

@@ -222,14 +222,14 @@ async def test_a_late_server_keeps_a_recreated_definition(
     write = server.store.write
 
     async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
-        # The server has decided, and is cut off from the database for a while.
+        # The server has decided, but it cannot reach the database for a while.
         monkeypatch.undo()
         await make_again(server, client)
         return await write(resource, key, change)
 
     monkeypatch.setattr(server.store, "write", write_late)
     await late._finish(old)
-    # This watch begins only then.
+    # The watch begins only now.
     await late._finish(old)
     assert (await client.get(f"{WIDGETS}/w")).status_code == 200
     assert get_stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
@@ -242,7 +242,7 @@ async def test_a_late_server_keeps_objects_of_a_recreated_definition(
     await until_established(client)
     assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
     await until_gone(client, f"{CRDS}/widgets.example.com")
-    # An object that was created while the definition went.
+    # An object that was created while the definition was being deleted.
     left: JsonObject = {
         "apiVersion": "example.com/v1",
         "kind": "Widget",
@@ -448,7 +448,7 @@ async def test_unknown_methods_and_paths_of_custom_resources_are_rejected(client
         answer = await client.head(path)
         assert (answer.status_code, answer.content) == (200, b"")
     assert len((await client.get("/apis/example.com/v1/widgets")).json()["items"]) == 1
-    # The name in the path of a POST is passed over.
+    # The name in the path of a POST is ignored.
     made = await client.post(one, json=_add_type({"metadata": {"name": "other"}}))
     assert (made.status_code, made.json()["metadata"]["name"]) == (201, "other")
     assert (await client.delete(WIDGETS)).json()["kind"] == "WidgetList"

@@ -85,7 +85,7 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as made:
         answer = await made.post(DEFINITIONS, json=definition())
         assert answer.json()["status"]["storedVersions"] == ["v1"]
-    # Definitions that were there before are served at once.
+    # Definitions that existed before are served at once.
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as made:
         yield made
 
@@ -116,7 +116,7 @@ async def test_a_transition_rule_gets_the_old_value(client: httpx.AsyncClient) -
         {"reason": "FieldValueInvalid", "message": "Invalid value: 4: cannot shrink", "field": "spec.size"}
     ]
     assert (await client.patch(f"{WIDGETS}/w", json={"spec": {"size": 6}}, headers=MERGE)).status_code == 200
-    # Items of a keyed list are known again wherever they stand; new ones come from nothing.
+    # Items of a keyed list are recognized at any position. New items have no old value.
     moved = {"spec": {"parts": [{"name": "b", "max-of": 9}, {"name": "a", "max-of": 2}]}}
     refused = (await client.patch(f"{WIDGETS}/w", json=moved, headers=MERGE)).json()
     assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec.parts[1]"]

@@ -8,7 +8,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
 
-# Type, field and text of each.
+# Type, field and text of each error.
 Errors = list[tuple[str, str, str]]
 
 

@@ -357,7 +357,7 @@ def test_declared_rules_name_the_fields_of_the_clients_version() -> None:
     request = {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "Some", "selectors": [{}]}
     obj = claim()
     obj["spec"]["devices"]["requests"] = [request]
-    # Hand-written rules are for what all versions have in common, so they know v1 alone.
+    # Hand-written rules apply to all versions of the API, so they use v1's fields.
     by_hand = "spec.devices.requests[0].exactly.selectors[0].cel"
     assert fields_in_v1beta1(obj) == [by_hand, "spec.devices.requests[0].allocationMode"]
     assert fields_in_v1beta1(obj, version=V1_36) == [

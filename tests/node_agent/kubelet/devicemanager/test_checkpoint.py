@@ -18,7 +18,7 @@ def test_repeated_maps_are_merged_and_their_values_replaced() -> None:
     first = '"RegisteredDevices": {"a": ["x", "y"], "b": ["z"]}'
     data, _ = parse(_file(f'{{{first}, "registereddevices": {{"a": ["w"], "c": null}}}}'))
     assert data.registered_devices == {"a": ["w"], "b": ["z"], "c": None}
-    # A null empties the map, and what comes later fills it again.
+    # A null empties the map, and later values fill it again.
     data, _ = parse(_file(f'{{{first}, "RegisteredDevices": null}}'))
     assert data.registered_devices is None
     data, _ = parse(_file(f'{{{first}, "RegisteredDevices": null, "RegisteredDevices": {{"c": []}}}}'))
@@ -52,7 +52,7 @@ def _entries(*lists: str) -> Sequence[PodDevicesEntry] | None:
         ),
         (['[{"PodUID": "u"}]', "[null]"], [PodDevicesEntry("u")]),
         (['[{"PodUID": "u"}, {"PodUID": "v"}]', "[{}]"], [PodDevicesEntry("u")]),
-        # What a shorter list cut off is still in the slice's array.
+        # Elements that a shorter list cut off are still in the slice's array.
         (
             ['[{"PodUID": "u"}, {"PodUID": "v"}]', "[{}]", "[{}, {}]"],
             [PodDevicesEntry("u"), PodDevicesEntry("v")],

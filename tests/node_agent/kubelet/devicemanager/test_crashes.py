@@ -150,7 +150,8 @@ async def test_a_kill_at_any_step_of_an_allocation_loses_no_device(kubelet: Kube
     await kubelet.start()
     kubelet.check()
     assert kubelet.devices_of("first") == first, "a running container keeps its devices"
-    # The pod's container did not start: the pod is admitted again, with what was written or with others.
+    # The pod's container did not start, so the pod is admitted again, with the written devices or with
+    # others.
     assert await kubelet.admit("second", 2)
     assert len(kubelet.devices_of("second")) == 2
     assert await kubelet.admit("third", 1)

@@ -188,7 +188,7 @@ async def test_the_plugin_is_called_before_each_start_if_required() -> None:
         await _with_devices(bench, plugin)
         bench.create(_gpu_pod(command=["sh", "-c", "exit 1"]))
         await until(lambda: plugin.calls.count("PreStartContainer") == 1)
-        # Time passes until the back-off is over: when it begins is not known.
+        # Advance the time until the back-off is over, because its start is not known.
         await until(lambda: plugin.calls.count("PreStartContainer") == 2, clock=bench.clock)
         assert plugin.calls.count("Allocate") == 1
         assert plugin.calls.count("GetPreferredAllocation") == 1
@@ -209,7 +209,7 @@ async def test_the_restricted_policy_allocates_devices_of_one_numa_node() -> Non
         bench.delete("one", 0)
         bench.delete("two", 0)
         await until(lambda: _have_ended(bench, "one-uid", "two-uid"))
-        # Three are on no single NUMA node: the smallest set is both.
+        # No single NUMA node has three devices: the smallest set is both nodes.
         bench.create(_gpu_pod("three", 3))
         await until(lambda: bench.phase("three") == "Running")
 

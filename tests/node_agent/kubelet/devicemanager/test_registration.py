@@ -70,7 +70,7 @@ async def test_an_error_of_the_options_call_is_returned_with_code_unknown(
             await plugin.register(directory / SOCKET)
         assert caught.value.code == "Unknown"
         assert str(caught.value) == f"rpc error: code = Unknown desc = {message}"
-        # The plugin watcher gets the text alone.
+        # The plugin watcher only gets the text of the error.
         with pytest.raises(DeviceError) as refused:
             await server.register(RESOURCE, str(plugin.socket), ["v1beta1"])
         assert str(refused.value) == message

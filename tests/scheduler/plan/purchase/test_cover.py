@@ -36,7 +36,7 @@ class _Case:
         )
 
     def supplies(self) -> list[Supply]:
-        # The first of the resources is known beforehand, the rest is found out by asking.
+        # The first resource is known in advance. The others are found by trying.
         needs = [need[:1] for need in self.needs]
         return [
             Supply(price, Fills(functools.partial(self.fits, node), self.rooms[node][:1], needs), limit)

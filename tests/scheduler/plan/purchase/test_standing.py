@@ -30,7 +30,7 @@ def _pending_pod(**spec: Any) -> Pod:
 
 def test_equal_nodes_are_one_group() -> None:
     assert groups(_objects(), [_pending_pod()]) == [["n0", "n1", "n2", "n3"]]
-    # Pods that take the same of their nodes leave them equal.
+    # Pods that use the same amounts leave their nodes equal.
     same = [pod_json(f"q{i}", requests={"cpu": "1"}, nodeName=f"n{i}") for i in (1, 3)]
     assert groups(_objects(*same), [_pending_pod()]) == [["n0", "n2"], ["n1", "n3"]]
 

@@ -145,7 +145,7 @@ async def test_a_domain_becomes_ready_and_its_parts_are_deleted_with_it(lab: Lab
             await lab.ready("b")
             whole = await lab.status(domain, api.READY, 2)
             assert second.serving
-            # Who wrote to the clique last is at its end.
+            # The last writer's change is at the end of the clique.
             assert sorted((n.name, n.index, n.ip_address, n.clique_id) for n in whole.status.nodes) == [
                 ("a", 0, "10.0.0.1", CLIQUE),
                 ("b", 1, "10.0.0.2", CLIQUE),
@@ -157,7 +157,7 @@ async def test_a_domain_becomes_ready_and_its_parts_are_deleted_with_it(lab: Lab
         async with daemon(lab, b):
             await lab.ready("b")
             await lab.status(domain, api.READY, 2)
-            # The node is lost: its pod goes, and its daemon does not leave the clique.
+            # The node is lost: its pod is deleted, and its daemon does not leave the clique.
             await lab.delete("Pod", "daemon-a", SPACE, grace_period=0)
             left = await lab.status(domain, api.NOT_READY, 1)
             assert [(node.name, node.index) for node in left.status.nodes] == [("b", 1)]
@@ -169,7 +169,7 @@ async def test_a_domain_becomes_ready_and_its_parts_are_deleted_with_it(lab: Lab
         return await lab.now(domain) is None
 
     await until(is_gone)
-    # What is left is the garbage collector's: its owners are the daemons' pods.
+    # The garbage collector deletes the rest: its owners are the daemons' pods.
     assert await lab.parts(uid) == [f"ComputeDomainClique {SPACE}/{uid}.{CLIQUE}"]
     assert (await lab.client.get(NODES, "b")).metadata.labels.get(api.LABEL) is None
 
@@ -179,7 +179,7 @@ async def test_only_the_workload_template_is_created_if_hosts_manage_daemons(lab
     obj = {"resourceClaimTemplate": {"name": "channel"}, "allocationMode": "All"}
     domain = await lab.domain(numNodes=2, channel=obj)
     uid = domain.metadata.uid
-    # Nobody counts nodes: the domain is ready as soon as its template is there.
+    # The number of nodes does not matter: the domain is ready as soon as its template exists.
     assert (domain.status.status, domain.status.nodes) == (api.READY, ())
     assert await lab.parts(uid) == ["ResourceClaimTemplate default/channel"]
     template = await lab.client.get(RESOURCE_CLAIM_TEMPLATES, "channel", "default")
@@ -219,7 +219,7 @@ async def test_a_domain_is_kept_until_parts_that_the_informer_lacks_are_deleted(
         lab = Lab(cluster.url, cluster.client)
         domain = await lab.domain()
         await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
-        # A later domain has all that it needs, so the deletion was seen.
+        # A later domain has all parts, so the controller has observed the deletion.
         await lab.domain("after", template="other")
         left = await lab.now(domain)
         assert left is not None
@@ -307,7 +307,7 @@ async def test_invalid_domains_are_rejected_and_foreign_templates_are_kept(lab: 
     with pytest.raises(Invalid, match=r"A computeDomain\.spec is immutable"):
         await lab.client.patch(COMPUTE_DOMAINS, "no-nodes", {"spec": {"numNodes": 4}}, "default")
 
-    # Somebody else's template of that name stays, and the domain comes no further.
+    # A template of that name that belongs to someone else stays, and the domain does not progress.
     spec = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}}
     await lab.create("ResourceClaimTemplate", "taken", spec=spec)
     obj = {"channel": {"resourceClaimTemplate": {"name": "taken"}}}

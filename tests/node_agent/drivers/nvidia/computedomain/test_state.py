@@ -227,7 +227,7 @@ def test_an_aborted_attempt_is_not_resumed(node: Node) -> None:
     with pytest.raises(PermanentError, match=message):
         node.prepare(channel())
     assert node.label() is None
-    # Another allocation, or reserved for other pods: the claim is wanted anew.
+    # Another allocation, or reservations for other pods: the claim has to be prepared again.
     again = channel()
     again = msgspec.structs.replace(
         again, status=msgspec.structs.replace(again.status, reserved_for=(reference("p2"),))
@@ -326,7 +326,7 @@ class TestHostManaged:
         wanted = channel(allocationMode="All")
         node.prepare(wanted)
         assert node.label() is None
-        # There is channel 0 alone, whatever the claim asks for.
+        # Only channel 0 exists, whatever the claim requests.
         assert [found["path"] for found in node.edits("c1")["deviceNodes"]] == [
             "/dev/nvidia-caps-imex-channels/channel0"
         ]
