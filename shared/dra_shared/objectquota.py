@@ -86,7 +86,7 @@ def _attributes_classes(claim: PersistentVolumeClaim) -> set[str]:
 
 
 def _matches(requirement: ScopedResourceSelectorRequirement, names: set[str]) -> bool:
-    """True if one of the classes matches. A claim without one matches what excludes classes."""
+    """True if one of the classes matches. A claim without a class matches terms that exclude classes."""
     values = set(requirement.values)
     match requirement.operator:
         case "Exists":

@@ -14,7 +14,7 @@ from msgspec import field
 
 
 class SlimMeta(ObjectMeta):
-    """Metadata without large fields that are not needed: nothing is ever decoded under these names."""
+    """Metadata without large fields. Their names differ from the API's, so they are never decoded."""
 
     labels: dict[str, str] = field(default_factory=dict, name="-labels")
     annotations: dict[str, str] = field(default_factory=dict, name="-annotations")
@@ -45,7 +45,7 @@ async def discover(client: Client) -> list[Served]:
     """Return every kind in every version.
 
     Raises:
-        ApiError: the server refuses.
+        ApiError: the server rejects the request.
     """
     served: list[Served] = []
     for path in ("/api", "/apis"):

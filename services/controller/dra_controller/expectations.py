@@ -30,7 +30,7 @@ class Expectations:
             self._expect(owner, obj.metadata.uid)
 
     def expect_deletion(self, owner: str, obj: Object) -> None:
-        """Expect that ``obj`` of ``owner`` goes, because it was deleted."""
+        """Expect the deletion of ``obj`` of ``owner`` to be reported."""
         if obj.metadata.uid not in self._gone:
             self._expect(owner, f"-{obj.metadata.uid}")
 
@@ -43,7 +43,7 @@ class Expectations:
         self._expect(owner, f"?{owner}", _UNSURE_SECONDS)
 
     def note_seen(self, obj: Object) -> None:
-        """Note that the informer reported ``obj`` in some state."""
+        """Record that the informer reported ``obj`` in some state."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._settle(uid)
@@ -51,7 +51,7 @@ class Expectations:
             self.note_gone(obj)
 
     def note_gone(self, obj: Object) -> None:
-        """Note that the informer reported that ``obj`` is gone or about to be."""
+        """Record that the informer reported that ``obj`` is deleted or about to be."""
         uid = obj.metadata.uid
         self._seen.add(uid)
         self._gone.add(uid)
@@ -69,7 +69,7 @@ class Expectations:
         return True
 
     def seconds_left(self, owner: str) -> float:
-        """Return the seconds until the controller trusts the informer as it is."""
+        """Return the seconds until the controller trusts the informer without waiting."""
         pending = self._pending.get(owner)
         return max(0.0, max(pending.values()) - self._clock.monotonic()) if pending else 0.0
 

@@ -124,7 +124,7 @@ def _terms(args: argparse.Namespace) -> Terms:
     """Return the durations of a leader's terms.
 
     Raises:
-        ValueError: they don't go together.
+        ValueError: the durations contradict each other.
     """
     return Terms(
         lease_duration=_seconds(args.leader_elect_lease_duration),
@@ -138,7 +138,7 @@ def _root_ca(args: argparse.Namespace) -> str:
 
     Raises:
         OSError: the file can't be read.
-        KubeconfigError: the kubeconfig is of no use.
+        KubeconfigError: the kubeconfig cannot be used.
     """
     if args.root_ca_file is not None:
         content: str = args.root_ca_file.read_text()
@@ -154,7 +154,7 @@ def _seconds(text: str) -> float:
     """Parse a duration in Go's notation. Return its seconds.
 
     Raises:
-        ValueError: it is none, or not positive.
+        ValueError: the text is not a duration, or not positive.
     """
     try:
         seconds = parse(text).seconds

@@ -1,4 +1,4 @@
-"""Keeps a deleted PodGroup by its finalizer until none of its pods runs any more.
+"""Keep a deleted PodGroup, by its finalizer, until all of its pods have ended.
 
 Mirrors pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go.
 """

@@ -1,7 +1,8 @@
 """The answer to a ResourcePoolStatusRequest: how many devices a driver's pools have, and how many are left.
 
-Pure. Mirrors calculatePoolStatus in pkg/controller/resourcepoolstatusrequest/controller.go. Since 1.37 a device counts
-once in whatever number of claims it is, devices with taints are unavailable, and pools have summaries.
+Pure. Mirrors calculatePoolStatus in pkg/controller/resourcepoolstatusrequest/controller.go. Since 1.37, a
+device counts only once even if several claims have it, devices with taints are unavailable, and pools have
+summaries.
 """
 
 from collections.abc import Collection, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Counts how much namespaces use of their quotas.
+"""Count the usage of namespaces for their quotas.
 
 Mirrors pkg/controller/resourcequota/resource_quota_controller.go.
 """
@@ -48,7 +48,7 @@ _log = logger(__name__)
 class ResourceQuotaController(QueueController):
     """The resourcequota-controller of kube-controller-manager.
 
-    The API server refuses what exceeds a quota.
+    The API server rejects objects that exceed a quota.
     """
 
     name = "resourcequota-controller"

@@ -35,7 +35,7 @@ class TTLController(QueueController):
         self.queue.add(node.metadata.name)
 
     def _count(self) -> None:
-        """Update the value for the number of nodes. A node gets it when its kubelet reports the next time."""
+        """Update the value for the number of nodes. Each node gets the value at its kubelet's next report."""
         number = len(self._nodes)
         while number > _STEPS[self._step][2]:
             self._step += 1

@@ -41,7 +41,7 @@ class TTLAfterFinishedController(QueueController):
             self.queue.add(job.key)
 
     def _seconds_left(self, job: Job) -> float | None:
-        """Return the seconds until the Job must go; None if it never must, or has not finished."""
+        """Return the seconds until the Job is deleted; None if it is never deleted, or has not finished."""
         if job.spec.ttl_seconds_after_finished is None or not is_finished(job):
             return None
         for entry in job.status.conditions:

@@ -95,7 +95,10 @@ class WorkloadController(QueueController):
                     self.enqueue(candidate)
 
     def is_settled(self, owner: Object) -> bool:
-        """Return True if the informer shows all that was done for ``owner``. If not, queue its key for later."""
+        """Return True if the informer has reported everything that was done for ``owner``.
+
+        Otherwise, queue its key for later.
+        """
         uid = owner.metadata.uid
         if self.expectations.is_satisfied(uid):
             return True
@@ -106,7 +109,7 @@ class WorkloadController(QueueController):
         """Return the pod to create for the owner.
 
         Raises:
-            ApiError: an operator refuses it.
+            ApiError: an operator rejects it.
         """
         meta = replace(pod.metadata, namespace=owner.metadata.namespace)
         return self._context.pod_admission.admit(replace(pod, metadata=meta))
@@ -136,7 +139,7 @@ class WorkloadController(QueueController):
         await start_slowly([_bind(create, pod) for pod in pods[:_BURST]])
 
     async def _find_lost(self, owner: Object) -> None:
-        """Expect the pods that were created although the answer got lost."""
+        """Expect the pods that were created although the response was lost."""
         try:
             pods = await self._client.list(PODS, owner.metadata.namespace)
         except (ApiError, httpx.HTTPError, OSError, TimeoutError):
@@ -177,7 +180,7 @@ class WorkloadController(QueueController):
 
 
 def index_by_owner(informer: Informer[Any]) -> None:
-    """Give the store of the informer the indexes by owner, unless another controller did."""
+    """Add the indexes by owner to the informer's store, unless another controller has added them."""
     informer.store.add_index(OWNER_INDEX, owner_index)
     informer.store.add_index(ORPHAN_INDEX, orphan_index)
 

@@ -88,17 +88,17 @@ class NodeAgentConfig:
         host_access: whether containers of ``docker`` may have the host's files, devices and network.
         root: the kubelet's directory in place of the one below ``data``; for a single node.
         cdi: the CDI directory in place of the one below ``data``; for a single node.
-        address: where the nodes are to be reached.
+        address: the address of the nodes.
         identities: credentials of nodes' users; see :class:`Identities`.
         guard: keeps web pages away from exec and attach.
         labels: labels of each node, besides those that describe its devices.
         taints: taints that each node registers with.
-        cpu, memory: what each node has.
-        most_grace: how many seconds pods get at most to stop.
+        cpu, memory: the capacity of each node.
+        most_grace: the maximum number of seconds for pods to stop.
         durable: whether checkpoints are synced to the disk.
         topology_policy: the kubelets' topology manager's policy.
-        node_sockets: whether kubelets and drivers meet over sockets; without them they call each other directly, and a
-            node has sockets where somebody else's plugin needs them.
+        node_sockets: whether kubelets and drivers are connected by sockets; without them they call each other
+            directly, and a node only has sockets that a third party's plugin needs.
     """
 
     data: Path
@@ -329,7 +329,7 @@ class NodeAgent:
         )
 
     def _feed(self, kubelet: Kubelet) -> None:
-        """Give a restarted kubelet the pods that the watch knows."""
+        """Pass the pods that the watch knows to a restarted kubelet."""
         for pod in self._pods.store.list():
             if pod.spec.node_name == kubelet.name:
                 kubelet.handle_pod(pod)
@@ -442,7 +442,7 @@ class NodeAgent:
         ]
 
     def _environment_edits(self, name: str) -> EnvironmentEdits:
-        """Return the edits of the vendor's container runtime if devices may come without CDI, from a device plugin."""
+        """Return the edits of the vendor's container runtime if a device plugin may pass devices without CDI."""
         machines, drivers = self._machines, self._drivers_of(name)
         if machines is None or (drivers and not any(driver.by_environment for driver in drivers)):
             return no_edits

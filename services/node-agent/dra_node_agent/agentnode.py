@@ -47,9 +47,9 @@ class AgentNode(Place):
     """See the module's docstring.
 
     Args:
-        make: a new kubelet of the node.
-        kubelets: all of the agent's kubelets, in which this node's is replaced.
-        feed: gives a new kubelet the pods that are known.
+        make: creates a new kubelet of the node.
+        kubelets: all kubelets of the agent; a restart replaces this node's.
+        feed: passes the known pods to a new kubelet.
         client: for the Node object.
     """
 

@@ -55,7 +55,7 @@ class _Entity:
         return self.gpu.model.memory_mib if self.instance is None else self.instance.profile.memory_mib
 
     def ids(self) -> Iterator[str]:
-        """Yield the ids that device plugins use for it."""
+        """Yield the ids that device plugins use for the entity."""
         if self.instance is None:
             yield self.gpu.uuid
         for compute in self.computes:
@@ -307,7 +307,7 @@ class DcgmExporter:
     """Serves :data:`DCGM_ROUTE` for the nodes of one process.
 
     Args:
-        system: a node's simulated GPUs, None where there are none.
+        system: returns a node's simulated GPUs, or None if it has none.
     """
 
     def __init__(

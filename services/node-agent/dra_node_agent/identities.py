@@ -12,7 +12,7 @@ USER_AGENT = "dralab-node-agent"
 class Identities:
     """Clients of the API server for each node's users, closed with ``stack``.
 
-    Where there are no credentials of a user, the agent acts itself.
+    If a user has no credentials, the agent acts as itself.
 
     Args:
         accesses: credentials by user; the kubelet of node NAME is ``system:node:NAME``, its drivers are

@@ -19,9 +19,9 @@ class PodDrivers:
     """The drivers that the containers of one node run.
 
     Args:
-        options: what the environment of a container does not say.
-        configured: the names of the drivers that run on the node anyway.
-        machines: whether the node has machines for drivers that need some.
+        options: values for settings that a container's environment lacks.
+        configured: the names of the drivers that run on the node independent of its pods.
+        machines: whether the node has machines for drivers that need them.
         node: returns the node, once drivers may run on it.
     """
 

@@ -1,7 +1,7 @@
-"""Turns: of the many that want to start, only some do so at a time.
+"""Turns: many drivers want to start, but only some may start at a time.
 
-When the drivers of thousands of nodes all ask and are answered at once, the memory of the process is left
-with holes: 30 KiB a node.
+If the drivers of thousands of nodes send their requests at once, the memory of the process becomes
+fragmented: 30 KiB a node.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ class Turn:
         self._timer = asyncio.get_running_loop().call_later(_LONGEST, self.end)
 
     def end(self) -> None:
-        """Let the next one begin."""
+        """End the turn, so that the next driver may start."""
         self._timer.cancel()
         places, self._places = self._places, None
         if places is not None:

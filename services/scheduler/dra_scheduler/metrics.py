@@ -54,7 +54,8 @@ _GROUP_BUCKETS = [0.001 * 2**exponent for exponent in range(15)]
 
 
 def count_incoming(kubernetes: Version) -> Callable[[Place, Cause, str], None]:
-    """Return a function that counts pods, and since 1.37 entities, that enter a queue.
+    """Return a function that counts pods that enter a queue (since 1.37: entities), with the version's names of
+    events.
 
     Events have that version's names.
     """

@@ -27,7 +27,7 @@ class Calls(Protocol):
     def inject(
         self, kind: CallFault, driver: str, delay: float
     ) -> AbstractAsyncContextManager[Callable[[], int]]:
-        """Apply the fault inside the context to calls to the driver; an empty name means every driver."""
+        """Apply the fault to calls to the driver during the context. An empty name means every driver."""
         ...
 
 
@@ -50,26 +50,26 @@ class Gpu(Protocol):
         ...
 
     def lose(self) -> None:
-        """Fall off the bus."""
+        """Make the GPU fall off the bus."""
         ...
 
     def find(self) -> None:
-        """Return to the bus."""
+        """Make the GPU return to the bus."""
         ...
 
     def hide_partitions(self) -> AbstractContextManager[None]:
-        """Remove the MIG devices inside the context."""
+        """Remove the MIG devices during the context."""
         ...
 
     def fill_memory(self) -> AbstractContextManager[None]:
-        """Fill the memory inside the context, by a program that Kubernetes does not know."""
+        """Fill the memory during the context, by a program that Kubernetes does not know."""
         ...
 
 
 class FaultyNode(Protocol):
-    """A node that faults strike.
+    """A node with the operations that faults need.
 
-    ``faults`` are those at work on the node, the one that is beginning among them.
+    ``faults`` are the active faults of the node, including the one that is beginning.
     """
 
     @property
@@ -79,7 +79,7 @@ class FaultyNode(Protocol):
 
     @property
     def faults(self) -> Sequence[NodeFault]:
-        """The faults at work, with the one that is beginning."""
+        """The active faults, including the one that is beginning."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class FaultyNode(Protocol):
         ...
 
     def stop_driver(self, name: str) -> AbstractAsyncContextManager[None]:
-        """Stop the driver inside the context. An empty name means every driver."""
+        """Stop the driver during the context. An empty name means every driver."""
         ...
 
     async def stop_kubelet(self) -> None:

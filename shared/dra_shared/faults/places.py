@@ -1,4 +1,4 @@
-"""Names that all who take part in faults agree on: paths, services, verbs."""
+"""Names that all parts of the fault code share: paths, services, verbs."""
 
 from collections.abc import Mapping
 

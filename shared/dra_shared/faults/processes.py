@@ -32,11 +32,11 @@ class Processes(Protocol):
         ...
 
     def stop(self, service: str) -> AbstractAsyncContextManager[None]:
-        """Let the process stand still inside the context."""
+        """Stop the process with SIGSTOP during the context."""
         ...
 
     def add_scheduler(self) -> AbstractAsyncContextManager[None]:
-        """Run a second scheduler inside the context, without leader election."""
+        """Run a second scheduler during the context, without leader election."""
         ...
 
 

@@ -73,7 +73,10 @@ class Meeting:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestKind(Kind):
-    """A fault of requests. ``meet`` decides the fate of one; ``affected`` are its verbs, if not all."""
+    """A fault of requests.
+
+    ``meet`` returns the outcome of one request. ``affected`` are the verbs that it affects, if not all.
+    """
 
     where: ClassVar[Where] = "requests"
 

@@ -150,7 +150,9 @@ class PostgresqlEngine:
                     raise DatabaseUnusable(self.name, _POOLED)
 
     def _begin(self) -> None:
-        """Find out which database this is, if it can tell. Not all that call themselves PostgreSQL can."""
+        """Read the identity of the database, if it has one: some databases that speak PostgreSQL's protocol have
+        none.
+        """
         try:
             with self._read() as reader:
                 self._succession.counters(reader.exec_driver_sql)

@@ -1,8 +1,8 @@
 """Sessions: the interface through which the archive and the timeline read and write an engine's past.
 
-An engine keeps recent revisions as events, each by itself. The archive (`storage/archive`) packs older ones into
-segments, and all objects of a resource at one revision into a keyframe. These methods speak of resources, keys and
-revisions; how they are stored is the engine's concern.
+An engine keeps recent revisions as events, each by itself. The archive (`storage/archive`) packs older ones
+into segments, and all objects of a resource at one revision into a keyframe. These methods use resources,
+keys and revisions. Each engine decides how to store them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Moment(NamedTuple):
 
 
 class Item(NamedTuple):
-    """One version: `type` is an event's place in `rows.TYPES`, `time` is in milliseconds since 1970."""
+    """One version: `type` is the index of the event's type in `rows.TYPES`, `time` is in milliseconds since 1970."""
 
     revision: int
     key: str
@@ -128,7 +128,9 @@ class Reading(Protocol):
         ...
 
     def segments(self, resource: Resource, after: int, until: int) -> Iterator[tuple[int, bytes, bytes]]:
-        """Yield last revision, heads and bodies of the segments with revisions after `after` and before `until`."""
+        """Yield the segments with revisions after `after` and before `until`: last revision, heads and bodies of
+        each.
+        """
         ...
 
     def segment_numbers(
@@ -182,11 +184,11 @@ class Writing(Reading, Protocol):
         ...
 
     def forget(self, revisions: Sequence[int], newest: int) -> None:
-        """Delete events, but not the version before an event after `newest`."""
+        """Delete events, except those after `newest` and the version before each of them."""
         ...
 
     def cut(self, revision: int) -> None:
-        """Delete, for each resource, what is before its last keyframe that is not after the revision."""
+        """Delete everything before the last keyframe of each resource that is not after the revision."""
         ...
 
     def drop(self, names: Collection[str]) -> None:

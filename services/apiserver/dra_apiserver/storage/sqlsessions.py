@@ -100,7 +100,7 @@ class SqlReading:
         return [(resource_of(name), count) for name, count in found]
 
     def unneeded_revisions(self, resource: Resource, last: int, compacted: int) -> list[int]:
-        """Return the revisions of rows that can go."""
+        """Return the revisions of rows that can be deleted."""
         needed = select(history.c.previous).where(history.c.revision > compacted)
         query = select(history.c.revision).where(
             history.c.resource == resource_text(resource),

@@ -62,7 +62,7 @@ class Remove:
 
 
 class _Work(NamedTuple):
-    """Work for the writer's thread that is not a write."""
+    """Work for the writer's thread other than a write."""
 
     work: Callable[[], Any]
     done: asyncio.Future[Any]
@@ -98,8 +98,8 @@ def _by_resource(objects: Iterable[tuple[Resource, Record]]) -> dict[Resource, l
 class Store:
     """Objects by resource and key. `async with` opens and closes it.
 
-    `window` is how long, in seconds, Kubernetes' clients can read a revision after the next one. `retention`
-    says what stays in the archive. If it is None, it is the last one.
+    `window` is the number of seconds for which Kubernetes' clients can read a revision after it was replaced.
+    `retention` limits the archive. None keeps the last value of the database.
     """
 
     follows = False
@@ -283,7 +283,7 @@ class Store:
 
         Raises:
             StatusError: 500, the database refused.
-            Exception: whatever `change` raised, once the state that it saw is durable.
+            Exception: an exception of `change`, once the state that it saw is durable.
         """
         collection = self.collection(resource)
         while True:

@@ -33,7 +33,7 @@ class Backing:
         self._store = store
 
     def get(self, key: str) -> Any:
-        """Return the current object for a classic one; None if there is none or it is not of this controller."""
+        """Return the current object for a classic one; None if it does not exist or belongs to another controller."""
         found = self._store.get(key)
         return found if found is not None and CLASSIC_UID_ANNOTATION in found.metadata.annotations else None
 
@@ -45,7 +45,7 @@ class Backing:
         """Make sure that ``wanted`` exists for a classic object. Return False if its name is taken by another object.
 
         Raises:
-            Retry: the object in the way goes soon.
+            Retry: another object has the name, and is being deleted.
         """
         digest = hashlib.sha256(orjson.dumps(wanted["spec"], option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
         meta = wanted["metadata"]

@@ -199,7 +199,10 @@ class Translator:
             await self._show(claim)
 
     async def _is_gone(self, prefix: str, key: str) -> bool:
-        """Return True if the API server has no such classic object either, or deletes it. An informer may be behind."""
+        """Return True if the API server does not have the classic object either, or is deleting it.
+
+        An informer may be behind.
+        """
         namespace, _, name = key.rpartition("/")
         try:
             live = await self._client.get(self._kinds[prefix], name, namespace or None)

@@ -75,7 +75,7 @@ def parse(text: str) -> Schedule:
     """Parse a schedule.
 
     Raises:
-        ValueError: it describes none.
+        ValueError: the text is not a schedule.
     """
     if text.startswith("@every "):
         try:

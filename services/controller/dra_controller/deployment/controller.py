@@ -189,7 +189,9 @@ class DeploymentController(QueueController):
     async def _after_collision(
         self, deployment: Deployment, wanted: ReplicaSet, error: AlreadyExists
     ) -> ReplicaSet:
-        """Handle a name collision: the other ReplicaSet is ours, created a moment ago, or has another template."""
+        """Handle a name collision: the other ReplicaSet belongs to this Deployment and was created a moment ago,
+        or it has another template.
+        """
         live = await self._client.get(REPLICA_SETS, wanted.metadata.name, wanted.metadata.namespace)
         owner = controller_of(live)
         if (
@@ -309,7 +311,7 @@ class DeploymentController(QueueController):
     async def _change(
         self, replica_set: ReplicaSet, annotations: dict[str, str], spec: dict[str, int | None]
     ) -> ReplicaSet:
-        """Change a ReplicaSet that has not changed on the server. A patch leaves fields alone that are unknown here."""
+        """Change a ReplicaSet, if it has not changed on the server. A patch leaves unknown fields unchanged."""
         meta = replica_set.metadata
         body = {
             "metadata": {"resourceVersion": meta.resource_version, "annotations": annotations},

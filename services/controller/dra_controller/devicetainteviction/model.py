@@ -13,7 +13,7 @@ from dra_shared.api.taintrule import DeviceTaintRule
 
 @dataclass(frozen=True)
 class PodRef:
-    """A pod. The uid tells it from others that had its name."""
+    """A pod. The uid distinguishes it from earlier pods of the same name."""
 
     namespace: str
     name: str
@@ -29,7 +29,7 @@ class PodRef:
 
 @dataclass(frozen=True)
 class RuleRef:
-    """A DeviceTaintRule. The uid tells it from others that had its name."""
+    """A DeviceTaintRule. The uid distinguishes it from earlier rules of the same name."""
 
     name: str
     uid: str
@@ -91,7 +91,7 @@ Reason = RuleTaint | SliceTaint
 
 @dataclass(frozen=True)
 class Eviction:
-    """The time at which pods must go, and the taints that are the reason."""
+    """The time at which pods must be deleted, and the taints that cause it."""
 
     when: datetime
     reasons: tuple[Reason, ...]

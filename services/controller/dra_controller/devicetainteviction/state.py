@@ -43,7 +43,10 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class AllocatedClaim:
-    """A claim with devices. ``eviction`` says when its pods must go; None if they may stay."""
+    """A claim with devices.
+
+    ``eviction`` is the time at which its pods must be deleted, with the reasons; None if they may stay.
+    """
 
     claim: ResourceClaim
     eviction: Eviction | None
@@ -175,7 +178,7 @@ class EvictionState:
         self._check_pod(new)
 
     def pending(self, rule: DeviceTaintRule) -> tuple[int, int]:
-        """Return how many pods must go because of the rule, and in how many namespaces."""
+        """Return how many pods must be deleted because of the rule, and in how many namespaces."""
         namespaces: set[str] = set()
         number = 0
         for pod in self._pods.list():

@@ -16,7 +16,9 @@ ORPHAN = "orphan"
 
 @dataclass(frozen=True)
 class Identity:
-    """The identity of an object: its place, and the uid that tells it from others that had its name."""
+    """The identity of an object: its kind, namespace and name, and the uid that distinguishes it from earlier
+    objects of that name.
+    """
 
     api_version: str
     kind: str
@@ -105,8 +107,8 @@ class Graph:
     def remove(self, uid: str) -> None:
         """Remove an object that is gone, or a virtual one that does not exist at its place.
 
-        Dependents may disagree about the place of their owner. If others name another place, the node moves
-        there and stays.
+        Dependents may disagree about the kind or name of their owner. If others name another one, the node
+        gets that identity and stays.
         """
         node = self._nodes.get(uid)
         if node is None:

@@ -180,7 +180,7 @@ class JobController(WorkloadController):
     def _judge(
         self, job: Job, status: JobStatus, outcome: tuple[str, str, str] | None, now: datetime
     ) -> JobStatus:
-        """Return ``status`` with the condition that is set before the last pod is gone."""
+        """Return ``status`` with the condition that is set before the last pod has ended."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
         if outcome is not None:
@@ -267,7 +267,7 @@ class JobController(WorkloadController):
         """Manage the pods that exist now.
 
         Raises:
-            Retry: what was counted, which is in the Job alone, may be more than ``job`` says.
+            Retry: the stored Job may have counted more pods than ``job`` has.
         """
         live = await self._client.get(JOBS, job.metadata.name, job.metadata.namespace)
         if live.metadata.resource_version != job.metadata.resource_version:

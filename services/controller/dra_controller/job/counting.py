@@ -1,8 +1,9 @@
 """The effect of a Job's pods on the counts in its status (upstream's `trackJobStatusAndRemoveFinalizers`). Pure.
 
-The steps are in this order, because each needs what the one before found: pods without the finalizer become part of the
-counters, those that ended since are classified, and then listed as uncounted. Only when that list is stored may they
-lose the finalizer; so a crash at any point counts each pod once.
+The order of the steps matters, because each uses the result of the previous one. First, listed pods without
+the finalizer are added to the counters. Then pods that have ended since are classified, and listed as
+uncounted. They lose the finalizer only after that list is stored, so each pod is counted exactly once even if
+the controller crashes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -50,7 +51,7 @@ class Tally:
 def count_untracked(
     status: JobStatus, uncounted: UncountedTerminatedPods, tracked: Collection[str]
 ) -> JobStatus:
-    """Return ``status`` with those uncounted pods counted that do not have the finalizer any more."""
+    """Return ``status`` with the listed pods added to the counters that no longer have the finalizer."""
     failed = [uid for uid in uncounted.failed if uid not in tracked]
     succeeded = [uid for uid in uncounted.succeeded if uid not in tracked]
     return replace(

@@ -107,7 +107,7 @@ class NodeLifecycleController(Controller):
             self._recorder.event(reference(NODES, node), "Normal", "NodeNotReady", message)
 
     async def _mark(self, name: str) -> None:
-        """Bring the taints of the node in line with its conditions, and the readiness of its pods with both."""
+        """Update the taints of the node from its conditions, and the readiness of its pods from both."""
         node = self._nodes.store.get(name)
         if node is None or node.metadata.deletion_timestamp is not None:
             return
@@ -129,7 +129,7 @@ class NodeLifecycleController(Controller):
                 await self._mark_unready(pod)
 
     async def _mark_unready(self, pod: Pod) -> None:
-        """Mark the pod not ready: its node does not report, so it must get no traffic and count as unavailable."""
+        """Mark the pod as not ready: its node does not report, so it must get no traffic and count as unavailable."""
         ready = pod_condition(pod, "Ready")
         if ready is None or ready.status != "True" or is_terminal(pod):
             return

@@ -31,7 +31,7 @@ KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 class Probe:
     """The last change of a node's reports, and since when on the clock of this process.
 
-    The clock of the node does not matter: it counts that something changed.
+    The node's clock does not matter, because only the fact of a change counts.
     """
 
     heartbeat: str | None
@@ -96,7 +96,7 @@ def lost_conditions(node: Node, now: str) -> tuple[NodeCondition, ...]:
 
 
 def missing_labels(node: Node) -> dict[str, str]:
-    """Return the labels of which the second name is missing, or differs from the first."""
+    """Return the labels whose second name is missing or has a different value."""
     labels = node.metadata.labels
     return {
         second: labels[first]

@@ -8,14 +8,14 @@ from dra_shared.features import FeatureGates
 
 
 class TemplateError(Exception):
-    """No claim can be created from the template as things are."""
+    """No claim can be created from the template at present."""
 
 
 def check_features(template: ResourceClaimTemplate, features: FeatureGates) -> None:
     """Check that the template uses no feature that is switched off.
 
     Raises:
-        TemplateError: it does.
+        TemplateError: it uses a disabled feature.
     """
     requests = template.spec.spec.devices.requests
     if not features.enabled("DRAAdminAccess") and any(

@@ -174,7 +174,7 @@ class Provisioner:
         return True
 
     async def _find_or_create(self, namespace: str, owner: OwnerReference, entry: Entry) -> str:
-        """Return the claim that an earlier attempt left behind, or a new one."""
+        """Return the claim that an earlier attempt created, or create one."""
         views = self._views
         found = self._find(owner.uid, entry.name)
         if found is not None and views.claims.get(found.key) is None:
@@ -218,7 +218,7 @@ class Provisioner:
     ) -> None:
         """Write the names of the claims into the status of the consumer.
 
-        The write succeeds only on the state on which the decision was based. If that changed, another
+        The write only succeeds if the consumer has not changed since the decision. Otherwise another
         controller may have been faster. Its claim then stays and ours is deleted, so that there is one claim
         for each entry, however many controllers there are.
 

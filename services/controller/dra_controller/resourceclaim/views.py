@@ -53,7 +53,7 @@ class Views:
         return pod_groups(self.features.version)
 
     def may_be_the_groups(self, pod: Pod) -> bool:
-        """Return True if a claim of the pod may be meant for its group, which is unknown while groups do not count.
+        """Return True if a claim of the pod may be meant for the pod's group, while claims of groups are disabled.
 
         Since 1.37 no claim is created for the pod alone in that case.
         """

@@ -105,7 +105,10 @@ class StatefulSetController(WorkloadController):
         await self._history.truncate(stateful_set, used, spec.revision_history_limit)
 
     async def _act(self, stateful_set: StatefulSet, pods: dict[int, Pod], update: str, current: str) -> None:
-        """Do the next step. With OrderedReady the first pod that is not as it should be holds up all later ones."""
+        """Do the next step.
+
+        With OrderedReady, all later pods wait for the first pod that is not in its desired state.
+        """
         parallel = stateful_set.spec.pod_management_policy == "Parallel"
         numbers = _numbers(stateful_set)
         surplus = sorted((number for number in pods if number not in numbers), reverse=True)

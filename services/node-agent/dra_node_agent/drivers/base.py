@@ -32,9 +32,9 @@ class DriverNode:
         slices: an informer of all ResourceSlices, if several drivers share one.
         kubernetes: the version of Kubernetes that drivers follow there.
         sockets: where the driver listens for the kubelet.
-        cluster: a client for what is of no single node; the driver's own where it is None.
+        cluster: a client for objects that belong to no single node; if None, the driver's own client is used.
         durable: whether checkpoints are synced to the disk.
-        instance: the UID of the driver's pod, where a new one starts before the old one ends.
+        instance: the UID of the driver's pod, for rolling updates in which a new pod starts before the old one ends.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Driver(Protocol):
     """A driver or device plugin that can be started on nodes.
 
     Args:
-        by_environment: whether its vendor's container runtime is to read containers' environment.
+        by_environment: whether the vendor's container runtime reads the environment of containers.
     """
 
     name: str
@@ -126,8 +126,8 @@ class DriverOptions:
     """The machines that drivers run on, and the values of the drivers' own options.
 
     Args:
-        driver_root: where stand-ins of the driver's files may be put; shared by all nodes.
-        machines: where the state of simulated machines is kept, one file a node.
+        driver_root: a directory for stand-ins of the driver's files, shared by all nodes.
+        machines: a directory with the state of simulated machines, one file a node.
         gpus: the simulated GPUs, see :func:`dra_node_agent.nvml.node.parse_gpus`; ``host`` for the machine's own.
         gpu_models: directories with users' GPU models.
         values: by :attr:`DriverOption.name`; only the driver that declares an option parses it.

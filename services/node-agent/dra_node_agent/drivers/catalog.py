@@ -32,10 +32,10 @@ class DriverEntry:
     """A driver in the catalog.
 
     Args:
-        make: the driver with its options; raises DriverConfigError.
-        options: those that the driver has on the command line.
+        make: creates the driver from its options; raises DriverConfigError.
+        options: the driver's options on the command line.
         from_environment: the options' values from the environment of the driver's container.
-        machines: whether it needs nodes with the machines that it is for.
+        machines: whether it only runs on nodes with its kind of machines.
     """
 
     make: Callable[[DriverOptions], Driver]

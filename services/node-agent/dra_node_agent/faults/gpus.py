@@ -1,4 +1,4 @@
-"""The simulated GPUs of a node, as faults strike them."""
+"""The simulated GPUs of a node, with the operations that faults need."""
 
 import contextlib
 from collections.abc import Iterator
@@ -49,16 +49,16 @@ class FaultyGpu:
         self._system.inject_ecc(self._index, uncorrected=1)
 
     def lose(self) -> None:
-        """Fall off the bus."""
+        """Make the GPU fall off the bus."""
         self._system.lose(self._index)
 
     def find(self) -> None:
-        """Return to the bus."""
+        """Make the GPU return to the bus."""
         self._gpu.lost = False
 
     @contextlib.contextmanager
     def hide_partitions(self) -> Iterator[None]:
-        """Remove the MIG devices inside the context."""
+        """Remove the MIG devices during the context."""
         with self._system.lock:
             before = dict(self._gpu.instances)
             self._gpu.instances.clear()
@@ -72,7 +72,7 @@ class FaultyGpu:
 
     @contextlib.contextmanager
     def fill_memory(self) -> Iterator[None]:
-        """Fill the memory inside the context."""
+        """Fill the memory during the context."""
         free = self._gpu.model.memory_mib - self._gpu.used_mib
         hog = Process(_PID, "simulated", max(0, free), NO_INSTANCE, NO_INSTANCE)
         self._gpu.processes.append(hog)

@@ -1,4 +1,4 @@
-"""The nodes of an agent, as faults strike them. :mod:`dra_shared.faults.kinds` has the faults."""
+"""The nodes of an agent, with the operations that faults need. :mod:`dra_shared.faults.kinds` has the faults."""
 
 import contextlib
 import functools
@@ -66,7 +66,7 @@ class AgentNode(Protocol):
     Args:
         home: all of its files.
         root: its kubelet's directory.
-        remains: what faults leave there.
+        remains: the traces of faults on the node's disk.
     """
 
     home: Path

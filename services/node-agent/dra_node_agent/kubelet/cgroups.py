@@ -1,8 +1,8 @@
 """The resources of pods' and containers' cgroups, and the order in which the OOM killer kills them.
 
 Follows pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/kuberuntime/kuberuntime_container_linux.go and
-pkg/kubelet/qos/policy.go. What claims bring of CPU, memory and huge pages counts from Kubernetes 1.37 on; as KEP 5517
-has it, a container's CPU shares stay those of its requests.
+pkg/kubelet/qos/policy.go. Since Kubernetes 1.37, the CPU, memory and huge pages of claims are included.
+According to KEP 5517, a container's CPU shares are still those of its requests.
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Cgroups:
     """The cgroups of a node's pods.
 
     Args:
-        memory: what the node has, in bytes.
+        memory: the node's memory in bytes.
     """
 
     def __init__(self, features: FeatureGates, memory: int) -> None:

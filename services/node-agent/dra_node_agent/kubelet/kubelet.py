@@ -64,10 +64,10 @@ class KubeletConfig:
     Args:
         durable: whether checkpoints are synced to the disk.
         topology_policy: the topology manager's policy.
-        numa_nodes: those of the node's machine.
-        most_grace: how many seconds pods get at most to stop.
-        open_sockets: whether the kubelet's own sockets are there before somebody needs them. Without it PodResources
-            has none, and device plugins find theirs once they have made their own.
+        numa_nodes: the NUMA nodes of the machine.
+        most_grace: the maximum number of seconds for pods to stop.
+        open_sockets: whether the kubelet opens its sockets before a client needs them. Otherwise PodResources has
+            no socket, and the socket for device plugins appears after a plugin has created its own.
     """
 
     root: Path
@@ -94,9 +94,9 @@ class Kubelet:
     """Runs the pods that are bound to one node.
 
     Args:
-        config_maps: those that many pods use.
-        nodes: a watch in which this node is.
-        heartbeats: a client for the Node and its Lease, where the other one may be busy.
+        config_maps: config maps that many pods use.
+        nodes: a watch that includes this node.
+        heartbeats: a separate client for the Node and its Lease, because the other one may be busy.
 
     Raises:
         DraError: the DRA manager's checkpoint is corrupt.

@@ -22,7 +22,7 @@ class FabricMember:
     """A GPU's place in its fabric.
 
     Args:
-        cluster: zero where the fabric ends with the machine.
+        cluster: zero if the fabric does not extend beyond the machine.
     """
 
     cluster: uuid.UUID

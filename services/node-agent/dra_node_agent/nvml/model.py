@@ -83,7 +83,7 @@ class Fabric(_Data, kw_only=True):
     """The NVLink switches that connect the GPUs.
 
     Args:
-        gpus: how many GPUs they connect over the machines of a rack; None where they connect those of one machine.
+        gpus: the number of connected GPUs in a rack; None if the switches only connect the GPUs of one machine.
     """
 
     gpus: int | None = None
@@ -100,8 +100,8 @@ class GpuModel(_Data, kw_only=True):
     """One model of GPU.
 
     Args:
-        fabric: None where GPUs are not behind NVLink switches, or NVML says nothing of them.
-        slots: where the first GPUs of a node sit, for machines that are all built the same way.
+        fabric: None if the GPUs are not behind NVLink switches, or NVML does not report them.
+        slots: the positions of the first GPUs of a node, for machines that are all built the same way.
     """
 
     name: str
@@ -124,7 +124,7 @@ def load_model_file(path: Path) -> GpuModel:
     """Read the data file of a GPU model.
 
     Raises:
-        ModelError: the file cannot be read or says something that no GPU can be.
+        ModelError: the file cannot be read, or describes an impossible GPU.
     """
     try:
         model = msgspec.convert(load(read_file(path)).value, GpuModel)
@@ -168,11 +168,11 @@ def load_model(name: str, directories: tuple[Path, ...] = ()) -> GpuModel:
     """Return the model that ``name`` means: the name of a data file, an alias of a model, or the path of a data file.
 
     Args:
-        directories: searched for data files before those that come with the package.
+        directories: searched for data files before the package's own files.
 
     Raises:
         UnknownModelError: there is no such model.
-        ModelError: its data file is broken, or one of the directories does not exist.
+        ModelError: its data file is invalid, or one of the directories does not exist.
     """
     if name.endswith((".yaml", ".yml")):
         return load_model_file(Path(name))

@@ -1,4 +1,4 @@
-"""Make the simulated GPUs of a node from a line of text, and keep their state when the agent restarts."""
+"""Create the simulated GPUs of a node from a line of text, and keep their state over restarts of the agent."""
 
 import functools
 import re
@@ -37,16 +37,17 @@ class GpuSpecError(ValueError):
 
 
 def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list[SimulatedGpu]:
-    """Make GPUs from ``8xA100-SXM4-40GB`` or, in groups, ``4xA100-SXM4-40GB:whole,4xA100-SXM4-40GB:mig``.
+    """Create GPUs from ``8xA100-SXM4-40GB`` or, in groups, ``4xA100-SXM4-40GB:whole,4xA100-SXM4-40GB:mig``.
 
-    A group's layout is one of ``whole`` (MIG mode off), ``mig`` (MIG mode on, nothing made), ``half-balanced``
-    (the first half of the GPUs has two 1g, one 2g and one 3g device each, the rest is whole) or the profiles to
-    make on each GPU, like ``3g.20gb+3g.20gb``. Without one a group is half-balanced where its model knows these
-    profiles (the A100 with 40 GB), as the NVIDIA driver's quickstart sets its nodes up, and whole elsewhere.
+    A group's layout is one of ``whole`` (MIG mode off), ``mig`` (MIG mode on, without devices),
+    ``half-balanced`` (the first half of the GPUs has two 1g, one 2g and one 3g device each, the rest is
+    whole) or the profiles to create on each GPU, like ``3g.20gb+3g.20gb``. Without a layout, a group is
+    half-balanced if its model has these profiles (the A100 with 40 GB), as in the quickstart of NVIDIA's driver,
+    and otherwise whole.
 
     Args:
-        seed: the node's name: what the UUIDs are derived from.
-        directories: where to look for users' GPU models.
+        seed: the node's name, from which the UUIDs are derived.
+        directories: the directories of users' GPU models.
 
     Raises:
         GpuSpecError: the text is malformed.
@@ -112,7 +113,7 @@ def _lay_out(gpu: SimulatedGpu, profiles: _Layout) -> None:
 
 
 def _place(wanted: list[GpuInstanceProfile], taken: frozenset[int]) -> list[int] | None:
-    """Return where each of the instances starts, or None if they do not fit together."""
+    """Return the start of each instance, or None if the instances do not fit together."""
     if not wanted:
         return []
     first, size = wanted[0], wanted[0].placements.size
@@ -130,8 +131,9 @@ def open_system(
 ) -> SimulatedSystem:
     """Return the simulated machine of a node, with the state that the file ``path`` holds, if there is one.
 
-    MIG instances, modes and the boot id are hardware and kernel state: they outlive the agent's process, so they
-    are kept in a file. They are forgotten with another choice of GPUs, or with the file: that is a reboot.
+    MIG instances, modes and the boot id are hardware and kernel state: they outlive the agent's process, so
+    they are stored in a file. They are discarded if the GPUs are chosen differently, or if the file is
+    deleted, which counts as a reboot.
 
     Raises:
         GpuSpecError, UnknownModelError, ModelError: as :func:`parse_gpus`.

@@ -1,7 +1,8 @@
 """The C functions of NVML over a :class:`SimulatedSystem`, in the form that ctypes callers know.
 
-Functions take what the wrappers of pynvml pass: ``byref`` objects and pointers to write to; handles, plain
-ints or c_uints to read from. They return NVML's return codes. Names and struct layouts are those of nvml.h.
+Functions accept the arguments of pynvml's wrappers: ``byref`` objects and pointers for results, and handles,
+plain ints or c_uints for inputs. They return NVML's return codes. Names and struct layouts are those of
+nvml.h.
 """
 
 from collections.abc import Callable

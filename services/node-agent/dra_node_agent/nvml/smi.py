@@ -1,7 +1,7 @@
 """The `nvidia-smi` of a container, which shows exactly the devices that were injected into the container.
 
-NVML in a container sees the GPUs whose device nodes are there, and of a GPU in MIG mode the MIG devices
-whose capability nodes are there too.
+NVML in a container sees the GPUs whose device nodes exist in it. Of a GPU in MIG mode, it sees the MIG
+devices whose capability nodes exist too.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,7 +39,7 @@ class Seen:
     """A GPU as a container sees it.
 
     Args:
-        index: its number there; containers count from 0.
+        index: its number in the container, counted from 0.
         migs: the MIG devices that are open, in order.
     """
 
@@ -79,7 +79,7 @@ def run_smi(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem,
     """Run ``nvidia-smi`` with ``args`` in a container with ``edits``.
 
     Knows no arguments, ``-L``, ``--version``, and ``--query-gpu=…`` or ``--query-compute-apps=…`` with
-    ``--format=csv[,noheader][,nounits]``; all of them of the GPUs that ``-i`` chooses.
+    ``--format=csv[,noheader][,nounits]``; ``-i`` selects GPUs for all of these.
     """
     gpus = visible_gpus(edits, system)
     wanted, chosen = _split_choice([a for a in args if a])
@@ -120,7 +120,7 @@ def run_smi(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem,
 
 
 def split_loop(args: Sequence[str]) -> tuple[list[str], float | None]:
-    """Return the arguments without ``-l SECONDS``, and the seconds; None if the option is not there."""
+    """Return the arguments without ``-l SECONDS``, and the seconds; None without the option."""
     kept: list[str] = []
     pause: float | None = None
     rest = list(args)

@@ -91,7 +91,7 @@ class GpuInstance:
 
 @dataclass(frozen=True)
 class Event:
-    """An event that NVML reports to those who registered for it."""
+    """An event that NVML reports to clients that registered for it."""
 
     gpu: int
     type: int
@@ -118,7 +118,7 @@ class SimulatedGpu:
     """One GPU.
 
     Args:
-        index: its place on the node, which is also its minor number.
+        index: its position on the node, which is also its minor number.
         seed: the text from which its UUID is derived, so that a node keeps its GPUs when the agent restarts.
     """
 
@@ -189,7 +189,7 @@ class SimulatedGpu:
 
     @property
     def build(self) -> Hashable:
-        """Equal for GPUs about which NVML says the same, except for load, counters, and the names of the single GPU."""
+        """A value that is equal for GPUs about which NVML reports the same, except for load, counters and identity."""
         instances = tuple(sorted(instance.profile.id for instance in self.instances.values()))
         return self.model.name, self.fabric, self.lost, self.vfio, self.mig_enabled, instances
 
@@ -222,7 +222,7 @@ class SimulatedGpu:
 
     @property
     def temperature(self) -> int:
-        """In degrees Celsius. It rises with the load."""
+        """The temperature in degrees Celsius. It rises with the load."""
         return _IDLE_CELSIUS + self.utilization * 38 // 100
 
     @property
@@ -360,7 +360,7 @@ class SimulatedSystem:
 
     @property
     def build(self) -> Hashable:
-        """Equal for machines that differ only in the UUIDs and serial numbers of their GPUs."""
+        """A value that is equal for machines that differ only in the UUIDs and serial numbers of their GPUs."""
         return (self.driver_version, self.cuda_driver_version, *(gpu.build for gpu in self.gpus))
 
     def visible_gpus(self) -> list[SimulatedGpu]:
@@ -368,7 +368,7 @@ class SimulatedSystem:
         return [gpu for gpu in self.gpus if not gpu.vfio]
 
     def on_event(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call ``listener`` when an event arrives, from any thread. Returns a function that ends this."""
+        """Call ``listener`` for each event, from any thread. Return a function that ends this."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -380,7 +380,7 @@ class SimulatedSystem:
         self._emit(Event(self.gpus[gpu].index, XID_CRITICAL, xid, gpu_instance, compute))
 
     def inject_ecc(self, gpu: int, *, corrected: int = 0, uncorrected: int = 0) -> None:
-        """Count memory errors, and notify those who registered for them."""
+        """Count memory errors, and notify the clients that registered for them."""
         device = self.gpus[gpu]
         with self.lock:
             device.corrected_ecc += corrected
@@ -391,7 +391,7 @@ class SimulatedSystem:
             self._emit(Event(device.index, DOUBLE_BIT_ECC, 0))
 
     def lose(self, gpu: int) -> None:
-        """Make the GPU vanish: from now on NVML answers GPU_IS_LOST for it and to those who wait for events."""
+        """Make the GPU vanish: from now on, NVML returns GPU_IS_LOST for it, also to clients that wait for events."""
         self.gpus[gpu].lost = True
         for event_set in self.event_sets:
             with event_set.arrived:
@@ -408,7 +408,7 @@ class SimulatedSystem:
         self.notify_change()
 
     def notify_change(self) -> None:
-        """Tell the keeper of the state that something changed that outlives the process."""
+        """Report a change that outlives the process, so that the state is stored."""
         if self.keep is not None:
             self.keep(self)
 
@@ -454,7 +454,7 @@ def caps_minor(gpu_minor: int, gpu_instance: int, compute_instance: int | None =
 
 
 def caps_instance(minor: int) -> tuple[int, int, int | None] | None:
-    """Return what :func:`caps_minor` had as arguments: GPU minor, GPU instance, compute instance or None."""
+    """Return the arguments of :func:`caps_minor` for a number: GPU minor, GPU instance, compute instance or None."""
     if minor < _CAPS_FIRST_MINOR:
         return None
     gpu, rest = divmod(minor - _CAPS_FIRST_MINOR, _CAPS_PER_GPU)

@@ -124,7 +124,7 @@ class State(enum.Enum):
 
 @dataclass
 class ContainerRecord:
-    """A container as its runtime knows it."""
+    """A container from the point of view of its runtime."""
 
     id: str
     namespace: str

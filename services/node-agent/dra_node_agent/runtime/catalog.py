@@ -19,13 +19,13 @@ class RuntimeNode:
     Args:
         home: the node's directory.
         kubelet_root: the kubelet's directory, from which containers may have mounts.
-        cdi_directory: where CDI files are.
+        cdi_directory: the directory of CDI files.
         address: the node's address.
         subnet: the node's network for pods.
         programs: the programs that devices bring into simulated containers.
         images: the behaviour of simulated images.
-        environment_edits: what a vendor's container runtime adds to simulated containers, by their environment and
-            their mounts' targets.
+        environment_edits: returns the edits of a vendor's container runtime for a simulated container, from its
+            environment and the targets of its mounts.
         network: the engine's network for pods; empty for its default.
         host_access: whether containers may have the host's files, devices and network.
     """

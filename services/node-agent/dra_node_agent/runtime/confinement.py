@@ -10,7 +10,7 @@ def confine(spec: ContainerSpec, directory: Path) -> ContainerSpec:
     """Return the container, if its mounts have sources below ``directory``, wherever symbolic links lead.
 
     Raises:
-        RuntimeFailure: it is to have the host's files, devices or network.
+        RuntimeFailure: the container would have the host's files, devices or network.
     """
     if spec.privileged:
         raise _refusal("privileged containers are")

@@ -1,7 +1,7 @@
-"""The resources that simulated containers seem to use: constant rates that pods and images declare.
+"""The simulated resource usage of containers: constant rates that pods and images declare.
 
-A rate is the first of these that is there: the annotation of the pod, the behaviour of the image, the
-request of the container, :data:`_IDLE`. It never exceeds the limit of the container.
+A rate is the first of these that exists: the annotation of the pod, the behaviour of the image, the request
+of the container, :data:`_IDLE`. It never exceeds the limit of the container.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,7 @@ class Rates:
     memory: int
 
     def over(self, start: datetime, end: datetime) -> Consumption:
-        """Return what is used from ``start`` to ``end``."""
+        """Return the usage from ``start`` to ``end``."""
         return Consumption(self.cpu * max((end - start).total_seconds(), 0.0), self.memory)
 
 
@@ -52,7 +52,7 @@ def _amount(spec: ContainerSpec, declared: Mapping[str, str], name: str) -> Quan
 
 
 def _quantities(texts: tuple[str | None, ...]) -> Iterator[Quantity]:
-    """Yield those texts that are an amount. Others are skipped, as annotations that cannot be read are."""
+    """Yield the texts that are amounts. Others are skipped, like unreadable annotations."""
     for text in texts:
         try:
             found = Quantity.parse(text) if text else None

@@ -64,7 +64,7 @@ class DockerRuntime:
 
     ``base_url`` is the socket of the engine (default: as ``docker`` finds it). ``network`` is the engine's
     network for pods; empty for its default. ``confined_to`` is the directory from which containers may have
-    mounts. Without it they may mount anything of the host, be privileged and use the network of the host.
+    mounts. Without it they may mount any file of the host, be privileged and use the host's network.
     """
 
     name = "docker"
@@ -352,7 +352,7 @@ class DockerRuntime:
         return options | ({"network": self._network} if self._network else {})
 
     def _injection(self, spec: ContainerSpec) -> Injection:
-        """Return what brings the devices of the container into it: those of device plugins and CDI devices."""
+        """Return the options that inject the devices of the container: those of device plugins and CDI devices."""
         edits, requests = device_edits(spec.devices), []
         if spec.cdi_device_ids and self._knows_cdi:
             requests = [DeviceRequest(driver="cdi", device_ids=list(spec.cdi_device_ids))]

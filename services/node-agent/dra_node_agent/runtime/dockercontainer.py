@@ -91,7 +91,7 @@ def address(container: Any) -> str:
 
 
 def consumption(stats: Mapping[str, Any]) -> Consumption | None:
-    """Read the statistics of an engine as cAdvisor does: the working set leaves out what can be dropped at once."""
+    """Read the statistics of an engine as cAdvisor does: the working set excludes memory that can be freed at once."""
     cpu, memory = stats.get("cpu_stats") or {}, stats.get("memory_stats") or {}
     used = (cpu.get("cpu_usage") or {}).get("total_usage")
     if not used:

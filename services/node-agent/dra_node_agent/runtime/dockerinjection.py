@@ -1,8 +1,8 @@
 """Convert CDI edits to options of the Docker API, for an engine that does not know CDI.
 
 Environment, mounts, devices and groups are options of the container. Symbolic links and the configuration of
-the linker are copied into the container before it starts. Only a program in the container could make the
-cache of the linker, so the folders go into ``LD_LIBRARY_PATH``.
+the linker are copied into the container before it starts. Only a program in the container could create the
+linker's cache, so the folders are added to ``LD_LIBRARY_PATH``.
 """
 
 import io
@@ -22,9 +22,9 @@ class Injection:
     """Changes to a container that bring its devices in.
 
     Args:
-        options: for its creation; lists and environments add to those of the container.
-        archive: a tar file to unpack at its root before it starts; empty for none.
-        left_out: what the engine or the host cannot do.
+        options: options for its creation; lists and environments are added to those of the container.
+        archive: a tar file to unpack at its root before it starts; may be empty.
+        left_out: edits that the engine or the host does not support.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Injection:
     left_out: Sequence[str] = ()
 
     def add_to(self, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return ``options`` with those of the injection added."""
+        """Return ``options`` extended by those of the injection."""
         merged = dict(options)
         for name, value in self.options.items():
             before = merged.get(name)

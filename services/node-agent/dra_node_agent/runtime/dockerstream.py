@@ -69,7 +69,10 @@ async def _raw(raw: socket.socket, streams: Streams) -> None:
 
 
 async def _frames(raw: socket.socket, streams: Streams) -> None:
-    """Pass on both outputs. Without a terminal they share the connection, in frames that say which one they are of."""
+    """Pass on standard output and standard error.
+
+    Without a terminal they share the connection, in frames that name the stream.
+    """
     loop = asyncio.get_running_loop()
     buffer = bytearray()
     with contextlib.suppress(ConnectionError):

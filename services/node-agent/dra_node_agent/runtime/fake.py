@@ -1,7 +1,8 @@
 """A runtime that runs nothing on the host: it simulates containers inside this process.
 
-Their environment, device nodes and mounts are what CDI injects; their commands are interpreted. What a node "runs" is
-kept on disk, so that it survives a restart of the process, as containers survive a kubelet's restart.
+CDI injects their environment, device nodes and mounts, and their commands are interpreted. The state of a
+node's containers is stored on disk, so that they survive a restart of the process, as real containers survive
+a kubelet's restart.
 """
 
 import asyncio

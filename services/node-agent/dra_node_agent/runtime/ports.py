@@ -26,7 +26,7 @@ class PodPorts:
         """Run `serve` for each connection to the port, as `asyncio.start_server` does, and end them with the context.
 
         Raises:
-            OSError: the port is taken, or is none.
+            OSError: the port is in use, or is not valid.
         """
         if not 0 < port < 1 << 16:
             raise OSError("Invalid argument")
@@ -44,7 +44,7 @@ class PodPorts:
         """Connect to the port.
 
         Raises:
-            RuntimeFailure: nothing does, or it has too many connections.
+            RuntimeFailure: nothing listens on the port, or it has too many connections.
         """
         if port not in self._listening or self._connections >= _MOST_CONNECTIONS:
             raise RuntimeFailure("ConnectionRefused", refusal(port))

@@ -25,7 +25,7 @@ def _check_driver(fault: _DriverFault, drivers: Iterable[str], others: Iterable[
     """Check that the node has the driver that the fault names, or any driver if it names none.
 
     Raises:
-        FaultError: it does not; ``others`` are drivers that run, but that the fault cannot affect.
+        FaultError: the node lacks the driver; ``others`` are drivers that run, but that the fault cannot affect.
     """
     known = sorted(drivers)
     if fault.driver in known or (known and not fault.driver):

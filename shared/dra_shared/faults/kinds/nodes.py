@@ -1,4 +1,4 @@
-"""Nodes that are silent, gone, or have a clock of their own."""
+"""Nodes that are silent, are deleted, or have a clock that is wrong."""
 
 import contextlib
 import random

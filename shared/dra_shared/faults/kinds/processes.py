@@ -1,4 +1,4 @@
-"""Services that stand still or are killed, and a second scheduler."""
+"""Services that are stopped or killed, and a second scheduler."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -110,7 +110,7 @@ class Keeper:
             ] if bounds is not None else 0
 
     def _forget(self, revisions: Sequence[int], newest: int) -> None:
-        """Delete events, but not the version before an event that is newer than `newest`."""
+        """Delete events, except those newer than `newest` and the version before each of them."""
         with self._engine.begin_writing() as session:
             session.forget(revisions, newest)
 

@@ -46,7 +46,7 @@ def choose(
     """Return the index of the config: the last one that names the request, or that names none and fits the device.
 
     Raises:
-        PrepareError: there is none, or the one that names the request is for another type of device.
+        PrepareError: no config applies, or the config that names the request is for another type of device.
     """
     for number in range(len(configs) - 1, -1, -1):
         requests, candidate = configs[number]

@@ -112,7 +112,7 @@ class ComputeDomainChannelConfig(_Config, kw_only=True):
 
 
 class ComputeDomainDaemonConfig(_Config, kw_only=True):
-    """The domain of a daemon."""
+    """The config of a daemon's claim: the domain of the daemon."""
 
     domain_id: str = msgspec.field(default="", name="domainID")
 

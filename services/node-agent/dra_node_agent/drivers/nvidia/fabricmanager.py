@@ -27,8 +27,8 @@ class FabricPartitions:
     """The partitions of one machine.
 
     Args:
-        modules: the GPUs' places on the baseboard, by PCI address; none where the driver does not look at them.
-        switched: whether they are behind switches that Fabric Manager programs.
+        modules: the GPUs' positions on the baseboard, by PCI address; empty if the driver does not use them.
+        switched: whether the GPUs are behind switches that Fabric Manager programs.
     """
 
     def __init__(self, modules: Mapping[str, int], *, switched: bool) -> None:

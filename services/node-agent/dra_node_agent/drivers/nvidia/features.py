@@ -86,7 +86,10 @@ def _versions(gpu: Gpu) -> Labels:
 
 
 def _gpus(gpus: Sequence[Gpu]) -> Labels:
-    """Return the labels of the GPUs. With several models the last whole GPU wins, as all use the same names."""
+    """Return the labels of the GPUs.
+
+    With several models, the labels of the last whole GPU count, because all models use the same label names.
+    """
     ranked = sorted(gpus, key=lambda gpu: not gpu.mig_enabled)
     shown = ranked[-1]
     count = sum(gpu.product_name == shown.product_name for gpu in gpus)

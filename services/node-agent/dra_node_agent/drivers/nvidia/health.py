@@ -33,9 +33,9 @@ class HealthMonitor:
     """Converts NVML's events to taints on devices.
 
     Args:
-        ignored_xids: besides :data:`APPLICATION_XIDS` those that are only reported.
-        related: whether an event of a whole GPU concerns its MIG devices, and one of a MIG device its GPU, where it
-            is them that are watched; without it such events concern none.
+        ignored_xids: XIDs that are only reported, in addition to :data:`APPLICATION_XIDS`.
+        related: whether an event of a whole GPU affects its watched MIG devices, and an event of a MIG device its
+            watched GPU. Otherwise such events affect no device.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ class NvidiaOptions:
 
     Args:
         shares: the driver's ``--consumable-shares``, see :class:`Announcer`.
-        ignored_xids: XIDs besides the application errors that do not keep pods away.
+        ignored_xids: XIDs that do not taint devices, in addition to the application errors.
     """
 
     gates: NvidiaGates

@@ -21,7 +21,7 @@ class RealHost:
     """The machine itself.
 
     Args:
-        driver_root: where the NVIDIA driver is installed, as in ``/`` or ``/run/nvidia/driver``.
+        driver_root: the directory where the NVIDIA driver is installed, such as ``/`` or ``/run/nvidia/driver``.
 
     Raises:
         NVMLError: there is no NVIDIA driver.

@@ -51,7 +51,7 @@ class SimulatedHost:
     Args:
         driver_root: a directory for stand-ins of the driver's files, so that mounts of them have a source; it
             may be shared between nodes.
-        builds: the GPUs of machines by how these are built, which hosts of one choice of GPUs share.
+        builds: the known GPUs by the build of the machine, shared by hosts with the same choice of GPUs.
     """
 
     def __init__(

@@ -49,10 +49,10 @@ class DeviceState:
         cdi_directory: where CDI files go.
         reached: see :data:`CrashPoint`.
         shared: whether several claims may have a GPU or MIG device at a time (consumable shares).
-        metadata: what containers can read of a device, where they can.
+        metadata: returns the metadata of a device for containers, if it has any.
         fabric: the partitions of the GPUs' NVLink switches.
         monotonic: the time, in seconds.
-        durable: whether checkpoint and CDI files survive a power cut once they are written.
+        durable: whether checkpoint and CDI files are synced to the disk.
     """
 
     def __init__(
@@ -338,7 +338,7 @@ class DeviceState:
             set_time_slice(self._library, present, TimeSlicingConfig(interval="Default"))
 
     def _roll_back(self, uid: str, claim: PreparedClaim, claims: dict[str, PreparedClaim]) -> None:
-        """Undo an interrupted preparation, of which only the devices are known."""
+        """Undo an interrupted preparation of which only the devices are known."""
         held = {
             result["device"]
             for other_uid, other in claims.items()

@@ -140,7 +140,7 @@ class ProfileDriver:
             raise DriverConfigError(f"driver {profile.driver} on node {node}: {error}") from error
 
     async def _report_status(self, claim: ResourceClaim) -> None:
-        """Copy what users may want to know of the devices into the claim; only logged if that fails."""
+        """Copy the attributes that users may want to see into the claim's status. Failures are only logged."""
         try:
             statuses = self.state.device_statuses(claim)
             await report_device_status(self._client, self._clock, claim, statuses)

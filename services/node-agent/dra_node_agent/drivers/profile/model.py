@@ -22,11 +22,12 @@ class DeviceTemplate(_Data, kw_only=True):
     """A template for devices, or for groups of them.
 
     Args:
-        each: loops: the template is made once for each value from 0, called by the name: ``{gpu: 9}``.
-        rows: the template is made once for each row, whose values have the names of its columns; for what follows no
-            rule, such as addresses. With both, all loops are made for each row.
+        each: loops. ``{gpu: 9}`` repeats the template for each value of ``gpu`` from 0 to 8.
+        rows: repeats the template for each row, whose values have the names of its columns; for values that follow
+            no rule, such as addresses. With both, all loops run for each row.
         device: a device in the API's form, with placeholders.
-        since: by version of Kubernetes, what is merged into ``device`` from it on; null takes away.
+        since: changes by version of Kubernetes, which are merged into ``device`` from that version on; null
+            removes a field.
         devices: templates inside the loop, in order; instead of ``device``.
     """
 
@@ -49,12 +50,12 @@ class PoolTemplate(_Data, kw_only=True):
     """A pool in addition to the one with the node's name.
 
     Args:
-        name: with placeholders. With ``{node}`` each node has a pool of its own, else there is one in the cluster.
+        name: with placeholders. With ``{node}`` each node has its own pool; otherwise the cluster has one.
         node_selector: the nodes that can use the devices, in the API's form; placeholders count.
         all_nodes: whether all nodes can use them.
-        generation: the least that the pool's generation may be.
-        partition_type_attribute: in slices with partitions, the attribute that tells of what kind each is.
-        skip_node_operations: in slices with devices, what the kubelet need not ask the driver for.
+        generation: the minimum of the pool's generation.
+        partition_type_attribute: in slices with partitions, the attribute with the type of each.
+        skip_node_operations: in slices with devices, the calls that the kubelet need not make.
     """
 
     name: str
@@ -73,8 +74,9 @@ class ConfigField(_Data, kw_only=True):
     Args:
         type: ``string``, ``integer`` or ``boolean``.
         enum: the only values, if there are any.
-        default: what it is where it isn't given.
-        when: other fields (by path) and their values with which alone it is allowed and defaulted.
+        default: the value if the field is absent.
+        when: other fields (by path) with the values for which this field is allowed and defaulted; in other cases
+            it is not.
         error: the message for a value that is not allowed; ``{value}`` stands for it.
     """
 
@@ -183,16 +185,16 @@ class Profile(_Data, kw_only=True):
         driver: its name.
         follows: the repository, version and files of the driver that the profile follows, if it is someone's.
         cdi_class: the class in its CDI names, ``k8s.<driver>/<class>``.
-        cdi_vendor: the vendor in them, where it is not ``k8s.<driver>``.
+        cdi_vendor: the vendor in CDI names, if it is not ``k8s.<driver>``.
         device_classes: the DeviceClasses that come with it.
         devices: the devices of the node's own pool.
-        generation: the least that this pool's generation may be.
+        generation: the minimum of this pool's generation.
         pools: further pools.
         partition_type_attribute: as for a pool, for the node's own.
         skip_node_operations: as for a pool, for the node's own.
-        any_config: take configs of any kind, whatever they say; ``configs`` are not asked.
-        common_edits: what a container gets once, whichever of the driver's devices it has.
-        device_edits: what it gets for each.
+        any_config: accept configs of any kind and content; ``configs`` are ignored.
+        common_edits: the edits that a container gets once, whichever devices it has.
+        device_edits: the edits for each device.
         device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
         device_conditions: conditions of prepared devices in ``status.devices``.
         network_data: the network interface of a prepared device in ``status.devices``, in the API's form; placeholders

@@ -30,11 +30,11 @@ class ProfileState:
 
     Args:
         devices: by pool and name.
-        loops: what the profile's loops gave each device, by pool and name.
-        reached: called at each named point of a preparation; a test makes it raise.
+        loops: the values of the profile's loops for each device, by pool and name.
+        reached: called at each named point of a preparation; tests let it raise an error.
 
     Raises:
-        PrepareError: the profile's common edits are no CDI edits.
+        PrepareError: the profile's common edits are not CDI edits.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ Pending = Coroutine[Any, Any, None]
 
 
 class PluginHandler(Protocol):
-    """The user of plugins of one type. ``validate`` and ``register`` raise DriverError or DeviceError."""
+    """The handler of plugins of one type. ``validate`` and ``register`` raise DriverError or DeviceError."""
 
     def validate(self, name: str, endpoint: str, services: Sequence[str], /) -> None: ...
 

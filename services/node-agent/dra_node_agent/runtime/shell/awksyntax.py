@@ -1,4 +1,4 @@
-"""Parse the text of an awk program to a tree. What is not simulated is refused here, before anything runs."""
+"""Parse the text of an awk program to a tree. Features that are not simulated are rejected before the program runs."""
 
 import re
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def parse_program(text: str) -> Program:
     """Parse a program.
 
     Raises:
-        UsageError: it is wrong, or not simulated.
+        UsageError: the program is wrong, or uses a feature that is not simulated.
     """
     return _Parser(text).program()
 

@@ -45,7 +45,7 @@ class _Test:
         """Evaluate the expression.
 
         Raises:
-            UsageError: it is wrong, or uses what is not simulated.
+            UsageError: the expression is wrong, or uses a feature that is not simulated.
         """
         return self._holds(self._words)
 

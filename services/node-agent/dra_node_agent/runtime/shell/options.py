@@ -22,8 +22,8 @@ class UsageError(Exception):
 class Syntax:
     """The options of a program.
 
-    An option that changes nothing in a simulated container is declared and not looked at. All that are not declared
-    are refused, so that none is ignored by mistake.
+    An option without effect in a simulated container is declared and ignored. Undeclared options are
+    rejected, so that none is ignored by mistake.
 
     Args:
         flags: letters of options without a value.
@@ -32,8 +32,8 @@ class Syntax:
         long: the letters of options by their long names.
         number: the letter that stands for ``-5``.
         status: the exit code for a wrong command line.
-        leading: how many operands come before the files.
-        instead: letters of options that take the place of the leading operands.
+        leading: the number of operands before the files.
+        instead: letters of options that replace the leading operands.
         ordered: whether the first operand ends the options.
     """
 
@@ -206,7 +206,7 @@ def parse_number(text: str, what: str, *, least: int = 0) -> int:
     """Parse a whole number.
 
     Raises:
-        UsageError: it is none, or less than ``least``.
+        UsageError: the text is not a whole number, or less than ``least``.
     """
     if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < least:
         raise UsageError(f"invalid {what}: ‘{text}’")

@@ -1,7 +1,7 @@
 """POSIX regular expressions. RE2 evaluates them in linear time, so that one from a pod cannot block this process.
 
-Basic and extended expressions with the extensions of GNU. What RE2 does not have, such as back-references,
-is refused.
+Basic and extended expressions with the extensions of GNU. Features that RE2 lacks, such as back-references,
+are rejected.
 """
 
 import functools
@@ -55,8 +55,8 @@ def compile_pattern(
 
     Args:
         escapes: whether ``\\n`` and the like are control characters, as in sed and awk.
-        words: whether what it finds must be whole words; group 1 is what was found.
-        lines: whether it must match the whole text.
+        words: whether matches must be whole words; group 1 is the match.
+        lines: whether the pattern must match the whole text.
 
     Raises:
         PatternError: the pattern is wrong or not simulated.

@@ -103,7 +103,7 @@ async def head(process: Process, given: Given) -> int:
 
 @declare(_TAIL)
 async def tail(process: Process, given: Given) -> int:
-    """Print the last lines or bytes. With ``-f`` go on with what is added, until the program is ended."""
+    """Print the last lines or bytes. With ``-f`` continue with added text, until the program is ended."""
     if given.values(NO_LETTER):
         if given.value(NO_LETTER) not in ("", "name", "descriptor"):
             raise UsageError(f"invalid argument ‘{given.value('k')}’ for ‘--follow’")

@@ -1,4 +1,4 @@
-"""A shell that talks to a user: lines come from a stream, and it behaves as on a terminal."""
+"""A shell session with a user: lines come from a stream, and it behaves as on a terminal."""
 
 import asyncio
 import codecs
@@ -165,7 +165,7 @@ def _prompt(shell: Shell) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Return True if a command goes on in the next line."""
+    """Return True if a command continues in the next line."""
     if text.endswith("\\\n"):
         return True
     try:

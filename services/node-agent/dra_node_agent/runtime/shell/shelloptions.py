@@ -72,9 +72,9 @@ class ShellCommand:
     """The parsed command line of a shell.
 
     Args:
-        name: what the shell calls itself.
-        script: None if the shell reads its standard input, or a file that is missing.
-        missing: the file of the script, if it is not there.
+        name: the value of ``$0``.
+        script: None if the shell reads its standard input, or if the file of the script is missing.
+        missing: the file of the script, if it is missing.
     """
 
     name: str

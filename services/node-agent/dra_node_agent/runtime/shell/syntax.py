@@ -184,7 +184,7 @@ def parse(text: str) -> Script:
     """Parse a script.
 
     Raises:
-        ShellSyntaxError: it is none, or uses what this shell doesn't know.
+        ShellSyntaxError: the text is not a script, or uses a feature that this shell lacks.
     """
     parser = _Parser(tokenize(text))
     script = parser.script(frozenset())

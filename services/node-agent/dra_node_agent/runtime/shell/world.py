@@ -107,7 +107,8 @@ class Process:
     def complain(self, text: str) -> None:
         """Print an error.
 
-        What is not simulated is in the container's log also if the script sends its errors elsewhere.
+        Messages about features that are not simulated are also in the container's log, even if the script
+        redirects its errors.
         """
         self.err(text)
         world = self.shell.world

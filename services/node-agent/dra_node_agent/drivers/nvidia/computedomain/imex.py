@@ -22,8 +22,9 @@ class Imex:
     """The IMEX options of the driver.
 
     Args:
-        host_managed: the machine has an IMEX daemon: the driver starts none, and asks it before it gives a channel.
-        socket: where that daemon answers.
+        host_managed: True if the machine has its own IMEX daemon. The driver then starts none, and checks that
+            daemon before it prepares a channel.
+        socket: the socket of that daemon.
     """
 
     host_managed: bool = False

@@ -30,7 +30,7 @@ def daemon_template(domain: ComputeDomain, namespace: str) -> ResourceClaimTempl
 def workload_template(domain: ComputeDomain, *, host_managed: bool) -> ResourceClaimTemplate:
     """Return the template that the domain's spec names. Each pod gets its node's channel.
 
-    A machine's own IMEX daemon has no other channels, whatever the domain asks for.
+    A machine's own IMEX daemon only has that channel, whatever the domain requests.
     """
     uid, channel = domain.metadata.uid, domain.spec.channel
     assert channel is not None

@@ -68,7 +68,7 @@ class ComputeDomainState:
 
     Args:
         now: the wall clock.
-        imex: who runs the IMEX daemons.
+        imex: the management of IMEX daemons.
     """
 
     def __init__(

@@ -22,8 +22,8 @@ def status_of(
     """Return the desired status of the domain.
 
     Args:
-        cliques: those of the domain, in which the nodes with a fabric are.
-        pods: its daemons; the nodes without a fabric follow from them.
+        cliques: the cliques of the domain, which have its nodes with a fabric.
+        pods: the pods of its daemons, from which its nodes without a fabric are derived.
     """
     nodes = [_from_daemon(daemon) for clique in cliques for daemon in clique.daemons]
     nodes += [
