@@ -40,7 +40,9 @@ from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.identities import Identities
 from dra_node_agent.imexdaemons import ImexDaemons
+from dra_node_agent.injecteddevices import InjectedDevices
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
+from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape, declared_features
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
@@ -354,6 +356,9 @@ class NodeAgent:
                 self._clock,
                 self._pod_drivers(name),
                 ImexDaemons(lambda: self._driver_node(name)),
+                InjectedDevices(
+                    functools.partial(self._injected_devices, name), lambda: self._driver_node(name)
+                ),
             ),
             images=self._images,
             environment_edits=self._environment_edits(name),
@@ -361,6 +366,12 @@ class NodeAgent:
             host_access=config.host_access,
         )
         return RUNTIMES[config.runtime](node)
+
+    def _injected_devices(
+        self, name: str, cdi_device_ids: Sequence[str]
+    ) -> Sequence[tuple[str, CheckpointDevice]]:
+        kubelet = self._nodes[name].kubelet
+        return [] if kubelet is None else kubelet.dra.containers.injected_devices(cdi_device_ids)
 
     async def _run(self, work: Any) -> None:
         await work

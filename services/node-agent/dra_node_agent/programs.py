@@ -6,6 +6,7 @@ from dra_shared.clock import Clock
 
 from dra_node_agent.drivers.base import Machines
 from dra_node_agent.imexdaemons import ImexDaemons
+from dra_node_agent.injecteddevices import InjectedDevices
 from dra_node_agent.nvml import smi
 from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.runtime.container import Injected
@@ -16,10 +17,17 @@ class NodePrograms:
     """The programs of one node's containers. They depend on what is injected into each container."""
 
     def __init__(
-        self, node_name: str, gpus: Machines | None, clock: Clock, drivers: PodDrivers, daemons: ImexDaemons
+        self,
+        node_name: str,
+        gpus: Machines | None,
+        clock: Clock,
+        drivers: PodDrivers,
+        daemons: ImexDaemons,
+        devices: InjectedDevices,
     ) -> None:
         self._pod_drivers = drivers
         self._daemons = daemons
+        self._devices = devices
         self._node_name = node_name
         self._gpus = gpus
         self._clock = clock
@@ -39,4 +47,9 @@ class NodePrograms:
                     return output.exit_code
                 await process.shell.world.sleep(pause)
 
-        return {"nvidia-smi": nvidia_smi, **self._pod_drivers.programs(), **self._daemons.programs()}
+        return {
+            "nvidia-smi": nvidia_smi,
+            **self._devices.programs(injected.cdi_device_ids),
+            **self._pod_drivers.programs(),
+            **self._daemons.programs(),
+        }

@@ -94,9 +94,9 @@ async def test_an_unknown_program_runs_until_it_is_asked_to_stop(tmp_path: Path)
         preparation = await containers.run("any", "python3", "prepare.py", to_end=True, init=True)
         assert (preparation.state, preparation.exit_code) == (State.EXITED, 0)
         assert await containers.log(preparation) == f"dralab: python3 prepare.py {_DONE}"
-        image = await containers.run("vllm/vllm-openai:latest", args=["--model", "x"])
+        image = await containers.run("example.com/serve:latest", args=["--model", "x"])
         assert image.state is State.RUNNING
-        assert await containers.log(image) == f"dralab: the image vllm/vllm-openai:latest {_GOES_ON}"
+        assert await containers.log(image) == f"dralab: the image example.com/serve:latest {_GOES_ON}"
 
 
 async def test_unknown_programs_of_a_script_count_as_done_and_the_last_keeps_running(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ async def test_annotations_say_when_and_how_an_unknown_program_ends(tmp_path: Pa
 
 async def test_strict_images_refuse_programs_that_nothing_simulates(tmp_path: Path) -> None:
     async with _containers(tmp_path, load_images(strict=True)) as containers:
-        for image, command in (("any", ("python3", "train.py")), ("vllm/vllm-openai", ())):
+        for image, command in (("any", ("python3", "train.py")), ("example.com/serve", ())):
             with pytest.raises(
                 RuntimeFailure, match="is not simulated, and --images strict refuses it"
             ) as refusal:

@@ -100,6 +100,8 @@ class SimulatedContainer:
     programs: Programs
     readable: Sequence[Path] = ()
     ports: PodPorts = field(default_factory=PodPorts)
+    #: Programs that containers of every image have.
+    shared: Mapping[str, Program] = field(default_factory=dict)
     behaviour: ImageBehaviour | None = None
     elapsed: float = 0.0
     resumed: bool = False
@@ -309,6 +311,7 @@ class SimulatedContainer:
             **base_programs(self.clock.now),
             **injected_programs(self.edits),
             **self.programs(self._injected),
+            **self.shared,
             **{name: script_program(text) for name, text in own.items()},
         }
 

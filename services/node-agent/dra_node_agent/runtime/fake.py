@@ -43,6 +43,7 @@ from dra_node_agent.runtime.images import Images, load_images
 from dra_node_agent.runtime.logfile import LogFile
 from dra_node_agent.runtime.plugindevices import device_edits
 from dra_node_agent.runtime.ports import Connection, PodPorts
+from dra_node_agent.runtime.shell.scripted import script_program
 from dra_node_agent.runtime.shell.world import Program
 from dra_node_agent.tasks import Tasks
 
@@ -122,6 +123,7 @@ class FakeRuntime:
     ) -> None:
         self._environment_edits = environment_edits
         self._behaviours = images or load_images()
+        self._shared = {name: script_program(text) for name, text in self._behaviours.programs.items()}
         self._directory = directory
         self._cdi_directory = cdi_directory
         self._clock = clock
@@ -379,6 +381,7 @@ class FakeRuntime:
             self._programs,
             self._readable,
             ports=self.ports_of(record.pod_uid),
+            shared=self._shared,
             behaviour=self._behaviours.find(saved.spec.image),
             elapsed=elapsed,
             resumed=resumed,

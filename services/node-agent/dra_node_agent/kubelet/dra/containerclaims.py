@@ -1,9 +1,12 @@
 """The prepared claims of a container (pkg/kubelet/cm/dra/manager.go, GetResources)."""
 
+from collections.abc import Sequence
+
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from dra_shared.claims import ClaimReferenceError, claim_name
 
+from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo, ClaimInfoCache
 from dra_node_agent.kubelet.dra.errors import DraError, unknown_claim
 
@@ -50,6 +53,16 @@ class ContainerClaims:
             for request in requests:
                 ids.extend(info.cdi_device_ids(request))
         return ids
+
+    def injected_devices(self, cdi_device_ids: Sequence[str]) -> list[tuple[str, CheckpointDevice]]:
+        """Return the prepared devices, with their drivers, all of whose CDI ids are among these."""
+        return [
+            (driver, device)
+            for info in self._claims
+            for driver, devices in info.devices.items()
+            for device in devices
+            if device.cdi_device_ids and set(device.cdi_device_ids) <= set(cdi_device_ids)
+        ]
 
     def claims(self, pod: Pod, container: Container) -> list[ClaimInfo]:
         """Return the claims that the container uses, for PodResources.

@@ -1,7 +1,7 @@
 """Files that describe the behaviour of images, and the choice of the entry for an image."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -46,18 +46,33 @@ class ImageBehaviour(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class _File(msgspec.Struct, forbid_unknown_fields=True):
-    images: tuple[ImageBehaviour, ...]
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file. ``programs`` are scripts by name, which containers of every image have."""
+
+    images: tuple[ImageBehaviour, ...] = ()
+    programs: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if not (self.images or self.programs):
+            raise ValueError("it has neither images nor programs")
 
 
 class Images:
     """Entries in order: the first that matches an image is its entry.
 
-    ``strict``: containers whose program nothing simulates are refused.
+    ``programs``: the scripts of programs that every image has. ``strict``: containers whose program nothing
+    simulates are refused.
     """
 
-    def __init__(self, entries: Sequence[ImageBehaviour] = (), *, strict: bool = False) -> None:
+    def __init__(
+        self,
+        entries: Sequence[ImageBehaviour] = (),
+        programs: Mapping[str, str] | None = None,
+        *,
+        strict: bool = False,
+    ) -> None:
         self._entries = tuple(entries)
+        self.programs = programs or {}
         self.strict = strict
 
     def find(self, image: str) -> ImageBehaviour | None:
@@ -79,18 +94,19 @@ def load_images(files: Sequence[Path] = (), *, strict: bool = False) -> Images:
     Raises:
         ImagesError: a file cannot be read, or is not one.
     """
-    found = [entry for path in files for entry in _read(path)]
-    return Images([*found, *_read_packaged()], strict=strict)
+    found = [*map(_read, files), *_read_packaged()]
+    programs = {name: text for file in reversed(found) for name, text in file.programs.items()}
+    return Images([entry for file in found for entry in file.images], programs, strict=strict)
 
 
 @functools.cache
-def _read_packaged() -> tuple[ImageBehaviour, ...]:
-    return tuple(entry for path in sorted(_DATA.glob("*.yaml")) for entry in _read(path))
+def _read_packaged() -> tuple[_File, ...]:
+    return tuple(map(_read, sorted(_DATA.glob("*.yaml"))))
 
 
-def _read(path: Path) -> tuple[ImageBehaviour, ...]:
+def _read(path: Path) -> _File:
     try:
-        return msgspec.convert(load(read_file(path)).value, _File).images
+        return msgspec.convert(load(read_file(path)).value, _File)
     except OSError as error:
         raise ImagesError(f"cannot read images {path}: {error.strerror}") from error
     except (YamlError, msgspec.ValidationError) as error:
