@@ -15,6 +15,31 @@ if TYPE_CHECKING:
     from dra_shared.client.rest import Client
 
     from dra_cli.commandline import Parser
+    from dra_cli.outputs import Show
+
+
+def stored_output_option(parser: "Parser") -> None:
+    """Add the option for :func:`read_output`."""
+    parser.add_argument(
+        "--output",
+        "-o",
+        default="",
+        help="print each stored object: name, yaml, json, jsonpath=… or another output of `get`",
+    )
+
+
+def read_output(output: str) -> "Show | None":
+    """Return the printer of stored objects, or None if no output is chosen.
+
+    Raises:
+        UserError: there is no such output.
+    """
+    from dra_cli.outputs import show
+
+    shown = show(output) if output else None
+    if output and shown is None:
+        raise UserError(f"unknown output {output!r}: choose name, yaml, json, jsonpath=… or go-template=…", 2)
+    return shown
 
 
 def recursive_option(parser: "Parser") -> None:

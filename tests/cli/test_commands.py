@@ -276,6 +276,21 @@ def test_create_generates_names_and_continues_after_an_error(dralab: Command, tm
     assert "not 'mine': leave out --namespace" in dralab("create", "-n", "mine", "-f", str(file), code=1)
 
 
+def test_create_and_apply_print_the_stored_objects(dralab: Command, tmp_path: Path) -> None:
+    file = tmp_path / "maps.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: map-}\n")
+    assert dralab("create", "-f", str(file), "-o", "jsonpath={.metadata.name}").startswith("map-")
+    file.write_text(
+        "".join(f"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n" for name in "ab")
+    )
+    assert dralab("create", "-f", str(file), "-o", "name") == "configmap/a\nconfigmap/b\n"
+    stored = dralab("apply", "-f", str(file), "-o", "yaml").split("---\n")
+    assert ["uid: " in text for text in stored] == [True, True]
+    assert "unknown output 'table': choose name, yaml" in dralab(
+        "apply", "-f", str(file), "-o", "table", code=2
+    )
+
+
 def test_a_workload_is_explained_by_its_pending_pod(dralab: Command) -> None:
     container = {"name": "main", "image": "ubuntu:24.04", "command": ["sleep", "infinity"]}
     labels = {"app": "spread"}

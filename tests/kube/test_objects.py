@@ -72,7 +72,7 @@ async def test_apply_continues_after_a_rejected_object(client: Client) -> None:
             discovery,
             [wrong, unknown, good],
             None,
-            report=lambda where, _: applied.append(where.name),
+            report=lambda where, *_: applied.append(where.name),
         )
     first, second = str(refused.value).splitlines()
     assert first == "configmap/c is refused: .dta: field not declared in schema"

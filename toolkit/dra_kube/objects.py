@@ -13,6 +13,7 @@ from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.errors import UserError
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_kube.discovery import Discovery, ServedResource
 from dra_kube.manifests import Manifest
@@ -92,13 +93,13 @@ async def apply(
     discovery: Discovery,
     objects: Sequence[dict[str, Any]],
     namespace: str | None,
-    report: Callable[[Target, str], None] = lambda where, outcome: None,
+    report: Callable[[Target, str, JsonObject], None] = lambda where, outcome, stored: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[Target, str]]:
     """Apply every object on the server, and return the outcome of each.
 
     As with kubectl, the others are applied if the server rejects one (kubectl/pkg/cmd/apply/apply.go). ``report`` is
-    called with each outcome as soon as it is known, and ``warn`` with each warning.
+    called with each outcome and the stored object as soon as they are known, and ``warn`` with each warning.
 
     Raises:
         UserError, ApiError: the server rejects some of them, or does not serve their kinds.
@@ -107,12 +108,12 @@ async def apply(
     refusals: list[Exception] = []
     for obj in objects:
         try:
-            where, outcome = await _apply_one(client, discovery, obj, namespace, warn)
+            where, outcome, stored = await _apply_one(client, discovery, obj, namespace, warn)
         except (ApiError, UserError) as refusal:
             refusals.append(refusal)
             continue
         results.append((where, outcome))
-        report(where, outcome)
+        report(where, outcome, stored)
     _raise_all(refusals)
     return results
 
@@ -123,7 +124,7 @@ async def _apply_one(
     obj: dict[str, Any],
     namespace: str | None,
     warn: Callable[[str], None],
-) -> tuple[Target, str]:
+) -> tuple[Target, str, JsonObject]:
     where = target(discovery, obj, namespace)
     obj, hidden = drop_hidden_variables(obj)
     before = await client.raw("GET", where.path)
@@ -138,11 +139,12 @@ async def _apply_one(
         warn(text)
     if response.status_code >= 400:
         raise _locate_error(where, from_response(response.status_code, response.content), obj)
+    stored: JsonObject = response.json()
     if response.status_code == 201:
-        return where, "created"
-    if before.status_code == 200 and _version(before.json()) == _version(response.json()):
-        return where, "unchanged"
-    return where, "configured"
+        return where, "created", stored
+    if before.status_code == 200 and _version(before.json()) == _version(stored):
+        return where, "unchanged", stored
+    return where, "configured", stored
 
 
 def _raise_all(refusals: Sequence[Exception]) -> None:
@@ -158,12 +160,13 @@ async def create(
     discovery: Discovery,
     objects: Sequence[dict[str, Any]],
     namespace: str | None,
-    report: Callable[[Target], None] = lambda where: None,
+    report: Callable[[Target, JsonObject], None] = lambda where, stored: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Create every object. The server completes names that begin with ``metadata.generateName``.
 
-    As with kubectl, the others are created if the server rejects one (kubectl/pkg/cmd/create/create.go).
+    As with kubectl, the others are created if the server rejects one (kubectl/pkg/cmd/create/create.go). ``report`` is
+    called with each stored object.
 
     Raises:
         UserError, ApiError: the server rejects some of them.
@@ -185,7 +188,8 @@ async def create(
             where = Target(resource, within, meta.get("name") or f"{meta.get('generateName', '')}…")
             refusals.append(_locate_error(where, from_response(response.status_code, response.content), obj))
         else:
-            report(Target(resource, within, response.json()["metadata"]["name"]))
+            stored = response.json()
+            report(Target(resource, within, stored["metadata"]["name"]), stored)
     _raise_all(refusals)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.targets import recursive_option
+from dra_cli.targets import read_output, recursive_option, stored_output_option
 
 
 def options(parser: Parser) -> None:
@@ -24,6 +25,7 @@ def options(parser: Parser) -> None:
     recursive_option(parser)
     parser.add_argument("--kustomize", "-k", metavar="DIR", help="apply the objects of this kustomization")
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    stored_output_option(parser)
     cluster_options(parser)
 
 
@@ -49,8 +51,12 @@ async def _apply(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -
     from dra_kube.progress import Progress
     from dra_kube.warnings import WarningWriter
 
-    def report(where: objects.Target, outcome: str) -> None:
-        progress.print(f"{where} {outcome}")
+    shown = read_output(chosen.output)
+
+    def report(where: objects.Target, outcome: str, stored: JsonObject) -> None:
+        progress.clear()
+        text = shown([(str(where), stored)], True) if shown else f"{where} {outcome}\n"
+        print(text, end="", flush=True)
         progress.step()
 
     async with chosen_cluster(chosen).client() as client:

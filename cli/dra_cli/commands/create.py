@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.targets import recursive_option
+from dra_cli.targets import read_output, recursive_option, stored_output_option
 
 
 def options(parser: Parser) -> None:
@@ -24,6 +25,7 @@ def options(parser: Parser) -> None:
     )
     recursive_option(parser)
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    stored_output_option(parser)
     cluster_options(parser)
 
 
@@ -45,8 +47,10 @@ async def _create(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) 
     from dra_kube.discovery import Discovery
     from dra_kube.warnings import WarningWriter
 
-    def report(where: objects.Target) -> None:
-        print(f"{where} created", flush=True)
+    shown = read_output(chosen.output)
+
+    def report(where: objects.Target, stored: JsonObject) -> None:
+        print(shown([(str(where), stored)], True) if shown else f"{where} created\n", end="", flush=True)
 
     async with chosen_cluster(chosen).client() as client:
         discovery = await Discovery.read(client)
