@@ -85,13 +85,19 @@ def _fit(name: str, objects: list[JsonObject], answer: JsonObject, *, count: int
     )
 
 
+_SPARK: JsonObject = {
+    "apiVersion": "sparkoperator.k8s.io/v1beta2",
+    "kind": "SparkApplication",
+    "metadata": {"name": "serve"},
+    "spec": {"executor": {"instances": 50, "template": {"spec": _spec("two")}}},
+}
 _LEADER_WORKER_SET: JsonObject = {
     "apiVersion": "leaderworkerset.x-k8s.io/v1",
     "kind": "LeaderWorkerSet",
     "metadata": {"name": "serve"},
     "spec": {"replicas": 50, "leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": _spec("two")}}},
 }
-_LEFT_OUT = {"leftOut": ["LeaderWorkerSet default/serve"]}
+_LEFT_OUT = {"leftOut": ["SparkApplication default/serve"]}
 _FLAT: JsonObject = {
     "apiVersion": "resource.k8s.io/v1beta1",
     "kind": "ResourceClaimTemplate",
@@ -225,13 +231,14 @@ _FITS = [
     _fit("a Job", [_workload("Job", group="batch/v1", parallelism=4)], {"fits": 4, "wanted": 4}, count=0),
     _fit("a CronJob", [_cron_job(2)], {"fits": 2, "wanted": 2}, count=0),
     _fit("two Deployments of two", [_workload("Deployment", replicas=2)], {"copies": 2, "fits": 4}, count=2),
-    _fit("an unknown workload", [_LEADER_WORKER_SET, _pod("one")], {"fits": 5, **_LEFT_OUT}),
+    _fit("an unknown workload", [_SPARK, _pod("one")], {"fits": 5, **_LEFT_OUT}),
     _fit(
         "an unknown workload that is too much",
-        [_LEADER_WORKER_SET, _pod("one")],
+        [_SPARK, _pod("one")],
         {"fits": 5, **_LEFT_OUT},
         count=6,
     ),
+    _fit("groups of leaders and workers", [_LEADER_WORKER_SET], {"fits": 2, "wanted": 200}),
     _fit("a compute domain without its class", [_COMPUTE_DOMAIN, _pod("channel")], {"fits": 0}),
 ]
 
@@ -342,9 +349,7 @@ _OTHERS = [
     _pack("room that is there", [_pod("two")], {"room": {"found": True, "moves": 0}}),
     _pack("room for three", [template("three", 3), _pod("three")], {"room": {"found": True, "moves": 1}}),
     _pack("room for four", [template("four", 4), _pod("four")], {"room": {"found": True, "moves": 2}}),
-    _pack(
-        "room besides an unknown workload", [_LEADER_WORKER_SET, _pod("two")], {"waiting": False, **_LEFT_OUT}
-    ),
+    _pack("room besides an unknown workload", [_SPARK, _pod("two")], {"waiting": False, **_LEFT_OUT}),
     _nodes("nodes for five", 5, 0),
     _nodes("nodes for six", 6, 3),
     _nodes("nodes for nine", 9, 3),
@@ -357,7 +362,7 @@ _OTHERS = [
     ),
     _change("a template of nine GPUs", [template("two", 9)], {"pods": 4, "before": 4, "after": 3}),
     _change("a Deployment", [_workload("Deployment", replicas=9)], {"before": 4, "after": 4, "changed": []}),
-    _change("a change of an unknown kind", [_LEADER_WORKER_SET], {"before": 4, "after": 4, **_LEFT_OUT}),
+    _change("a change of an unknown kind", [_SPARK], {"before": 4, "after": 4, **_LEFT_OUT}),
 ]
 
 
@@ -396,8 +401,8 @@ _REFUSED = [
     ),
     (_fit("a template alone", [template("one")], {}), "no pods, and nothing that makes pods"),
     (
-        _fit("an unknown workload alone", [_LEADER_WORKER_SET], {}),
-        "no pods, and nothing that makes pods; of unknown kinds: LeaderWorkerSet default/serve",
+        _fit("an unknown workload alone", [_SPARK], {}),
+        "no pods, and nothing that makes pods; of unknown kinds: SparkApplication default/serve",
     ),
     (_fit("a broken pod", [{**_pod(), "spec": {"containers": "none"}}], {}), "a Pod cannot be read: "),
 ]
@@ -475,13 +480,13 @@ def test_a_pod_of_an_unknown_scheduler_gets_the_known_names(
 def test_the_exit_code_tells_that_workloads_were_left_out(
     four: Doors, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = _fit("known", [_LEADER_WORKER_SET, _pod("one")], {}, count=5)
+    known = _fit("known", [_SPARK, _pod("one")], {}, count=5)
     code, answer = four.command_line(known, capsys)
     assert (code, answer["fits"]) == (3, 5)
-    assert any("LeaderWorkerSet default/serve" in line for line in answer["uncertain"])
-    alone = _fit("alone", [_LEADER_WORKER_SET], {})
+    assert any("SparkApplication default/serve" in line for line in answer["uncertain"])
+    alone = _fit("alone", [_SPARK], {})
     with pytest.raises(UserError) as refused:
         four.command_line(alone, capsys)
     assert refused.value.code == 3
-    too_many = _fit("too many", [_LEADER_WORKER_SET, _pod("one")], {}, count=6)
+    too_many = _fit("too many", [_SPARK, _pod("one")], {}, count=6)
     assert four.command_line(too_many, capsys)[0] == 1

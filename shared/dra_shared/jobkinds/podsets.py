@@ -17,15 +17,24 @@ class PodSet:
 
 @dataclass(frozen=True)
 class Gangs:
-    """A number of equal gangs. The pods of a gang are of use only together."""
+    """A number of equal gangs. The pods of a gang are of use only together.
+
+    ``together`` is the number of pods of a gang that a scheduler starts together or not at all; None if the operator
+    leaves each pod to the scheduler.
+    """
 
     number: int
     sets: tuple[PodSet, ...]
+    together: int | None = None
 
     @property
     def size(self) -> int:
         """The number of pods in each gang."""
         return sum(one.count for one in self.sets)
+
+
+class UnknownReference(Exception):
+    """The object refers to another one that is not there. The message names it."""
 
 
 Lookup = Callable[[str, str, str], JsonObject | None]

@@ -29,3 +29,8 @@ def find_job_pod_sets(obj: JsonObject, lookup: Lookup) -> Gangs:
     """Return the pods of the job's cluster; none if it selects an existing cluster."""
     cluster = obj["spec"].get("rayClusterSpec")
     return find_cluster_pod_sets({"spec": cluster}, lookup) if cluster else Gangs(0, ())
+
+
+def find_service_pod_sets(obj: JsonObject, lookup: Lookup) -> Gangs:
+    """Return the pods of the service's cluster."""
+    return find_cluster_pod_sets({"spec": obj["spec"]["rayClusterConfig"]}, lookup)

@@ -24,13 +24,6 @@ def _object(api_version: str, kind: str, **spec: Any) -> JsonObject:
 
 
 _MAKE_PODS = [
-    _object(
-        "leaderworkerset.x-k8s.io/v1",
-        "LeaderWorkerSet",
-        leaderWorkerTemplate={"workerTemplate": {"spec": _CONTAINERS}},
-    ),
-    _object("ray.io/v1", "RayCluster", headGroupSpec={"template": {"spec": _CONTAINERS}}),
-    _object("jobset.x-k8s.io/v1alpha2", "JobSet", replicatedJobs=[{"template": {"spec": _CONTAINERS}}]),
     _object("kubevirt.io/v1", "VirtualMachine", template={"spec": {"domain": {"devices": {"gpus": []}}}}),
     _object("sparkoperator.k8s.io/v1beta2", "SparkApplication", driver={"template": {"spec": _CONTAINERS}}),
     _object("serving.kserve.io/v1beta1", "InferenceService", predictor={"model": {}}),
@@ -66,9 +59,9 @@ def test_an_object_that_creates_no_pods_is_not_named(obj: JsonObject) -> None:
 
 
 def test_manifests_with_only_unknown_workloads_are_rejected() -> None:
-    with pytest.raises(PlanError, match="of unknown kinds: RayCluster n/x") as refused:
-        of(Manifests.of([_MAKE_PODS[1]]), Objects())
-    assert refused.value.left_out == ("RayCluster n/x",)
+    with pytest.raises(PlanError, match="of unknown kinds: VirtualMachine n/x") as refused:
+        of(Manifests.of([_MAKE_PODS[0]]), Objects())
+    assert refused.value.left_out == ("VirtualMachine n/x",)
 
 
 def test_a_compute_domain_gives_the_claim_template_of_its_channels() -> None:

@@ -6,9 +6,11 @@ from typing import Any
 import msgspec
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import CRON_JOBS, RESOURCE_CLAIM_TEMPLATES, WORKLOADS, Resource
+from dra_shared.api.resources import CRON_JOBS, PODS, RESOURCE_CLAIM_TEMPLATES, WORKLOADS, Resource
 from dra_shared.jsontypes import JsonObject
 
+from dra_scheduler.plan.errors import PlanError
+from dra_scheduler.plan.jobpods import expand, is_job, join_gang
 from dra_scheduler.plan.objects import BY_KIND
 from dra_scheduler.plan.values import check_values
 
@@ -51,7 +53,10 @@ _KINDS_WITHOUT_PODS = (
 
 
 class Manifests:
-    """Typed objects, and in ``left_out`` the names of objects that may create pods in an unknown way."""
+    """Typed objects, and in ``left_out`` the names of objects that may create pods in an unknown way.
+
+    Those are also jobs that operators define, until :meth:`expand_jobs`.
+    """
 
     def __init__(self, complete: Complete = lambda value: value) -> None:
         self.objects: list[Typed] = []
@@ -59,6 +64,7 @@ class Manifests:
         # Assumptions about objects that the manifests refer to and the world lacks.
         self.assumed: list[str] = []
         self._complete = complete
+        self._jobs: list[JsonObject] = []
 
     @classmethod
     def of(cls, values: Iterable[JsonObject]) -> "Manifests":
@@ -85,14 +91,40 @@ class Manifests:
         resource = _KINDS.get((group, kind))
         try:
             if resource is not None:
-                self._put(resource, convert(resource, self._complete(value)))
+                given = join_gang(value) if resource is PODS else value
+                self._put(resource, convert(resource, self._complete(given)))
+            elif is_job(value):
+                self._jobs.append(value)
+                if _may_make_pods(group, kind, value):
+                    self.left_out.append(_full_name(value))
             elif (group, kind) == _COMPUTE_DOMAIN:
                 for template in _channel_template(value):
                     self._put(RESOURCE_CLAIM_TEMPLATES, convert(RESOURCE_CLAIM_TEMPLATES, template))
             elif _may_make_pods(group, kind, value):
-                self.left_out.append(f"{kind} {_key(value)}")
+                self.left_out.append(_full_name(value))
         except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"a {kind} cannot be read: {error}") from error
+
+    def expand_jobs(self) -> None:
+        """Replace jobs that operators define, such as JobSets, by their pods.
+
+        Raises:
+            PlanError: a job or its pod template is invalid.
+        """
+        jobs, self._jobs = self._jobs, []
+        self.left_out = [name for name in self.left_out if name not in map(_full_name, jobs)]
+        for obj, copies in expand(jobs, self.assumed, self.left_out):
+            resource = _KINDS[obj["apiVersion"].rpartition("/")[0], obj["kind"]]
+            try:
+                # Defaults are the same for all copies.
+                made = convert(resource, self._complete(obj))
+                for number in range(copies):
+                    name = f"{made.metadata.name}-{number}" if resource is PODS else made.metadata.name
+                    self._put(resource, _replace(made, metadata=_replace(made.metadata, name=name)))
+            except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+                raise PlanError(
+                    f"the {obj['kind']} {obj['metadata']['name']} cannot be read: {error}"
+                ) from error
 
     def _put(self, resource: Resource[Any], obj: Any) -> None:
         if not obj.metadata.name and not obj.metadata.generate_name:
@@ -143,7 +175,7 @@ def _has_pod_spec(value: Any) -> bool:
     return False
 
 
-def _key(value: JsonObject) -> str:
+def _full_name(value: JsonObject) -> str:
     meta = value.get("metadata") or {}
     name = meta.get("name") or meta.get("generateName") or "without a name"
-    return f"{meta.get('namespace') or 'default'}/{name}"
+    return f"{value['kind']} {meta.get('namespace') or 'default'}/{name}"

@@ -19,8 +19,9 @@ def of(manifests: Manifests, objects: Objects) -> Wanted:
     """Return the pods among the manifests and of their workloads. All other objects are referred to.
 
     Raises:
-        PlanError: there are no pods.
+        PlanError: there are no pods, or a job is invalid.
     """
+    manifests.expand_jobs()
     found = manifests.objects
     values = _PRIORITIES | {name: each.value for name, each in objects.of(PRIORITY_CLASSES).items()}
     values |= {obj.metadata.name: getattr(obj, "value", 0) for r, obj in found if r is PRIORITY_CLASSES}
