@@ -72,6 +72,7 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
         version=_version(chosen.kubernetes_version),
         port=chosen.port,
         rules=_rules(chosen.role) if chosen.role else None,
+        crds=_crds(chosen.crds) if chosen.crds else (),
         parameters=_parameters(chosen.config) if chosen.config else None,
         metrics_url=_metrics_url(chosen.metrics_url),
         pace=Pace(start=chosen.start_timeout, cycles=chosen.cycles),
@@ -171,6 +172,16 @@ def _rules(path: Path) -> list[JsonObject]:
     ]
     if not found:
         raise UserError(f"{path} has no ClusterRole with rules", 2)
+    return found
+
+
+def _crds(path: Path) -> list[JsonObject]:
+    """Return the CustomResourceDefinitions in the manifests."""
+    found: list[JsonObject] = [
+        dict(one) for one in manifests.load([str(path)]) if one.get("kind") == "CustomResourceDefinition"
+    ]
+    if not found:
+        raise UserError(f"{path} has no CustomResourceDefinition", 2)
     return found
 
 

@@ -11,6 +11,8 @@ from dra_cli import commandline
 from dra_cli.driversuite import _directory, _parameters, _rules, until_terminated
 from dra_shared.errors import UserError
 
+from tests.support.reference import REPOSITORY
+
 
 def _run(*words: str) -> int:
     return commandline.run("conformance", ["driver", *words])
@@ -41,6 +43,7 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         (("--attach", "--", "./driver"), "leave out the command"),
         (("--attach",), "--attach needs --directory"),
         (("--kubernetes-version", "1.2", "--", "x"), "1.2"),
+        (("--crds", str(REPOSITORY / "examples/quickstart"), "--", "x"), "has no CustomResourceDefinition"),
         (("--report", "out.txt", "--", "x"), "out.txt: its name must end with .xml, .json, .md"),
         (("--", "driver", "{wrong}"), "unknown placeholder"),
         (("--list", "--output", "json"), "leave out --output"),

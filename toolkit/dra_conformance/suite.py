@@ -30,6 +30,7 @@ class Options:
         directory: for sockets, CDI files and the API server's data; a temporary directory if None.
         node: the node's name.
         rules: the rules of the driver's role; None for the rules that charts usually grant.
+        crds: CustomResourceDefinitions that the driver needs.
         parameters: opaque parameters that the driver accepts.
         announce: called with the placeholders' values before the driver starts.
     """
@@ -41,6 +42,7 @@ class Options:
     version: Version = DEFAULT
     port: int = 0
     rules: Sequence[JsonObject] | None = None
+    crds: Sequence[JsonObject] = ()
     parameters: JsonObject | None = None
     metrics_url: str = ""
     pace: Pace = field(default_factory=Pace)
@@ -64,7 +66,7 @@ async def run(options: Options) -> list[Result]:
         root.mkdir(parents=True, exist_ok=True)
         rules = default_rules() if options.rules is None else options.rules
         world = await stack.enter_async_context(
-            World(root, options.node, options.version, rules, port=options.port)
+            World(root, options.node, options.version, rules, port=options.port, crds=options.crds)
         )
         kubelet = Kubelet(root / "kubelet", options.pace.poll)
         cdi = await stack.enter_async_context(CdiFiles(root / "cdi"))

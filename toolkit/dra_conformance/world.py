@@ -33,6 +33,8 @@ NAMESPACE = "dralab-conformance"
 OTHER_NAMESPACE = "dralab-conformance-2"
 USER = f"system:serviceaccount:{NAMESPACE}:driver"
 RESOURCE = "/apis/resource.k8s.io/v1"
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_POLL, _LOOKS = 0.02, 500
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 _API = "resource.k8s.io"
@@ -61,6 +63,7 @@ class World:
         root: the directory for its files.
         rules: the rules of the driver's role.
         tls: serve HTTPS; without it, client-go does not send tokens.
+        crds: CustomResourceDefinitions that the driver needs. It may do everything with their objects.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class World:
         *,
         port: int = 0,
         tls: bool = True,
+        crds: Sequence[JsonObject] = (),
     ) -> None:
         self.root = root
         self.node = node
@@ -81,7 +85,8 @@ class World:
         self.requests = Recorder(USER)
         self.admin: Client
         self.node_uid = ""
-        self.rules = list(rules)
+        self.rules = [*rules, *(_rule_for(crd) for crd in crds)]
+        self._crds = crds
         self._port = port
         self._tls = tls
         self._stack = contextlib.AsyncExitStack()
@@ -138,12 +143,23 @@ class World:
         for name in (NAMESPACE, OTHER_NAMESPACE):
             metadata = {"name": name, "labels": admin_access}
             await self.write("POST", "/api/v1/namespaces", {"metadata": metadata})
+        for crd in self._crds:
+            await self._serve(crd)
         name = "dralab-conformance-driver"
         await self.write("POST", f"{_RBAC}/clusterroles", {"metadata": {"name": name}, "rules": self.rules})
         subject = {"kind": "ServiceAccount", "name": "driver", "namespace": NAMESPACE}
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
         binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
         await self.write("POST", f"{_RBAC}/clusterrolebindings", binding)
+
+    async def _serve(self, crd: JsonObject) -> None:
+        """Create a CustomResourceDefinition, and wait until its objects are served."""
+        await self.write("POST", _CRDS, crd)
+        path = f"{_CRDS}/{crd['metadata']['name']}"
+        for _ in range(_LOOKS):
+            if _is_established(await self.read(path)):
+                break
+            await asyncio.sleep(_POLL)
 
     async def read(self, path: str) -> JsonObject:
         """Return an object or a list, read as the administrator.
@@ -173,3 +189,14 @@ class World:
         """Return all ResourceSlices, or those of one driver."""
         found = (await self.read(f"{RESOURCE}/resourceslices"))["items"]
         return [one for one in found if not driver or one["spec"]["driver"] == driver]
+
+
+def _rule_for(crd: JsonObject) -> JsonObject:
+    spec = crd["spec"]
+    plural = spec["names"]["plural"]
+    return {"apiGroups": [spec["group"]], "resources": [plural, f"{plural}/status"], "verbs": ["*"]}
+
+
+def _is_established(crd: JsonObject) -> bool:
+    conditions = crd.get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)

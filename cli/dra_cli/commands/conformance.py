@@ -56,6 +56,12 @@ def _add_driver_options(driver: "argparse._ArgumentGroup") -> None:
         action="store_true",
         help="also fail for broken recommendations and promises that are not shown",
     )
+    driver.add_argument(
+        "--crds",
+        type=Path,
+        metavar="FILE",
+        help="manifests with CustomResourceDefinitions that the driver needs",
+    )
     driver.add_argument("--role", type=Path, metavar="FILE", help="manifests with the driver's ClusterRole")
     driver.add_argument(
         "--config", type=Path, metavar="FILE", help="opaque parameters that the driver accepts"

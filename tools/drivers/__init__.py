@@ -1,0 +1,1 @@
+"""Run the driver suite on published DRA drivers, built from their sources."""
