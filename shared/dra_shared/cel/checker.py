@@ -1,6 +1,7 @@
 """The type checker: annotates a tree with types and overloads, and reports cel-go's errors (checker/checker.go)."""
 
 from collections.abc import Mapping as AnyMapping
+from collections.abc import Sequence
 from typing import Final
 
 from dra_shared.cel import messages
@@ -8,6 +9,7 @@ from dra_shared.cel import types as t
 from dra_shared.cel.declarations import Functions
 from dra_shared.cel.environment import TYPE_IDENTS
 from dra_shared.cel.errors import Issue
+from dra_shared.cel.suggestions import Catalog
 from dra_shared.cel.syntax import (
     Call,
     Comprehension,
@@ -52,13 +54,15 @@ def check(
     device_fields: dict[str, Type],
     variables: dict[str, Type] | None = None,
     structs: AnyMapping[str, AnyMapping[str, Type]] | None = None,
+    catalog: Catalog | None = None,
 ) -> tuple[Expr, list[Issue]]:
     """Return the annotated tree and its errors.
 
     The tree is rewritten if names turn out to be qualified. ``variables`` are declared besides the device.
-    ``structs`` are the members of their types, by type name.
+    ``structs`` are the members of their types, by type name. ``catalog`` suggests names, which Kubernetes does since
+    1.38.
     """
-    checker = _Checker(functions, device_fields, variables or {}, structs or {})
+    checker = _Checker(functions, device_fields, variables or {}, structs or {}, catalog)
     checked = checker.check(expr)
     for node in walk(checked):
         node.type = substitute(checker.mapping, node.type, to_dyn=True)
@@ -76,7 +80,9 @@ class _Checker:
         device_fields: dict[str, Type],
         variables: dict[str, Type],
         structs: AnyMapping[str, AnyMapping[str, Type]],
+        catalog: Catalog | None,
     ) -> None:
+        self._catalog = catalog
         self.functions = functions
         self.device_fields = device_fields
         self.structs = structs if structs else {t.DEVICE.name: device_fields}
@@ -87,6 +93,21 @@ class _Checker:
 
     def _report(self, pos: int, message: str) -> None:
         self.issues.append(Issue(pos, message))
+
+    def _report_missing(self, pos: int, name: str) -> None:
+        hint = " (in container '')" if self._catalog is None else self._catalog.suggest(name)
+        self._report(pos, f"undeclared reference to '{name}'{hint}")
+
+    def _is_misspelled(self, pos: int, qualifiers: Sequence[str], name: str) -> bool:
+        """Report a qualified name that is not declared, if there are similar ones."""
+        prefixes = (".".join(qualifiers[:count]) for count in range(1, len(qualifiers) + 1))
+        qualified = ".".join((*qualifiers, name))
+        if self._catalog is None or not self._catalog.find(qualified):
+            return False
+        if any(self._resolve_name(pos, prefix) is not None for prefix in prefixes):
+            return False
+        self._report_missing(pos, qualified)
+        return True
 
     def _mismatch(self, pos: int, expected: Type, actual: Type) -> None:
         self._report(pos, f"expected type '{expected}' but found '{actual}'")
@@ -156,7 +177,7 @@ class _Checker:
     def _ident(self, expr: Ident) -> Expr:
         found = self._resolve_name(expr.pos, expr.name)
         if found is None:
-            self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
+            self._report_missing(expr.pos, expr.name)
             expr.type = t.ERROR
             return expr
         return found
@@ -177,6 +198,9 @@ class _Checker:
             found = self._resolve_name(expr.pos, ".".join(qualifiers))
             if found is not None:
                 return found
+            if len(qualifiers) > 1 and self._is_misspelled(expr.pos, qualifiers[:-1], qualifiers[-1]):
+                expr.type = t.ERROR
+                return expr
         expr.operand = self.check(expr.operand)
         expr.name = self._escape_keyword(expr.operand.type, expr.name)
         result = self._field(expr.pos, expr.operand.type, expr.name, optional=False)
@@ -235,6 +259,9 @@ class _Checker:
             if name in self.functions:
                 expr.function, expr.target = name, None
                 return self._resolve(expr)
+            if self._is_misspelled(expr.pos, qualifiers, expr.function):
+                expr.type = t.ERROR
+                return expr
         expr.target = self.check(expr.target)
         if expr.function not in self.functions:
             self._report_undeclared(expr)
@@ -242,7 +269,7 @@ class _Checker:
         return self._resolve(expr)
 
     def _report_undeclared(self, expr: Call) -> None:
-        self._report(expr.pos, f"undeclared reference to '{expr.function}' (in container '')")
+        self._report_missing(expr.pos, expr.function)
         expr.type = t.ERROR
 
     def _optional_select(self, expr: Call) -> Expr:
@@ -346,7 +373,7 @@ class _Checker:
         if variable is not None:
             self._report(expr.pos, f"'{variable.declared_name}' is not a type")
         elif named is None:
-            self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
+            self._report_missing(expr.pos, expr.name)
             return expr
         elif self._members(name) is None:
             self._report(expr.pos, f"'{named.name}' is not a message type")

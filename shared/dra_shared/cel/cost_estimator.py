@@ -3,6 +3,7 @@
 Costs and sizes are ranges of unsigned 64-bit numbers that saturate at the maximum.
 """
 
+import re
 from typing import Final
 
 from dra_shared.cel.checker import NamedConstant
@@ -23,6 +24,7 @@ from dra_shared.cel.syntax import (
     StructLiteral,
 )
 from dra_shared.cel.types import Kind, Type
+from dra_shared.version import DEFAULT, V1_38, Version
 
 _ZERO: Final = exactly(0)
 _STRUCT: Final = 40
@@ -31,13 +33,16 @@ _SCALARS: Final = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Ki
 #: Overloads whose result has the entries of both arguments.
 _JOINING: Final = frozenset(("add_bytes", "add_list", "add_string"))
 
+#: Overloads whose result has items of the receiver.
+_REORDERING: Final = re.compile(r"list_(distinct|reverse|slice|\w+_sort|\w+_sortByAssociatedKeys)")
+
 #: The sizes of a container's keys and values, and whether it is a list.
 Entries = tuple[bool, Range, Range]
 
 
-def estimate_cost(expr: Expr, functions: Functions) -> int:
+def estimate_cost(expr: Expr, functions: Functions, kubernetes: Version = DEFAULT) -> int:
     """Return the largest cost that the checked expression can have."""
-    return _Coster(functions).cost(expr)[1]
+    return _Coster(functions, kubernetes >= V1_38).cost(expr)[1]
 
 
 class _Local:
@@ -50,8 +55,14 @@ class _Local:
 
 
 class _Coster:
-    def __init__(self, functions: Functions) -> None:
+    def __init__(self, functions: Functions, newer: bool) -> None:
+        """Use the rules of cel-go 0.33 if ``newer`` is set.
+
+        Types have a size then, and sorted lists keep the sizes of their items.
+        """
         self._functions = functions
+        self._scalars = _SCALARS | {Kind.TYPE} if newer else _SCALARS
+        self._keeps_elements = newer
         self._paths: dict[Expr, Path] = {}
         self._sizes: dict[Expr, Range] = {}
         self._entries: dict[Expr, Entries] = {}
@@ -148,6 +159,8 @@ class _Coster:
             )
         if overload in _JOINING:
             self._join_entries(expr, args[0].expr, args[1].expr)
+        if self._keeps_elements and target is not None and _REORDERING.fullmatch(overload):
+            self._copy_entries(expr, target.expr)
         summed = _ZERO
         for cost in costs:
             summed = add(summed, cost)
@@ -160,6 +173,11 @@ class _Coster:
         a, b = self._entry_sizes(first), self._entry_sizes(second)
         if a is not None and b is not None:
             self._entries[expr] = (a[0], union(a[1], b[1]), union(a[2], b[2]))
+
+    def _copy_entries(self, expr: Expr, source: Expr | None) -> None:
+        entries = None if source is None else self._entry_sizes(source)
+        if entries is not None:
+            self._entries[expr] = entries
 
     def _list(self, expr: ListLiteral) -> Range:
         cost = _ZERO
@@ -240,9 +258,7 @@ class _Coster:
         size = self._size(source)
         if size is not None:
             self._sizes[expr] = size
-        entries = self._entry_sizes(source)
-        if entries is not None:
-            self._entries[expr] = entries
+        self._copy_entries(expr, source)
 
     def _path(self, expr: Expr) -> Path:
         if isinstance(expr, Ident) and (local := self._local(expr.name)) is not None:
@@ -266,11 +282,14 @@ class _Coster:
         if reached is not None:
             self._sizes[expr] = reached
             return reached
-        if _is_scalar(expr.type):
+        if self._is_scalar(expr.type):
             return ONE
         if isinstance(expr, Ident) and (local := self._local(expr.name)) is not None:
             return local.size
         return None
+
+    def _is_scalar(self, type_: Type) -> bool:
+        return type_.kind in self._scalars or (type_.is_optional and self._is_scalar(type_.params[0]))
 
     def _entry_sizes(self, expr: Expr) -> Entries | None:
         known = self._entries.get(expr)
@@ -297,10 +316,6 @@ def _literal_size(expr: Expr) -> int | None:
         case MapLiteral():
             return len(expr.entries)
     return None
-
-
-def _is_scalar(type_: Type) -> bool:
-    return type_.kind in _SCALARS or (type_.is_optional and _is_scalar(type_.params[0]))
 
 
 def _is_bind(expr: Comprehension) -> bool:

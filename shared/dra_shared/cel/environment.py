@@ -32,8 +32,9 @@ from dra_shared.cel.library import (
     url,
 )
 from dra_shared.cel.library import includes as includes_library
+from dra_shared.cel.library.scaled import with_scaled_estimates
 from dra_shared.cel.types import Kind, Type
-from dra_shared.version import DEFAULT, V1_34, Version
+from dra_shared.version import DEFAULT, V1_34, V1_38, Version
 
 _Part = TypeVar("_Part")
 
@@ -78,6 +79,8 @@ def functions(
         strings.affixes_of(kubernetes),
         regex.matches_of(kubernetes),
     ]
+    if stored:
+        topics.append(cidr.extensions_of(kubernetes))
     # Upstream's base environment has cel-go's lists since 1.34.
     if stored or kubernetes > V1_34:
         topics.append(lists.extensions_of(kubernetes))
@@ -85,7 +88,8 @@ def functions(
         topics.append(includes_library.functions_of(kubernetes))
     if patches:
         topics.append(jsonpatch.FUNCTIONS)
-    return join_topics(topics)
+    joined = join_topics(topics)
+    return joined if kubernetes < V1_38 else with_scaled_estimates(joined)
 
 
 def join_topics(topics: Iterable[tuple[Function, ...]]) -> Functions:

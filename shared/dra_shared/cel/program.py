@@ -29,6 +29,7 @@ from dra_shared.cel.library.patterns import RegexError
 from dra_shared.cel.messages import refusal
 from dra_shared.cel.parser import ParseFailed, parse
 from dra_shared.cel.reads import Read, reads
+from dra_shared.cel.suggestions import Catalog
 from dra_shared.cel.syntax import Comprehension, Expr, walk
 from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.validators import validate
@@ -207,6 +208,11 @@ class _Mode(NamedTuple):
         return functions(self.kubernetes, stored=self.stored, includes=includes)
 
     @property
+    def catalog(self) -> Catalog | None:
+        """The names that messages suggest; None before 1.38."""
+        return None if self.kubernetes < V1_38 else Catalog(("device", *self.functions))
+
+    @property
     def reads_lists(self) -> bool:
         """True if attributes that are lists can be read; since 1.37 they always can."""
         return self.lists or self.kubernetes >= V1_37
@@ -266,7 +272,8 @@ def _compile(expression: str, mode: _Mode) -> Program:
     known = mode.functions
     try:
         parsed = parse(expression, sort_by="sort" in known)
-        tree, issues = check(parsed, known, _device_fields(mode.lists, mode.multiple))
+        fields = _device_fields(mode.lists, mode.multiple)
+        tree, issues = check(parsed, known, fields, catalog=mode.catalog)
         issues = issues or validate(tree)
     except ParseFailed as error:
         raise _compile_error(expression, error.issues) from None
@@ -277,7 +284,7 @@ def _compile(expression: str, mode: _Mode) -> Program:
     (_check_derived if mode.derived else _check_output)(tree.type, mode.lists)
     try:
         reading = mode.reads_lists, mode.kubernetes >= V1_38
-        return Program(expression, tree, reading, known, estimate_cost(tree, known))
+        return Program(expression, tree, reading, known, estimate_cost(tree, known, mode.kubernetes))
     except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:

@@ -24,6 +24,7 @@ from dra_shared.cel.library.costs import STRING, estimate_scan, scan, size, size
 from dra_shared.cel.network import AddressError, Cidr, Ip
 from dra_shared.cel.ranges import ONE, Range, add, factor
 from dra_shared.cel.values import NO_OVERLOAD
+from dra_shared.version import V1_38, Version
 
 #: The bytes of an address.
 _ADDRESS: Final[Range] = (4, 16)
@@ -118,3 +119,10 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function("masked", overload(".cidr_masked(CIDR) CIDR", Cidr.mask)),
     function("isCIDR", overload("is_cidr(string) bool", is_cidr), cost=scan(), estimate=estimate_scan()),
 )
+
+
+def extensions_of(kubernetes: Version) -> tuple[Function, ...]:
+    """Return the functions that a version has besides: since 1.38 whether no host bits are set."""
+    if kubernetes < V1_38:
+        return ()
+    return (function("isMask", overload(".cidr_is_mask(CIDR) bool", lambda cidr: cidr.mask() == cidr)),)
