@@ -21,13 +21,21 @@ class SliceTracker:
     """All slices, unmodified and with the rules applied.
 
     Without ``rules_enabled``, rules are ignored. With ``criteria``, rules may also select by class and
-    expression. Listeners are called for every change of a slice, and for changes of a rule or class that
+    expression. With ``ignore_unselective``, rules without a selector taint no device, and otherwise all (since 1.38
+    they taint none). Listeners are called for every change of a slice, and for changes of a rule or class that
     change the taints of one of the slice's devices.
     """
 
-    def __init__(self, *, rules_enabled: bool = True, criteria: TaintCriteria | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        rules_enabled: bool = True,
+        criteria: TaintCriteria | None = None,
+        ignore_unselective: bool = False,
+    ) -> None:
         self._rules_enabled = rules_enabled
         self._criteria = criteria
+        self._ignore_unselective = ignore_unselective
         self._slices: dict[str, ResourceSlice] = {}
         self._patched: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
@@ -61,6 +69,9 @@ class SliceTracker:
 
     def set_rule(self, rule: DeviceTaintRule) -> None:
         """Add or update a rule."""
+        if self._ignore_unselective and rule.spec.device_selector is None:
+            self.delete_rule(rule.metadata.name)
+            return
         old = self._rules.get(rule.metadata.name)
         self._rules[rule.metadata.name] = rule
         self._apply(rule, old)

@@ -122,6 +122,20 @@ def test_rules_without_criteria_taint_every_device(old: bool) -> None:
         tracker.delete_rule(rule.metadata.name)
 
 
+def test_rules_without_a_selector_taint_no_device_since_1_38() -> None:
+    tracker = SliceTracker(ignore_unselective=True)
+    tracker.set_slice(_GPUS)
+    rule = _rule()
+    tracker.set_rule(rule)
+    piece = tracker.get("slice")
+    assert piece is not None
+    assert all(device.taints for device in piece.spec.devices)
+    tracker.set_rule(msgspec.structs.replace(rule, spec=_without_selector(rule)))
+    piece = tracker.get("slice")
+    assert piece is not None
+    assert not any(device.taints for device in piece.spec.devices)
+
+
 def _without_selector(rule: DeviceTaintRule) -> DeviceTaintRuleSpec:
     return msgspec.structs.replace(rule.spec, device_selector=None)
 

@@ -6,6 +6,7 @@ The pages have a fact a line, and each page only what changed with its version:
     gate NAME Alpha|Beta|GA|Deprecated on|off [locked] [< NEEDED …]
     serve GROUP/VERSION RESOURCE…    a resource or subresource that the version began to serve
     store GROUP/RESOURCE VERSION     the version that objects are stored in; ``apart``: no other version can read them
+    deprecated GROUP/VERSION RESOURCE TEXT  the warning about a deprecated version, if it is not that of the schema data
     field PACKAGE TYPE.NAME…         a field that a type of the Go package, such as core/v1, began to have
     select GROUP/RESOURCE PATH…      a field that field selectors may name from then on
     optional PACKAGE TYPE.NAME…      a field that is not required any more
@@ -59,6 +60,8 @@ class Release:
     """Gates that were removed, and whose features are always on."""
     storage: Mapping[str, str]
     """The storage version by ``GROUP/RESOURCE``. Other resources have theirs in the schema data."""
+    deprecated: Mapping[Name, str]
+    """Warnings about versions of resources that differ from the schema data's."""
     apart: frozenset[str]
     """Resources whose stored objects cannot be read by other versions."""
     _absent_resources: frozenset[Name]
@@ -118,6 +121,7 @@ def release(version: Version) -> Release:
     gates: dict[str, Gate] = {}
     always_on = set[str]()
     patch, storage, apart = "", dict[str, str](), set[str]()
+    deprecated: dict[Name, str] = {}
     for one in VERSIONS[: VERSIONS.index(version) + 1]:
         for about, fact in page(one):
             if about == "release":
@@ -126,6 +130,9 @@ def release(version: Version) -> Release:
                 resource, stored, *shape = fact.split()
                 storage[resource] = stored
                 apart.update([resource] if shape else [])
+            elif about == "deprecated":
+                group_version, resource, text = fact.split(" ", 2)
+                deprecated[group_version, resource] = text
             elif about == "gate" and fact.startswith("-"):
                 name, *feature = fact[1:].split()
                 del gates[name]
@@ -139,6 +146,7 @@ def release(version: Version) -> Release:
         dict(sorted(gates.items())),
         frozenset(always_on),
         storage,
+        deprecated,
         frozenset(apart),
         _absent("serve", version),
         _absent("field", version),

@@ -34,6 +34,13 @@ def test_feature_of_a_removed_gate_stays_enabled_if_its_page_says_so() -> None:
         FeatureGates.parse("DynamicResourceAllocation=true", V1_38)
 
 
+def test_removal_of_a_deprecated_version_is_no_longer_announced_in_1_38() -> None:
+    place = ("resource.k8s.io/v1alpha3", "devicetaintrules")
+    assert place not in release(V1_37).deprecated
+    text = "resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+"
+    assert release(V1_38).deprecated[place] == text
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_gates_equal_those_of_the_released_sources(version: Version) -> None:
     """Compare with the files that `make gates` writes."""
@@ -59,7 +66,7 @@ def test_each_fact_is_listed_once_in_a_page(version: Version) -> None:
         for kind, fact in page(version)
     )
     assert not [entry for entry, times in about.items() if times > 1]
-    known = {"release", "gate", "serve", "store", "field", "select", "optional", "atomic"}
+    known = {"release", "gate", "serve", "store", "field", "deprecated", "select", "optional", "atomic"}
     assert {kind for kind, _ in page(version)} <= known
     assert release(version).patch.startswith(f"{version}.")
 

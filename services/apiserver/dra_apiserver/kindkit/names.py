@@ -73,7 +73,9 @@ def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
         ),
         printers=_choose_printers(kind, kubernetes),
         deprecated={
-            version: text for version, text in kind.deprecated.items() if _is_deprecated(text, kubernetes)
+            version: has.deprecated.get((api_version(kind.group, version), kind.plural), text)
+            for version, text in kind.deprecated.items()
+            if _is_deprecated(text, kubernetes)
         },
     )
 

@@ -18,7 +18,7 @@ from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
-from dra_shared.version import DEFAULT, Version
+from dra_shared.version import DEFAULT, V1_38, Version
 
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.classichandles import ClassicHandles
@@ -30,6 +30,7 @@ from dra_node_agent.kubelet.dra.connection import (
     choose_service,
 )
 from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT, DeviceHealth
+from dra_node_agent.kubelet.dra.registrationchecks import check_driver_name, check_endpoint
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
@@ -123,6 +124,9 @@ class DriverConnections:
         Raises:
             DriverError: the kubelet cannot use it.
         """
+        if self._kubernetes >= V1_38:
+            check_driver_name(driver)
+            check_endpoint(endpoint)
         try:
             choose_service(services)
         except DriverError as error:

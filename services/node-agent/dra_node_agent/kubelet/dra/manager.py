@@ -24,7 +24,7 @@ from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.states import StateMachine
-from dra_shared.version import V1_37
+from dra_shared.version import V1_37, V1_38
 
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
@@ -103,7 +103,13 @@ class DraManager:
             ) from error
         self.health = HealthInfoCache(directory / HEALTH_FILE, clock)
         messages = features.enabled("ResourceHealthStatusMessage")
-        self.pod_health = PodHealth(self.cache, self.health, messages=messages, on_change=on_health_change)
+        self.pod_health = PodHealth(
+            self.cache,
+            self.health,
+            messages=messages,
+            is_sorted=features.version >= V1_38,
+            on_change=on_health_change,
+        )
         self.containers = ContainerClaims(
             self.cache, extended_resources=features.enabled("DRAExtendedResource")
         )

@@ -26,11 +26,13 @@ class PodHealth:
         devices: HealthInfoCache,
         *,
         messages: bool,
+        is_sorted: bool = False,
         on_change: Callable[[set[str]], None] | None,
     ) -> None:
         self._claims = claims
         self._devices = devices
         self._messages = messages
+        self._is_sorted = is_sorted
         self._on_change = on_change
 
     def add_health(self, pod: Pod, status: PodStatus) -> PodStatus:
@@ -62,6 +64,8 @@ class PodHealth:
                         devices.setdefault(shown.resource_id, shown)
             resources[label] = ResourceStatus(name=label, resources=tuple(devices.values()))
         kept = tuple(entry for entry in resources.values() if entry.resources)
+        if self._is_sorted:
+            kept = tuple(_sort_devices(entry) for entry in sorted(kept, key=lambda entry: entry.name))
         return msgspec.structs.replace(status, allocated_resources_status=kept)
 
     async def report(self, driver: str, devices: list[DeviceHealth]) -> None:
@@ -102,3 +106,8 @@ def resource_health(
         health=str(health.health),
         message=health.message if messages else "",
     )
+
+
+def _sort_devices(status: ResourceStatus) -> ResourceStatus:
+    devices = sorted(status.resources, key=lambda device: device.resource_id)
+    return msgspec.structs.replace(status, resources=tuple(devices))
