@@ -127,3 +127,13 @@ def test_the_relaxed_option_applies_to_checkpoints_too(tmp_path: Path, relaxed: 
         specs = made.all(stack, "http://127.0.0.1:1")
         relaxing = {spec.name: "--relaxed" in spec.arguments for spec in specs}
     assert relaxing["apiserver"] is relaxing["node-agent"] is relaxed
+
+
+def test_node_agents_get_the_word_strict_and_the_files_of_images(tmp_path: Path) -> None:
+    file = tmp_path / "images.yaml"
+    made = _specs(tmp_path, ClusterOptions(port=0, images=(file,), strict_images=True))
+    with contextlib.ExitStack() as stack:
+        specs = made.all(stack, "http://127.0.0.1:1")
+        agent = list(next(spec.arguments for spec in specs if spec.name == "node-agent"))
+    given = [agent[place + 1] for place, word in enumerate(agent) if word == "--images"]
+    assert given == ["strict", str(file)]
