@@ -7,11 +7,11 @@ kubectl/pkg/cmd/get/customcolumn.go.
 import json
 from collections.abc import Callable, Sequence
 
-from dra_kube.jsonpath import PathError, Template, path
-from dra_kube.jsonpath.golang import format_value
 from dra_kube.tables import Table
 from dra_shared.boundedfiles import read_text
 from dra_shared.errors import UserError
+from dra_shared.jsonpath import PathError, Template, path
+from dra_shared.jsonpath.golang import format_value
 from dra_shared.jsontypes import JsonObject
 
 #: An object and its name for ``-o name``.

@@ -4,9 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dra_shared.errors import UserError
-
-from dra_kube.jsonpath import PathError, path
-from dra_kube.jsonpath.golang import format_value
+from dra_shared.jsonpath import PathError, path
+from dra_shared.jsonpath.golang import format_value
 
 #: A test that returns True if the object meets a condition.
 Condition = Callable[[dict[str, Any]], bool]

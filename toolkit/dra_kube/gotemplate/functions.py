@@ -12,8 +12,9 @@ import urllib.parse
 from collections.abc import Callable
 from typing import Any, Final
 
+from dra_shared.jsonpath.golang import format_value, go_type
+
 from dra_kube.gotemplate.tokens import TemplateError
-from dra_kube.jsonpath.golang import format_value, go_type
 
 _VERB = re.compile(r"%([-+# 0]*)(\d+)?(?:\.(\d+))?([a-zA-Z%])")
 

@@ -6,8 +6,8 @@ As with ``RelaxedJSONPathExpression`` of kubectl's ``get``, a single path may om
 
 import re
 
-from dra_kube.jsonpath.syntax import PathError
-from dra_kube.jsonpath.template import Template
+from dra_shared.jsonpath.syntax import PathError
+from dra_shared.jsonpath.template import Template
 
 __all__ = ["PathError", "Template", "path"]
 

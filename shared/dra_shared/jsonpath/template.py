@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dra_kube.jsonpath.golang import format_value, go_type, sorted_values
-from dra_kube.jsonpath.syntax import (
+from dra_shared.jsonpath.golang import format_value, go_type, sorted_values
+from dra_shared.jsonpath.syntax import (
     Action,
     Field,
     Filter,
@@ -59,7 +59,7 @@ class Template:
 
     def text(self, obj: Any) -> str:
         """Return the text that kubectl prints for the object. Raises PathError as ``results`` does."""
-        return "".join(" ".join(map(_text, each)) for each in self.results(obj))
+        return "".join(" ".join(map(format_result, each)) for each in self.results(obj))
 
 
 def _block(obj: Any, parts: Sequence[Value | Action], at: int) -> tuple[list[Values], int]:
@@ -195,7 +195,8 @@ def _compare(left: Any, operator: str, right: Any) -> bool:
     return _COMPARE[operator](left, right)
 
 
-def _text(value: Any) -> str:
+def format_result(value: Any) -> str:
+    """Return the text of one value, as kubectl prints it."""
     if not isinstance(value, dict | list):
         return format_value(value)
     text = json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from dra_kube.jsonpath import PathError, Template, path
-from dra_kube.jsonpath.golang import format_value
+from dra_shared.jsonpath import PathError, Template, path
+from dra_shared.jsonpath.golang import format_value
 
 _POD = {
     "metadata": {"labels": {"app.kubernetes.io/name": "x"}, "a-b": 1},
