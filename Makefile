@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare drivers lint format types layers bench bench-compare dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers operators upstream compare drivers lint format types layers bench bench-compare dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -63,6 +63,9 @@ endure: install-dev ## Kill node agents and device plugins under pods for ten mi
 
 endure-servers: install-dev ## Kill API servers and their PostgreSQL under writers for five minutes (ENDURE="--minutes 60 --old REVISION")
 	@$(BIN)/python -m tests.endurance.servers $(ENDURE)
+
+operators: install-dev ## Run JobSet's own program, installed by kubectl and by Helm (OPERATORS=folder of JobSet's sources; needs Go)
+	@DRALAB_JOBSET=$(abspath $(OPERATORS)) $(BIN)/python -m pytest tests/integration/test_operators.py $(PYTEST)
 
 upstream: install-dev ## Build the programs that answer cases with real Kubernetes packages, into .upstream/ (needs Go)
 	@$(BIN)/python -m tools.compare --build $(UPSTREAM)
