@@ -73,7 +73,7 @@ async def test_a_checked_fault_does_not_end_other_faults(
         assert strikes.ended == []
         assert await striker.active_faults() == ["driver-slow", "latency"]
         shown = capsys.readouterr().out
-        assert "the cluster at rest, as there are other faults at work: driver-slow, latency" in shown
+        assert "the cluster at rest, because other faults are active: driver-slow, latency" in shown
         second = await striker.strike("driver-slow", {"seconds": 600, "node": "node-1"})
         await second.end()
         assert [one.node for one in strikes.ended] == ["node-1"]

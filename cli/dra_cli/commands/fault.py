@@ -121,7 +121,7 @@ async def _run(chosen: argparse.Namespace) -> int:
         verdict = Verdict(broken=broken) if broken else await _verdict(sampler, story)
         if others:
             verdict.untried.append(
-                f"the cluster at rest, as there are other faults at work: {', '.join(others)}"
+                f"the cluster at rest, because other faults are active: {', '.join(others)}"
             )
     print(_format_verdict(verdict))
     return 1 if verdict.broken else 0

@@ -56,7 +56,7 @@ def options() -> Options:
         default="127.0.0.1",
         help="address to listen on; see docs/security.md before you choose another",
     )
-    made.option("--port", default=8080, type=int, help="port to listen on; 0 takes any free one")
+    made.option("--port", default=8080, type=int, help="port to listen on; 0: any free port")
     made.option(
         "--data",
         default=Path(".dralab"),
@@ -66,40 +66,40 @@ def options() -> Options:
     made.option(
         "--database",
         default=IN_DIRECTORY,
-        help="where objects are kept: sqlite:///FILE, sqlite: for a file in the data directory, postgresql://… "
-        "(docs/scaling.md), or memory: until the server ends",
+        help="the database: sqlite:///FILE, sqlite: for a file in the data directory, postgresql://… "
+        "(docs/scaling.md), or memory:, which lasts until the server ends",
     )
     made.option(
         "--relaxed",
         default=False,
         action="store_true",
-        help="answer writes before the disk has them; a machine's crash may lose the last ones",
+        help="answer writes before they are on the disk; a crash of the machine may lose the last ones",
     )
     made.option(
         "--history",
         default=None,
         type=history,
-        help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first; "
+        help="how much history to keep: all, 24h, 2Gi or 24h,2Gi; the default is that of the last start, at first 5m; "
         "see docs/history.md",
     )
     made.option(
         "--past",
         default=None,
         type=Path,
-        help="a file with another cluster's past, with which an empty database begins (dralab up --from BUNDLE)",
+        help="a file with another cluster's history, which is loaded into an empty database (dralab up --from BUNDLE)",
     )
     made.option(
         "--runtime-config",
         default="",
-        help="API versions to serve besides the stable ones: api/all=true, resource.k8s.io/v1beta1=true, …; "
+        help="API versions to serve in addition to the stable ones: api/all=true, resource.k8s.io/v1beta1=true, …; "
         "resource.k8s.io/classic=true for the older DRA (docs/classic-dra.md)",
     )
     made.feature_options()
     made.option(
         "--authorization-mode",
         default=ALWAYS_ALLOW,
-        help="RBAC: callers may do what roles and bindings say; Node,RBAC: nodes read what their pods "
-        "need; see docs/authorization.md",
+        help="RBAC: roles and bindings decide; Node,RBAC: in addition, nodes may read the objects that their "
+        "pods need; see docs/authorization.md",
     )
     made.option(
         "--disable-admission-plugins",
@@ -116,8 +116,8 @@ def options() -> Options:
         "--anonymous-auth",
         default=True,
         type=boolean,
-        help="false: every request needs credentials; true: who brings none is the administrator, or, "
-        "with --client-ca-file, system:anonymous",
+        help="false: every request needs credentials; true: a request without credentials is from the "
+        "administrator or, with --client-ca-file, from system:anonymous",
     )
     made.option(
         "--token-auth-file",
@@ -127,40 +127,42 @@ def options() -> Options:
     )
     _service_account_options(made)
     made.tls_options(
-        "users: the common name is the user, organizations are groups; read again when it changes"
+        "users: the common name is the user, organizations are groups; read again after a change"
     )
     made.option(
         "--kubelet-token-file",
         default=None,
         type=Path,
-        help="file with the token that goes with requests to nodes: their --serving-token-file",
+        help="file with the token for requests to nodes: their --serving-token-file",
     )
     made.option(
         "--kubelet-client-certificate",
         default=None,
         type=Path,
-        help="certificate that nodes know this server by: their --client-ca-file; they are asked by HTTPS then",
+        help="client certificate for requests to nodes, which then use HTTPS; its CA is the nodes' --client-ca-file",
     )
     made.option("--kubelet-client-key", default=None, type=Path, help="that certificate's key")
     made.option(
         "--kubelet-certificate-authority",
         default=None,
         type=Path,
-        help="CA of the nodes' certificates (default: they are not checked)",
+        help="CA of the nodes' certificates (default: certificates are not checked)",
     )
     made.option(
         "--scheduler-url",
         default="",
-        help="the scheduler's health port, which /insight asks for explanations and plans",
+        help="URL of the scheduler's health port, for the explanations and plans of /insight",
     )
     made.option(
-        "--supervisor-url", default="", help="what runs the services: /faults has it stop and kill them"
+        "--supervisor-url",
+        default="",
+        help="URL of the services' supervisor, which stops and kills them for /faults",
     )
     made.option(
         "--supervisor-token-file",
         default=None,
         type=Path,
-        help="file with the token that goes with requests to the supervisor",
+        help="file with the token for requests to the supervisor",
     )
     made.guard_options()
     _audit_options(made)
@@ -178,33 +180,35 @@ def _service_account_options(made: Options) -> None:
         "--service-account-signing-key-file",
         default=None,
         type=Path,
-        help="private key that signs service accounts' tokens (default: one is made in the data directory)",
+        help="private key that signs service accounts' tokens (default: a new one in the data directory)",
     )
     made.option(
         "--service-account-key-file",
         default=[],
         action="append",
-        help="more keys whose signatures are taken, public or private; may be repeated",
+        help="further keys whose signatures are accepted, public or private; may be repeated",
     )
     made.option(
         "--service-account-issuer",
         default=[],
         action="append",
-        help=f"who issues tokens ({ISSUER}; see docs/authorization.md); may be repeated: the first "
-        "issues, tokens of all are taken",
+        help=f"issuer of tokens ({ISSUER}; see docs/authorization.md); may be repeated: the first one "
+        "issues tokens, and tokens of all are accepted",
     )
-    made.option("--service-account-jwks-uri", default="", help="where the public keys are, if elsewhere")
+    made.option(
+        "--service-account-jwks-uri", default="", help="URL of the public keys, if they are on another server"
+    )
     made.option(
         "--service-account-max-token-expiration",
         default=0,
         type=seconds,
-        help="for how long a token may be asked for: 24h (default: 2^32 seconds)",
+        help="the longest lifetime that a token may be requested for: 24h (default: 2^32 seconds)",
     )
     made.option(
         "--service-account-extend-token-expiration",
         default=True,
         type=boolean,
-        help="whether the tokens that kubelets put into pods hold for a year",
+        help="whether tokens that kubelets request for pods are valid for a year",
     )
     made.option(
         "--api-audiences", default="", help="comma-separated audiences of this server (default: the issuers)"

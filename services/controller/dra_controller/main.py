@@ -45,7 +45,7 @@ def options() -> service.Options:
     made.option(
         "--leader-elect-lease-duration",
         default="15s",
-        help="how long a standby waits for a leader that renews the Lease no more",
+        help="how long a standby waits after the leader's last renewal of the Lease before it takes over",
     )
     made.option(
         "--leader-elect-renew-deadline",
@@ -53,7 +53,9 @@ def options() -> service.Options:
         help="how long a leader tries to renew the Lease before it stops working",
     )
     made.option(
-        "--leader-elect-retry-period", default="2s", help="how often the Lease is renewed, or looked at"
+        "--leader-elect-retry-period",
+        default="2s",
+        help="how often a leader renews the Lease and a standby checks it",
     )
     made.option(
         "--node-monitor-grace-period",

@@ -24,17 +24,17 @@ class _QueueMetrics(Collector):
         buckets = [10.0**exponent for exponent in range(-8, 2)]
         self._metrics = (
             Counter("workqueue_adds", "Keys added", ["name"], registry=None),
-            Counter("workqueue_retries", "Keys that failed and come again", ["name"], registry=None),
+            Counter("workqueue_retries", "Keys that are retried after a failure", ["name"], registry=None),
             Histogram(
                 "workqueue_queue_duration_seconds",
-                "Seconds that keys wait for a worker",
+                "Seconds for which a key waits for a worker",
                 ["name"],
                 registry=None,
                 buckets=buckets,
             ),
             Histogram(
                 "workqueue_work_duration_seconds",
-                "Seconds that a worker needs for a key",
+                "Seconds for which a worker processes a key",
                 ["name"],
                 registry=None,
                 buckets=buckets,
@@ -58,14 +58,14 @@ class _QueueMetrics(Collector):
         running = self._queue.running_times()
         unfinished = GaugeMetricFamily(
             "workqueue_unfinished_work_seconds",
-            "Seconds of work so far on keys that workers are not done with",
+            "Seconds since workers began with their current keys, summed over the workers",
             labels=["name"],
         )
         unfinished.add_metric([self._name], sum(running))
         yield unfinished
         longest = GaugeMetricFamily(
             "workqueue_longest_running_processor_seconds",
-            "Seconds that the slowest worker has been at its key",
+            "Seconds since the slowest worker began with its current key",
             labels=["name"],
         )
         longest.add_metric([self._name], max(running, default=0.0))

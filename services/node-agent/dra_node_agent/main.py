@@ -49,7 +49,7 @@ def options() -> service.Options:
         "--driver",
         default=None,
         action="append",
-        help="a driver (gpu.nvidia.com), or a profile's file, perhaps with @NODES; repeatable; or none; see "
+        help="a driver (gpu.nvidia.com) or the file of a profile, optionally with @NODES; repeatable; or none; see "
         "docs/driver-profiles.md",
     )
     for option in driver_options():
@@ -59,7 +59,7 @@ def options() -> service.Options:
         "--images",
         default=None,
         action="append",
-        help="with fake: a file that says what images' programs do, or strict, which refuses programs that nothing "
+        help="with fake: a file that describes the programs of images, or strict, which refuses programs that nothing "
         "simulates; repeatable; see docs/node-agent.md",
     )
     made.option("--network", default="", help="with docker: the engine's network for pods")
@@ -77,7 +77,11 @@ def options() -> service.Options:
         choices=POLICIES,
         help="whether the device plugins' devices of a container have to be on one NUMA node",
     )
-    made.option("--address", default="", help="where the API server reaches the nodes (--health-address)")
+    made.option(
+        "--address",
+        default="",
+        help="the nodes' address for the API server (--health-address)",
+    )
     return made
 
 
@@ -119,18 +123,20 @@ def _node_options(options: service.Options) -> None:
     )
     options.option("--node-labels", default="", help="labels of each node: key=value,…")
     options.option("--register-with-taints", default="", help="taints of each node: key=value:effect,…")
-    options.option("--most-grace", default=math.inf, type=float, help="seconds that pods get at most to stop")
+    options.option(
+        "--most-grace", default=math.inf, type=float, help="the maximum number of seconds for pods to stop"
+    )
     options.option(
         "--no-node-sockets",
         default=False,
         action="store_true",
-        help="open sockets of nodes only where a plugin of another process needs them",
+        help="open sockets of nodes only if a plugin of another process needs them",
     )
     options.option(
         "--relaxed",
         default=False,
         action="store_true",
-        help="do not wait for the disk when checkpoints are written; a machine's crash may lose the last ones",
+        help="do not wait for the disk when checkpoints are written; a crash of the machine may lose the last ones",
     )
     options.option("--node-cpu", default="64", help="CPUs of each node")
     options.option("--node-memory", default="512Gi", help="memory of each node")

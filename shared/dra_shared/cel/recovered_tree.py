@@ -30,7 +30,7 @@ class Node:
     kind: str
     start: int
     parts: "list[Node]" = field(default_factory=list)
-    #: Arguments, or the values of pairs.
+    #: The arguments of a call, or the values of the entries of a literal.
     items: "list[Node]" = field(default_factory=list)
     marks: dict[str, list[Token]] = field(default_factory=dict)
 

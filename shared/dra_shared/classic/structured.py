@@ -48,7 +48,9 @@ def convert_structured(obj: JsonObject, notes: Notes) -> list[JsonObject]:
 
 def _claim(spec: JsonObject, version: str, notes: Notes, path: str = "spec") -> None:
     if spec.pop("controller", None):
-        notes.note_lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
+        notes.note_lost(
+            f"{path}.controller", "the scheduler allocates claims, and not a controller of the driver"
+        )
     devices = mapping(spec.get("devices"))
     _configs(devices.get("config"), f"{path}.devices.config", notes)
     if version not in _FLAT:

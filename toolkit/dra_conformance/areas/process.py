@@ -34,7 +34,7 @@ async def _check_alive(session: Session) -> None:
         with contextlib.suppress(Unmet, NotOffered, DriverError):
             # A crash in the middle of a write is found by chance; it is that check's breach.
             if (await session.once(watch_checkpoint)).in_place:
-                raise Unmet("its checkpoint is overwritten in place, which may have ended it")
+                raise Unmet("its checkpoint is overwritten in place, which may have made it exit")
         raise Breach(f"it ended during {', '.join(session.deaths)}")
 
 

@@ -51,7 +51,7 @@ async def _check_reserved_attributes(session: Session) -> None:
 
 @AREA.check(
     "standard-attributes",
-    "standard attributes have their form",
+    "standard attributes have the standard form",
     promise="pcieRoot is like pci0000:64, pciBusID like 0000:65:00.0, numaNode a number from 0.",
     source=_ATTRIBUTES,
     cost="matchAttribute across drivers, such as a GPU and a network card on one root, never matches.",
