@@ -88,7 +88,6 @@ def _answer(chosen: argparse.Namespace) -> int:
     from dra_scheduler.plan.questions.catalog import QUESTIONS
     from dra_worlds.filedoor import FileDoor
     from dra_worlds.picture import page
-    from dra_worlds.show import format_answer
     from dra_worlds.working import Progress, Settings
 
     from dra_cli.worldoptions import chosen_world
@@ -112,8 +111,22 @@ def _answer(chosen: argparse.Namespace) -> int:
     if chosen.output == "html":
         print(page(question, source.objects, answer))
     else:
-        print(format_answer(answer, chosen.output) if chosen.output else question.text(answer))
+        print(_format(answer, chosen.output) if chosen.output else question.text(answer))
     return _code(answer)
+
+
+def _format(answer: Any, output: str) -> str:
+    """Return the answer as JSON or YAML."""
+    from dra_scheduler.plan.answers import complete
+
+    value = complete(answer)
+    if output == "json":
+        import orjson
+
+        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    import yaml
+
+    return str(yaml.safe_dump(value, sort_keys=False)).rstrip()
 
 
 def _code(answer: Any) -> int:

@@ -39,6 +39,14 @@ _REQUIREMENT: Shape = [
 _SELECTOR: Shape = [("MatchExpressions", "matchExpressions", [_REQUIREMENT], "null")]
 
 
+def check_quota_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    """Validate the limits and the usage (upstream's `ValidateResourceQuotaStatusUpdate`)."""
+    status = obj.get("status") or {}
+    return [
+        error for field in ("hard", "used") for error in check_amounts(status.get(field), f"status.{field}")
+    ]
+
+
 def check_amounts(given: JsonObject | None, path: str) -> list[FieldError]:
     """Validate names of countable resources, and their amounts."""
     errors: list[FieldError] = []
