@@ -418,9 +418,16 @@ class Reference:
         return self.plugins / "checkpoint.json"
 
     def save(self) -> None:
-        part = self.checkpoint.with_suffix(".part")
-        part.write_text(json.dumps(self.prepared))
-        part.replace(self.checkpoint)
+        self.write_checkpoint(json.dumps(self.prepared).encode())
+
+    def write_checkpoint(self, data: bytes) -> None:
+        self.write_whole(self.checkpoint, data)
+
+    def write_whole(self, path: Path, data: bytes) -> None:
+        """Replace the file by a new one, so that a crash leaves one of them."""
+        part = path.with_suffix(".part")
+        part.write_bytes(data)
+        part.replace(path)
 
     def load(self) -> None:
         if self.checkpoint.exists():

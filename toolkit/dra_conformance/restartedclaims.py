@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from dra_node_agent.kubelet.dra.connection import DriverError
+from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.check import Unmet
 from dra_conformance.claims import Claim, Device, Result, allocatable_together, config
@@ -75,8 +77,7 @@ async def _observe(session: Session, start: Any) -> Kept:
     async with contextlib.AsyncExitStack() as stack:
         claimed = []
         for place, device in enumerate([*whole, *shared]):
-            parameters = session.parameters if place == 0 else None
-            given = [] if parameters is None else [config(session.name, parameters)]
+            given = await _accepted_config(session, device) if place == 0 else []
             claim = await stack.enter_async_context(session.claim([Result(device)], given))
             answer = await session.prepare_or_skip(claim)
             claimed.append(Claimed(claim, device, plain(answer), cdi_ids(answer), _edits(session, answer)))
@@ -91,6 +92,15 @@ async def _observe(session: Session, start: Any) -> Kept:
             await session.claims.delete(claimed[-1].claim)
             seen.orphaned = await session.try_unprepare(claimed[-1].claim)
     return seen
+
+
+async def _accepted_config(session: Session, device: Device) -> list[JsonObject]:
+    """Return the user's parameters as a claim's configuration, unless the driver refuses them for the device."""
+    if session.parameters is None:
+        return []
+    given = [config(session.name, session.parameters)]
+    async with session.claim([Result(device)], given) as claim:
+        return [] if isinstance(await session.try_prepare(claim), str) else given
 
 
 async def _compare(session: Session, claimed: Sequence[Claimed], seen: Kept) -> None:
@@ -133,7 +143,8 @@ async def _start_without_api(session: Session) -> str:
     try:
         await starting
     except Unmet as problem:
-        hung = str(problem) if session.driver.alive() else ""
+        runs = session.driver.alive() and isinstance(problem.__cause__, DriverError)
+        hung = str(problem) if runs else ""
         await session.driver.kill()
         await session.start_again()
         return hung

@@ -90,7 +90,7 @@ class ForgetsClaims(Mutant):
     source = f"{EXAMPLE}/issues/249"
 
     def save(self) -> None:
-        self.checkpoint.write_text("{}")
+        self.write_checkpoint(b"{}")
 
 
 class NamedByDevice(Mutant):

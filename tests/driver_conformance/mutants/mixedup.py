@@ -198,9 +198,9 @@ class RemembersFailures(Mutant):
     def ready(self, claim: JsonObject) -> list[JsonObject]:
         started = self.plugins / "started.txt"
         before = started.read_text() if started.exists() else ""
-        started.write_text(f"{before}{claim['metadata']['uid']}\n")
+        self.write_whole(started, f"{before}{claim['metadata']['uid']}\n".encode())
         found = super().ready(claim)
-        started.write_text(before)
+        self.write_whole(started, before.encode())
         return found
 
 

@@ -175,7 +175,7 @@ class SavesWhatItPrepares(Mutant):
         before = self.checkpoint.read_bytes() if self.checkpoint.exists() else None
         found = await super().unprepare_one(claim)
         if before is not None:
-            self.checkpoint.write_bytes(before)
+            self.write_checkpoint(before)
         return found
 
 

@@ -21,7 +21,7 @@ _KEP = "KEP-4381 (drivers and kubelets may be restarted at any time)"
     cost="After an update of the driver two pods run on one device.",
     recommended=True,
     stage=Stage.RESTART,
-    rests_on=("prepare.exclusive", "prepare.after-kill"),
+    rests_on=("prepare.exclusive", "prepare.after-kill", "cdi.after-restart"),
 )
 async def _check_exclusive_after_restart(session: Session) -> None:
     seen = await session.once(restart_with_claims)
@@ -39,7 +39,13 @@ async def _check_exclusive_after_restart(session: Session) -> None:
     source=_KEP + "; https://kubernetes.io/docs/reference/using-api/api-concepts/ (retries)",
     cost="A control plane that fails with a node's reboot takes the devices of running pods away.",
     stage=Stage.RESTART,
-    rests_on=("prepare.after-kill", "prepare.exclusive-after-restart", "process.outage", "cdi.after-restart"),
+    rests_on=(
+        "prepare.after-kill",
+        "prepare.exclusive-after-restart",
+        "process.outage",
+        "cdi.after-restart",
+        "slices.kept-over-restart",
+    ),
 )
 async def _check_started_in_outage(session: Session) -> None:
     seen = await session.once(start_in_outage)
@@ -96,7 +102,7 @@ async def _check_shares_after_restart(session: Session) -> None:
     source=_KEP + "; staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin (UnprepareResourceClaims)",
     cost="Pods that were deleted during an update of the driver keep their devices.",
     stage=Stage.RESTART,
-    rests_on=("unprepare.after-kill", "unprepare.claim-gone"),
+    rests_on=("unprepare.after-kill", "unprepare.claim-gone", "unprepare.prepared-twice"),
 )
 async def _check_gone_after_restart(session: Session) -> None:
     seen = await session.once(restart_with_claims)

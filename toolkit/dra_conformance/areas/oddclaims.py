@@ -121,7 +121,13 @@ async def _check_same_answer(session: Session) -> None:
     " old one leaves the new one prepared.",
     source="KEP-4381 (claims are known by UID)",
     cost="The pod that replaces a force-deleted one, as in a StatefulSet, gets the old pod's device.",
-    rests_on=("prepare.other-uid", "prepare.concurrent-claims", "unprepare.claim-gone", "cdi.defined"),
+    rests_on=(
+        "prepare.other-uid",
+        "prepare.concurrent-claims",
+        "unprepare.claim-gone",
+        "unprepare.others-kept",
+        "cdi.defined",
+    ),
 )
 async def _check_same_name(session: Session) -> None:
     first, second = session.pick(2)

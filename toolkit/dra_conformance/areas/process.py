@@ -57,6 +57,7 @@ async def _check_alive(session: Session) -> None:
         "unprepare.concurrent",
         "unprepare.prepared-twice",
         "unprepare.given-up",
+        "unprepare.claim-gone",
         "unprepare.files-gone",
         "unprepare.remembered",
         "health.closed",
@@ -135,7 +136,8 @@ async def _check_exit_code(session: Session) -> None:
     source="pkg/kubelet/util/store/filestore.go (writeFile: rename); pkg/kubelet/checkpointmanager, which drivers"
     " use, too",
     cost="After a crash or a power cut the driver does not start any more, or forgets which devices are in use.",
-    stage=Stage.CALLS,
+    # After all other calls, of which plain ones come first.
+    stage=Stage.OUTAGE,
     rests_on=("prepare.succeeds", "unprepare.succeeds"),
 )
 async def _check_checkpoint_atomic(session: Session) -> None:
