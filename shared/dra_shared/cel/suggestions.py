@@ -48,14 +48,14 @@ class Catalog:
         """Return the name itself if it is declared; otherwise at most two similar ones, or that begin with it."""
         if name in self._names:
             return [name]
-        alike = [one for one in self._names if ("." in one) == ("." in name)]
+        candidates = [one for one in self._names if ("." in one) == ("." in name)]
         limit = 1 if len(name) <= 3 else 2 if len(name) <= 8 else len(name) // 3
-        distances = {one: _edit_distance(name, one) for one in alike}
+        distances = {one: _edit_distance(name, one) for one in candidates}
         nearest = min(distances.values(), default=_FAR)
         if nearest <= limit:
             found = [one for one, distance in distances.items() if distance == nearest]
         else:
-            found = [one for one in alike if len(name) >= 2 and one.startswith(name)]
+            found = [one for one in candidates if len(name) >= 2 and one.startswith(name)]
         return sorted(found, key=lambda one: (len(one), one))[:2]
 
     def suggest(self, name: str) -> str:
