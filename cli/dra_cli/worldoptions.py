@@ -3,19 +3,25 @@
 import argparse
 import asyncio
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from dra_node_agent.drivers.nvidia.options import OPTIONS as NVIDIA_OPTIONS
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.codec import encode
 from dra_shared.api.resources import Resource
 from dra_shared.errors import UserError
-from dra_shared.optiontypes import number
 from dra_worlds.documents import Document
-from dra_worlds.fleet import DEFAULT_GPUS
+from dra_worlds.fleet import DEFAULT_GPUS, Group, Pool, group, is_fleet, pools_of
+from dra_worlds.fleet import read as read_fleet
 from dra_worlds.running import Running, of_objects
 from dra_worlds.sources import Source, is_kubeconfig, kubeconfig_cluster, list_cluster
 
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
+
+# The number of nodes in a description that does not say it.
+_NODES = 2
 
 
 def world_options(parser: argparse.ArgumentParser) -> None:
@@ -24,12 +30,28 @@ def world_options(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="source",
         metavar="SOURCE",
-        help="a kubeconfig, or a dump: a file, folder, zip or tar of YAML or JSON; - for standard input",
+        help="a kubeconfig, a fleet's file, or a dump: file, folder, zip or tar of YAML or JSON; - for standard input",
     )
-    parser.add_argument("--nodes", type=number(0), help="instead of a cluster: the number of nodes")
+    parser.add_argument(
+        "--nodes",
+        action="append",
+        type=_nodes,
+        metavar="COUNT[:GPUS][@ZONE]",
+        help="instead of a cluster: the number of nodes; may be repeated",
+    )
     parser.add_argument(
         "--gpus", help="and the GPUs of each node: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md"
     )
+    parser.add_argument(
+        "--driver",
+        action="append",
+        default=[],
+        help="and their drivers: names, profiles' files, or none",
+    )
+    parser.add_argument("--cpu", default=Pool.cpu, help=f"and the CPUs of each node ({Pool.cpu})")
+    parser.add_argument("--memory", default=Pool.memory, help=f"and the memory of each node ({Pool.memory})")
+    for option in NVIDIA_OPTIONS:
+        parser.add_argument(f"--{option.name}", default="", help=option.help)
     parser.add_argument("--revision", metavar="N", help="the cluster as it was at that resource version")
     moment_option(parser)
     cluster_options(parser)
@@ -87,14 +109,28 @@ def _read(
     return asyncio.run(list_cluster(cluster, problems, chosen.revision))
 
 
+def _nodes(text: str) -> Group:
+    try:
+        return group(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def _is_described(chosen: argparse.Namespace) -> bool:
-    described = chosen.nodes is not None or chosen.gpus is not None
+    described = bool(chosen.nodes or chosen.gpus is not None or chosen.driver)
     if described and chosen.source is not None:
         raise UserError("--from and --nodes describe two worlds: choose one", 2)
-    return described
+    return described or (chosen.source is not None and is_fleet(chosen.source))
 
 
 def _describe_world(chosen: argparse.Namespace) -> Objects:
-    from dra_worlds.describe import describe_world
+    from dra_worlds.describe import describe_pools
 
-    return describe_world(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)
+    if chosen.source is not None:
+        pools = read_fleet(Path(chosen.source))
+    else:
+        groups = chosen.nodes or [Group(_NODES)]
+        named = pools_of(groups, chosen.gpus or DEFAULT_GPUS, tuple(chosen.driver))
+        pools = [replace(one, cpu=chosen.cpu, memory=chosen.memory) for one in named]
+    values = {one.name: getattr(chosen, one.name.replace("-", "_")) for one in NVIDIA_OPTIONS}
+    return describe_pools(pools, values=values)

@@ -21,6 +21,7 @@ def _hash(text: str, size: int) -> str:
     ("registrar", "driver", "uid", "name"),
     [
         (_REGISTRAR, "driver.example.com", "", "driver.example.com-reg.sock"),
+        (_REGISTRAR, "a" * 100, "", "dra-" + _hash("a" * 100, 16) + "-reg.sock"),
         (_REGISTRAR, "driver.example.com", _SHORT_UID, f"driver.example.com-{_SHORT_UID}-reg.sock"),
         (_REGISTRAR, _LONG, _UID, f"{_LONG}-{_hash(_UID, 8)}-reg.sock"),
         (_REGISTRAR, "a" * 100, _UID, "dra-" + _hash("a" * 100 + "\0" + _UID, 16) + "-reg.sock"),

@@ -180,20 +180,22 @@ def test_world_answers_every_question_of_the_command_line(tmp_path: Path) -> Non
 
 
 def test_a_world_names_the_workloads_that_it_cannot_count() -> None:
-    cluster_of_rays = {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
+    application = {
+        "apiVersion": "sparkoperator.k8s.io/v1beta2",
+        "kind": "SparkApplication",
         "metadata": {"name": "r"},
-        "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "c"}]}}}},
+        "spec": {"driver": {"template": {"spec": {"containers": [{"name": "c"}]}}}},
     }
     world = World.describe(1, "2xH100-SXM5-80GB")
-    expected = ("of unknown kinds: RayCluster default/r; pods that their controllers make are not counted",)
-    assert tuple(world.with_objects(cluster_of_rays).problems) == expected
-    fit = world.fit([cluster_of_rays, *_gpu_pod()])
+    expected = (
+        "of unknown kinds: SparkApplication default/r; pods that their controllers make are not counted",
+    )
+    assert tuple(world.with_objects(application).problems) == expected
+    fit = world.fit([application, *_gpu_pod()])
     assert (fit.fits, fit.good, fit.left_out, fit.uncertain) == (
         1,
         False,
-        ("RayCluster default/r",),
+        ("SparkApplication default/r",),
         expected,
     )
 

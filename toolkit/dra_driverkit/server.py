@@ -50,13 +50,15 @@ def registration_socket(registrar: Path, driver: str, instance: str) -> Path:
             path too long, the UID is replaced by its hash, or driver and UID by one hash of both.
     """
     if not instance:
-        return registrar / f"{driver}{_SUFFIX}"
-    both = f"{driver}\0{instance}"
-    names = (
-        f"{driver}-{instance}{_SUFFIX}",
-        f"{driver}-{_hash(instance, 8)}{_SUFFIX}",
-        f"dra-{_hash(both, 16)}{_SUFFIX}",
-    )
+        # Upstream has no shorter name for a driver without an instance, and cannot listen then.
+        names = [f"{driver}{_SUFFIX}", f"dra-{_hash(driver, 16)}{_SUFFIX}"]
+    else:
+        both = f"{driver}\0{instance}"
+        names = [
+            f"{driver}-{instance}{_SUFFIX}",
+            f"{driver}-{_hash(instance, 8)}{_SUFFIX}",
+            f"dra-{_hash(both, 16)}{_SUFFIX}",
+        ]
     paths = [registrar / name for name in names]
     return next((path for path in paths if len(os.fsencode(path)) <= PATH_MAX), paths[-1])
 

@@ -5,23 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from dra_kube.yamlfile import read_yaml
-from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
-from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME as COMPUTE_DOMAINS
-from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.purchase.buyer import NodeType
 from dra_scheduler.plan.purchase.recorded import RecordedNode
 from dra_scheduler.plan.purchase.trials import Typed
-from dra_shared.api.node import Taint
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from dra_shared.errors import UserError
 
 from dra_worlds import fleet
-from dra_worlds.describe import NodeKind
+from dra_worlds.describe import NodeKind, shape_of
 from dra_worlds.reading import from_source, world
 
 _OWN = ("from", "node", "limit")
-#: Drivers whose slices can be made from a GPU model.
-_DESCRIBED = {"none", NVIDIA, COMPUTE_DOMAINS}
 
 
 def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
@@ -56,31 +50,19 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
     if "from" in entry:
         node, found = _read_recorded_node(folder / str(entry["from"]), entry.get("node"), where)
         return NodeType(pool.name, pool.price, node.make, limit, found)
-    if not set(pool.drivers) <= _DESCRIBED:
-        raise UserError(f"{where}.drivers: record slices of such a node, and name their file in from:")
-    shape = NodeShape(
-        name="",
-        cpu=pool.cpu,
-        memory=pool.memory,
-        labels={**pool.labels, **({"topology.kubernetes.io/zone": pool.zone} if pool.zone else {})},
-        taints=tuple(map(_taint, pool.taints)),
-    )
-    kind = NodeKind(pool.gpus, gpu_models, shape, pool.drivers)
-    bare = pool.drivers == ("none",)
+    try:
+        kind = NodeKind(pool.gpus, gpu_models, shape_of(pool), pool.drivers)
+    except UserError as error:
+        raise UserError(f"{where}: {error}", 2) from error
+    if any(True for _ in kind.shared_slices()):
+        raise UserError(f"{where}.drivers: one has devices that belong to no node, and they cannot be bought")
 
     def build(name: str) -> Iterator[Typed]:
         yield NODES, kind.node(name)
-        if not bare:
-            yield from ((RESOURCE_SLICES, piece) for piece in kind.slices(name))
+        yield from ((RESOURCE_SLICES, piece) for piece in kind.slices(name))
 
     classes: tuple[Typed, ...] = tuple((DEVICE_CLASSES, each) for each in kind.classes)
-    return NodeType(pool.name, pool.price, build, limit, () if bare else classes)
-
-
-def _taint(text: str) -> Taint:
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return Taint(key=key, value=value, effect=effect)
+    return NodeType(pool.name, pool.price, build, limit, classes)
 
 
 def _read_recorded_node(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Typed, ...]]:

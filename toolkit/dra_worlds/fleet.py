@@ -18,7 +18,8 @@ DEFAULT_POOL = "node"
 DEFAULT_GPUS = "8xA100-SXM4-40GB"
 #: The label of nodes with their price.
 PRICE_LABEL = "dralab.dev/price"
-_ZONE_LABEL = "topology.kubernetes.io/zone"
+#: The label of nodes with their zone.
+ZONE_LABEL = "topology.kubernetes.io/zone"
 #: The maximum number of nodes in a pool.
 MOST_NODES = 10_000
 # The largest number of nodes that have all their sockets by default. The sockets take eight open files per node.
@@ -54,7 +55,7 @@ class Pool:
 
     def flags(self) -> list[str]:
         """Return the options of the pool's node agent."""
-        labels = {**({_ZONE_LABEL: self.zone} if self.zone else {}), **self.labels}
+        labels = {**({ZONE_LABEL: self.zone} if self.zone else {}), **self.labels}
         if self.price is not None:
             labels[PRICE_LABEL] = f"{self.price:g}"
         words = ["--nodes", str(self.count), "--node-name", self.name]
@@ -154,6 +155,19 @@ def read(path: Path) -> list[Pool]:
     return pools
 
 
+def is_fleet(source: str) -> bool:
+    """True if the source is a file that begins as a fleet's file does."""
+    path = Path(source)
+    if source == "-" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(1 << 16)
+    return (
+        re.search(rb"^(pools:|\s*\{\s*\"pools\"\s*:)", head, re.MULTILINE) is not None
+        and b"apiVersion" not in head
+    )
+
+
 def pool(given: Any, where: str) -> Pool:
     """Read a pool of a fleet's file.
 
@@ -229,7 +243,7 @@ def _pair(key: str, value: str) -> str:
 
 
 def _zone(value: Any) -> str:
-    return _text(value) or _pair(_ZONE_LABEL, value)
+    return _text(value) or _pair(ZONE_LABEL, value)
 
 
 def _taints(value: Any) -> str:
