@@ -202,6 +202,7 @@ _CASES = {
 # Fields that the strategies do not drop although tags name a gate; by version.
 _NEVER: dict[str, tuple[Version, ...]] = {
     "AllocationResult.allocationTimestamp": (V1_35, V1_36, V1_37),
+    "DeviceConstraint.distinctAttribute": (V1_34,),
     "DeviceRequestAllocationResult.tolerations": _RELEASES,
     "DeviceSubRequest.tolerations": (V1_34,),
     "ExactDeviceRequest.tolerations": (V1_34,),

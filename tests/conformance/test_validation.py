@@ -3,6 +3,7 @@
 import copy
 from collections import Counter
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -220,7 +221,7 @@ def test_warnings_agree_with_upstream() -> None:
 
 
 def _check_warnings(case: JsonObject) -> None:
-    obj, ctx = case["object"], cast(Context, None)
+    obj, ctx = case["object"], cast(Context, SimpleNamespace(features=FeatureGates(V1_36)))
     strategy = ResourceSliceStrategy()
     if case["operation"] == "warningsOnCreate":
         warnings = strategy.warnings_on_create(obj, ctx)

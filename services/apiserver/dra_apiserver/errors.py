@@ -263,8 +263,10 @@ def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> StatusE
     return StatusError(409, "Conflict", text, _details(resource, name))
 
 
-def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """Return 422 with one cause for each field error.
+def invalid_object(
+    group: str, kind: str, name: str, errors: Sequence[FieldError], distinct: bool = False
+) -> StatusError:
+    """Return 422 with one cause for each field error, or for each `distinct` one.
 
     If each error shows a long list, the response would grow with the square of its length. So after a few
     MiB, the other errors are only counted.
@@ -273,6 +275,7 @@ def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError
     text = f"{qualified} {quote(name)} is invalid"
     causes: list[JsonObject] = []
     texts: list[str] = []
+    seen: set[str] = set()
     written = 0
     for error in errors:
         if written > _MOST_TEXT:
@@ -280,9 +283,13 @@ def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError
             break
         body = error.body()
         written += len(body)
+        text_of_field = f"{error.field}: {body}"
+        if distinct and text_of_field in seen:
+            continue
+        seen.add(text_of_field)
         field = {"field": error.field} if error.field else {}
         causes.append({"reason": str(error.type), "message": body, **field})
-        texts.append(f"{error.field}: {body}")
+        texts.append(text_of_field)
     if texts:
         text = f"{text}: {_aggregate(texts)}"
     return StatusError(422, "Invalid", text, {"name": name, "group": group, "kind": kind, "causes": causes})

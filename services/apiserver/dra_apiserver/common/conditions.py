@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from dra_shared.jsontypes import JsonObject
+from dra_shared.version import V1_37, Version
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, not_supported, too_long
@@ -22,7 +23,7 @@ _NO_TIMES = (None, "", "0001-01-01T00:00:00Z")
 _MESSAGE_LENGTH = 32 * 1024
 
 
-def check_conditions(conditions: list[JsonObject] | None, path: str) -> list[FieldError]:
+def check_conditions(conditions: list[JsonObject] | None, path: str, kubernetes: Version) -> list[FieldError]:
     """Validate conditions: each type once, and each complete."""
     errors: list[FieldError] = []
     seen: set[str] = set()
@@ -30,16 +31,23 @@ def check_conditions(conditions: list[JsonObject] | None, path: str) -> list[Fie
         at = f"{path}[{index}]"
         kind = condition.get("type", "")
         if kind in seen:
-            errors.append(duplicate(f"{at}.type", kind))
+            errors.append(duplicate(at if kubernetes >= V1_37 else f"{at}.type", kind))
         seen.add(kind)
-        errors += _check_condition(condition, at)
+        errors += _check_condition(condition, at, kubernetes)
     return errors
 
 
-def _check_condition(condition: JsonObject, path: str) -> list[FieldError]:
-    errors = names.label_name(condition.get("type", ""), f"{path}.type")
-    status, reason = condition.get("status", ""), condition.get("reason", "")
-    if status not in _STATUSES:
+def _check_condition(condition: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
+    kind, status, reason = (condition.get(name, "") for name in ("type", "status", "reason"))
+    # Earlier releases validate empty values like others.
+    are_required = kubernetes >= V1_37
+    if are_required and not kind:
+        errors = [missing_field(f"{path}.type", "is required")]
+    else:
+        errors = names.label_name(kind, f"{path}.type")
+    if are_required and not status:
+        errors.append(missing_field(f"{path}.status"))
+    elif status not in _STATUSES:
         errors.append(not_supported(f"{path}.status", status, _STATUSES))
     if (condition.get("observedGeneration") or 0) < 0:
         text = "must be greater than or equal to zero"

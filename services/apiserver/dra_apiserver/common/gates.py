@@ -21,12 +21,15 @@ from dra_shared.version import VERSIONS, Version
 class GatedFields:
     """The fields of one feature. It is on if all `gates` are on, and in use if any of `in_use` was set before.
 
+    `structs`: an empty object is a struct that is set, and not an empty map.
+
     Versions from `since` on and before `until` drop the fields. Other versions do not change them.
     """
 
     gates: tuple[str, ...]
     fields: tuple[str, ...]
     also_in_use: tuple[str, ...] = ()
+    structs: bool = False
     since: Version = VERSIONS[0]
     until: Version | None = None
 
@@ -36,7 +39,8 @@ class GatedFields:
 
     def is_used_by(self, obj: JsonObject) -> bool:
         """True if the object has one of the fields that show that the feature is in use."""
-        return any(_holds(obj, path) for path in self._in_use)
+        empty: tuple[Any, ...] = ([],) if self.structs else ([], {})
+        return any(value not in empty for path in self._in_use for value in _walk(obj, path))
 
     def below(self, path: str) -> GatedFields:
         """Return the same fields of the object at `path`."""
@@ -126,10 +130,6 @@ def _walk(value: Any, path: Sequence[str]) -> Iterator[Any]:
             yield from _walk(child, rest)
     elif isinstance(value, dict) and value.get(head) is not None:
         yield from _walk(value[head], rest)
-
-
-def _holds(obj: JsonObject, path: Sequence[str]) -> bool:
-    return any(value not in ([], {}) for value in _walk(obj, path))
 
 
 def set_gated_defaults(

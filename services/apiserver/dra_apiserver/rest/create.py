@@ -8,7 +8,7 @@ from dra_apiserver.admission import Chain
 from dra_apiserver.errors import bad_request, invalid_object
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.strategy import Context
-from dra_apiserver.rest.meta import match_namespace
+from dra_apiserver.rest.meta import has_distinct_errors, match_namespace
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
@@ -33,7 +33,8 @@ def before_create(
     errors = strategy.validate_create(obj, ctx)
     meta = obj["metadata"]
     if errors:
-        raise invalid_object(target.kind.group, target.kind.kind, meta.get("name", ""), errors)
+        distinct = has_distinct_errors(target.kind, ctx.features.version)
+        raise invalid_object(target.kind.group, target.kind.kind, meta.get("name", ""), errors, distinct)
     request.warn(strategy.warnings_on_create(obj, ctx))
     chain.validate(obj, None, ctx, "CREATE")
     if meta.pop("resourceVersion", ""):

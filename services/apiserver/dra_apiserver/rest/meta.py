@@ -6,15 +6,19 @@ import random
 
 import orjson
 from dra_shared.jsontypes import JsonObject
+from dra_shared.version import V1_37, Version
 
 from dra_apiserver.errors import bad_request
 from dra_apiserver.http import Request
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.target import Target
 
 # apiserver/pkg/storage/names: no vowels, so that names contain no words.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
 _GENERATED_SUFFIX = 5
+# Their servers are part of kube-apiserver, but have their own strategies.
+_OTHER_REGISTRIES = ("apiextensions.k8s.io", "apiregistration.k8s.io")
 _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
@@ -63,6 +67,15 @@ def match_namespace(target: Target, meta: JsonObject) -> None:
         meta["namespace"] = target.namespace
     else:
         meta.pop("namespace", None)
+
+
+def has_distinct_errors(kind: Kind, kubernetes: Version) -> bool:
+    """True if a response has each validation error once.
+
+    Since 1.37, generated validation follows the hand-written one of every kind of kube-apiserver's own registry. Errors
+    with the same text are merged before (ValidateDeclarativelyWithMigrationChecks).
+    """
+    return kubernetes >= V1_37 and not kind.unstructured and kind.group not in _OTHER_REGISTRIES
 
 
 def check_name(target: Target, meta: JsonObject) -> None:

@@ -11,7 +11,7 @@ from dra_apiserver.errors import FieldError, conflict, invalid, invalid_object, 
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.patch import same_but_times
-from dra_apiserver.rest.meta import match_namespace
+from dra_apiserver.rest.meta import has_distinct_errors, match_namespace
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import strip
 from dra_apiserver.storage import Put, Remove, object_key
@@ -71,9 +71,7 @@ def before_update(
     kind = target.kind
     meta, old_meta = obj["metadata"], old["metadata"]
     prepare_update(target, obj, old, ctx, chain)
-    # Upstream validates the metadata of every kind here, and again in most kinds' own validation.
-    errors = validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
-    errors += validate_metadata_update(meta, old_meta, members_good=not errors)
+    errors = check_common_fields(target, meta, old_meta)
     ctx = ctx._replace(metadata_good=not errors)
     validate_update(request, target, obj, old, ctx, errors)
     chain.validate(obj, old, ctx, "UPDATE")
@@ -87,6 +85,12 @@ def before_update(
     if removable:
         return Remove(canonical(obj))
     return None if same_but_times(old, obj) else Put(canonical(obj))
+
+
+def check_common_fields(target: Target, meta: JsonObject, old_meta: JsonObject) -> list[FieldError]:
+    """Validate the metadata of an update. Upstream repeats it in the validation of most kinds."""
+    errors = validate_metadata(meta, target.kind.namespaced, path_segment_name, stored=old_meta)
+    return errors + validate_metadata_update(meta, old_meta, members_good=not errors)
 
 
 def prepare_update(target: Target, obj: JsonObject, old: JsonObject, ctx: Context, chain: Chain) -> None:
@@ -134,5 +138,6 @@ def validate_update(
     strategy = target.kind.strategy_for(target.subresource)
     errors += strategy.validate_update(obj, old, ctx)
     if errors:
-        raise invalid_object(target.kind.group, target.kind.kind, obj["metadata"].get("name", ""), errors)
+        kind, distinct = target.kind, has_distinct_errors(target.kind, ctx.features.version)
+        raise invalid_object(kind.group, kind.kind, obj["metadata"].get("name", ""), errors, distinct)
     request.warn(strategy.warnings_on_update(obj, old, ctx))

@@ -36,18 +36,22 @@ _SUBFIELD = Shape.TEXT
 
 
 def replace_covered(
-    errors: Iterable[FieldError], declared: list[FieldError], name: Callable[[str], str] = str
+    errors: Iterable[FieldError],
+    declared: list[FieldError],
+    name: Callable[[str], str] = str,
+    never: str = "",
 ) -> list[FieldError]:
     """Return hand-written errors without those that are also declared, then the declared ones.
 
-    ``name`` returns the path that hand-written code has for a declared one. Mirrors
+    ``name`` returns the path that hand-written code has for a declared one. ``never`` is the detail of errors that no
+    declared one replaces. Mirrors
     ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
     """
     covered = Counter((error.type, name(error.field)) for error in declared)
     left = []
     for error in errors:
         place = (error.type, error.field)
-        if covered[place] > 0:
+        if covered[place] > 0 and (not never or error.detail != never):
             covered[place] -= 1
         else:
             left.append(error)
@@ -151,7 +155,16 @@ class _Compiler:
     def _field(self, field: Field, member: schema.Field, asked: list[Rule]) -> Check | None:
         opaque = any(rule.name == "opaqueType" for rule in asked)
         inner = self.struct(field.inner) if field.inner and not opaque else None
-        return _field(field, member, asked, inner)
+        return _field(field, member, asked, inner, self._hidden_rules(field))
+
+    def _hidden_rules(self, field: Field) -> list[Rule]:
+        """Return the short-circuiting rules of other stages. The generated code runs them and discards their errors."""
+        staged = ((rule, rule.stage_in(self._gates.version)) for rule in field.rules)
+        return [
+            rule
+            for rule, stage in staged
+            if stage is not None and stage not in self._stages and rule.name in SHORT_CIRCUIT
+        ]
 
 
 def _outer_tag(staged: tuple[Rule, Stage | None]) -> str:
@@ -201,8 +214,15 @@ def _union(members: list[Field]) -> Check:
     return validate
 
 
-def _field(field: Field, member: schema.Field, rules: list[Rule], inner: Check | None) -> Check | None:
+def _field(
+    field: Field,
+    member: schema.Field,
+    rules: list[Rule],
+    inner: Check | None,
+    hidden_rules: Iterable[Rule] = (),
+) -> Check | None:
     """Return the rules of a field and of the struct in it, for a changed value."""
+    hidden = [SHORT_CIRCUIT[rule.name](rule, field) for rule in hidden_rules]
     first = [SHORT_CIRCUIT[rule.name](rule, field) for rule in rules if rule.name in SHORT_CIRCUIT]
     rest = list(_others(field, rules))
     if field.shape is Shape.LIST:
@@ -226,6 +246,8 @@ def _field(field: Field, member: schema.Field, rules: list[Rule], inner: Check |
             errors += check(value, old, site)
         if errors or (stops and not field.has(value)):
             return errors
+        if any(check(value, old, site) for check in hidden):
+            return []
         for check in rest:
             errors += check(value, old, site)
         return errors

@@ -46,7 +46,9 @@ class EvictionRequestStrategy(GenericStrategy):
 
     def check_status(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate what the declared rules of a status leave out."""
-        return check_conditions((obj.get("status") or {}).get("conditions"), "status.conditions")
+        return check_conditions(
+            (obj.get("status") or {}).get("conditions"), "status.conditions", ctx.features.version
+        )
 
     def _add_declared(
         self, errors: list[FieldError], obj: JsonObject, old: JsonObject | None, ctx: Context

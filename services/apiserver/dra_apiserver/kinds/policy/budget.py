@@ -9,9 +9,11 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.conditions import check_conditions
 from dra_apiserver.common.counts import check_count_or_percent, check_counts
+from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.errors import FieldError, invalid, not_supported
+from dra_apiserver.kindkit.strategy import Context
 
 
 def disruption_budget_cells(obj: JsonObject, now: datetime) -> list[Any]:
@@ -42,9 +44,13 @@ def check_disruption_budget(obj: JsonObject, old: JsonObject | None) -> list[Fie
     return errors
 
 
-def check_budget_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Validate the counts and conditions of a budget's status."""
-    status = obj.get("status") or {}
-    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    conditions = check_conditions(status.get("conditions"), "status.conditions")
-    return conditions + check_counts(status, counts, "status")
+class BudgetStatusStrategy(GenericStrategy):
+    """The strategy of a budget's status."""
+
+    def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        """Validate metadata, then the counts and conditions."""
+        errors = super().validate_update(obj, old, ctx)
+        status = obj.get("status") or {}
+        errors += check_conditions(status.get("conditions"), "status.conditions", ctx.features.version)
+        counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+        return errors + check_counts(status, counts, "status")

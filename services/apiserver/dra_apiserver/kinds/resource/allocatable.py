@@ -17,7 +17,8 @@ def check_allocatable(device: JsonObject, path: str, kubernetes: Version) -> lis
     errors = _check_mappings(device, f"{path}.nodeAllocatableResourceMappings")
     for name, entry in (device.get("nodeAllocatableResources") or {}).items():
         at = f"{path}.nodeAllocatableResources[{name}]"
-        errors += _check_name(name, at)
+        if name not in ("cpu", "memory") and not name.startswith("hugepages-"):
+            errors.append(_name_error(name, at))
         mapping, overhead = entry.get("mapping"), entry.get("overhead")
         if mapping is None and overhead is None:
             errors.append(missing_field(at, "at least one of mapping or overhead must be set"))
@@ -68,7 +69,8 @@ def _check_mappings(device: JsonObject, path: str) -> list[FieldError]:
     for name, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
         at = f"{path}[{name}]"
         key, multiplier = mapping.get("capacityKey"), mapping.get("allocationMultiplier")
-        errors += _check_name(name, at)
+        if "/" in name and "kubernetes.io/" not in name:
+            errors.append(_name_error(name, at))
         if key is None and multiplier is None:
             text = "at least one of allocationMultiplier or capacityKey must be set"
             errors.append(invalid(at, "", text))
@@ -79,10 +81,8 @@ def _check_mappings(device: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
-def _check_name(name: str, path: str) -> list[FieldError]:
-    if "/" not in name or "kubernetes.io/" in name:
-        return []
-    return [invalid(path, json_value(name), "must be a node allocatable resource name")]
+def _name_error(name: str, path: str) -> FieldError:
+    return invalid(path, json_value(name), "must be a node allocatable resource name")
 
 
 def _check_key(key: str, device: JsonObject, path: str) -> list[FieldError]:

@@ -127,7 +127,7 @@ def _check_device(
     conditions = device.get("conditions") or []
     if len(conditions) > _DEVICE_CONDITIONS:
         errors.append(too_many(f"{path}.conditions", len(conditions), _DEVICE_CONDITIONS))
-    errors += check_conditions(conditions, f"{path}.conditions")
+    errors += check_conditions(conditions, f"{path}.conditions", kubernetes)
     if device.get("data") is not None:
         errors += check_object(device["data"], f"{path}.data", _DEVICE_DATA_LENGTH)
     network = device.get("networkData")

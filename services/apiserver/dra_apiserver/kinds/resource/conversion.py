@@ -30,7 +30,11 @@ def _requests(spec: JsonObject) -> list[JsonObject]:
 def _nest_requests(spec: JsonObject) -> None:
     for request in _requests(spec):
         flat = {key: request.pop(key) for key in _EXACT if key in request}
-        if any(value not in (None, "", 0) for value in flat.values()):
+        # False is a value of adminAccess, but Python has it equal to 0.
+        if any(value is False or value not in (None, "", 0) for value in flat.values()):
+            if not flat.get("tolerations"):
+                # Upstream's conversion copies them one by one.
+                flat.pop("tolerations", None)
             flat.setdefault("deviceClassName", "")
             request["exactly"] = flat
 

@@ -22,6 +22,10 @@ from dra_apiserver.kindkit.strategy import Context
 
 _PACKAGE = "io.k8s.api.resource.v1"
 _LIMITS = ("maxItems", "maxBytes")
+UNREFERENCED = (
+    "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
+)
+"""The text of an error that no declared rule replaces, although one of the same type is at the same field."""
 # Paths at which v1beta1 has fields that v1 has in `exactly`, or in the device itself (upstream's
 # ResourceNormalizationRules).
 _FLAT = re.compile(
@@ -43,7 +47,7 @@ def with_declared(
         return errors
     package, both = _as_asked(obj, old, ctx)
     found = _rules(f"{package}.{ctx.kind.kind}", ctx.features).validate(*both)
-    return replace_covered(errors, found, _in_v1)
+    return replace_covered(errors, found, _in_v1, never=UNREFERENCED)
 
 
 def _as_asked(

@@ -11,14 +11,10 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
-from dra_apiserver.kinds.resource.declared import limit
+from dra_apiserver.kinds.resource.declared import UNREFERENCED
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compile_checked
 
-_MOST = limit("ExactDeviceRequest", "derivedAttributes")
-_UNUSED = (
-    "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"
-)
 _TOTAL = "too complex, total cost of derived attribute CEL expressions in the claim exceeds cost limit"
 
 
@@ -43,7 +39,8 @@ class DerivedAttributes:
         """Validate those of one request, or of the alternative REQUEST/NAME."""
         return Lists(self._gates.version).check_set(
             attributes,
-            _MOST,
+            # The number is checked by a declared rule alone, so all are validated.
+            None,
             lambda attribute, at: self._check(attribute, at, request),
             lambda attribute: attribute.get("name", ""),
             path,
@@ -57,7 +54,7 @@ class DerivedAttributes:
         else:
             errors += names.fully_qualified_name(name, f"{path}.name", self._gates.version)
             if not self._is_compared(name, request):
-                errors.append(invalid(f"{path}.name", name, _UNUSED))
+                errors.append(invalid(f"{path}.name", name, UNREFERENCED))
         at = f"{path}.expression"
         if not expression:
             return [*errors, missing_field(at)]

@@ -24,7 +24,7 @@ from dra_apiserver.kinds.resource.counters import (
 from dra_apiserver.kinds.resource.goshapes import device_attribute
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import check_node_selector
-from dra_apiserver.kinds.resource.taints import TAINTS, check_taint
+from dra_apiserver.kinds.resource.taints import TAINTS, TAINTS_OF_1_34, check_taint
 from dra_apiserver.schema import same_members
 
 _DEVICE = "io.k8s.api.resource.v1.Device"
@@ -118,7 +118,10 @@ def _check(
     taints = device.get("taints") or []
     if old is None or kubernetes < V1_35 or not same_members(_DEVICE, device, old, "taints"):
         errors += lists.check_list(
-            taints, TAINTS, lambda taint, at: check_taint(taint, at, kubernetes), f"{path}.taints"
+            taints,
+            TAINTS if kubernetes >= V1_35 else TAINTS_OF_1_34,
+            lambda taint, at: check_taint(taint, at, kubernetes),
+            f"{path}.taints",
         )
     errors += lists.check_set(
         device.get("consumesCounters"),

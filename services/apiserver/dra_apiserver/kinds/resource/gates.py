@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dra_shared.version import V1_35, VERSIONS, Version
+from dra_shared.version import V1_35
 
 from dra_apiserver.common.gates import GatedFields
 
 
-def claim_spec_fields(at: str, *, distinct_since: Version = VERSIONS[0]) -> tuple[GatedFields, ...]:
+def claim_spec_fields(at: str, *, status: tuple[str, ...] = ()) -> tuple[GatedFields, ...]:
     """Return the gated fields of a claim's spec at the path `at`.
 
-    `distinct_since`: the first version that also drops `distinctAttribute`.
+    `status`: fields that show that consumable capacity is in use, for 1.34.
     """
     exact, alternative = f"{at}.devices.requests.*.exactly", f"{at}.devices.requests.*.firstAvailable.*"
     capacity = (f"{exact}.capacity", f"{alternative}.capacity")
@@ -21,8 +21,10 @@ def claim_spec_fields(at: str, *, distinct_since: Version = VERSIONS[0]) -> tupl
             ("DRADeviceTaints",), (f"{exact}.tolerations", f"{alternative}.tolerations"), since=V1_35
         ),
         GatedFields(("DRAAdminAccess",), (f"{exact}.adminAccess",)),
-        GatedFields(("DRAConsumableCapacity",), capacity, (distinct,)),
-        GatedFields(("DRAConsumableCapacity",), (distinct,), capacity, since=distinct_since),
+        GatedFields(("DRAConsumableCapacity",), capacity, (distinct, *status), structs=True, until=V1_35),
+        GatedFields(("DRAConsumableCapacity",), capacity, (distinct,), structs=True, since=V1_35),
+        # 1.34 has a bug here: its loop changes copies.
+        GatedFields(("DRAConsumableCapacity",), (distinct,), capacity, structs=True, since=V1_35),
         GatedFields(
             ("DRADerivedAttributes",), (f"{exact}.derivedAttributes", f"{alternative}.derivedAttributes")
         ),
@@ -33,21 +35,22 @@ _BINDING = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 _RESULT = "status.allocation.devices.results.*"
 _CONDITIONS = (f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions")
 
-CLAIM = claim_spec_fields("spec")
+_SHARES = (f"{_RESULT}.shareID", f"{_RESULT}.consumedCapacity", "status.devices.*.shareID")
+
+CLAIM = claim_spec_fields("spec", status=_SHARES)
 CLAIM_STATUS = (
     GatedFields(("DRAResourceClaimDeviceStatus",), ("status.devices",)),
     GatedFields(("DRAAdminAccess",), (f"{_RESULT}.adminAccess",), CLAIM[2].fields),
     GatedFields(
         ("DRAConsumableCapacity",),
-        (f"{_RESULT}.shareID", f"{_RESULT}.consumedCapacity", "status.devices.*.shareID"),
-        (*CLAIM[3].fields, *CLAIM[4].fields),
+        _SHARES,
+        (*CLAIM[3].fields, *CLAIM[5].fields),
     ),
     GatedFields(_BINDING, (*_CONDITIONS, "status.allocation.allocationTimestamp"), until=V1_35),
     GatedFields(("DRADeviceBindingConditions",), _CONDITIONS, since=V1_35),
     GatedFields(("DRAOptionalNodeOperations",), (f"{_RESULT}.skipNodeOperations",)),
 )
-# 1.34 has a bug here: its loop changes copies.
-CLAIM_TEMPLATE = claim_spec_fields("spec.spec", distinct_since=V1_35)
+CLAIM_TEMPLATE = claim_spec_fields("spec.spec")
 SLICE = (
     GatedFields(("DRADeviceTaints",), ("spec.devices.*.taints",)),
     GatedFields(
@@ -60,6 +63,7 @@ SLICE = (
             "spec.devices.*.nodeSelector",
             "spec.devices.*.allNodes",
         ),
+        structs=True,
     ),
     GatedFields(
         _BINDING,
@@ -72,6 +76,7 @@ SLICE = (
     GatedFields(
         ("DRAConsumableCapacity",),
         ("spec.devices.*.allowMultipleAllocations", "spec.devices.*.capacity.*.requestPolicy"),
+        structs=True,
     ),
     GatedFields(
         ("DRAListTypeAttributes",),

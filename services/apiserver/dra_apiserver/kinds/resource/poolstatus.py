@@ -21,4 +21,4 @@ def check_request_status(
         if same("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus", status, old):
             return []
         return [invalid(path, show(status, pool_status(kubernetes)), IMMUTABLE)]
-    return check_conditions((status or {}).get("conditions"), f"{path}.conditions")
+    return check_conditions((status or {}).get("conditions"), f"{path}.conditions", kubernetes)

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.common.lists import find_repeated
-from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported
+from dra_apiserver.errors import FieldError, invalid, not_supported
 
 _PREPARE, _UNPREPARE, _ALL = "NodePrepareResources", "NodeUnprepareResources", "*"
 _KNOWN = (_ALL, _PREPARE, _UNPREPARE)
 
 
-def check_skips(operations: list[str] | None, path: str) -> list[FieldError]:
-    """Validate operations: known ones, each once. Devices that are prepared must be unprepared."""
+def check_skips(operations: list[str] | None, path: str, stored: Collection[str] = ()) -> list[FieldError]:
+    """Validate operations: known ones, unless they are `stored`. Devices that are prepared must be unprepared.
+
+    A declared rule finds duplicates.
+    """
     operations = operations or []
     errors: list[FieldError] = []
     if _PREPARE in operations and _UNPREPARE not in operations and _ALL not in operations:
         text = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
         errors.append(invalid(path, show(operations), text))
-    errors += [
-        duplicate(f"{path}[{index}]", operations[index]) for index in sorted(find_repeated(operations))
-    ]
     return errors + [
         not_supported(f"{path}[{index}]", operation, _KNOWN)
         for index, operation in enumerate(operations)
-        if operation not in _KNOWN
+        if operation not in _KNOWN and operation not in stored
     ]

@@ -79,7 +79,8 @@ def check_slice(
         "name",
     )
     errors += check_partition_type(spec, old, path, gates)
-    return errors + check_skips(spec.get("skipNodeOperations"), f"{path}.skipNodeOperations")
+    stored = (old or {}).get("skipNodeOperations") or ()
+    return errors + check_skips(spec.get("skipNodeOperations"), f"{path}.skipNodeOperations", stored)
 
 
 def _any_detailed(devices: list[JsonObject]) -> bool:

@@ -63,17 +63,18 @@ def _refusal(verb: str, subresource: str, namespace: str, name: str, ctx: Contex
 
 
 def _changed_drivers(status: JsonObject, old: JsonObject) -> list[str]:
-    before, after = _by_identity(old), _by_identity(status)
-    changed = before.keys() ^ after.keys() | {
-        key for key in before.keys() & after if not same(_DEVICE, before[key], after[key])
-    }
-    return sorted({key[0] for key in changed})
+    left = {_identify(device): device for device in old.get("devices") or ()}
+    changed = set[str]()
+    for device in status.get("devices") or ():
+        # Each stored entry is compared once, so the second of two equal entries counts as new.
+        before = left.pop(_identify(device), None)
+        if before is None or not same(_DEVICE, before, device):
+            changed.add(device.get("driver") or "")
+    return sorted(changed.union(driver for driver, *_ in left))
 
 
-def _by_identity(status: JsonObject) -> dict[tuple[str, ...], JsonObject]:
-    names = ("driver", "pool", "device", "shareID")
-    devices = status.get("devices") or ()
-    return {tuple(device.get(name) or "" for name in names): device for device in devices}
+def _identify(device: JsonObject) -> tuple[str, ...]:
+    return tuple(device.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
 
 
 def _only_node(allocation: JsonObject) -> str:

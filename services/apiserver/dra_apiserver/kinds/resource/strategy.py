@@ -102,8 +102,8 @@ class ResourceClaimStatusStrategy(GenericStrategy):
         """Validate admin access of new results, then metadata and status."""
         errors: list[FieldError] = []
         new_results, old_results = _results(obj), _results(old)
-        # Only a new allocation is validated: one that was allowed stays allowed.
-        if not old_results:
+        # An allocation cannot change, so access that was granted stays granted.
+        if not any(result.get("adminAccess") for result in old_results):
             for index, result in enumerate(new_results):
                 if result.get("adminAccess"):
                     errors += _check_admin(f"status.allocation.devices.results[{index}].adminAccess", ctx)
@@ -226,9 +226,9 @@ class ResourceSliceStrategy(GenericStrategy):
         return with_declared(errors, obj, old, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """Warn about a driver's name that is not in lower case."""
+        """Since 1.35, warn about a driver's name that is not in lower case."""
         driver = (obj.get("spec") or {}).get("driver", "")
-        if driver == driver.lower():
+        if driver == driver.lower() or ctx.features.version < V1_35:
             return []
         return [f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters']
 
@@ -308,7 +308,7 @@ class DeviceTaintRuleStrategy(GenericStrategy):
         """Validate metadata and spec, or the status."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
-            return errors + taintrule.check_rule_status(obj.get("status") or {})
+            return errors + taintrule.check_rule_status(obj.get("status") or {}, ctx.features.version)
         errors += taintrule.check_rule(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
         return with_declared(errors, obj, old, ctx)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
+from dra_shared.version import Version
 
 from dra_apiserver.common import names
 from dra_apiserver.common.conditions import check_conditions
@@ -39,10 +40,10 @@ def check_rule(
     return errors + check_taint(spec.get("taint") or {}, f"{path}.taint", gates.version, old_taint)
 
 
-def check_rule_status(status: JsonObject, path: str = "status") -> list[FieldError]:
+def check_rule_status(status: JsonObject, kubernetes: Version, path: str = "status") -> list[FieldError]:
     """Validate the status of a rule: its conditions."""
     conditions = status.get("conditions") or []
-    errors = check_conditions(conditions, f"{path}.conditions")
+    errors = check_conditions(conditions, f"{path}.conditions", kubernetes)
     if len(conditions) > _CONDITIONS:
         errors.append(too_many(f"{path}.conditions", len(conditions), _CONDITIONS))
     return errors

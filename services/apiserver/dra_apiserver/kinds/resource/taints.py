@@ -10,6 +10,7 @@ from dra_apiserver.errors import FieldError, invalid, missing_field, not_support
 from dra_apiserver.kinds.resource.declared import values
 
 TAINTS = 16
+TAINTS_OF_1_34 = 4
 _EFFECTS = values("DeviceTaint", "effect")
 _WITHOUT_EFFECT = "None"
 _OPERATORS = values("DeviceToleration", "operator")

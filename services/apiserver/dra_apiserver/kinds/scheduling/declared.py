@@ -40,7 +40,7 @@ def check_declared(obj: JsonObject, old: JsonObject | None, ctx: Context) -> lis
 def check_group_status(obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
     """Validate the conditions, that claims belong to entries of the spec, then the declared rules."""
     status = obj.get("status") or {}
-    errors = check_conditions(status.get("conditions"), "status.conditions")
+    errors = check_conditions(status.get("conditions"), "status.conditions", ctx.features.version)
     known = {claim.get("name", "") for claim in (obj.get("spec") or {}).get("resourceClaims") or ()}
     for index, claim in enumerate(status.get("resourceClaimStatuses") or ()):
         if claim.get("name", "") not in known:
