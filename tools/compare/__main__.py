@@ -15,6 +15,7 @@ from dra_recordings import cel
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
+from tools.compare import writes
 from tools.compare.expressions import draw_expression
 from tools.compare.shrink import shrink
 from tools.compare.upstream import Upstream, build
@@ -28,11 +29,14 @@ class Subject:
     draw: Callable[[str, Version], JsonObject]
     answer: Callable[[JsonObject], JsonObject]
     agrees: Callable[[JsonObject, JsonObject], bool]
+    program: str = "upstream"
+    """The program of tools/upstream that has the real answers."""
 
 
 SUBJECTS = {
     "alloc": Subject(draw_world, allocator.answer, allocator.agrees),
     "cel": Subject(draw_expression, cel.answer, cel.agrees),
+    "validate": Subject(writes.draw_write, writes.answer, writes.agrees, "apiserver"),
 }
 
 
@@ -123,10 +127,15 @@ def _shrunk(
     return shrink(case, fails)
 
 
+def _list_subjects(kubernetes: Version) -> list[str]:
+    """Return the names of the subjects that have a program for the version."""
+    return [name for name, one in SUBJECTS.items() if one.program == "upstream" or not kubernetes.is_preview]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison that the command line asks for. Return 1 if an answer of dralab differs."""
     parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
-    parser.add_argument("subject", nargs="*", help="alloc or cel (both)")
+    parser.add_argument("subject", nargs="*", help="alloc, cel or validate (all)")
     parser.add_argument("--version", action="append", help="a Kubernetes version (all that are released)")
     parser.add_argument("--seed", default="1", help="other seeds draw other cases")
     parser.add_argument("--count", type=int, default=1000, help="cases of each subject and version")
@@ -141,13 +150,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     versions = [Version.parse(text) for text in options.version or ()] or released
     if options.build is not None:
         for kubernetes in versions:
-            print(build(kubernetes, options.build))
+            for source in dict.fromkeys(SUBJECTS[name].program for name in _list_subjects(kubernetes)):
+                print(build(kubernetes, options.build, source))
         return 0
     agree = True
     with tempfile.TemporaryDirectory() as temporary:
         for kubernetes in versions:
-            program = build(kubernetes, options.programs or Path(temporary))
-            for name in options.subject or SUBJECTS:
+            for name in options.subject or _list_subjects(kubernetes):
+                program = build(kubernetes, options.programs or Path(temporary), SUBJECTS[name].program)
                 agree &= run(name, kubernetes, program, options.seed, options.count, options.shrink)
     return 0 if agree else 1
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 from pathlib import Path
@@ -21,8 +22,11 @@ def find_go() -> str | None:
     return shutil.which("go")
 
 
-def build(kubernetes: Version, folder: Path) -> Path:
-    """Build the program of a release, and return its path. Go's cache makes a second build quick.
+def build(kubernetes: Version, folder: Path, name: str = "upstream") -> Path:
+    """Build a program of a release, and return its path. Go's cache makes a second build quick.
+
+    ``upstream`` answers with the libraries of DRA. ``apiserver`` answers with k8s.io/kubernetes, whose first build
+    takes minutes.
 
     A release that needs a newer Go than the installed one is built with that Go, which ``go`` downloads.
 
@@ -33,10 +37,19 @@ def build(kubernetes: Version, folder: Path) -> Path:
     go = find_go()
     if go is None:
         raise RuntimeError("Go is not installed: the comparison builds Kubernetes packages")
-    program = folder.absolute() / f"upstream-{kubernetes}"
+    program = folder.absolute() / f"{name}-{kubernetes}"
     modules = [] if kubernetes == _NEWEST else [f"-modfile=releases/{kubernetes}.mod"]
     tag = "k" + str(kubernetes).replace(".", "")
-    command = [go, "build", *modules, "-tags", tag, "-o", str(program), "."]
+    command = [
+        go,
+        "build",
+        *modules,
+        "-tags",
+        tag,
+        "-o",
+        str(program),
+        "." if name == "upstream" else f"./{name}",
+    ]
     subprocess.run(command, cwd=SOURCE, env={**os.environ, **_select_toolchain(kubernetes)}, check=True)
     return program
 
@@ -55,17 +68,28 @@ def _select_toolchain(kubernetes: Version) -> dict[str, str]:
 
 
 class Upstream:
-    """A running program that answers cases of one subject, one after the other."""
+    """A running program that answers cases of one subject, one after the other.
 
-    def __init__(self, program: Path, subject: str) -> None:
-        self._process = subprocess.Popen(
-            [program, subject], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    A program that does not answer within ``patience`` seconds is killed, and started again for the next case.
+    """
+
+    def __init__(self, program: Path, subject: str, patience: float = 120) -> None:
+        self._command = [str(program), subject]
+        self._patience = patience
+        self._process = self._start()
+
+    def _start(self) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
     def __enter__(self) -> "Upstream":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def _end(self) -> None:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.close()
@@ -73,16 +97,23 @@ class Upstream:
         self._process.wait()
 
     def answer(self, case: JsonObject) -> list[Any]:
-        """Return the distinct answers that the real code gives to a case.
+        """Return the distinct answers that the real code gives to a case, or a ``timeout`` if it gives none.
 
         Raises:
             ValueError: the program refuses the case, for example because a quantity is not valid.
         """
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        output = self._process.stdout
+        assert output is not None
         self._process.stdin.write(json.dumps(case) + "\n")
         self._process.stdin.flush()
-        line = json.loads(self._process.stdout.readline() or "{}")
+        # Some searches of the allocators do not look at their deadline. They would use a core for ever.
+        if not select.select([output], [], [], self._patience)[0]:
+            self._process.kill()
+            self._end()
+            self._process = self._start()
+            return [{"timeout": True}]
+        line = json.loads(output.readline() or "{}")
         if "refused" in line:
             raise ValueError(line["refused"])
         if "out" not in line:

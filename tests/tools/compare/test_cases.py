@@ -9,6 +9,8 @@ from dra_shared.version import V1_34, V1_37, VERSIONS, Version
 
 from tools.compare.expressions import draw_expression
 from tools.compare.worlds import draw_world
+from tools.compare.writes import answer as write
+from tools.compare.writes import draw_write
 
 _SEEDS = [str(number) for number in range(60)]
 
@@ -64,3 +66,36 @@ def test_worlds_of_1_34_have_no_field_of_later_releases() -> None:
     text = json.dumps([draw_world(str(number), V1_34) for number in range(200)])
     for field in ("compatibilityGroups", "derivedAttributes", "skipNodeOperations", "strings"):
         assert f'"{field}"' not in text
+
+
+@pytest.mark.parametrize("kubernetes", VERSIONS)
+def test_writes_are_often_allowed_and_often_not(kubernetes: Version) -> None:
+    cases = [draw_write(seed, kubernetes) for seed in _SEEDS]
+
+    # A stored object that cannot be decoded makes no case. Programs refuse it.
+    answers = [
+        write({**case, "kubernetesVersion": str(kubernetes)})
+        for case in cases
+        if case["operation"] == "create"
+    ]
+
+    allowed = sum(answer.get("server", {}).get("allowed", False) for answer in answers)
+    assert len(answers) / 10 < allowed < len(answers) * 0.9
+    assert sum("oracleError" in answer for answer in answers) < len(answers) / 2
+
+
+def test_writes_are_of_every_kind_and_operation() -> None:
+    cases = [draw_write(str(number), V1_37) for number in range(300)]
+
+    assert {case["object"]["kind"] for case in cases} == {
+        "DeviceClass",
+        "DeviceTaintRule",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "ResourcePoolStatusRequest",
+        "ResourceSlice",
+    }
+    assert {case["operation"] for case in cases} == {"create", "update", "statusUpdate"}
+    assert {case["object"]["apiVersion"] for case in cases} == {
+        f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1", "v1alpha3")
+    }

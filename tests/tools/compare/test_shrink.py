@@ -23,3 +23,17 @@ def test_a_minimal_case_is_not_shrunk() -> None:
     case = {"a": [1, {"b": 2}]}
 
     assert shrink(case, lambda smaller: smaller == case) == case
+
+
+def test_long_lists_and_maps_shrink_in_few_tries() -> None:
+    tries = 0
+
+    def fails(case: JsonObject) -> bool:
+        nonlocal tries
+        tries += 1
+        return 700 in case.get("numbers", ()) and "k700" in case.get("keys", {})
+
+    case = {"numbers": list(range(1000)), "keys": {f"k{number}": 1 for number in range(1000)}}
+
+    assert shrink(case, fails) == {"numbers": [700], "keys": {"k700": 1}}
+    assert tries < 200
