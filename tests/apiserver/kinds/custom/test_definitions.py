@@ -10,6 +10,7 @@ from dra_apiserver.kinds.custom.definitions import (
     accepted_status,
     is_established,
     kind_of_definition,
+    set_definition_defaults,
 )
 from dra_apiserver.kinds.custom.validation import validate_custom
 from dra_shared.jsontypes import JsonObject
@@ -233,3 +234,21 @@ def test_the_work_for_a_set_or_map_grows_with_its_length(kind: str) -> None:
 
     with counted_strings():
         assert not any(is_quadratic(create_step, length) for length in (8, 24, 64))
+
+
+def test_null_members_of_a_schema_are_dropped() -> None:
+    definition = copy.deepcopy(DEFINITION)
+    schema = {"type": "object", "items": None, "properties": {"a": None, "b": {"default": None}}}
+    definition["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
+    set_definition_defaults(definition, "v1", "")
+    assert schema == {"type": "object", "properties": {"a": {}, "b": {}}}
+
+
+def test_strategy_of_a_conversion_has_no_default() -> None:
+    definition = copy.deepcopy(DEFINITION)
+    definition["spec"]["conversion"] = {}
+    set_definition_defaults(definition, "v1", "")
+    assert definition["spec"]["conversion"] == {}
+    del definition["spec"]["conversion"]
+    set_definition_defaults(definition, "v1", "")
+    assert definition["spec"]["conversion"] == {"strategy": "None"}

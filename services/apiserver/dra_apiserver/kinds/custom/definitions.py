@@ -31,16 +31,36 @@ def set_definition_defaults(obj: JsonObject, _version: str, _now: str) -> None:
     if kind:
         names.setdefault("singular", kind.lower())
         names.setdefault("listKind", kind + "List")
-    conversion = spec.setdefault("conversion", {})
-    conversion.setdefault("strategy", "None")
+    if spec.get("conversion") is None:
+        spec["conversion"] = {"strategy": "None"}
+    conversion = spec["conversion"]
     service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
     if service is not None:
         service.setdefault("port", 443)
     for version in spec.get("versions") or ():
         if version.get("served") is None:
             version["served"] = False
+        _drop_nulls((version.get("schema") or {}).get("openAPIV3Schema"))
 
 
+def _drop_nulls(schema: Any) -> None:
+    """Remove members that are null, and replace null properties by empty schemas, as Go decodes them."""
+    if not isinstance(schema, dict):
+        return
+    for name in [name for name, value in schema.items() if value is None]:
+        del schema[name]
+    for name in _MAPS & schema.keys():
+        below = schema[name]
+        for key in below if isinstance(below, dict) else ():
+            below[key] = {} if below[key] is None else below[key]
+            _drop_nulls(below[key])
+    for name in _SCHEMAS & schema.keys():
+        for one in schema[name] if isinstance(schema[name], list) else [schema[name]]:
+            _drop_nulls(one)
+
+
+_MAPS = frozenset({"properties", "patternProperties", "definitions"})
+_SCHEMAS = frozenset({"items", "additionalProperties", "allOf", "anyOf", "oneOf", "not"})
 _STRATEGY = CustomStrategy()
 _RESET_FIELDS = {"": (("f:status",),), "status": (("f:metadata",), ("f:spec",))}
 _PART_VERBS = frozenset({"get", "patch", "update"})
