@@ -18,7 +18,9 @@ spec:
 
 @pytest.fixture
 async def lab() -> AsyncIterator[AsyncCluster]:
-    async with AsyncCluster(nodes=2, gpus="4xA100-SXM4-40GB", operators=("jobset", "lws", "ray")) as cluster:
+    async with AsyncCluster(
+        nodes=2, gpus="4xA100-SXM4-40GB", operators=("lws", "ray", "mpi", "trainer")
+    ) as cluster:
         await cluster.apply(_TEMPLATE)
         yield cluster
 
@@ -105,3 +107,64 @@ async def test_the_workers_of_a_raycluster_get_devices(lab: AsyncCluster) -> Non
     )
     await lab.wait_for("raycluster/c", "RayClusterProvisioned")
     assert len(await _devices(lab)) == 2
+
+
+async def test_the_workers_of_an_mpijob_get_devices_until_the_launcher_ends(lab: AsyncCluster) -> None:
+    launcher = {"spec": {"containers": [{"name": "main", "image": "busybox", "command": ["sleep", "2"]}]}}
+    replicas = {
+        "Launcher": {"template": launcher},
+        "Worker": {"replicas": 2, "template": _pod("sleep 1000")},
+    }
+    await lab.apply(
+        {
+            "apiVersion": "kubeflow.org/v2beta1",
+            "kind": "MPIJob",
+            "metadata": {"name": "pi"},
+            "spec": {"mpiReplicaSpecs": replicas, "runPolicy": {"cleanPodPolicy": "Running"}},
+        }
+    )
+
+    async def are_all_allocated() -> bool:
+        return len(await _devices(lab)) == 2
+
+    await lab.until(are_all_allocated)
+    await lab.wait_for("mpijob/pi", "Succeeded")
+
+    async def are_all_free() -> bool:
+        return not await _devices(lab)
+
+    await lab.until(are_all_free)
+
+
+async def test_the_nodes_of_a_trainjob_get_devices(lab: AsyncCluster) -> None:
+    step = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
+    node = {"name": "node", "template": {**step, "spec": {"template": _pod(name="node")}}}
+    group = "trainer.kubeflow.org/v1alpha1"
+    await lab.apply(
+        {
+            "apiVersion": group,
+            "kind": "TrainingRuntime",
+            "metadata": {"name": "gpus"},
+            "spec": {
+                "mlPolicy": {"numNodes": 1, "torch": {}},
+                "template": {"spec": {"replicatedJobs": [node]}},
+            },
+        },
+        {
+            "apiVersion": group,
+            "kind": "TrainJob",
+            "metadata": {"name": "t"},
+            "spec": {
+                "runtimeRef": {"name": "gpus", "kind": "TrainingRuntime"},
+                "trainer": {"numNodes": 3, "command": ["sh", "-c", "echo $PET_NNODES && sleep 1"]},
+            },
+        },
+    )
+
+    async def are_all_allocated() -> bool:
+        return len(await _devices(lab)) == 3
+
+    await lab.until(are_all_allocated)
+    await lab.wait_for("trainjob/t", "Complete")
+    pods = await lab.list("pods", "default", selector="jobset.sigs.k8s.io/jobset-name=t")
+    assert await lab.pod(pods[0]["metadata"]["name"]).logs() == "3\n"

@@ -109,6 +109,8 @@ JOB_KIND_CONTROLLERS = (
     "leaderworkerset-controller",
     "raycluster-controller",
     "rayjob-controller",
+    "mpijob-controller",
+    "trainjob-controller",
 )
 _JOB_KIND_RULES: Sequence[JsonObject] = (
     {

@@ -64,6 +64,8 @@ _OWN = (
     "leaderworkerset-controller",
     "raycluster-controller",
     "rayjob-controller",
+    "mpijob-controller",
+    "trainjob-controller",
 )
 _ALIASES = {
     "attachdetach": "persistentvolume-attach-detach-controller",

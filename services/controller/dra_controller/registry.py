@@ -15,7 +15,9 @@ from dra_controller.garbagecollector import GarbageCollector
 from dra_controller.job import JobController
 from dra_controller.jobkinds.jobset import JobSetController
 from dra_controller.jobkinds.leaderworkerset import LeaderWorkerSetController
+from dra_controller.jobkinds.mpi import MPIJobController
 from dra_controller.jobkinds.ray import RayClusterController, RayJobController
+from dra_controller.jobkinds.trainer import TrainJobController
 from dra_controller.namespace import NamespaceController
 from dra_controller.nodelifecycle import NodeLifecycleController
 from dra_controller.podgc import PodGarbageCollector
@@ -44,8 +46,10 @@ _CLASSES: tuple[type[Controller], ...] = (
     JobController,
     JobSetController,
     LeaderWorkerSetController,
+    MPIJobController,
     RayClusterController,
     RayJobController,
+    TrainJobController,
     NamespaceController,
     NodeLifecycleController,
     PodGarbageCollector,

@@ -80,6 +80,16 @@ async def test_each_group_has_a_leader_and_workers_that_know_it(kinds: Kinds) ->
     await kinds.wait_for_events("serve", "CreatingRevision", "GroupsProgressing", "AllGroupsReady")
 
 
+async def test_quantities_may_be_numbers(kinds: Kinds) -> None:
+    template = pod_template()
+    template["spec"]["containers"][0]["resources"] = {"limits": {"google.com/tpu": 4}}
+    await kinds.create(
+        LEADER_WORKER_SETS, "serve", _describe(1, 2, leaderWorkerTemplate={"workerTemplate": template})
+    )
+    pods = await kinds.wait_for_pods(2)
+    assert pods[1].spec.containers[0].resources.limits == {"google.com/tpu": "4"}
+
+
 async def test_groups_are_scaled(kinds: Kinds) -> None:
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2))
     await kinds.wait_for_pods(2)
@@ -177,8 +187,11 @@ def test_workers_join_subgroups(size: int, subgroup: int, index: int, expected: 
     [("true", "2", "s-0.s,s-0-1.s,s-0-2.s"), ("false", "1", "s-0-1.s,s-0-2.s")],
 )
 def test_workers_with_tpus_know_their_slice(leads: str, worker: str, hosts: str) -> None:
-    limits = {"limits": {"google.com/tpu": "4"}}
-    pod = admit(_worker(2, {SIZE: "3", LEADER_REQUESTS_TPUS: leads}, resources=limits))
+    container = {
+        "resources": {"limits": {"google.com/tpu": "4"}},
+        "env": [{"name": "MODE", "value": "fast"}],
+    }
+    pod = admit(_worker(2, {SIZE: "3", LEADER_REQUESTS_TPUS: leads}, **container))
     variables = _variables(pod)
     assert variables["TPU_WORKER_HOSTNAMES"] == hosts
     assert (variables["TPU_WORKER_ID"], variables["TPU_NAME"]) == (worker, "s-0")

@@ -189,12 +189,26 @@ async def test_a_suspended_job_gives_its_cluster_back(kinds: Kinds) -> None:
     await kinds.wait(RAY_JOBS, "train", lambda obj: obj.status.get("jobStatus") == "RUNNING")
 
 
+async def test_a_head_that_cannot_be_created_is_a_condition(kinds: Kinds) -> None:
+    cluster = _cluster()
+    cluster["headGroupSpec"]["template"]["spec"]["priorityClassName"] = "none-such"
+    await kinds.create(RAY_CLUSTERS, "c", cluster)
+    failed = await kinds.wait(RAY_CLUSTERS, "c", lambda obj: "RayClusterReplicaFailure" in conditions(obj))
+    assert conditions(failed)["RayClusterReplicaFailure"] == ("True", "FailedCreateHeadPod")
+    await kinds.wait_for_events("c", "FailedToCreateHeadPod")
+
+
 @pytest.mark.parametrize(
     ("group", "limits", "words"),
     [
         ({"resources": {"CPU": "4", "GPU": "1", "custom": "2"}}, {}, ["--num-cpus=4", "--num-gpus=1"]),
         ({"resources": {"custom": "2"}}, {}, ["--resources='{\"custom\":2}'"]),
         ({}, {"google.com/tpu": "4"}, ["--resources='{\"TPU\":4}'"]),
+        (
+            {"rayStartParams": {"resources": '"{\\"CPU\\": 4}"'}},
+            {"nvidia.com/gpu": "1"},
+            ['--resources="{\\"CPU\\": 4}"'],
+        ),
         ({"labels": {"b": "2", "a": "1"}}, {}, ["--labels=a=1,b=2"]),
         (
             {"rayStartParams": {"num-gpus": "0", "include-dashboard": "false"}},

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 from dra_shared.jobkinds import jobset, leaderworkerset, mpijob, ray
-from dra_shared.jobkinds.podsets import Gangs
+from dra_shared.jobkinds.kinds import KINDS
+from dra_shared.jobkinds.podsets import Gangs, UnknownReference
 from dra_shared.jsontypes import JsonObject
 
 _POD: JsonObject = {"spec": {"containers": [{"name": "c", "image": "busybox"}]}}
@@ -68,3 +69,25 @@ def test_an_mpijob_has_a_launcher_and_workers() -> None:
     replicas = {"Worker": {"replicas": 3, "template": _POD}, "Launcher": {"template": _OTHER}}
     gangs = mpijob.find_pod_sets({"spec": {"mpiReplicaSpecs": replicas}}, _find_nothing)
     assert _sets(gangs) == {"launcher": 1, "worker": 3}
+
+
+def test_a_trainjob_has_the_pods_of_its_training_runtime() -> None:
+    step = {"metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}}
+    node = {"name": "node", "template": {**step, "spec": {"template": _POD}}}
+    runtime = {"spec": {"mlPolicy": {"numNodes": 2}, "template": {"spec": {"replicatedJobs": [node]}}}}
+    asked = []
+
+    def look_up(kind: str, namespace: str, name: str) -> JsonObject | None:
+        asked.append((kind, namespace, name))
+        return runtime if name == "r" else None
+
+    find = KINDS["trainer.kubeflow.org", "TrainJob"]
+    train: JsonObject = {"metadata": {"name": "t", "namespace": "n"}, "spec": {"runtimeRef": {"name": "r"}}}
+    assert _sets(find(train, look_up)) == {"node": 2}
+    train["spec"]["trainer"] = {"numNodes": 4}
+    assert _sets(find(train, look_up)) == {"node": 4}
+    assert set(asked) == {("ClusterTrainingRuntime", "", "r")}
+    train["spec"]["runtimeRef"] = {"name": "gone", "kind": "TrainingRuntime"}
+    with pytest.raises(UnknownReference, match="TrainingRuntime gone"):
+        find(train, look_up)
+    assert asked[-1] == ("TrainingRuntime", "n", "gone")

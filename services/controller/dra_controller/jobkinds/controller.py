@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 from dra_shared.api.codec import convert, to_builtins
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import Resource
 from dra_shared.claims import controller_of
 from dra_shared.client.errors import AlreadyExists, NotFound
-from dra_shared.client.events import reference
+from dra_shared.client.events import Recorder, reference
 from dra_shared.clock import rfc3339
 from dra_shared.jsontypes import JsonObject
 
@@ -65,6 +66,28 @@ class Draft:
         return True
 
 
+def with_text_quantities(value: Any) -> Any:
+    """Return an object in which quantities are texts. Custom resources may have numbers, which Go's types take, too."""
+    if isinstance(value, list):
+        return [with_text_quantities(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: {name: str(part) for name, part in one.items()}
+        if key in ("limits", "requests") and isinstance(one, dict)
+        else str(one)
+        if key in ("sizeLimit", "divisor")
+        else with_text_quantities(one)
+        for key, one in value.items()
+    }
+
+
+def to_plain(obj: Object) -> JsonObject:
+    """Return the object as dicts and lists, which may be changed."""
+    plain: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
+    return plain
+
+
 class JobKindController(QueueController):
     """A controller of an ``owner`` resource whose objects have children of the ``owned`` resources."""
 
@@ -75,6 +98,8 @@ class JobKindController(QueueController):
     event_source: ClassVar[str]
     """The component that events name."""
     action: ClassVar[str] = "Reconciling"
+    series: ClassVar[bool] = True
+    """True if the operator writes events of events.k8s.io."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -86,7 +111,7 @@ class JobKindController(QueueController):
             index_by_owner(informer)
             self._stores[resource.kind] = informer.store
             informer.add_handler(self._enqueue_owner, self._enqueue_owners, self._enqueue_owner)
-        self.recorder = context.recorder(self.event_source)
+        self.recorder = Recorder(context.client, self.event_source, clock=context.clock, series=self.series)
 
     @classmethod
     def is_wanted(cls, context: Context) -> bool:
@@ -142,8 +167,9 @@ class JobKindController(QueueController):
         """
         parent = to_builtins(controller_reference(owner or self.owner, obj))
         meta = {**body["metadata"], "namespace": obj.metadata.namespace, "ownerReferences": [parent]}
+        whole = convert(resource, with_text_quantities({**body, "metadata": meta}))
         try:
-            await self._client.create(resource, convert(resource, {**body, "metadata": meta}))
+            await self._client.create(resource, whole)
         except AlreadyExists:
             return False
         return True

@@ -6,7 +6,7 @@ the schemas have them.
 
 import functools
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from dra_shared.clock import Clock
 from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 
+from dra_controller.jobkinds.operators import CLUSTER_TRAINING_RUNTIMES
+
 _FILE = Path(__file__).with_name("definitions.json")
+_RUNTIMES = Path(__file__).parent / "trainer" / "runtimes.json"
 _PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _RETRY_SECONDS = 0.2
 _JOB = "spec.replicatedJobs[].template.spec"
@@ -87,8 +90,10 @@ def _field(schema: JsonObject, path: str) -> JsonObject:
     return schema
 
 
-async def install(client: Client, operators: Iterable[str], clock: Clock) -> None:
+async def install(client: Client, operators: Collection[str], clock: Clock) -> None:
     """Create the definitions that do not exist, and wait until their kinds are served. Existing ones are kept.
+
+    The training runtimes of kubeflow/trainer come with its kinds.
 
     Retries until the API server can be reached.
 
@@ -97,18 +102,35 @@ async def install(client: Client, operators: Iterable[str], clock: Clock) -> Non
     """
     for operator in sorted(operators):
         for definition in read_definitions(operator):
-            while True:
-                try:
-                    if await _create(client, definition):
-                        break
-                except Invalid:
-                    raise
-                except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-                    _log.info("a kind cannot be defined, trying again", operator=operator, error=str(error))
+            while not await _try(_define(client, definition), operator):
+                await clock.sleep(_RETRY_SECONDS)
+    if "trainer" in operators:
+        for runtime in json.loads(_RUNTIMES.read_bytes()):
+            while not await _try(_create_runtime(client, runtime), "trainer"):
                 await clock.sleep(_RETRY_SECONDS)
 
 
-async def _create(client: Client, definition: JsonObject) -> bool:
+async def _try(step: Awaitable[bool], operator: str) -> bool:
+    try:
+        return await step
+    except Invalid:
+        raise
+    except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+        _log.info("a kind cannot be defined, trying again", operator=operator, error=str(error))
+    return False
+
+
+async def _create_runtime(client: Client, body: JsonObject) -> bool:
+    """Create the training runtime unless it exists."""
+    resource = CLUSTER_TRAINING_RUNTIMES
+    whole = {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+    response = await client.raw("POST", resource.path(), content=msgspec.json.encode(whole))
+    if response.status_code not in (201, 409):
+        raise from_response(response.status_code, response.content)
+    return True
+
+
+async def _define(client: Client, definition: JsonObject) -> bool:
     """Create the definition unless it exists. Return True if its kind is served."""
     spec = definition["spec"]
     version = next(one["name"] for one in spec["versions"] if one["storage"])

@@ -28,6 +28,13 @@ JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", Custom)
 LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", Custom)
 RAY_CLUSTERS = Resource("ray.io", "v1", "rayclusters", "RayCluster", Custom)
 RAY_JOBS = Resource("ray.io", "v1", "rayjobs", "RayJob", Custom)
+MPI_JOBS = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob", Custom)
+_TRAINER = ("trainer.kubeflow.org", "v1alpha1")
+TRAIN_JOBS = Resource(*_TRAINER, "trainjobs", "TrainJob", Custom)
+TRAINING_RUNTIMES = Resource(*_TRAINER, "trainingruntimes", "TrainingRuntime", Custom)
+CLUSTER_TRAINING_RUNTIMES = Resource(
+    *_TRAINER, "clustertrainingruntimes", "ClusterTrainingRuntime", Custom, namespaced=False
+)
 
 
 def parse_operators(text: str) -> frozenset[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from dra_shared.api.batch import Job
-from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.codec import convert
 from dra_shared.api.resources import (
     JOBS,
     NODES,
@@ -24,7 +24,7 @@ from dra_shared.jsontypes import JsonObject
 from msgspec.structs import replace
 
 from dra_controller.framework import Context
-from dra_controller.jobkinds.controller import Draft, JobKindController
+from dra_controller.jobkinds.controller import Draft, JobKindController, to_plain, with_text_quantities
 from dra_controller.jobkinds.jobset import jobs as made
 from dra_controller.jobkinds.jobset import policies
 from dra_controller.jobkinds.jobset.placement import Placement
@@ -197,7 +197,7 @@ class JobSetController(JobKindController):
         if job.status.start_time is not None:
             status = replace(job.status, start_time=None)
             job = await self._client.update(JOBS, replace(job, status=status), subresource="status")
-        body = to_builtins(job)
+        body = to_plain(job)
         pod, wanted = body["spec"]["template"], template
         for owner, source, key in (
             (pod.setdefault("metadata", {}), wanted.get("metadata") or {}, "labels"),
@@ -209,7 +209,7 @@ class JobSetController(JobKindController):
             kept = list(pod["spec"].get(key) or ())
             pod["spec"][key] = kept + [one for one in wanted["spec"].get(key) or () if one not in kept]
         body["spec"]["suspend"] = False
-        await self._client.update(JOBS, convert(JOBS, body))
+        await self._client.update(JOBS, convert(JOBS, with_text_quantities(body)))
 
     async def _expire(self, obj: Custom, draft: Draft) -> None:
         """Delete the JobSet once its time to live has passed."""

@@ -3,7 +3,7 @@
 Mirrors pkg/webhooks/pod_webhook.go.
 """
 
-from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.priorityclass import PriorityClass
@@ -12,6 +12,7 @@ from dra_shared.claims import controller_of
 from dra_shared.client.store import Store
 from dra_shared.jsontypes import JsonObject
 
+from dra_controller.jobkinds.controller import to_plain
 from dra_controller.jobkinds.jobset.jobs import (
     EXCLUSIVE,
     JOB_INDEX,
@@ -47,7 +48,7 @@ class Placement:
         annotations = pod.metadata.annotations
         if EXCLUSIVE not in annotations or NODE_SELECTOR in annotations:
             return pod
-        body = to_builtins(pod)
+        body = to_plain(pod)
         labels = body["metadata"]["labels"]
         labels[PRIORITY] = str(self._priority(pod))
         if annotations.get(_INDEX) == "0":

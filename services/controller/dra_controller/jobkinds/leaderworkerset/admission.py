@@ -6,11 +6,12 @@ Mirrors pkg/webhooks/pod_webhook.go and pkg/utils/accelerators/tpu.go.
 import hashlib
 import re
 
-from dra_shared.api.codec import convert, to_builtins
+from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 from dra_shared.jsontypes import JsonObject
 
+from dra_controller.jobkinds.controller import to_plain
 from dra_controller.jobkinds.leaderworkerset import sets
 from dra_controller.jobkinds.leaderworkerset.tpu import add_tpu_variables
 
@@ -32,7 +33,7 @@ def admit(pod: Pod) -> Pod:
     """Return the pod with its place in its group."""
     if sets.NAME not in pod.metadata.labels or sets.SIZE not in pod.metadata.annotations:
         return pod
-    body = to_builtins(pod)
+    body = to_plain(pod)
     if pod.metadata.labels.get(sets.WORKER_INDEX) == "0":
         _mark_leader(body)
     else:

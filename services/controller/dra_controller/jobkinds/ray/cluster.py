@@ -17,7 +17,7 @@ from dra_shared.jsontypes import JsonObject
 
 from dra_controller.expectations import Expectations
 from dra_controller.framework import Context
-from dra_controller.jobkinds.controller import Draft, JobKindController
+from dra_controller.jobkinds.controller import Draft, JobKindController, with_text_quantities
 from dra_controller.jobkinds.operators import RAY_CLUSTERS, Custom
 from dra_controller.jobkinds.ray import names
 from dra_controller.jobkinds.ray.pods import build_head, build_worker
@@ -62,7 +62,13 @@ class RayClusterController(JobKindController):
             _drop_condition(draft, "RayClusterReplicaFailure")
         except ApiError as error:
             failed = True
-            draft.set_condition("RayClusterReplicaFailure", "True", "FailedCreateWorkerPod", str(error))
+            heads = [
+                one
+                for one in self.children(PODS, obj)
+                if one.metadata.labels.get(names.GROUP) == names.HEAD_GROUP
+            ]
+            reason = "FailedCreateWorkerPod" if heads else "FailedCreateHeadPod"
+            draft.set_condition("RayClusterReplicaFailure", "True", reason, str(error))
             self.queue.add_after(obj.key, 2.0)
         pods = self.children(PODS, obj)
         service = next(
@@ -152,7 +158,9 @@ class RayClusterController(JobKindController):
         namespace = obj.metadata.namespace
         meta = {**pod["metadata"], "namespace": namespace, "ownerReferences": [parent]}
         try:
-            made = await self._client.create(PODS, convert(PODS, {**pod, "metadata": meta}))
+            made = await self._client.create(
+                PODS, convert(PODS, with_text_quantities({**pod, "metadata": meta}))
+            )
         except AlreadyExists:
             return
         except ApiError as error:

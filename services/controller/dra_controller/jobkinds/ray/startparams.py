@@ -86,7 +86,11 @@ def _add_group_resources(params: dict[str, str], resources: Mapping[str, str]) -
 
 
 def _add_accelerators(params: dict[str, str], limits: Mapping[str, object]) -> None:
-    known = json.loads(params.get("resources", "{}").strip("'\"` "))
+    try:
+        known = json.loads(params.get("resources", "{}").strip("'\"` "))
+    except ValueError:
+        # As the operator, which only logs it.
+        return
     added = any(name in known for name in _ACCELERATORS.values())
     for name in sorted(limits):
         number = _whole(limits[name])
