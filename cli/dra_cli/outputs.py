@@ -50,6 +50,25 @@ def show(output: str, *, headers: bool = True, managed_fields: bool = False) -> 
     return None
 
 
+def check_data_output(output: str) -> None:
+    """Check the output of a command whose answer is data.
+
+    Raises:
+        UserError: it is neither json, yaml nor empty.
+    """
+    if output not in ("", "json", "yaml"):
+        raise UserError(f"unknown output {output!r}: choose json or yaml, or leave it out", 2)
+
+
+def format_data(value: object, output: str) -> str:
+    """Return data as YAML or JSON."""
+    if output == "yaml":
+        import yaml
+
+        return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
 def _document(objects: Sequence[Named], single: bool) -> JsonObject:
     if single:
         return objects[0][1]

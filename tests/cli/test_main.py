@@ -49,6 +49,10 @@ from dra_cli.main import main
         ),
         ("free -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
         ("status -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
+        ("devices -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
+        ("history pod/x -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
+        ("cel true -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
+        ("learn -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
     ],
 )
 def test_invalid_arguments_are_reported_in_one_line(

@@ -23,8 +23,8 @@ async def cel(
     Raises:
         UserError: the expression does not compile, or the cluster can't be read.
     """
-    if output not in ("", "json"):
-        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
+    if output not in ("", "json", "yaml"):
+        raise UserError(f"unknown output {output!r}: choose json or yaml, or leave it out", 2)
     from dra_worlds.snapshot import Snapshot
 
     snapshot = await Snapshot.read(source, cluster)
@@ -34,10 +34,17 @@ async def cel(
     report = evaluate(expression, devices, snapshot.config.gates, _MOST)
     if report.problems:
         raise UserError(problems(expression, report))
-    shown = (
-        orjson.dumps(report, default=msgspec.structs.asdict).decode() if output == "json" else text(report)
-    )
-    return shown, bool(report.matches)
+    return _format(report, output) if output else text(report), bool(report.matches)
+
+
+def _format(report: CelAnswer, output: str) -> str:
+    shown = orjson.dumps(report, default=msgspec.structs.asdict)
+    if output == "json":
+        return shown.decode()
+    import yaml
+
+    document: str = yaml.safe_dump(orjson.loads(shown), sort_keys=False, allow_unicode=True)
+    return document.rstrip()
 
 
 def problems(expression: str, report: CelAnswer) -> str:

@@ -10,7 +10,7 @@ from dra_cli.commandline import Parser
 def options(parser: Parser) -> None:
     """Add the options."""
     parser.add_argument("expression", help="a CEL expression about `device`, as a DeviceClass has it")
-    parser.add_argument("--output", "-o", default="", help="json instead of a table")
+    parser.add_argument("--output", "-o", default="", help="json or yaml instead of a table")
     parser.add_argument(
         "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"
     )

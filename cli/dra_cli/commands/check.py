@@ -61,8 +61,9 @@ def run(chosen: argparse.Namespace) -> int:
     from dra_worlds.check.finding import text
     from dra_worlds.check.reading import subject
 
-    if chosen.output not in ("", "json", "yaml"):
-        raise UserError(f"unknown output {chosen.output!r}: choose json or yaml, or leave it out", 2)
+    from dra_cli.outputs import check_data_output, format_data
+
+    check_data_output(chosen.output)
     try:
         against = Version.parse(chosen.against)
         after = read(chosen.gates_after, against)
@@ -72,7 +73,7 @@ def run(chosen: argparse.Namespace) -> int:
     found = report(checked, against, after, chosen.runtime_config, with_pods=chosen.pods)
     for problem in checked.problems:
         print(f"dralab: {problem}", file=sys.stderr)
-    print(_plain(found.builtins(), chosen.output) if chosen.output else text(found))
+    print(format_data(found.builtins(), chosen.output) if chosen.output else text(found))
     return 0 if found.good else 1
 
 
@@ -90,13 +91,3 @@ def _subject_of(chosen: argparse.Namespace) -> "Named":
     return Named(
         chosen.files, source, cluster, chosen.kubernetes_version, chosen.feature_gates, chosen.recursive
     )
-
-
-def _plain(value: object, output: str) -> str:
-    if output == "json":
-        import orjson
-
-        return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
-    import yaml
-
-    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip()

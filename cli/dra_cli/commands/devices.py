@@ -2,18 +2,14 @@
 
 import argparse
 
-from dra_shared.errors import UserError
-
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-
-_OUTPUTS = ("", "json")
 
 
 def options(parser: Parser) -> None:
     """Add the options."""
     parser.add_argument("node", nargs="?", default="", help="only the devices of this node")
-    parser.add_argument("--output", "-o", default="", help="json instead of a table")
+    parser.add_argument("--output", "-o", default="", help="json or yaml instead of a table")
     parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
     cluster_options(parser)
 
@@ -24,15 +20,13 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: the output is unknown.
     """
-    import json
-
     from dra_kube.selection import discover
     from dra_kube.tables import Table
 
     from dra_cli.devices import HEADER, World, rows
+    from dra_cli.outputs import check_data_output, format_data
 
-    if chosen.output not in _OUTPUTS:
-        raise UserError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
+    check_data_output(chosen.output)
     with chosen_cluster(chosen).reader() as reader:
         discovery = discover(reader)
 
@@ -43,9 +37,9 @@ def run(chosen: argparse.Namespace) -> None:
 
         world = World(read("resourceslices"), read("resourceclaims"), read("pods"), read("devicetaintrules"))
         found = rows(world, chosen.node.removeprefix("node/"))
-        if chosen.output == "json":
+        if chosen.output:
             names = [name.lower() for name in HEADER]
-            print(json.dumps([dict(zip(names, row, strict=True)) for row in found], indent=2))
+            print(format_data([dict(zip(names, row, strict=True)) for row in found], chosen.output))
         elif found:
             print(Table(HEADER, headers=not chosen.no_headers).text(found))
         else:

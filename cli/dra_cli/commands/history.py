@@ -8,8 +8,6 @@ from dra_shared.optiontypes import number
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
 
-_OUTPUTS = ("", "json")
-
 
 def options(parser: Parser) -> None:
     """Add the options."""
@@ -26,7 +24,7 @@ def options(parser: Parser) -> None:
         "--limit", type=number(1), default=500, help="the largest number of changes, newest first (500)"
     )
     parser.switch("--net", help="show what differs between --from and --to; without KIND, of all kinds")
-    parser.add_argument("--output", "-o", default="", help="json: with whole values and authors")
+    parser.add_argument("--output", "-o", default="", help="json or yaml: with whole values and authors")
     cluster_options(parser)
 
 
@@ -36,8 +34,9 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: there is no such kind, or options contradict each other.
     """
-    if chosen.output not in _OUTPUTS:
-        raise UserError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
+    from dra_cli.outputs import check_data_output, format_data
+
+    check_data_output(chosen.output)
     if chosen.net and not chosen.begin:
         raise UserError("--net compares two moments: give --from", 2)
     if not chosen.what and not chosen.net:
@@ -54,10 +53,8 @@ def run(chosen: argparse.Namespace) -> None:
     )
     with chosen_cluster(chosen).reader() as reader:
         found = changes(reader, wanted)
-    if chosen.output == "json":
-        import json
-
-        print(json.dumps({"kind": "List", "items": found}, indent=2, ensure_ascii=False))
+    if chosen.output:
+        print(format_data({"kind": "List", "items": found}, chosen.output))
         return
     for line in lines(found) if found else ("No changes found.",):
         print(line)

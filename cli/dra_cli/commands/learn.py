@@ -32,7 +32,7 @@ def options(parser: Parser) -> None:
         "the lesson where you stopped by default",
     )
     parser.add_argument("--list", action="store_true", help="list the lessons")
-    parser.add_argument("--output", "-o", default="", help="with --list: json has all texts")
+    parser.add_argument("--output", "-o", default="", help="with --list: json or yaml have all texts")
     parser.switch("--watch", default=None, help="go on watching (default: on a terminal)")
     parser.add_argument("--console", action="store_true", help="show the lessons in the browser")
     parser.add_argument("--port", type=number(0), default=0, help="the console's port (any free one)")
@@ -183,16 +183,12 @@ def _list(notebook: "Notebook", output: str) -> int:
     from dra_lab.learn import show
     from dra_lab.learn.lesson import lessons
 
-    if output not in ("", "json"):
-        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
-    if output:
-        import orjson
+    from dra_cli.outputs import check_data_output, format_data
 
-        print(
-            orjson.dumps(
-                [one.data() | {"done": one.number in notebook.solved_lessons} for one in lessons()]
-            ).decode()
-        )
+    check_data_output(output)
+    if output:
+        shown = [one.data() | {"done": one.number in notebook.solved_lessons} for one in lessons()]
+        print(format_data(shown, output))
     else:
         print(show.contents(lessons(), notebook.current.number, notebook.solved_lessons))
     return 0

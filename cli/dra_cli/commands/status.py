@@ -3,8 +3,6 @@
 import argparse
 import asyncio
 
-from dra_shared.errors import UserError
-
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser
 
@@ -23,6 +21,7 @@ def run(chosen: argparse.Namespace) -> None:
     """
     from dra_lab import status
 
-    if chosen.output not in ("", "json", "yaml"):
-        raise UserError(f"unknown output {chosen.output!r}: choose json or yaml, or leave it out", 2)
+    from dra_cli.outputs import check_data_output
+
+    check_data_output(chosen.output)
     asyncio.run(status.show(chosen.data, chosen.output))
