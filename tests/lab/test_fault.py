@@ -150,9 +150,12 @@ def test_all_faults_are_listed_without_a_name(capsys: pytest.CaptureFixture[str]
     ("words", "message"),
     [
         (["flood"], "there is no fault 'flood': choose latency, error, "),
-        (["watch-cut", "scheduler"], "watch-cut is of the API server's watches: leave 'scheduler' out"),
+        (
+            ["watch-cut", "scheduler"],
+            "watch-cut is a fault of the API server's watches: leave 'scheduler' out",
+        ),
         (["stop", "scheduler"], "no cluster is running in "),
-        (["two-schedulers", "kubelet"], "two-schedulers is of the scheduler: leave 'kubelet' out"),
+        (["two-schedulers", "kubelet"], "two-schedulers is a fault of the scheduler: leave 'kubelet' out"),
         (["kill", "--xid", "79"], "--xid does nothing with kill: it is for xid"),
         (["watch-cut", "--agent", "x"], "--agent does nothing with watch-cut: it is for latency, error, "),
         (["error", "--code", "418"], "invalid choice: 418"),

@@ -60,7 +60,7 @@ class ClusterOptions:
     restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
     """Objects that the cluster starts with."""
     past: Path | None = None
-    """A file with the past with which an empty database begins (:mod:`dra_lab.restore.past`)."""
+    """A file with the history of another cluster, for an empty database (:mod:`dra_lab.restore.past`)."""
     snapshot: Path | None = None
     """The file of a snapshot that the cluster starts from."""
 

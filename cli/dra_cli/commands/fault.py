@@ -164,10 +164,12 @@ def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str,
             return given["node"], given
         case "scheduling":
             if chosen.service:
-                raise UserError(f"{chosen.name} is of the scheduler: leave {chosen.service!r} out", 2)
+                raise UserError(f"{chosen.name} is a fault of the scheduler: leave {chosen.service!r} out", 2)
             return "scheduler", given
     if "service" not in kind.options and chosen.service:
-        raise UserError(f"{chosen.name} is of the API server's watches: leave {chosen.service!r} out", 2)
+        raise UserError(
+            f"{chosen.name} is a fault of the API server's watches: leave {chosen.service!r} out", 2
+        )
     if chosen.service:
         given["service"] = chosen.service
     return chosen.service or "apiserver", given

@@ -93,7 +93,8 @@ class _Walker:
     def __init__(self) -> None:
         self._names = Names()
         self._chosen = False
-        # Texts in expressions and attributes that stay, values of attributes, and labels that are compared as numbers.
+        # In this order: texts of expressions and attributes that are not renamed, values of attributes, and labels
+        # that are compared as numbers.
         self._kept: set[str] = set()
         self._attributes: set[str] = set()
         self._ordered: set[str] = set()

@@ -107,7 +107,7 @@ class SimulatedContainer:
     resumed: bool = False
     #: Whether programs that nothing simulates are refused.
     strict: bool = False
-    #: Called when the container begins to stand for a program that nothing simulates.
+    #: Called when the container starts to take the place of a program that nothing simulates.
     on_unsimulated: Callable[[ContainerRecord], None] = _ignore
     files: Files = field(default_factory=Files)
     env: dict[str, str] = field(init=False)

@@ -55,7 +55,7 @@ class _Turn(NamedTuple):
 
 
 def check_eviction_status(status: JsonObject, old: JsonObject, now: str) -> list[FieldError]:
-    """Validate what may become of a status, except for the form of its conditions and what is declared."""
+    """Validate a change of the status. The form of conditions and the declared rules are checked elsewhere."""
     final, errors = _check_final(status.get("conditions") or [], old.get("conditions") or [])
     targets = status.get("targetResponders") or []
     responders = status.get("responders") or []
@@ -65,7 +65,7 @@ def check_eviction_status(status: JsonObject, old: JsonObject, now: str) -> list
 
 
 def _check_final(conditions: list[JsonObject], old: list[JsonObject]) -> tuple[bool, list[FieldError]]:
-    """Return True if the eviction has ended, and the errors of conditions that no longer say so."""
+    """Return True if the eviction has ended, and the errors of final conditions that were removed."""
     found = {one.get("type"): one for one in reversed(conditions)}
     final = any((found.get(kind) or {}).get("status") == "True" for kind in ("TargetEvicted", "Failed"))
     errors = []
