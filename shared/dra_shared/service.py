@@ -98,7 +98,7 @@ class Options(argparse.ArgumentParser):
         self.option(
             "--read-server",
             default="",
-            help="URL of another API server of its database: lists and watches go there while it answers",
+            help="URL of another API server on the same database, for lists and watches while it is reachable",
         )
         self.option("--token", default=None, help="bearer token for requests to the API server")
         self.option(

@@ -70,7 +70,8 @@ async def _check_standard_attributes(session: Session) -> None:
 @AREA.check(
     "standard-names",
     "standard attributes have their standard names",
-    promise="A device's PCIe root and PCI address are published as the standard attributes, and not only as the driver's own.",
+    promise="A device's PCIe root and PCI address are published as the standard attributes, "
+    "and not only as the driver's own.",
     source="https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60; " + _ATTRIBUTES,
     cost="matchAttribute cannot compare the device with another driver's.",
     recommended=True,

@@ -26,7 +26,7 @@ def with_nominated(
     node: NodeInfo,
     others: Sequence[Pod],
 ) -> NodeReport:
-    """Return the report of a fitting node, with the objections that arise from the nominated ``others``."""
+    """Return the report of a node that fits, with the reasons why it does not fit next to the nominated ``others``."""
     filters = framework.filters(state)
     status = framework.filter_with_nominated_pods(filters, state, pod, node, others) if others else None
     if status is None:

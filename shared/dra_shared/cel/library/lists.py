@@ -179,7 +179,7 @@ def _insertion_order(keys: list[float]) -> list[int]:
 
 def sort(values: Any) -> list[Any]:
     if not is_list(values):
-        # Types that can receive calls get the shorter error.
+        # Upstream's error is shorter for values of types that can have methods.
         receives = type(values) in (str, Duration, Timestamp)
         raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: sort")
     return sort_by_keys(values, values)

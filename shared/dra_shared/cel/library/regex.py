@@ -16,7 +16,7 @@ from dra_shared.version import V1_37, Version
 
 def matches(text: Any, pattern: Any) -> bool:
     if type(text) is not str:
-        # Types that can receive calls get the shorter error.
+        # Upstream's error is shorter for values of types that can have methods.
         receives = type(text) in (Duration, Timestamp)
         raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: matches")
     if type(pattern) is not str:
