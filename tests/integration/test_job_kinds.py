@@ -168,3 +168,20 @@ async def test_the_nodes_of_a_trainjob_get_devices(lab: AsyncCluster) -> None:
     await lab.wait_for("trainjob/t", "Complete")
     pods = await lab.list("pods", "default", selector="jobset.sigs.k8s.io/jobset-name=t")
     assert await lab.pod(pods[0]["metadata"]["name"]).logs() == "3\n"
+
+
+async def test_a_rayjob_runs_its_entrypoint_and_gives_its_cluster_back(lab: AsyncCluster) -> None:
+    head = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.46.0"}]}}
+    spec = {
+        "entrypoint": "echo trained",
+        "shutdownAfterJobFinishes": True,
+        "rayClusterSpec": {"headGroupSpec": {"rayStartParams": {}, "template": head}},
+    }
+    await lab.apply({"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r"}, "spec": spec})
+    done = await lab.wait_for(
+        "rayjob/r", lambda obj: obj.get("status", {}).get("jobDeploymentStatus") == "Complete"
+    )
+    assert done["status"]["jobStatus"] == "SUCCEEDED"
+    (pod,) = await lab.list("pods", "default", selector="batch.kubernetes.io/job-name=r")
+    assert await lab.pod(pod["metadata"]["name"]).logs() == "trained\n"
+    await lab.wait_for(f"raycluster/{done['status']['rayClusterName']}", "gone")
