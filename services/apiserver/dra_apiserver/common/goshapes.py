@@ -53,7 +53,7 @@ def _apply_shape(value: Any, shape: Any) -> Any:
             fields[go_name] = _apply_shape({}, inner)
         elif found == {} and zero == "null" and (inner is None or inner is MAP):
             fields[go_name] = {}
-        elif found is None or found == {} or (found == "" and zero == "null"):
+        elif found is None or found == {}:
             fields[go_name] = _apply_shape({}, inner) if zero == "struct" else _ZERO[zero]
         else:
             fields[go_name] = _apply_shape(found, inner)

@@ -184,3 +184,10 @@ def test_number_of_taints_of_a_device_is_limited(kubernetes: Version, most: int)
         return len(errors(slice_of(device), "DRADeviceTaints", version=kubernetes))
 
     assert (count_errors(most), count_errors(most + 1)) == (0, 1)
+
+
+def test_empty_name_in_a_message_is_shown_as_such() -> None:
+    old = claim()
+    new = claim(constraints=[{"distinctAttribute": ""}])
+    text = next(text for _, field, text in errors(new, old=old, version=V1_34) if field == "spec")
+    assert '"MatchAttribute":null,"DistinctAttribute":""' in text
