@@ -190,8 +190,9 @@ class Api:
 
     async def one(self, presenter: Presenter, record: Record) -> bytes:
         """Return the response body for a request for one object."""
-        await presenter.prepare([record.data], fresh=True)
-        if presenter.quick or (len(record.data) <= MUCH and not presenter.waits):
+        if presenter.waits:
+            await presenter.prepare([record.data], fresh=True)
+        elif presenter.quick or len(record.data) <= MUCH:
             return presenter.one(record.data)
         return await self.offload.run(functools.partial(presenter.one, record.data))
 

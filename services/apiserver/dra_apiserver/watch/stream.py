@@ -104,7 +104,8 @@ class WatchStream:
         size = 0
         self._tally(len(records))
         for index, record in enumerate(records):
-            if index % _STEP == 0 and not await self._prepare(records[index : index + _STEP]):
+            begins = index % _STEP == 0 and self._presenter.waits
+            if begins and not await self._prepare(records[index : index + _STEP]):
                 return
             lines.append(event("ADDED", record.data))
             size += len(lines[-1])
@@ -168,7 +169,7 @@ class WatchStream:
         if events is None:
             part = await self._part_of_history()
         elif events:
-            if not await self._prepare(_records(events, self._presenter)):
+            if self._presenter.waits and not await self._prepare(_records(events)):
                 return False
             part = self._part(events, self._collection.keep)
             self._position += part[2]
@@ -199,7 +200,7 @@ class WatchStream:
         # The part may end before the last event, because a chunk is limited. Continue after its last event
         # then. Otherwise continue after the end of the history, which may be later than its last event: the
         # other revisions in between belong to other resources.
-        if not await self._prepare(_records(history.events, self._presenter)):
+        if self._presenter.waits and not await self._prepare(_records(history.events)):
             return None
         part = self._part(history.events, _keep_nothing)
         taken, revision = part[2:]
@@ -317,9 +318,9 @@ def _visible_object(event: Event, meaning: str) -> bytes:
     return event.record.data
 
 
-def _records(events: Sequence[Event], presenter: Presenter) -> Iterator[Record]:
-    """Yield the objects that a client may get for these events, if the presenter converts them by a webhook."""
-    for event in events if presenter.waits else ():
+def _records(events: Sequence[Event]) -> Iterator[Record]:
+    """Yield the objects that a client may get for these events."""
+    for event in events:
         yield event.record
         if event.previous is not None and event.type != DELETED:
             yield Record(event.key, event.revision, _visible_object(event, DELETED))
