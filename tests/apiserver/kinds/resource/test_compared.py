@@ -191,3 +191,14 @@ def test_empty_name_in_a_message_is_shown_as_such() -> None:
     new = claim(constraints=[{"distinctAttribute": ""}])
     text = next(text for _, field, text in errors(new, old=old, version=V1_34) if field == "spec")
     assert '"MatchAttribute":null,"DistinctAttribute":""' in text
+
+
+def test_stored_derived_attribute_without_name_is_not_an_error_again() -> None:
+    def template(count: int) -> JsonObject:
+        obj = claim({"count": count, "derivedAttributes": [{"expression": "1"}]})
+        return {**obj, "kind": "ResourceClaimTemplate", "spec": {"spec": obj["spec"]}}
+
+    missing = "spec.spec.devices.requests[0].exactly.derivedAttributes[0].name"
+    assert missing in {field for _, field, _ in errors(template(1), "DRADerivedAttributes")}
+    changed = errors(template(2), "DRADerivedAttributes", old=template(1))
+    assert missing not in {field for _, field, _ in changed}

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 
-from dra_apiserver.common import names
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
+from dra_apiserver.errors import FieldError, forbidden_field, invalid
 from dra_apiserver.kinds.resource.declared import UNREFERENCED
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compile_checked
@@ -49,15 +48,12 @@ class DerivedAttributes:
     def _check(self, attribute: JsonObject, path: str, request: str) -> list[FieldError]:
         name, expression = attribute.get("name", ""), attribute.get("expression", "")
         errors: list[FieldError] = []
-        if not name:
-            errors.append(missing_field(f"{path}.name"))
-        else:
-            errors += names.fully_qualified_name(name, f"{path}.name", self._gates.version)
-            if not self._is_compared(name, request):
-                errors.append(invalid(f"{path}.name", name, UNREFERENCED))
+        # Declared rules require both, and check the form of the name.
+        if name and not self._is_compared(name, request):
+            errors.append(invalid(f"{path}.name", name, UNREFERENCED))
         at = f"{path}.expression"
         if not expression:
-            return [*errors, missing_field(at)]
+            return errors
         program, problems = compile_checked(expression, at, self._gates, derived=True)
         if program is not None:
             self._cost += program.estimated_cost
