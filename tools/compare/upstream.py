@@ -105,7 +105,7 @@ class Upstream:
         assert self._process.stdin is not None
         output = self._process.stdout
         assert output is not None
-        self._process.stdin.write(json.dumps(case) + "\n")
+        self._process.stdin.write(json.dumps(case, ensure_ascii=False) + "\n")
         self._process.stdin.flush()
         # Some searches of the allocators do not look at their deadline. They would use a core for ever.
         if not select.select([output], [], [], self._patience)[0]:

@@ -25,6 +25,8 @@ _TEXTS_OF_1_34 = (
     (re.compile(r"(must be no more than \d+) characters"), r"\1 bytes"),
     (re.compile("a qualified name must consist"), "a valid label key must consist"),
 )
+# cel-go adds it to a syntax error that more than 256 tokens follow.
+_LOOKAHEAD = re.compile(r"ERROR: <input>:-1:0: error recovery token lookahead limit exceeded: 256\n")
 _CONDITION = {
     "type": "EvictionInProgress",
     "status": "True",
@@ -197,6 +199,7 @@ def _errors(server: JsonObject) -> Counter[tuple[str, str, str]]:
 
 
 def _modernize(text: str) -> str:
+    text = _LOOKAHEAD.sub("", text)
     for pattern, replacement in _TEXTS_OF_1_34:
         text = pattern.sub(replacement, text)
     return text

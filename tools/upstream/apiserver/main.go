@@ -87,7 +87,13 @@ func main() {
 	cases.Main(map[string]cases.Answerer{"validate": answerWrite})
 }
 
-func answerWrite(raw json.RawMessage) ([]any, error) {
+func answerWrite(raw json.RawMessage) (answers []any, err error) {
+	// A server answers such a request with 500.
+	defer func() {
+		if problem := recover(); problem != nil {
+			answers, err = []any{map[string]string{"panic": fmt.Sprint(problem)}}, nil
+		}
+	}()
 	var given write
 	if err := json.Unmarshal(raw, &given); err != nil {
 		return nil, err

@@ -202,3 +202,13 @@ def test_stored_derived_attribute_without_name_is_not_an_error_again() -> None:
     assert missing in {field for _, field, _ in errors(template(1), "DRADerivedAttributes")}
     changed = errors(template(2), "DRADerivedAttributes", old=template(1))
     assert missing not in {field for _, field, _ in changed}
+
+
+def test_equal_errors_of_pool_status_requests_are_one_in_1_36() -> None:
+    obj = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourcePoolStatusRequest",
+        "metadata": {"name": "r", "finalizers": ["a b/c", "a b/c"]},
+        "spec": {"driver": "d.example.com"},
+    }
+    assert len(errors(obj, "DRAResourcePoolStatus", version=V1_36)) == 1

@@ -331,7 +331,7 @@ class ResourcePoolStatusRequestStrategy(GenericStrategy):
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata, then the declared rules."""
-        return super().validate_create(obj, ctx) + _pool_status_request(ctx.features).validate(obj)
+        return _merge(super().validate_create(obj, ctx)) + _pool_status_request(ctx.features).validate(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Validate metadata and the status's own rules, then the declared rules."""
@@ -339,7 +339,12 @@ class ResourcePoolStatusRequestStrategy(GenericStrategy):
         if ctx.subresource == "status":
             version = ctx.features.version
             errors += poolstatus.check_request_status(obj.get("status"), old.get("status"), version)
-        return errors + _pool_status_request(ctx.features).validate(obj, old)
+        return _merge(errors) + _pool_status_request(ctx.features).validate(obj, old)
+
+
+def _merge(errors: list[FieldError]) -> list[FieldError]:
+    """Return the errors with different texts. 1.36 already does that for kinds that it validates by declared rules."""
+    return list({str(error): error for error in errors}.values())
 
 
 @functools.lru_cache(maxsize=16)
