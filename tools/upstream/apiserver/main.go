@@ -107,7 +107,11 @@ func answerWrite(raw json.RawMessage) (answers []any, err error) {
 	}
 	var old runtime.Object
 	if given.Operation == "update" || given.Operation == statusUpdate {
-		if old, _, err = legacyscheme.Codecs.UniversalDecoder().Decode(given.OldObject, nil, nil); err != nil {
+		var stored *schema.GroupVersionKind
+		if old, stored, err = legacyscheme.Codecs.UniversalDecoder().Decode(given.OldObject, nil, nil); err != nil {
+			return nil, err
+		}
+		if old, err = store(old, stored.GroupVersion()); err != nil {
 			return nil, err
 		}
 	}
@@ -227,14 +231,19 @@ func refusal(err error) (decision, error) {
 	return answer, nil
 }
 
-// encode returns the object as a client sees it, without fields that the server generates.
-func encode(obj runtime.Object, version schema.GroupVersion) (map[string]any, error) {
-	// The response has what the store decoded, which does not tell an empty list from none.
+// store returns the object as the store returns it, which does not tell an empty list from none.
+func store(obj runtime.Object, version schema.GroupVersion) (runtime.Object, error) {
 	stored, err := runtime.Encode(legacyscheme.Codecs.EncoderForVersion(protobuf.NewSerializer(nil, nil), version), obj)
 	if err != nil {
 		return nil, err
 	}
-	if obj, err = runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), stored); err != nil {
+	return runtime.Decode(legacyscheme.Codecs.UniversalDecoder(), stored)
+}
+
+// encode returns the object as a client sees it, without fields that the server generates.
+func encode(obj runtime.Object, version schema.GroupVersion) (map[string]any, error) {
+	obj, err := store(obj, version)
+	if err != nil {
 		return nil, err
 	}
 	data, err := runtime.Encode(legacyscheme.Codecs.LegacyCodec(version), obj)

@@ -103,7 +103,10 @@ def check_map(
 
 def _shorten(text: str, limit: int) -> str:
     limit = max(limit, 16)
-    if len(text) <= limit:
+    data = text.encode()
+    if len(data) <= limit:
         return text
     remaining = limit - 3
-    return f"{text[: (remaining + 1) // 2]}...{text[len(text) - remaining // 2 :]}"
+    shortened = data[: (remaining + 1) // 2] + b"..." + data[len(data) - remaining // 2 :]
+    # The cut may go through a character. Go's JSON has the replacement character for what is left of it.
+    return shortened.decode(errors="replace")

@@ -212,3 +212,11 @@ def test_equal_errors_of_pool_status_requests_are_one_in_1_36() -> None:
         "spec": {"driver": "d.example.com"},
     }
     assert len(errors(obj, "DRAResourcePoolStatus", version=V1_36)) == 1
+
+
+def test_long_keys_are_shortened_by_their_bytes() -> None:
+    counters = {"\u00e9" * 33: {"value": "1"}}
+    device = {"name": "d", "consumesCounters": [{"counterSet": "c", "counters": counters}]}
+    fields = {field for _, field, _ in errors(slice_of(device), "DRAPartitionableDevices", version=V1_34)}
+    key = "\u00e9" * 15 + "..." + "\u00e9" * 15
+    assert f"spec.devices[0].consumesCounters[0].counters[{key}]" in fields
