@@ -69,37 +69,39 @@ def test_the_advised_gate_removes_the_finding(check: Check) -> None:
     assert (code, _select(report, "dropped")) == (0, [])
 
 
+# A stored template keeps a field whose gate was turned off, and its claims lose it.
 _TEMPLATE = """
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
-metadata: {name: a}
+metadata: {name: a, namespace: default, uid: u, resourceVersion: "1", creationTimestamp: "2026-01-01T00:00:00Z"}
 spec:
   spec:
     devices:
       requests:
       - name: gpu
-        exactly: {deviceClassName: gpu, count: 2}
-      constraints:
-      - {distinctAttribute: example.com/node, requests: [gpu]}
+        firstAvailable: [{name: one, deviceClassName: gpu}]
 """
+_WITHOUT_LISTS = "DRAPrioritizedList=false"
 
 
 def test_a_template_is_validated_by_its_claims(check: Check) -> None:
-    # 1.34 keeps the attribute in templates, but drops it from claims, whose requests need it.
-    code, report = check(_TEMPLATE, "1.34")
+    code, report = check(_TEMPLATE, "1.36", "--gates-after", _WITHOUT_LISTS)
     (found,) = _select(report, "refused")
     assert code == 1
-    assert found["subject"] == "ResourceClaimTemplate a"
-    assert found["text"] == "its claims: spec.devices.constraints[0].matchAttribute: Required value"
-    assert found["advice"] == "--feature-gates=DRAConsumableCapacity=true"
-    code, report = check(_TEMPLATE, "1.34", "--gates-after", "DRAConsumableCapacity=true")
+    assert found["subject"] == "ResourceClaimTemplate default/a"
+    assert found["text"].startswith("its claims: spec.devices.requests[0]: Required value: exactly one of")
+    assert found["advice"] == "--feature-gates=DRAPrioritizedList=true"
+    code, report = check(_TEMPLATE, "1.36")
     assert (code, _select(report, "refused")) == (0, [])
 
 
 def test_errors_of_a_template_in_both_versions_are_reported_as_existing(check: Check) -> None:
-    code, report = check(_TEMPLATE, "1.34", "--kubernetes-version", "1.34")
+    code, report = check(
+        _TEMPLATE, "1.36", "--feature-gates", _WITHOUT_LISTS, "--gates-after", _WITHOUT_LISTS
+    )
     assert code == 0
-    assert [one["subject"] for one in _select(report, "refused", before=True)] == ["ResourceClaimTemplate a"]
+    found = _select(report, "refused", before=True)
+    assert [one["subject"] for one in found] == ["ResourceClaimTemplate default/a"]
 
 
 def test_errors_in_both_versions_are_reported_as_existing(check: Check) -> None:

@@ -54,6 +54,9 @@ def _is_within(path: str, outer: str) -> bool:
     return path == outer or path.startswith((f"{outer}.", f"{outer}["))
 
 
+_TEMPLATE = "ResourceClaimTemplate"
+
+
 class Checker:
     """Compares an API server of the current version with one of the other version, and collects findings for
     each object.
@@ -155,19 +158,25 @@ class Checker:
             for path, text in _differences(now.stored, then.stored, ""):
                 if not _is_in(path, lost) and not any(one.startswith(f"{path}.") for one in lost):
                     yield Finding(OTHERWISE, "object", subject, f"{path}: {text}", where=where)
-        yield from self._claims(obj, subject, where, now.stored, then.stored)
+        yield from self._claims(obj, subject, where, stored, now.stored, then.stored)
 
     def _claims(
-        self, obj: JsonObject, subject: str, where: str, now: JsonObject | None, then: JsonObject | None
+        self,
+        obj: JsonObject,
+        subject: str,
+        where: str,
+        stored: bool,
+        now: JsonObject | None,
+        then: JsonObject | None,
     ) -> Iterator[Finding]:
-        """Yield the problems of claims from a stored template. A server may accept a template and reject its claims."""
+        """Yield the problems of claims from a template. A server may keep a template and reject its claims."""
         if then is None or (claim := _claim_from(then)) is None:
             return
         verdict = self._then.create(claim)
         today = _claim_from(now) if now is not None else None
         before = self._now.create(today) if today is not None else Verdict()
         for text in verdict.refused:
-            advice = self._gate_that_takes(obj)
+            advice = self._gate_that_takes(obj, stored)
             found = f"its claims: {text}"
             yield Finding(
                 REFUSED, "object", subject, found, advice, where, _is_rejected_already(text, before.refused)
@@ -177,12 +186,12 @@ class Checker:
             found = f"its claims: {path}"
             yield Finding(DROPPED, "object", subject, found, advice, where, _is_in(path, before.dropped))
 
-    def _gate_that_takes(self, template: JsonObject) -> str:
+    def _gate_that_takes(self, template: JsonObject, stored: bool) -> str:
         """Return the gate with which the template's claims are accepted, or "" if there is none."""
         for name in self._gates_off():
             judge = self._with(name)
-            stored = judge.create(template).stored
-            claim = _claim_from(stored) if stored is not None else None
+            kept = _judge(judge, template, stored).stored
+            claim = _claim_from(kept) if kept is not None else None
             if claim is not None and not judge.create(claim).refused:
                 return f"--feature-gates={name}=true"
         return ""
@@ -208,15 +217,18 @@ class Checker:
         """Return the other version with one more gate and the gates that it depends on."""
         if name not in self._others:
             gates = self._then.gates
-            on = dict.fromkeys((*gates, *_with_dependencies(gates.version, name)), True)
+            off = dict.fromkeys(self._gates_off(), False)
+            on = off | dict.fromkeys((*gates, *_with_dependencies(gates.version, name)), True)
             judge = Judge(FeatureGates(gates.version, **on), self._runtime_config, self._namespaces)
             self._others[name] = judge
         return self._others[name]
 
 
 def _judge(judge: Judge, obj: JsonObject, stored: bool) -> Verdict:
-    # Drivers publish their slices again, and claims are created again, so the rules for new objects apply.
-    stored = stored and not str(obj["apiVersion"]).startswith("resource.k8s.io/")
+    # Drivers publish their slices again, and claims are created again, so the rules for new objects apply. Only
+    # templates stay as they are.
+    created_again = str(obj["apiVersion"]).startswith("resource.k8s.io/") and obj["kind"] != _TEMPLATE
+    stored = stored and not created_again
     return judge.keep(obj) if stored else judge.create(obj)
 
 
@@ -234,7 +246,7 @@ def _is_in(path: str, dropped: Iterable[str]) -> bool:
 def _claim_from(template: JsonObject) -> JsonObject | None:
     """Return a claim as the claim controller creates it from a stored template, or None for other objects."""
     group, _, version = str(template["apiVersion"]).partition("/")
-    if (group, template["kind"]) != ("resource.k8s.io", "ResourceClaimTemplate"):
+    if (group, template["kind"]) != ("resource.k8s.io", _TEMPLATE):
         return None
     meta, content = template["metadata"], template["spec"]
     given = content.get("metadata") or {}

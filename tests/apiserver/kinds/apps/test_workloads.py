@@ -192,7 +192,8 @@ async def test_a_daemon_sets_selector_is_reported_first(client: httpx.AsyncClien
 async def test_fields_of_a_rolling_update_are_optional(client: httpx.AsyncClient) -> None:
     path = f"{APPS}/statefulsets"
     made = (await client.post(path, json=workload("StatefulSet"))).json()
-    assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    defaults = {"partition": 0, "maxUnavailable": 1}
+    assert made["spec"]["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": defaults}
     updated = workload("StatefulSet", updateStrategy={"type": "RollingUpdate"})
     assert (await client.put(f"{path}/w", json=updated)).json()["spec"]["updateStrategy"] == {
         "type": "RollingUpdate"
