@@ -10,7 +10,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 
 @pytest.mark.parametrize(
     ("claims", "recorded"),
-    [((), Cost(1274, 886, 124.4)), (("gpu",), Cost(1709, 1314, 175))],
+    [((), Cost(1609, 1165, 155.5)), (("gpu",), Cost(2009, 1583, 208))],
     ids=["plain", "with a claim"],
 )
 async def test_a_start_costs_few_calls(claims: tuple[str, ...], recorded: Cost) -> None:
