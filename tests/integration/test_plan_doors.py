@@ -238,7 +238,7 @@ _FITS = [
         {"fits": 5, **_LEFT_OUT},
         count=6,
     ),
-    _fit("groups of leaders and workers", [_LEADER_WORKER_SET], {"fits": 2, "wanted": 200}),
+    _fit("groups of leaders and workers", [_LEADER_WORKER_SET], {"fits": 2, "wanted": 200}, count=0),
     _fit("a compute domain without its class", [_COMPUTE_DOMAIN, _pod("channel")], {"fits": 0}),
 ]
 
