@@ -1,7 +1,5 @@
 """Objects of job kinds whose pods get devices from claim templates, run on nodes, and end."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 from dra_shared.jsontypes import JsonObject
 from dra_testing.cluster import AsyncCluster
@@ -16,13 +14,15 @@ spec:
 """
 
 
+pytestmark = pytest.mark.dra_cluster(
+    scope="module", nodes=2, gpus="4xA100-SXM4-40GB", operators=("lws", "ray", "mpi", "trainer")
+)
+
+
 @pytest.fixture
-async def lab() -> AsyncIterator[AsyncCluster]:
-    async with AsyncCluster(
-        nodes=2, gpus="4xA100-SXM4-40GB", operators=("lws", "ray", "mpi", "trainer")
-    ) as cluster:
-        await cluster.apply(_TEMPLATE)
-        yield cluster
+async def lab(dra_cluster: AsyncCluster) -> AsyncCluster:
+    await dra_cluster.apply(_TEMPLATE)
+    return dra_cluster
 
 
 def _pod(command: str = "nvidia-smi -L && sleep 1", name: str = "main") -> JsonObject:

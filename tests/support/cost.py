@@ -67,7 +67,6 @@ async def _count(step: Step, number: int) -> tuple[int, int]:
 
 
 async def _peak(step: Step, number: int) -> int:
-    gc.collect()
     gc.disable()
     tracemalloc.start()
     try:
