@@ -10,6 +10,8 @@ from dra_shared.boundedfiles import read_file
 from dra_shared.yamltext import YamlError, load
 
 _DATA = Path(__file__).parent / "data"
+# The number of images whose entries are remembered.
+_MOST_FOUND = 1024
 _HUB = ("docker.io/library/", "index.docker.io/library/", "docker.io/", "index.docker.io/")
 
 
@@ -74,9 +76,13 @@ class Images:
         self._entries = tuple(entries)
         self.programs = programs or {}
         self.strict = strict
+        self._find = functools.lru_cache(_MOST_FOUND)(self._search)
 
     def find(self, image: str) -> ImageBehaviour | None:
         """Return the entry for an image, by the name in a pod; None if there is none."""
+        return self._find(image)
+
+    def _search(self, image: str) -> ImageBehaviour | None:
         name = plain_name(image)
         return next((entry for entry in self._entries if entry.matches(name)), None)
 
