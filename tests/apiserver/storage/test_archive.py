@@ -15,7 +15,7 @@ from dra_apiserver.storage.archive import keeper, reading
 from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.archive.segment import pack, read_bodies, read_heads
 from dra_apiserver.storage.catalog import ENGINES, Database, engine
-from dra_apiserver.storage.sessions import Item, Range
+from dra_apiserver.storage.sessions import Item, Moment, Range
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.sqlsessions import SqlReading
 from dra_apiserver.storage.store import Store
@@ -243,6 +243,20 @@ async def test_history_is_limited_by_age(open_store: Any, clock: FakeClock) -> N
         assert refused.value.code == 410
         changes = await timeline.entries(Range(PODS, until=newest, limit=5000))
         assert changes[0].event.revision > oldest.revision
+
+
+async def test_history_never_begins_earlier_again(open_store: Any, clock: FakeClock) -> None:
+    async with open_store(ALL) as store:
+        life = Life(store, clock)
+        await life.go_on(60)
+        await life.archive()
+        first, second = Keeper(store.engine, ALL), Keeper(store.engine, ALL)
+        for one, revision in ((first, 40), (second, 30)):
+            await store._in_writer(partial(one._cut, Moment(revision, revision)))
+        assert await Timeline(store).oldest() == Moment(40, 40)
+        with pytest.raises(StatusError) as refused:
+            await Timeline(store).objects(PODS, 35, "")
+        assert refused.value.code == 410
 
 
 async def test_history_is_limited_by_size(open_store: Any, clock: FakeClock) -> None:

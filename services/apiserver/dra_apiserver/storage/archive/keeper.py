@@ -176,8 +176,11 @@ class Keeper:
     def _cut(self, floor: Moment) -> None:
         """Have history begin at a moment. Each resource keeps the keyframe before it, and what follows that."""
         with self._engine.begin_writing() as session:
-            session.set_counter(FLOOR, floor.revision)
-            session.set_counter(FLOOR_TIME, floor.time)
+            # Another keeper, or the other limit, may have moved it further. What was deleted does not come back.
+            known = reading.floor(session)
+            if known is None or known.revision < floor.revision:
+                session.set_counter(FLOOR, floor.revision)
+                session.set_counter(FLOOR_TIME, floor.time)
             session.cut(floor.revision)
 
 
