@@ -39,6 +39,8 @@ _log = logger(__name__)
 T = TypeVar("T", bound=Object)
 
 _Key = tuple[str, ...]
+# A name this little before the last one is of the same moment, and not of a clock that was set back.
+_SAME_NANO = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -104,6 +106,7 @@ class Recorder:
         self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         self._pending: dict[_Key, deque[_Record]] = {}
         self._writers: set[asyncio.Task[None]] = set()
+        self._last_nano = 0
 
     def event(
         self,
@@ -203,11 +206,16 @@ class Recorder:
         self._remember(record.key, meta.name, 1)
 
     def _name(self, record: _Record) -> str:
-        # The name has the time in nanoseconds, so that a list by name is in the order of time. The clock has
-        # only microseconds; the last three digits distinguish simultaneous events.
+        # The name has the time in nanoseconds, so that a list by name is in the order of time. The clock has only
+        # microseconds. The last three digits are random, because other components report at the same moment, and
+        # increase within this one: an event whose name exists would be dropped.
         since = record.when - _EPOCH
         micro = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
-        return f"{record.involved.name}.{micro * 1000 + self._rng.randrange(1000):x}"
+        nano = micro * 1000 + self._rng.randrange(1000)
+        if 0 <= self._last_nano - nano < _SAME_NANO:
+            nano = self._last_nano + 1
+        self._last_nano = nano
+        return f"{record.involved.name}.{nano:x}"
 
     def _counted_event(self, meta: ObjectMeta, record: _Record) -> Event:
         now = rfc3339(record.when)

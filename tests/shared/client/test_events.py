@@ -18,6 +18,13 @@ from structlog.testing import capture_logs
 _POD = ObjectReference(api_version="v1", kind="Pod", namespace="default", name="p", uid="u")
 
 
+class _Constant(random.Random):
+    """Draws the same number again and again."""
+
+    def randrange(self, *_: object) -> int:
+        return 999
+
+
 class _Sink(httpx.AsyncBaseTransport):
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, dict[str, object]]] = []
@@ -47,6 +54,19 @@ async def test_names_sort_by_time() -> None:
     assert len(names) == 2
     assert names == sorted(names)
     assert all(name.startswith("p.") and len(name) == 2 + 16 for name in names)
+
+
+@pytest.mark.parametrize("series", [False, True])
+async def test_events_of_one_moment_have_different_names(series: bool) -> None:
+    sink = _Sink()
+    async with Client("http://test", transport=sink) as client:
+        recorder = Recorder(client, "c", clock=FakeClock(), rng=_Constant(), series=series)
+        for number in range(20):
+            recorder.event(_POD, "Normal", f"Reason{number}", "text", "Act")
+        await recorder.flush()
+    names = [body["metadata"]["name"] for _, _, body in sink.calls]  # type: ignore[index]  # JSON
+    assert len({*names}) == 20
+    assert names == sorted(names)
 
 
 async def test_a_repetition_is_counted() -> None:
