@@ -81,3 +81,9 @@ async def test_a_cluster_is_frozen_for_the_garbage_collector_and_freed_at_its_en
     del cluster
     gc.collect()
     assert server() is None
+
+
+async def test_new_cluster_has_the_default_account_of_every_namespace() -> None:
+    async with AsyncCluster(nodes=0) as cluster:
+        accounts = {one["metadata"]["namespace"] for one in await cluster.list("serviceaccounts")}
+        assert accounts >= {one["metadata"]["name"] for one in await cluster.list("namespaces")}

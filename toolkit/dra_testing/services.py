@@ -37,6 +37,7 @@ WARNINGS: list[Path] = []
 _CONTROLLER = "kube-controller-manager/v{} dralab-controller"
 _SCHEDULER = "kube-scheduler/v{} dralab-scheduler"
 _ACCOUNTS = ("", "serviceaccounts")
+_NAMESPACES = ("", "namespaces")
 _POLL = 0.002
 _START_TIMEOUT = 60.0
 # Collect garbage after this many clusters have ended: each leaves cycles of about 5 MiB.
@@ -156,8 +157,8 @@ class Services:
         return await self._stack.enter_async_context(Client(self.url, user_agent=user_agent))
 
     def _ready(self) -> bool:
-        """True if a pod would be scheduled now, and run."""
-        if not (self.controllers.ready and self.scheduler.ready):
+        """True if a pod would be scheduled now, and run, and if the services create no more objects of their own."""
+        if not (self.controllers.ready and self.scheduler.ready and self._has_accounts()):
             return False
         if not self.options.nodes:
             return True
@@ -166,14 +167,22 @@ class Services:
         published = not self.options.drivers or all(
             any(True for _ in scheduler.manager.snapshot.slices_for(node.metadata.name)) for node in nodes
         )
-        account = self.server.store.get(_ACCOUNTS, "default/default")
         return (
             self.agent.ready
             and len(nodes) == wanted
             and published
-            and account is not None
             and not any(node.spec.taints for node in nodes)
         )
+
+    def _has_accounts(self) -> bool:
+        """True if every namespace has its default service account.
+
+        The cluster's first snapshot must have them all. A rollback to a snapshot without one would delete the
+        account again and again while the controller creates it.
+        """
+        store = self.server.store
+        namespaces = store.collection(_NAMESPACES).records
+        return all(store.get(_ACCOUNTS, f"{name}/default") is not None for name in namespaces)
 
 
 @contextlib.contextmanager
