@@ -228,6 +228,7 @@ def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(page: Pag
     server.claim("train", "true")
     _open(page, server, f"#/pods/{server.namespace}/train")
     page.get_by_role("link", name=re.compile("^node-")).click()
+    page.get_by_role("link", name="in the picture").click()
     panel = page.get_by_role("complementary", name="Node")
     expect(panel.get_by_role("link", name=f"{server.namespace}/train")).to_be_visible()
     node = panel.get_by_role("heading").first.inner_text()
@@ -325,7 +326,7 @@ def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> No
     expect(
         page.locator(".timeline li", has_text=re.compile("^allocated .* after [0-9]+ ms$"))
     ).to_be_visible()
-    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("table.devices tbody tr")).to_have_count(2)
 
 
 def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, server: _Server) -> None:

@@ -14,21 +14,35 @@ export class ApiError extends Error {
 }
 
 /** The answer's JSON; the body is `text`, or `body` as JSON, and `type` is its media type. Throws an ApiError. */
-export async function request(path, { method = "GET", body, text, signal, type = "application/json" } = {}) {
+export async function request(path, options) {
+  return (await respond(path, options)).json();
+}
+
+const YAML = "application/yaml";
+
+/** The answer as YAML, which the server writes and reads: the same as that of the command line. */
+export async function requestYaml(path, options) {
+  return (await respond(path, { accept: YAML, type: YAML, ...options })).text();
+}
+
+async function respond(path, { method = "GET", body, text, signal, accept, type = "application/json" } = {}) {
   const content = text ?? (body === undefined ? undefined : JSON.stringify(body));
-  const headers = content === undefined ? {} : { "Content-Type": type };
+  const headers = { ...(accept && { Accept: accept }), ...(content !== undefined && { "Content-Type": type }) };
   const response = await fetch(path, { method, headers, body: content, signal });
   if (!response.ok) throw await refusal(response);
-  return response.json();
+  return response;
 }
+
+/** A path with one more part of its query. */
+export const withQuery = (path, query) => `${path}${path.includes("?") ? "&" : "?"}${query}`;
 
 /** Calls `found` with the items of each page; gives the list's revision. */
 export async function list(path, found, signal) {
   let more = "";
   for (;;) {
     // For a browser the server would indent what no one reads.
-    const query = `?pretty=false&limit=${more ? `${PAGE}&continue=${encodeURIComponent(more)}` : FIRST_PAGE}`;
-    const page = await request(path + query, { signal });
+    const query = `pretty=false&limit=${more ? `${PAGE}&continue=${encodeURIComponent(more)}` : FIRST_PAGE}`;
+    const page = await request(withQuery(path, query), { signal });
     found(page.items);
     more = page.metadata.continue;
     if (!more) return page.metadata.resourceVersion;
@@ -41,14 +55,14 @@ export async function list(path, found, signal) {
  * A browser opens six connections to one server for all its pages together, but hundreds of WebSockets.
  */
 export async function watch(path, revision, event, signal) {
-  const query = `?watch=true&allowWatchBookmarks=true&resourceVersion=${revision}`;
+  const full = withQuery(path, `watch=true&allowWatchBookmarks=true&resourceVersion=${revision}`);
   const take = (text) => {
     const one = JSON.parse(text);
     if (one.type === "ERROR") throw new ApiError(one.object.code, one.object.reason, one.object.message);
     event(one);
   };
-  if (await messages(path + query, take, signal)) return;
-  for await (const line of lines(path + query, signal)) take(line);
+  if (await messages(full, take, signal)) return;
+  for await (const line of lines(full, signal)) take(line);
 }
 
 /** Calls `take` for each message until the socket closes; false where the server takes no WebSocket. */

@@ -1,18 +1,16 @@
 // The claims page, and one claim: its phases, devices and pods.
 
-import { computed, signal } from "@preact/signals";
-import { Age } from "./age.js";
+import { computed } from "@preact/signals";
 import { useChanges } from "./answers.js";
 import { claimPath, claims, devices, podPath, pods } from "./cluster.js";
+import { ageColumn, nameColumn, within } from "./columns.js";
 import { Explanation } from "./explanation.js";
-import { natural } from "./fleet.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
+import { List } from "./list.js";
 import { past } from "./moments.js";
+import { sortBy } from "./order.js";
 import { claimPhases, firstUser, Timeline } from "./timeline.js";
-
-const MOST = 500;
-const filter = signal("");
 
 /** As kubectl's STATE column has it. */
 function state(claim) {
@@ -20,39 +18,49 @@ function state(claim) {
   return parts.filter(Boolean).join(",") || "pending";
 }
 
-const sorted = computed(() => {
-  const wanted = filter.value.trim().toLowerCase();
-  return claims.value
-    .filter((claim) => !wanted || `${claim.key} ${state(claim)} ${claim.results.map((one) => one.device).join(" ")}`.toLowerCase().includes(wanted))
-    .sort((a, b) => Number(a.allocated) - Number(b.allocated) || natural(a.key, b.key));
-});
+const sorted = computed(() => sortBy(claims.value, (claim) => claim.key).sort((a, b) => Number(a.allocated) - Number(b.allocated)));
+
+const COLUMNS = [
+  nameColumn("Claim", (claim) => `claims/${claim.key}`, (claim) => claim.key),
+  { id: "state", title: "State", text: state, cell: (claim) => html`<${State} claim=${claim} />` },
+  { id: "devices", title: "Devices", text: (claim) => claim.results.map((one) => `${one.pool}/${one.device}`).join(", ") },
+  { id: "pods", title: "Pods", text: (claim) => claim.pods.join(" "), cell: (claim) => claim.pods.map((name) => html`<${Link} to=${`pods/${claim.namespace}/${name}`}>${name}<//> `) },
+  ageColumn,
+];
+
+const State = ({ claim }) => html`<span class=${`chip ${claim.allocated ? "used" : "waiting"}`}>${state(claim)}</span>`;
 
 export function Claims() {
-  return html`<section aria-label="Claims"><h1 class="hidden">Claims</h1>
-    <div class="controls"><label>Filter <input type="search" value=${filter} placeholder="name, state, device" onInput=${(event) => (filter.value = event.target.value)} /></label>
-      <p>${claims.value.filter((claim) => !claim.allocated).length} are not allocated, ${claims.value.length} in all</p></div>
-    <table class="rows"><thead><tr><th>Claim</th><th>State</th><th>Devices</th><th>Pods</th><th>Age</th></tr></thead><tbody>
-      ${sorted.value.slice(0, MOST).map((claim) => html`<tr key=${claim.key}><td><${Link} to=${`claims/${claim.key}`}>${claim.key}<//></td>
-        <td><span class=${`chip ${claim.allocated ? "used" : "waiting"}`}>${state(claim)}</span></td>
-        <td>${claim.results.map((one) => `${one.pool}/${one.device}`).join(", ")}</td>
-        <td>${claim.pods.map((name) => html`<${Link} to=${`pods/${claim.namespace}/${name}`}>${name}<//> `)}</td><td><${Age} of=${claim.created} /></td></tr>`)}
-    </tbody></table>
-    ${!claims.value.length && html`<p class="empty">There is no claim yet.</p>`}
+  const rows = within(sorted.value);
+  return html`<section aria-label="Claims"><h1>Claims</h1>
+    <${List} label="Claims" columns=${COLUMNS} rows=${rows} id=${(claim) => claim.key} hint="name, state, device" empty="There is no claim yet."
+      note=${`${rows.filter((claim) => !claim.allocated).length} are not allocated, ${rows.length} in all`} />
   </section>`;
 }
 
-export function ClaimPage({ name }) {
-  const claim = claims.value.find((one) => one.key === name);
-  if (!claim) return html`<section><h1>Claim ${name}</h1><p class="empty">There is no such claim.</p></section>`;
-  return html`<section aria-label=${`Claim ${name}`}>
-    <h1>Claim ${name} <span class=${`chip ${claim.allocated ? "used" : "waiting"}`}>${state(claim)}</span></h1>
-    <${Phases} claim=${claim} pod=${firstUser(claim, pods.value)} />
+/** The parts of a claim's page that other kinds do not have. */
+export const CLAIM = {
+  title: "Claim",
+  chip: (name) => html`<${Chip} name=${name} />`,
+  overview: (name) => html`<${Overview} name=${name} />`,
+};
+
+const found = (name) => claims.value.find((one) => one.key === name);
+
+function Chip({ name }) {
+  const claim = found(name);
+  return claim ? html`<${State} claim=${claim} />` : null;
+}
+
+function Overview({ name }) {
+  const claim = found(name);
+  if (!claim) return null;
+  return html`<${Phases} claim=${claim} pod=${firstUser(claim, pods.value)} />
     <h2>Devices</h2>
-    ${claim.results.length ? html`<table class="rows"><thead><tr><th>Request</th><th>Device</th><th>Node</th><th>State</th></tr></thead><tbody>
+    ${claim.results.length ? html`<table class="rows devices"><thead><tr><th>Request</th><th>Device</th><th>Node</th><th>State</th></tr></thead><tbody>
       ${claim.results.map((one) => html`<${Result} result=${one} />`)}</tbody></table>` : html`<p class="empty">None is allocated.</p>`}
     ${claim.pods.length > 0 && html`<h2>Reserved for</h2><ul>${claim.pods.map((pod) => html`<li><${Link} to=${`pods/${claim.namespace}/${pod}`}>${pod}<//></li>`)}</ul>`}
-    ${!claim.allocated && !past.value && html`<${Explanation} of=${`claim/${name}`} version=${claim.pods.length} />`}
-  </section>`;
+    ${!claim.allocated && !past.value && html`<${Explanation} of=${`claim/${name}`} version=${claim.pods.length} />`}`;
 }
 
 function Phases({ claim, pod }) {

@@ -10,15 +10,32 @@ const dra = (plural, ...versions) => versions.map((version) => `/apis/resource.k
 
 // An attribute with more values than these has one for each device, such as its UUID: to share them brings nothing.
 const MOST_VALUES = 200;
+const MOST_OWNERS = 10_000;
 
 // Only what views read is kept: 5,000 nodes and 40,000 devices have to fit.
 const node = ({ metadata, spec, status }) => ({
   name: metadata.name,
+  created: metadata.creationTimestamp,
+  version: status?.nodeInfo?.kubeletVersion ?? "",
   labels: metadata.labels ?? {},
   ready: status?.conditions?.find((one) => one.type === "Ready")?.status === "True",
   cordoned: spec?.unschedulable === true,
   taints: (spec?.taints ?? []).map((taint) => `${taint.key}:${taint.effect}`),
 });
+
+// The pods of a workload have one owner: its name is kept once.
+const owners = new Map();
+/** The controller of an object, as `Kind/name`; empty without one. */
+export function ownerOf({ ownerReferences }) {
+  const owner = ownerReferences?.find((one) => one.controller);
+  if (!owner) return "";
+  const name = `${owner.kind}/${owner.name}`;
+  if (!owners.has(name)) {
+    if (owners.size > MOST_OWNERS) owners.clear();
+    owners.set(name, name);
+  }
+  return owners.get(name);
+}
 
 const claim = ({ metadata, spec, status }) => ({
   key: key({ metadata }),
@@ -26,6 +43,7 @@ const claim = ({ metadata, spec, status }) => ({
   name: metadata.name,
   created: metadata.creationTimestamp,
   deleted: metadata.deletionTimestamp,
+  owner: ownerOf(metadata),
   requests: (spec.devices?.requests ?? []).map((one) => one.name),
   results: status?.allocation?.devices?.results ?? [],
   allocated: status?.allocation !== undefined,
@@ -41,6 +59,7 @@ const pod = ({ metadata, spec, status }) => {
     name: metadata.name,
     created: metadata.creationTimestamp,
     deleted: metadata.deletionTimestamp,
+    owner: ownerOf(metadata),
     node: spec.nodeName ?? "",
     phase: status?.phase ?? "Pending",
     conditions,
@@ -91,10 +110,16 @@ const slice = ({ metadata, spec }) => {
     if (attributes) share(attributes);
     if (capacity) share(capacity);
   }
-  return { name: metadata.name, ...spec, devices };
+  return { name: metadata.name, created: metadata.creationTimestamp, ...spec, devices };
 };
 const rule = ({ metadata, spec }) => ({ name: metadata.name, ...spec });
-const deviceClass = ({ metadata, spec }) => ({ name: metadata.name, selectors: spec.selectors ?? [] });
+const deviceClass = ({ metadata, spec }) => ({
+  name: metadata.name,
+  created: metadata.creationTimestamp,
+  selectors: spec.selectors ?? [],
+  extended: spec.extendedResourceName ?? "",
+});
+const named = ({ metadata }) => ({ name: metadata.name });
 
 export const informers = {
   nodes: new Informer(["/api/v1/nodes"], node),
@@ -103,11 +128,18 @@ export const informers = {
   pods: new Informer(["/api/v1/pods"], pod),
   classes: new Informer(dra("deviceclasses", ...VERSIONS), deviceClass),
   rules: new Informer(dra("devicetaintrules", "v1beta2", "v1alpha3", "v1"), rule),
+  namespaces: new Informer(["/api/v1/namespaces"], named),
 };
+
+/** Informers of the page that is open; each runs until the page is left. */
+export const visited = new Set();
+
+/** All informers. */
+export const running = () => [...Object.values(informers), ...visited];
 
 /** Starts all of them; they run until the signal aborts. */
 export function start(aborted) {
-  for (const informer of Object.values(informers)) informer.run(aborted);
+  for (const informer of running()) informer.run(aborted);
 }
 
 const objects = (name) => {
@@ -121,6 +153,7 @@ export const pods = computed(() => [...objects("pods").values()]);
 export const claims = computed(() => [...objects("claims").values()]);
 export const classes = computed(() => [...objects("classes").values()]);
 export const slices = computed(() => [...objects("slices").values()]);
+export const namespaces = computed(() => [...objects("namespaces").keys()].sort());
 export const world = computed(() => {
   const begun = performance.now();
   const made = fleet({

@@ -26,10 +26,13 @@ export class Informer {
     /** "loading", "live", or what keeps it from being so. */
     this.state = signal("loading");
     this.due = false;
+    /** Aborted when its page is left; never for one that all pages share. */
+    this.left = undefined;
   }
 
   /** Runs until the signal aborts; goes on from what is shown, where there is something. */
-  async run(aborted) {
+  async run(shared) {
+    const aborted = this.left ? AbortSignal.any([shared, this.left]) : shared;
     let delay = SOONEST;
     while (!aborted.aborted) {
       try {
@@ -63,6 +66,8 @@ export class Informer {
   /** Applies what differs between the revision that is shown and another, earlier or later; false where that is not kept. */
   async change(revision, aborted) {
     if (revision === this.revision || !this.paths.length) return true;
+    // History knows no selectors.
+    if (this.paths[0].includes("?")) return false;
     const query = `net=true&objects=true&changes=false&pretty=false&from=${this.revision}&to=${revision}`;
     try {
       const { items } = await request(`/history${this.paths[0]}?${query}`, { signal: aborted });

@@ -1,43 +1,76 @@
-// The console: its navigation, and the view that the address names.
+// The console: the frame of every page, and the page that the address names.
 
 import { render } from "preact";
-import { ClaimPage, Claims } from "./claims.js";
-import { loading, pods, trouble, world } from "./cluster.js";
+import { useEffect } from "preact/hooks";
+import { AnyKind, Kinds } from "./anykind.js";
+import { CLAIM, Claims } from "./claims.js";
+import { loading, trouble, world } from "./cluster.js";
+import { counted } from "./columns.js";
+import { DeviceClasses } from "./deviceclasses.js";
+import { kindOf, kinds, unknown, wantKinds } from "./discovery.js";
+import { Events } from "./events.js";
 import { Fleet } from "./fleetview.js";
 import { html } from "./html.js";
 import { Learn } from "./learn.js";
-import { address, place } from "./links.js";
+import { place } from "./links.js";
 import { begin, past } from "./moments.js";
-import { PodPage, Pods } from "./pods.js";
-import { settings } from "./settings.js";
+import { Menu, NamespaceChoice, Navigation, PAGES } from "./navigation.js";
+import { NODE } from "./nodepage.js";
+import { Nodes } from "./nodes.js";
+import { ObjectPage } from "./objectpage.js";
+import { POD, Pods } from "./pods.js";
+import { Quotas } from "./quotas.js";
+import { Slices } from "./slicelist.js";
 import { TimeBar } from "./timebar.js";
 import { Workbench } from "./workbench.js";
+import { Workloads } from "./workloads.js";
 
+// Pages that are not about a kind; what follows in the address is theirs.
 const VIEWS = {
-  fleet: { title: "Fleet", view: (name) => html`<${Fleet} name=${name} />` },
-  pods: { title: "Pods", view: (name) => (name ? html`<${PodPage} key=${name} name=${name} />` : html`<${Pods} />`) },
-  claims: { title: "Claims", view: (name) => (name ? html`<${ClaimPage} key=${name} name=${name} />` : html`<${Claims} />`) },
-  cel: { title: "CEL", view: (name) => html`<${Workbench} name=${name} />` },
+  fleet: (name) => html`<${Fleet} name=${name} />`,
+  cel: (name) => html`<${Workbench} name=${name} />`,
+  learn: () => html`<${Learn} />`,
+  kinds: () => html`<${Kinds} />`,
+  workloads: () => html`<${Workloads} />`,
 };
-// Where the server has lessons.
-const LEARN = { title: "Learn", view: () => html`<${Learn} />` };
+// Lists of a kind in a form of their own; all other kinds have the columns that the server gives them.
+const LISTS = { nodes: Nodes, pods: Pods, claims: Claims, classes: DeviceClasses, slices: Slices, quotas: Quotas, events: Events };
+const PARTS = { nodes: NODE, pods: POD, claims: CLAIM };
 
-const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+function View({ page, name }) {
+  if (page in VIEWS) return VIEWS[page](name);
+  if (name) return html`<${ObjectPage} key=${`${page}/${name}`} page=${page} name=${name} parts=${PARTS[page]} />`;
+  const Own = LISTS[page];
+  return Own ? html`<${Own} />` : html`<${Other} key=${page} page=${page} />`;
+}
+
+function Other({ page }) {
+  useEffect(() => void wantKinds(), []);
+  const kind = kindOf(page);
+  if (kind) return html`<${AnyKind} key=${kind.id} kind=${kind} />`;
+  return html`<section><h1>${page}</h1><p class="empty">${unknown.value || (kinds.value ? "There is no such page, and the server has no such kind." : "loading…")}</p></section>`;
+}
+
+const titles = Object.fromEntries(Object.values(PAGES).flat());
+
+/** The fragment of the address is the console's own: a jump to the content must not change it. */
+function toContent(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
 
 function App() {
-  const [first, ...rest] = place.value.split("/");
-  const views = settings.value.learn ? { learn: LEARN, ...VIEWS } : VIEWS;
-  const chosen = first in views ? first : "fleet";
-  document.title = `${views[chosen].title} · dralab`;
-  const waiting = pods.value.filter((pod) => pod.phase === "Pending").length;
+  const [page, ...rest] = place.value.split("/");
+  const name = rest.join("/");
+  document.title = [name, titles[page] ?? page, "dralab"].filter(Boolean).join(" · ");
   const devices = Object.values(world.value.totals.states).reduce((sum, count) => sum + count, 0);
-  return html`<a class="skip" href="#main">Skip to the content</a>
-    <header class="top"><b>dralab</b>
-      <nav aria-label="Views">${Object.entries(views).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>
-      <p role="status">${loading.value ? "loading…" : `${count(world.value.nodes.length, "node")}, ${count(devices, "device")}`}</p></header>
+  return html`<a class="skip" href="#main" onClick=${toContent}>Skip to the content</a>
+    <header class="top"><${Menu} /><b>dralab</b><${NamespaceChoice} />
+      <p role="status">${loading.value ? "loading…" : `${counted(world.value.nodes.length, "node")}, ${counted(devices, "device")}`}</p></header>
     <${TimeBar} />
     ${!past.value && trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
-    <main id="main" tabindex="-1">${views[chosen].view(rest.join("/"))}</main>`;
+    <div class="frame"><${Navigation} />
+      <main id="main" tabindex="-1"><${View} page=${page} name=${name} /></main></div>`;
 }
 
 begin();

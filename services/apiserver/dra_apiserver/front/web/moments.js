@@ -5,7 +5,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { request } from "./api.js";
-import { informers, start } from "./cluster.js";
+import { running, start } from "./cluster.js";
 import { settings } from "./settings.js";
 
 const TICK = 250;
@@ -27,6 +27,8 @@ export const readOnly = computed(() => settings.value.read_only || past.value !=
 export const instant = () => past.value?.time ?? Date.now();
 
 let live = new AbortController();
+/** Aborts when the page no longer shows now. */
+export const untilPast = () => live.signal;
 let seeking = new AbortController();
 
 /** The moment that the page was opened for (`dralab console --at`); empty for now. */
@@ -71,7 +73,7 @@ export async function seek(time) {
   live.abort();
   try {
     const found = await look(new Date(time).toISOString(), stopped);
-    await Promise.all(Object.values(informers).map((one) => one.at(found.revision, stopped)));
+    await Promise.all(running().map((one) => one.at(found.revision, stopped)));
     past.value = { revision: found.revision, time };
     failure.value = "";
   } catch (error) {
@@ -116,7 +118,7 @@ async function advance(time) {
   const until = Math.min(time, Date.now());
   const found = await look(new Date(until).toISOString());
   if (found.revision !== revision) {
-    await Promise.all(Object.values(informers).map((one) => catchUp(one, revision, found.revision)));
+    await Promise.all(running().map((one) => catchUp(one, revision, found.revision)));
   }
   // Someone may have chosen another moment meanwhile.
   if (past.value?.revision !== revision) return;
@@ -126,6 +128,10 @@ async function advance(time) {
 
 async function catchUp(informer, from, to) {
   if (!informer.paths.length) return;
+  if (informer.paths[0].includes("?")) {
+    await informer.at(to, seeking.signal);
+    return;
+  }
   for await (const change of changes(informer.paths[0], from, to, "objects=true&changes=false")) informer.apply(change);
   informer.revision = to;
 }

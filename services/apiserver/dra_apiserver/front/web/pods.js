@@ -1,34 +1,29 @@
 // The pods page: what waits comes first, with the reason in a sentence; and one pod, with its explanation.
 
-import { computed, signal } from "@preact/signals";
+import { computed } from "@preact/signals";
 import { actionsOnPod } from "./actions.js";
 import { Age } from "./age.js";
 import { useAnswer, useChanges } from "./answers.js";
 import { claims, podPath, pods, world } from "./cluster.js";
+import { ageColumn, nameColumn, within } from "./columns.js";
 import { Explanation } from "./explanation.js";
-import { natural } from "./fleet.js";
 import { html } from "./html.js";
 import { InjectedDevices, useInjected } from "./injected.js";
 import { Link } from "./links.js";
-import { Logs } from "./logs.js";
+import { List } from "./list.js";
+import { Logs, PodLogs } from "./logs.js";
 import { Terminal } from "./terminal.js";
 import { past } from "./moments.js";
+import { sortBy } from "./order.js";
 import { WhatIf } from "./preview.js";
 import { podPhases, Timeline } from "./timeline.js";
 
-const MOST = 500;
 // The scheduler is asked about so many pods that wait, where it has no more than so many nodes to look at.
 const HELPED = 3;
 const FEW_NODES = 100;
-const filter = signal("");
 
 const ORDER = { Pending: 0, Failed: 1, Running: 2, Succeeded: 3 };
-const sorted = computed(() => {
-  const wanted = filter.value.trim().toLowerCase();
-  return pods.value
-    .filter((pod) => !wanted || `${pod.key} ${pod.node} ${status(pod)}`.toLowerCase().includes(wanted))
-    .sort((a, b) => (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4) || natural(a.key, b.key));
-});
+const sorted = computed(() => sortBy(pods.value, (pod) => pod.key).sort((a, b) => (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4)));
 
 /** What kubectl's STATUS column would say. */
 export function status(pod) {
@@ -53,36 +48,64 @@ function Help({ pod }) {
   return report?.change ? html`<p class="change"><b>What would help:</b> ${report.change.text}</p>` : null;
 }
 
+const unscheduled = (pod) => pod.conditions.PodScheduled?.status === "False";
+const restarts = (pod) => pod.statuses.reduce((sum, one) => sum + (one.restartCount ?? 0), 0);
+
+const columns = (helped) => [
+  nameColumn("Pod", (pod) => `pods/${pod.key}`, (pod) => pod.key),
+  { id: "status", title: "Status", text: status, cell: (pod) => html`<span class=${`chip phase-${pod.phase}`}>${status(pod)}</span>` },
+  { id: "node", title: "Node", text: (pod) => pod.node, cell: (pod) => pod.node && html`<${Link} to=${`nodes/${pod.node}`}>${pod.node}<//>` },
+  ageColumn,
+  { id: "why", title: "Why it waits", kind: "why", text: reason, cell: (pod) => html`${reason(pod)}${helped.has(pod) && html`<${Help} pod=${pod} />`}` },
+  { id: "restarts", title: "Restarts", kind: "number", wide: true, text: (pod) => String(restarts(pod)), value: restarts },
+  { id: "owner", title: "Owner", wide: true, text: (pod) => pod.owner },
+];
+
 export function Pods() {
-  const shown = sorted.value.slice(0, MOST);
-  const helped = past.value || world.value.nodes.length > FEW_NODES ? 0 : HELPED;
-  const unscheduled = (pod) => pod.conditions.PodScheduled?.status === "False";
-  return html`<section aria-label="Pods"><h1 class="hidden">Pods</h1>
-    <div class="controls"><label>Filter <input type="search" value=${filter} placeholder="name, node, status" onInput=${(event) => (filter.value = event.target.value)} /></label>
-      <p>${pods.value.filter((pod) => pod.phase === "Pending").length} wait, ${pods.value.length} in all</p></div>
-    <table class="rows"><thead><tr><th>Pod</th><th>Status</th><th>Node</th><th>Age</th><th>Why it waits</th></tr></thead><tbody>
-      ${shown.map((pod, index) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
-        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node && html`<${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>`}</td><td><${Age} of=${pod.created} /></td><td class="why">${reason(pod)}${index < helped && unscheduled(pod) && html`<${Help} pod=${pod} />`}</td></tr>`)}
-    </tbody></table>
-    ${!pods.value.length && html`<p class="empty">There is no pod yet.</p>`}
-    ${sorted.value.length > MOST && html`<p>${sorted.value.length - MOST} more: a filter narrows them.</p>`}
+  const rows = within(sorted.value);
+  const few = !past.value && world.value.nodes.length <= FEW_NODES;
+  const helped = new Set(few ? rows.slice(0, HELPED).filter(unscheduled) : []);
+  return html`<section aria-label="Pods"><h1>Pods</h1>
+    <${List} label="Pods" columns=${columns(helped)} rows=${rows} id=${(pod) => pod.key} hint="name, node, status, reason" empty="There is no pod yet."
+      note=${`${rows.filter((pod) => pod.phase === "Pending").length} wait, ${rows.length} in all`} />
   </section>`;
 }
 
-export function PodPage({ name }) {
-  const pod = pods.value.find((one) => one.key === name);
-  if (!pod) return html`<section><h1>Pod ${name}</h1><p class="empty">There is no such pod.</p></section>`;
+/** The parts of a pod's page that other kinds do not have. */
+export const POD = {
+  title: "Pod",
+  acts: true,
+  shown: ["Node", "ResourceClaim"],
+  chip: (name) => html`<${Chip} name=${name} />`,
+  overview: (name) => html`<${Overview} name=${name} />`,
+  tabs: { logs: { title: "Logs", view: (name) => html`<${AllLogs} name=${name} />` } },
+};
+
+const found = (name) => pods.value.find((one) => one.key === name);
+
+function Chip({ name }) {
+  const pod = found(name);
+  return pod ? html`<span class=${`chip phase-${pod.phase}`}>${status(pod)}</span>` : null;
+}
+
+function AllLogs({ name }) {
+  const pod = found(name);
+  if (!pod || past.value) return html`<p class="note">${past.value ? "Logs of the past are not kept." : "There is no such pod."}</p>`;
+  if (!pod.node) return html`<p class="note">It is on no node yet.</p>`;
+  return html`<${PodLogs} pod=${pod} />`;
+}
+
+function Overview({ name }) {
+  const pod = found(name);
+  if (!pod) return null;
   const mine = claims.value.filter((claim) => claim.namespace === pod.namespace && pod.claims.includes(claim.name));
-  return html`<section aria-label=${`Pod ${name}`}>
-    <h1>Pod ${name} <span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></h1>
-    <p>${pod.node ? html`on node <${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>` : "on no node yet"}, <${Age} of=${pod.created} /> old</p>
+  return html`<p>${pod.node ? html`on node <${Link} to=${`nodes/${pod.node}`}>${pod.node}<//>` : "on no node yet"}, <${Age} of=${pod.created} /> old</p>
     ${past.value ? html`<p>${reason(pod)}</p><p class="note">The tree is of what is now. In a terminal: <code>dralab explain pod/${pod.name} -n ${pod.namespace} --at ${past.value.revision}</code></p>` : html`<${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />`}
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
     <h2>Phases</h2><${Phases} pod=${pod} claims=${mine} />
     ${!past.value && html`<${WhatIf} key=${pod.key} actions=${actionsOnPod(pod)} />`}
-    <h2>Containers</h2><${Containers} pod=${pod} />
-  </section>`;
+    <h2>Containers</h2><${Containers} pod=${pod} />`;
 }
 
 function Phases({ pod, claims: mine }) {
