@@ -21,8 +21,8 @@ class SliceTracker:
     """All slices, unmodified and with the rules applied.
 
     Without ``rules_enabled``, rules are ignored. With ``criteria``, rules may also select by class and
-    expression. With ``ignore_unselective``, rules without a selector taint no device, and otherwise all (since 1.38
-    they taint none). Listeners are called for every change of a slice, and for changes of a rule or class that
+    expression. With ``ignore_unselective``, as since 1.37, rules without a selector taint no device. Otherwise they
+    taint all. Listeners are called for every change of a slice, and for changes of a rule or class that
     change the taints of one of the slice's devices.
     """
 

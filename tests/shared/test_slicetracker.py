@@ -122,7 +122,7 @@ def test_rules_without_criteria_taint_every_device(old: bool) -> None:
         tracker.delete_rule(rule.metadata.name)
 
 
-def test_rules_without_a_selector_taint_no_device_since_1_38() -> None:
+def test_rules_without_a_selector_taint_no_device_since_1_37() -> None:
     tracker = SliceTracker(ignore_unselective=True)
     tracker.set_slice(_GPUS)
     rule = _rule()

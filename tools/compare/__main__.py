@@ -15,7 +15,7 @@ from dra_recordings import cel
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
-from tools.compare import writes
+from tools.compare import taints, writes
 from tools.compare.expressions import draw_expression
 from tools.compare.shrink import shrink
 from tools.compare.upstream import Upstream, build
@@ -36,6 +36,7 @@ class Subject:
 SUBJECTS = {
     "alloc": Subject(draw_world, allocator.answer, allocator.agrees),
     "cel": Subject(draw_expression, cel.answer, cel.agrees),
+    "tracker": Subject(taints.draw_history, taints.answer, taints.agrees),
     "validate": Subject(writes.draw_write, writes.answer, writes.agrees, "apiserver"),
 }
 
@@ -135,7 +136,7 @@ def _list_subjects(kubernetes: Version) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison that the command line asks for. Return 1 if an answer of dralab differs."""
     parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
-    parser.add_argument("subject", nargs="*", help="alloc, cel or validate (all)")
+    parser.add_argument("subject", nargs="*", help="alloc, cel, tracker or validate (all)")
     parser.add_argument("--version", action="append", help="a Kubernetes version (all that are released)")
     parser.add_argument("--seed", default="1", help="other seeds draw other cases")
     parser.add_argument("--count", type=int, default=1000, help="cases of each subject and version")

@@ -3,10 +3,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 
+	ruleapi "k8s.io/api/resource/v1alpha3"
 	"k8s.io/apimachinery/pkg/util/sets"
+	rulelisters "k8s.io/client-go/listers/resource/v1alpha3"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -34,4 +39,24 @@ func allocatorFeatures(enabled sets.Set[string]) structured.Features {
 		PrioritizedList:        enabled.Has("DRAPrioritizedList"),
 		DeviceBindingAndStatus: enabled.Has("DRADeviceBindingConditions"),
 	}
+}
+
+func newRule() *ruleapi.DeviceTaintRule { return &ruleapi.DeviceTaintRule{} }
+
+type ruleInformer struct{ *informer }
+
+func (r ruleInformer) Informer() cache.SharedIndexInformer { return r.informer }
+
+func (r ruleInformer) Lister() rulelisters.DeviceTaintRuleLister {
+	return rulelisters.NewDeviceTaintRuleLister(r.GetIndexer())
+}
+
+func startTracker(ctx context.Context, enabled sets.Set[string], informers cluster) (*tracker.Tracker, error) {
+	return tracker.StartTracker(ctx, tracker.Options{
+		EnableDeviceTaintRules:   enabled.HasAll("DRADeviceTaints", "DRADeviceTaintRules"),
+		EnableConsumableCapacity: enabled.Has("DRAConsumableCapacity"),
+		SliceInformer:            sliceInformer{informers.slices},
+		TaintInformer:            ruleInformer{informers.rules},
+		ClassInformer:            classInformer{informers.classes},
+	})
 }

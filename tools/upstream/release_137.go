@@ -3,10 +3,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -42,4 +45,13 @@ func allocatorFeatures(enabled sets.Set[string]) structured.Features {
 		FractionalCapacityRange: enabled.Has("DRAFractionalCapacityRange"),
 		OptionalNodeOperations:  enabled.Has("DRAOptionalNodeOperations"),
 	}
+}
+
+func startTracker(ctx context.Context, enabled sets.Set[string], informers cluster) (*tracker.Tracker, error) {
+	return tracker.StartTracker(ctx, tracker.Options{
+		EnableDeviceTaintRules:   enabled.HasAll("DRADeviceTaints", "DRADeviceTaintRules"),
+		EnableConsumableCapacity: enabled.Has("DRAConsumableCapacity"),
+		SliceInformer:            resourceinformers.ToTypedResourceSliceInformer(sliceInformer{informers.slices}),
+		TaintInformer:            resourceinformers.ToTypedDeviceTaintRuleInformer(ruleInformer{informers.rules}),
+	})
 }

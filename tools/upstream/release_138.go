@@ -4,12 +4,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
+	"k8s.io/client-go/tools/cache"
 	draapi "k8s.io/dynamic-resource-allocation/api"
 	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -100,4 +104,32 @@ func celDevice(given expression) (cel.Device, error) {
 		Capacity:                 device.Capacity,
 		AllowMultipleAllocations: device.AllowMultipleAllocations,
 	}, nil
+}
+
+func newSlice() *draapi.ResourceSlice { return &draapi.ResourceSlice{} }
+
+func decodeSlice(raw json.RawMessage) (*draapi.ResourceSlice, error) {
+	slice := &resourceapi.ResourceSlice{}
+	if err := json.Unmarshal(raw, slice); err != nil {
+		return nil, err
+	}
+	return convert(slice)
+}
+
+func listDevices(slice *draapi.ResourceSlice) []patchedDevice {
+	found := []patchedDevice{}
+	for _, device := range slice.Spec.Devices {
+		found = append(found, patchedDevice{device.Name.String(), device.Taints})
+	}
+	return found
+}
+
+func startTracker(ctx context.Context, enabled sets.Set[string], informers cluster) (*tracker.Tracker, error) {
+	return tracker.StartTracker(ctx, tracker.Options{
+		EnableDeviceTaintRules:   enabled.HasAll("DRADeviceTaints", "DRADeviceTaintRules"),
+		EnableConsumableCapacity: enabled.Has("DRAConsumableCapacity"),
+		SliceLister:              draapi.NewResourceSliceLister(informers.slices.GetIndexer()),
+		SliceInformer:            cache.NewTypedSharedIndexInformer[*draapi.ResourceSlice](informers.slices),
+		TaintInformer:            resourceinformers.ToTypedDeviceTaintRuleInformer(ruleInformer{informers.rules}),
+	})
 }

@@ -1,13 +1,17 @@
 """The random cases that are compared with real Kubernetes packages."""
 
 import json
+import re
+from typing import Any
 
 import pytest
 from dra_recordings.alloc import answer as allocate
 from dra_recordings.cel import answer as evaluate
-from dra_shared.version import V1_34, V1_37, VERSIONS, Version
+from dra_shared.version import DEFAULT, V1_34, V1_37, VERSIONS, Version, release
 
+from tools.compare import taints
 from tools.compare.expressions import draw_expression
+from tools.compare.upstream import SOURCE
 from tools.compare.worlds import draw_world
 from tools.compare.writes import answer as write
 from tools.compare.writes import draw_write
@@ -99,3 +103,36 @@ def test_writes_are_of_every_kind_and_operation() -> None:
     assert {case["object"]["apiVersion"] for case in cases} == {
         f"resource.k8s.io/{version}" for version in ("v1", "v1beta2", "v1beta1", "v1alpha3")
     }
+
+
+@pytest.mark.parametrize("kubernetes", VERSIONS)
+def test_histories_have_devices_with_and_without_taints_of_rules(kubernetes: Version) -> None:
+    cases = [
+        {**taints.draw_history(seed, kubernetes), "kubernetesVersion": str(kubernetes)} for seed in _SEEDS
+    ]
+
+    last = [taints.answer(case)["steps"][-1] for case in cases]
+
+    devices = [device for step in last for listed in step["slices"].values() for device in listed]
+    tainted = sum(bool(device["taints"]) for device in devices)
+    assert len(devices) / 10 < tainted < len(devices) * 0.9
+
+
+def test_the_order_of_taints_does_not_matter() -> None:
+    first, second = {"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}
+
+    def step(*found: dict[str, str]) -> dict[str, Any]:
+        return {"steps": [{"calls": [], "slices": {"s": [{"name": "d", "taints": list(found)}]}}]}
+
+    assert taints.agrees(step(first, second), step(second, first))
+    assert not taints.agrees(step(first, second), step(first))
+
+
+@pytest.mark.parametrize("kubernetes", VERSIONS)
+def test_programs_are_made_of_the_release_that_a_version_follows(kubernetes: Version) -> None:
+    name = "go.mod" if kubernetes == DEFAULT else f"releases/{kubernetes}.mod"
+
+    pinned = re.search(r"k8s.io/dynamic-resource-allocation v0\.(\S+)", (SOURCE / name).read_text())
+
+    assert pinned is not None
+    assert f"1.{pinned[1]}" == release(kubernetes).patch

@@ -290,7 +290,7 @@ class EvictionState:
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
     """Return True if the rule evicts from the device (upstream's ``ruleMatchesDevice``).
 
-    A rule without a selector evicts from none, although the slice tracker of the scheduler taints all
+    A rule without a selector evicts from none, although until 1.36 the slice tracker of the scheduler taints all
     devices for it. An empty selector selects all devices for both.
     """
     return rule.spec.device_selector is not None and rule_matches(rule, driver, pool, device)

@@ -12,7 +12,7 @@ from dra_shared.api.resource import DeviceClass, ResourceSlice
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
 from dra_shared.taintrules import can_select_by_class
-from dra_shared.version import V1_38
+from dra_shared.version import V1_37
 
 from dra_scheduler.allocator import Allocator, Features, Snapshot
 from dra_scheduler.allocator.contention import contender
@@ -54,7 +54,7 @@ class DRAManager:
         self.slices = SliceTracker(
             rules_enabled=taint_rules,
             criteria=criteria,
-            ignore_unselective=features.kubernetes >= V1_38,
+            ignore_unselective=features.kubernetes >= V1_37,
         )
         self.slices.add_listener(self._slice_changed)
         # Claims with equal specs are interchangeable, so share ids cannot be derived from the claims.

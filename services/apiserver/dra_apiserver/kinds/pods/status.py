@@ -49,7 +49,7 @@ def check_status_update(
     allocatable = status.get("nodeAllocatableResourceClaimStatuses") or ()
     where = f"{path}.nodeAllocatableResourceClaimStatuses"
     # The claim for extended resources is not named anywhere else (kubernetes/kubernetes#141556, right after
-    # 1.37.0).
+    # 1.37.2).
     backed = (extended,) if extended is not None and kubernetes >= V1_37 else ()
     errors += check_node_allocatable(allocatable, [*claims, *made, *backed], where, kubernetes)
     errors += check_volume_health(status.get("volumeHealth") or (), spec, f"{path}.volumeHealth")
