@@ -81,6 +81,22 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     return Source(objects, problems, running)
 
 
+def describe_source(chosen: argparse.Namespace) -> str:
+    """Return the origin of the world that the options select, for people."""
+    if chosen.source is not None:
+        return "standard input" if chosen.source == "-" else str(chosen.source)
+    if _is_described(chosen):
+        groups = chosen.nodes or [Group(_NODES)]
+        named = [
+            f"{one.count} nodes of {one.gpus or chosen.gpus or DEFAULT_GPUS}{f' in {one.zone}' if one.zone else ''}"
+            for one in groups
+        ]
+        return f"described: {', '.join(named)}"
+    cluster = chosen_cluster(chosen)
+    moment = f" at revision {chosen.revision}" if chosen.revision else ""
+    return f"the cluster {cluster.server or cluster.data or cluster.context or cluster.kubeconfig}{moment}"
+
+
 def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterable[Document]:
     """Return the world's documents as they were read. Raises the errors of :func:`chosen_world`."""
     if _is_described(chosen):

@@ -1,4 +1,4 @@
-"""The page that ``dralab plan -o html`` writes, in a real Chromium."""
+"""The report that ``dralab plan -o html`` writes, in a real Chromium."""
 
 from pathlib import Path
 
@@ -25,15 +25,20 @@ spec:
 pytestmark = pytest.mark.slow
 
 
-def test_the_picture_shows_where_pods_would_get_their_devices(
-    page: Page, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_report_fits_screens_and_paper(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pods = tmp_path / "pods.yaml"
-    pods.write_text(_PODS)
-    words = ["fit", str(pods), "--count", "7", "--nodes", "3", "--gpus", "8xH100-SXM5-80GB", "-o", "html"]
-    run("plan", words)
-    page.set_viewport_size({"width": 900, "height": 560})
+    monkeypatch.chdir(tmp_path)
+    Path("pods.yaml").write_text(_PODS)
+    Path("fleet.yaml").write_text("pools: [{name: node, count: 3, gpus: 8xH100-SXM5-80GB, price: 98.5}]\n")
+    run("plan", ["fit", "pods.yaml", "--count", "7", "--from", "fleet.yaml", "-o", "html"])
+    page.set_viewport_size({"width": 900, "height": 1100})
     page.set_content(capsys.readouterr().out)
-    expect(page.locator("tbody .d.new")).to_have_count(18)
-    expect(page.locator("pre")).to_contain_text("6 of 7")
+    expect(page.locator(".nodes .d.new")).to_have_count(18)
+    expect(page.locator(".answer")).to_have_text("No: 6 of 7 pods fit.")
     shoot(page, "plan", prefix="")
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    expect(page.locator("details")).to_be_hidden()

@@ -179,8 +179,12 @@ def test_the_answer_is_printed_as_text_and_html(dump: str, capsys: pytest.Captur
     ]
     run("plan", ["drain", "node-0", "--from", dump, "-o", "html"])
     html = capsys.readouterr().out
-    assert '<span class="d new" title="gpu.example.com/other/gpu-0: default/a">' in html
-    assert '<span class="d left" title="gpu.example.com/node-0/gpu-0">' in html
+    new = 'class="d new" style="width:100.0%" title="gpu.example.com/other/gpu-0: default/a"'
+    assert new in html
+    assert (
+        'class="d left" style="width:100.0%" title="gpu.example.com/node-0/gpu-0: free, before: default/a"'
+        in html
+    )
     assert "src=" not in html
     assert "href=" not in html
 

@@ -24,6 +24,7 @@ from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.versions import of_version
 from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.prices import PRICE_LABEL
 from dra_scheduler.plan.purchase.recorded import own_uuid
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node, NodeSpec, NodeStatus, Taint
@@ -32,7 +33,7 @@ from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from dra_shared.errors import UserError
 from dra_shared.version import DEFAULT
 
-from dra_worlds.fleet import PRICE_LABEL, ZONE_LABEL, Pool
+from dra_worlds.fleet import ZONE_LABEL, Pool
 
 _replace = msgspec.structs.replace
 

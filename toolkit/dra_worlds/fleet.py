@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_kube.yamlfile import read_yaml
+from dra_scheduler.plan.prices import PRICE_LABEL
 from dra_shared.errors import UserError
 
 SCHEMA = Path(__file__).with_name("fleet.schema.json")
@@ -16,8 +17,6 @@ SCHEMA = Path(__file__).with_name("fleet.schema.json")
 DEFAULT_POOL = "node"
 #: The GPUs of a node for which none are given.
 DEFAULT_GPUS = "8xA100-SXM4-40GB"
-#: The label of nodes with their price.
-PRICE_LABEL = "dralab.dev/price"
 #: The label of nodes with their zone.
 ZONE_LABEL = "topology.kubernetes.io/zone"
 #: The maximum number of nodes in a pool.

@@ -11,6 +11,7 @@ use one scheduler, which applies only their differences::
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,7 @@ from dra_scheduler.plan.questions.question import Answer, Question, Recording, R
 from dra_scheduler.plan.questions.taint import QUESTION as TAINT
 from dra_scheduler.plan.questions.taint import parse_taint
 from dra_scheduler.plan.replaying.answer import Course
+from dra_scheduler.plan.report.page import Inputs, write_report
 from dra_scheduler.plan.setup import Setup
 from dra_scheduler.plan.tables import table
 from dra_scheduler.plan.wanted import of
@@ -273,15 +275,22 @@ class World:
         Raises:
             WorldError: the question or field does not exist, or this world cannot answer the question.
         """
-        if question not in QUESTIONS:
-            raise WorldError(f"there is no question {question!r}: choose {', '.join(QUESTIONS)}")
-        return self._ask(QUESTIONS[question], **fields)
+        return self._ask(_find_question(question), **fields)
+
+    def report(self, question: str, *, source: str = "a world in Python", **fields: Any) -> str:
+        """Return the answer of a question as an HTML page. Arguments and errors are those of :meth:`ask`."""
+        asked = _find_question(question)
+        request = _build_request(asked, fields)
+        door = _WorldDoor(self)
+
+        def write() -> str:
+            inputs = Inputs(source, datetime.now(UTC))
+            return write_report(asked, request, asked.ask(door, request), door, inputs)
+
+        return _raise_world_errors(write)
 
     def _ask(self, question: Question[Request, Answer], **fields: Any) -> Answer:
-        try:
-            request = question.request(**fields)
-        except TypeError as error:
-            raise WorldError(f"{question.name}: {error}") from error
+        request = _build_request(question, fields)
         return _raise_world_errors(lambda: question.ask(_WorldDoor(self), request))
 
     @property
@@ -351,6 +360,19 @@ class _WorldDoor:
 
     def seconds(self, seconds: float) -> float:
         return seconds
+
+
+def _find_question(name: str) -> Question[Any, Any]:
+    if name not in QUESTIONS:
+        raise WorldError(f"there is no question {name!r}: choose {', '.join(QUESTIONS)}")
+    return QUESTIONS[name]
+
+
+def _build_request(question: Question[Request, Answer], fields: dict[str, Any]) -> Request:
+    try:
+        return question.request(**fields)
+    except TypeError as error:
+        raise WorldError(f"{question.name}: {error}") from error
 
 
 def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:

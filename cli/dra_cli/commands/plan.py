@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import signal
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,7 +15,7 @@ from dra_cli.commandline import Parser
 # Each question has a subparser for its words.
 TAKES_ALL = True
 
-_OUTPUTS = ("", "json", "yaml", "html")
+_OUTPUTS = ("", "json", "yaml", "csv", "html")
 _VERSIONS = [str(version) for version in VERSIONS]
 
 
@@ -41,7 +42,9 @@ def options(parser: Parser) -> None:
 def _common(parser: argparse.ArgumentParser) -> None:
     from dra_cli.worldoptions import world_options
 
-    parser.add_argument("--output", "-o", default="", help="json, yaml or html instead of text")
+    parser.add_argument(
+        "--output", "-o", default="", help="json, yaml, csv or html (a report) instead of text"
+    )
     parser.add_argument(
         "--feature-gates", default="", help="feature gates: A=true,B=false; others are as in the cluster"
     )
@@ -70,7 +73,9 @@ def run(chosen: argparse.Namespace) -> int:
         UserError: there is no such output.
     """
     if chosen.output not in _OUTPUTS:
-        raise UserError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
+        raise UserError(
+            f"unknown output {chosen.output!r}: choose json, yaml, csv or html, or leave it out", 2
+        )
     from dra_scheduler.plan.errors import PlanError
     from dra_scheduler.plan.garbage import collect_rarely
 
@@ -86,11 +91,11 @@ def _answer(chosen: argparse.Namespace) -> int:
     from dra_scheduler.plan.engine import Engine
     from dra_scheduler.plan.planner import Planner
     from dra_scheduler.plan.questions.catalog import QUESTIONS
+    from dra_scheduler.plan.report.page import Inputs, write_report
     from dra_worlds.filedoor import FileDoor
-    from dra_worlds.picture import page
     from dra_worlds.working import Progress, Settings
 
-    from dra_cli.worldoptions import chosen_world
+    from dra_cli.worldoptions import chosen_world, describe_source
 
     question = QUESTIONS[chosen.question]
     source = chosen_world(chosen)
@@ -107,17 +112,30 @@ def _answer(chosen: argparse.Namespace) -> int:
         )
         with contextlib.closing(planner):
             door = FileDoor(planner, settings, getattr(chosen, "namespace", None))
-            answer = question.ask(door, question.read_words(chosen, source.objects))
-    if chosen.output == "html":
-        print(page(question, source.objects, answer))
-    else:
-        print(_format(answer, chosen.output) if chosen.output else question.text(answer))
+            asked = question.read_words(chosen, source.objects)
+            answer = question.ask(door, asked)
+            if chosen.output == "html":
+                inputs = Inputs(describe_source(chosen), datetime.now(UTC), _other_inputs(chosen))
+                print(write_report(question, asked, answer, door, inputs), end="")
+    if chosen.output != "html":
+        print(_format(question, answer, chosen.output))
     return _code(answer)
 
 
-def _format(answer: Any, output: str) -> str:
-    """Return the answer as JSON or YAML."""
-    from dra_scheduler.plan.answers import complete
+def _other_inputs(chosen: argparse.Namespace) -> dict[str, str]:
+    """Return the files that the answer depends on besides the world and the pods."""
+    names = {"catalog": "Catalogue", "config": "Scheduler configuration", "changes": "Changes"}
+    return {name: str(file) for word, name in names.items() if (file := getattr(chosen, word, None))}
+
+
+def _format(question: Any, answer: Any, output: str) -> str:
+    """Return the answer as text, JSON, YAML or CSV."""
+    from dra_scheduler.plan.answers import complete, csv_of
+
+    if not output:
+        return str(question.text(answer))
+    if output == "csv":
+        return csv_of(question, answer).rstrip("\n")
 
     value = complete(answer)
     if output == "json":

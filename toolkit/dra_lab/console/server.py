@@ -25,6 +25,7 @@ from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.httpserver import BoundedConnection
+from dra_shared.mediatypes import JSON
 from dra_worlds.reading import all_admitted
 from dra_worlds.snapshot import Snapshot
 from fastapi import FastAPI, HTTPException
@@ -58,7 +59,9 @@ class _View:
                 self._read_at = time.monotonic()
             return self._snapshot
 
-    async def ask(self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
+    async def ask(
+        self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None, media_type: str = JSON
+    ) -> Any:
         """Answer a request like the health port of a scheduler does."""
         question, *rest = path.strip("/").split("/")
         snapshot = await self.snapshot(_FRESH_FOR_PLANS if question == "plan" else _FRESH)
@@ -70,8 +73,9 @@ class _View:
                 return snapshot.explain(kind, "/".join(names[:-1]), names[-1], params.get("nodes", 0))[0]
             if rest[0] not in QUESTIONS:
                 raise HTTPException(404, f"there is no question {rest[0]!r}")
-            answer = await asyncio.to_thread(ask, snapshot.planner(), rest[0], orjson.dumps(body))
-            return orjson.loads(answer)
+            planner, name = snapshot.planner(), self._cluster.server or "this cluster"
+            answer = await asyncio.to_thread(ask, planner, rest[0], orjson.dumps(body), media_type, name)
+            return orjson.loads(answer) if media_type == JSON else answer.decode()
         except UserError as error:
             raise HTTPException(404, str(error)) from error
         except ValueError as error:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol
 
 import orjson
 from dra_shared.jsontypes import JsonObject
+from dra_shared.mediatypes import JSON, choose
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from dra_apiserver.front.schemas import describe_answer, describe_body, questions
@@ -17,12 +18,18 @@ from dra_apiserver.front.schemas import describe_answer, describe_body, question
 class Ask(Protocol):
     """Requests a path of the scheduler's health port. A body is a planner question.
 
+    The answer is the value of a JSON document, or the text of another media type.
+
     Raises:
         HTTPException: there is no response or no such object, or the question is malformed.
     """
 
     async def __call__(
-        self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None
+        self,
+        path: str,
+        params: Mapping[str, int],
+        body: dict[str, Any] | None = None,
+        media_type: str = JSON,
     ) -> Any: ...
 
 
@@ -62,7 +69,11 @@ def router(ask: Ask, complete: Complete) -> APIRouter:
             await _complete_objects(wanted, complete)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
-        return _respond(await ask(f"/plan/{request.url.path.rpartition('/')[2]}", {}, wanted))
+        media_type = choose(request.headers.get("accept", ""))
+        path = f"/plan/{request.url.path.rpartition('/')[2]}"
+        if media_type != JSON:
+            return Response(await ask(path, {}, wanted, media_type), media_type=media_type)
+        return _respond(await ask(path, {}, wanted))
 
     for name, question in questions().items():
         made.add_api_route(

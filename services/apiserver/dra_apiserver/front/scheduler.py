@@ -5,6 +5,7 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
+from dra_shared.mediatypes import JSON
 from fastapi import HTTPException
 
 from dra_apiserver.config import Config
@@ -18,7 +19,9 @@ _LONG = 3700.0
 def scheduler(config: Config) -> Ask:
     """Return a function that asks the scheduler at ``scheduler_url``. Without a URL, every request fails with 503."""
 
-    async def ask(path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
+    async def ask(
+        path: str, params: Mapping[str, int], body: dict[str, Any] | None = None, media_type: str = JSON
+    ) -> Any:
         if not config.scheduler_url:
             raise HTTPException(503, "no scheduler is known: --scheduler-url names it")
         parts = path.split("/")
@@ -29,7 +32,7 @@ def scheduler(config: Config) -> Ask:
         try:
             async with httpx.AsyncClient(
                 base_url=config.scheduler_url,
-                headers=config.nodes.headers,
+                headers=[*config.nodes.headers, (b"accept", media_type.encode())],
                 timeout=timeout,
                 verify=config.nodes.context() or False,
             ) as client:
@@ -38,6 +41,8 @@ def scheduler(config: Config) -> Ask:
             raise HTTPException(503, f"the scheduler does not answer: {error}") from error
         if answer.status_code != 200:
             raise HTTPException(answer.status_code, answer.text.strip())
+        if media_type != JSON:
+            return answer.text
         try:
             return answer.json()
         except ValueError as error:

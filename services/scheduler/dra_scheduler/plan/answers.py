@@ -1,8 +1,11 @@
-"""Answers as plain values for JSON and YAML."""
+"""Answers as plain values for JSON and YAML, and as CSV."""
 
 from typing import Any
 
 import msgspec
+
+from dra_scheduler.plan.questions.question import Question
+from dra_scheduler.plan.tables import Table
 
 
 def complete(answer: Any) -> Any:
@@ -16,3 +19,11 @@ def complete(answer: Any) -> Any:
         fields = msgspec.structs.fields(answer)
         return {field.encode_name: complete(getattr(answer, field.name)) for field in fields}
     return msgspec.to_builtins(answer)
+
+
+def csv_of(question: Question[Any, Any], answer: Any) -> str:
+    """Return the answer's first list as CSV; without lists, its fields with their values."""
+    tables = question.tables(answer)
+    if tables:
+        return tables[0].csv()
+    return Table("", ("field", "value"), list(complete(answer).items())).csv()

@@ -212,6 +212,18 @@ class Planner:
         room, _ = freer.answer(count)
         return self._with_doubts(_replace(answer, room=room, complete=not stopped), wanted)
 
+    def strand(self, wanted: Wanted, *, seconds: float) -> Packing:
+        """Return the stranded devices, as :meth:`pack` does, with the wanted pods among the shapes.
+
+        After so many seconds the answer is incomplete. It has a scheduler of its own, whose work can end in time.
+        """
+        objects = self._objects.with_objects(wanted.others)
+        engine = Engine(self.setup, running=_deadline(seconds))
+        try:
+            return Packer(engine.at(objects, wanted), objects).answer(wanted.pods)
+        finally:
+            engine.close()
+
     def replay(
         self,
         timeline: Timeline,

@@ -12,14 +12,17 @@ import msgspec
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
+from dra_shared.clock import SystemClock
+from dra_shared.mediatypes import CSV, HTML, JSON, choose
 
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.answers import complete
+from dra_scheduler.plan.answers import complete, csv_of
 from dra_scheduler.plan.clusterworld import cluster_world
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.jsondoor import JsonDoor
 from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.questions.catalog import QUESTIONS
+from dra_scheduler.plan.report.page import Inputs, write_report
 from dra_scheduler.plan.setup import Setup
 
 
@@ -36,15 +39,25 @@ def plan_routes(
     return {f"POST /plan/{name}": _endpoint(planner, name) for name in QUESTIONS}
 
 
-def ask(planner: Planner, name: str, body: bytes) -> bytes:
-    """Answer a question. Question and answer are JSON. Close the planner.
+def ask(
+    planner: Planner, name: str, body: bytes, media_type: str = JSON, source: str = "this cluster"
+) -> bytes:
+    """Answer a question in JSON with JSON, a report in HTML, or CSV. Close the planner.
+
+    ``source`` is the origin of the world for the report.
 
     Raises:
         ValueError: the question is invalid.
     """
     question, door = QUESTIONS[name], JsonDoor(planner)
     try:
-        answer = question.ask(door, msgspec.json.decode(body, type=question.request))
+        asked = msgspec.json.decode(body, type=question.request)
+        answer = question.ask(door, asked)
+        if media_type == HTML:
+            inputs = Inputs(source, SystemClock().now())
+            return write_report(question, asked, answer, door, inputs).encode()
+        if media_type == CSV:
+            return csv_of(question, answer).encode()
         return msgspec.json.encode(complete(answer))
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from error
@@ -58,11 +71,12 @@ def _endpoint(planner: Callable[[], Awaitable[Planner]], question: str) -> Calla
 
         body = await request.body()
         try:
-            answer = await asyncio.to_thread(ask, await planner(), question, body)
+            media_type = choose(request.headers.get("accept", ""))
+            answer = await asyncio.to_thread(ask, await planner(), question, body, media_type)
         except ValueError as error:
             return PlainTextResponse(f"{error}\n", status_code=400)
         except (ApiError, httpx.HTTPError) as error:
             return PlainTextResponse(f"the cluster cannot be listed: {error}\n", status_code=503)
-        return Response(answer, media_type="application/json")
+        return Response(answer, media_type=media_type)
 
     return handle

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from dra_shared.plurals import count
 from dra_shared.version import VERSIONS
 
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.questions.texts import MOST_PODS, uncertainty_lines
+from dra_scheduler.plan.questions.texts import MOST_PODS, list_names, name_objects, uncertainty_lines
+from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.change import Comparison
@@ -87,6 +89,43 @@ def _draw(answer: Comparison, holders: Holders) -> None:
         holders.devices.update(dict.fromkeys(change.after.devices, change.pod))
 
 
+def _phrase(asked: ChangeRequest) -> str:
+    edits = [
+        *([name_objects(asked.objects)] if asked.objects else ()),
+        *([f"feature gates {asked.feature_gates}"] if asked.feature_gates else ()),
+        *([f"Kubernetes {asked.kubernetes_version}"] if asked.kubernetes_version else ()),
+        *(["another scheduler configuration"] if asked.config is not None else ()),
+        *([f"no more {', '.join(asked.remove)}"] if asked.remove else ()),
+    ]
+    return f"What would the same pods get with {list_names(edits, 5)}?"
+
+
+def _state_result(answer: Comparison) -> str:
+    if not answer.changed:
+        return (
+            f"Nothing changes: {answer.after} of {count(answer.pods, 'pod')} have a place before and after."
+        )
+    others = count(len(answer.changed), "pod")
+    placed = f"{answer.after} of {count(answer.pods, 'pod')} have a place, {answer.before} before"
+    return f"{placed}; {others} {'gets' if len(answer.changed) == 1 else 'get'} another place or reason."
+
+
+def _tables(answer: Comparison) -> Sequence[Table]:
+    head = ("pod", "node before", "devices before", "node after", "devices after", "message")
+    rows = [
+        (
+            each.pod,
+            each.before.node,
+            each.before.devices,
+            each.after.node,
+            each.after.devices,
+            each.after.message,
+        )
+        for each in answer.changed
+    ]
+    return [Table("What changes", head, rows)]
+
+
 QUESTION = Question(
     "change",
     "what the same pods would get after an edit",
@@ -96,4 +135,7 @@ QUESTION = Question(
     _add_words,
     _read_words,
     _draw,
+    phrase=_phrase,
+    headline=_state_result,
+    tables=_tables,
 )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
+from html import escape
 from typing import TYPE_CHECKING
 
 from dra_shared.api.meta import Struct
@@ -12,7 +14,15 @@ from dra_shared.plurals import count
 
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.questions.texts import INTERRUPTED, add_namespace, place_lines, uncertainty_lines
+from dra_scheduler.plan.questions.texts import (
+    INTERRUPTED,
+    add_namespace,
+    name_objects,
+    place_lines,
+    tabulate_places,
+    uncertainty_lines,
+)
+from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.fit import Fit
@@ -75,6 +85,43 @@ def _headline(fit: Fit) -> str:
     return f"does not fit: {fit.fits} of {count(fit.wanted, 'pod')} fit"
 
 
+def _phrase(asked: FitRequest) -> str:
+    name = name_objects(asked.objects)
+    without = f" without {', '.join(asked.without)}" if asked.without else ""
+    if asked.max:
+        return f"How many copies of the pods of {name} fit{without}?"
+    if asked.count is not None:
+        copies = "1 copy" if asked.count == 1 else f"{asked.count} copies"
+        return f"{'Does' if asked.count == 1 else 'Do'} {copies} of the pods of {name} fit{without}?"
+    return f"Do the pods of {name} fit{without}?"
+
+
+def _state_result(fit: Fit) -> str:
+    if not fit.wanted:
+        return f"{fit.copies} {'copy fits' if fit.copies == 1 else 'copies fit'}: {count(fit.fits, 'pod')}."
+    if fit.fits < fit.wanted:
+        return f"No: {fit.fits} of {count(fit.wanted, 'pod')} fit."
+    known = ", as far as kinds are known" if fit.left_out else ""
+    fits = "it fits" if fit.wanted == 1 else f"all {fit.wanted} pods fit"
+    more = f" {'At least ' if fit.more_at_least else ''}{fit.more} more like it would." if fit.more else ""
+    return f"Yes{known}: {fits}.{more}"
+
+
+def _tables(fit: Fit) -> Iterator[Table]:
+    yield tabulate_places("Where the pods go", fit.pods)
+    if fit.preempted:
+        yield Table("Preempted pods", ("pod", "by"), list(fit.preempted.items()))
+
+
+def _list_tables(fit: Fit) -> Sequence[Table]:
+    return list(_tables(fit))
+
+
+def _explain(fit: Fit) -> Iterator[tuple[str, str]]:
+    if fit.unplaced is not None:
+        yield f"Why {fit.unplaced.pod} does not fit", f"<pre>{escape(render(fit.unplaced).rstrip())}</pre>"
+
+
 def _draw(fit: Fit, holders: Holders) -> None:
     holders.place(fit.pods)
 
@@ -89,4 +136,8 @@ QUESTION = Question(
     _read_words,
     _draw,
     counted="placed",
+    phrase=_phrase,
+    headline=_state_result,
+    tables=_list_tables,
+    sections=_explain,
 )

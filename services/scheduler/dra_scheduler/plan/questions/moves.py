@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dra_shared.api.meta import Struct
@@ -12,10 +12,11 @@ from dra_shared.plurals import count
 from dra_shared.selectors import SelectorError, parse_label_selector
 
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.questions.texts import INTERRUPTED, uncertainty_lines
+from dra_scheduler.plan.questions.texts import INTERRUPTED, list_names, uncertainty_lines
+from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
-    from dra_scheduler.plan.moves import Moves
+    from dra_scheduler.plan.moves import Move, Moves
     from dra_scheduler.plan.objects import Objects
 
 
@@ -45,6 +46,59 @@ def show_moves(answer: Moves) -> str:
 def draw_moves(answer: Moves, holders: Holders) -> None:
     """Draw an answer about moves."""
     holders.move(answer.moves)
+
+
+def state_moves(answer: Moves) -> str:
+    """Return the answer about moves in a sentence."""
+    if not answer.moves:
+        return "No pod has to move."
+    moved = f"{count(answer.moved, 'pod')} {'moves' if answer.moved == 1 else 'move'}"
+    if not answer.stuck:
+        return f"{moved}, and none is stuck."
+    reason = next(move.stuck for move in answer.moves if move.stuck)
+    return f"{moved}, {answer.stuck} {'is' if answer.stuck == 1 else 'are'} stuck: {reason}"
+
+
+def tabulate_moves(caption: str, moves: Sequence[Move]) -> Table:
+    """Return a table of pods that move or are stuck."""
+    head = ("pod", "from", "devices before", "to", "devices after", "stuck")
+    rows = [
+        (
+            move.pod,
+            move.before,
+            move.devices_before,
+            "" if move.stuck else move.after,
+            move.devices_after,
+            move.stuck,
+        )
+        for move in moves
+    ]
+    return Table(caption, head, rows)
+
+
+def list_move_tables(answer: Moves) -> Sequence[Table]:
+    """Return the tables of an answer about moves."""
+    found = [tabulate_moves("What moves", answer.moves)]
+    if answer.order:
+        found.append(Table("Order of the nodes", ("place", "node"), list(enumerate(answer.order, 1))))
+    if answer.preempted:
+        found.append(Table("Preempted pods", ("pod", "by"), list(answer.preempted.items())))
+    return found
+
+
+def _phrase_drain(asked: NodesRequest) -> str:
+    drained = "it is" if len(asked.nodes) == 1 else "they are"
+    return f"Where do the pods of {list_names(asked.nodes)} go if {drained} drained?"
+
+
+def _phrase_remove(asked: NodesRequest) -> str:
+    gone = "it is" if len(asked.nodes) == 1 else "they are"
+    return f"Where do the pods of {list_names(asked.nodes)} go if {gone} gone at once?"
+
+
+def _phrase_upgrade(asked: NodesRequest) -> str:
+    nodes = list_names(asked.nodes) if asked.nodes else "all nodes"
+    return f"In which order can {nodes} be upgraded, and which pods are stuck?"
 
 
 def _drain(door: Door, asked: NodesRequest) -> Moves:
@@ -107,6 +161,9 @@ DRAIN = Question(
     _add_words,
     _read_words("drain"),
     draw_moves,
+    phrase=_phrase_drain,
+    headline=state_moves,
+    tables=list_move_tables,
 )
 REMOVE = Question(
     "remove",
@@ -117,6 +174,9 @@ REMOVE = Question(
     _add_words,
     _read_words("remove"),
     draw_moves,
+    phrase=_phrase_remove,
+    headline=state_moves,
+    tables=list_move_tables,
 )
 UPGRADE = Question(
     "upgrade",
@@ -127,4 +187,7 @@ UPGRADE = Question(
     _add_upgrade_words,
     _read_words("upgrade"),
     draw_moves,
+    phrase=_phrase_upgrade,
+    headline=state_moves,
+    tables=list_move_tables,
 )

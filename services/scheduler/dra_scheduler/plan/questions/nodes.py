@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dra_shared.api.meta import Struct
+from dra_shared.api.resources import NODES
 from dra_shared.jsontypes import JsonObject
 from dra_shared.optiontypes import number
 from dra_shared.plurals import count
@@ -16,9 +18,12 @@ from dra_scheduler.plan.questions.texts import (
     MOST_PODS,
     add_namespace,
     add_seconds,
+    name_objects,
     place_lines,
+    tabulate_places,
     uncertainty_lines,
 )
+from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.objects import Objects
@@ -93,6 +98,49 @@ def _draw(answer: Purchase, holders: Holders) -> None:
     holders.place(answer.pods)
 
 
+def _phrase(asked: PurchaseRequest) -> str:
+    if not asked.objects:
+        return "Which nodes are the cheapest for everything that waits?"
+    copies = f"{asked.count} x " if asked.count is not None else ""
+    return (
+        f"Which nodes are the cheapest for everything that waits and {copies}{name_objects(asked.objects)}?"
+    )
+
+
+def _state_result(answer: Purchase) -> str:
+    if not answer.nodes and not answer.unplaced:
+        return "None: everything fits on the nodes that are there."
+    bought = ", ".join(f"{each.count} x {each.type}" for each in answer.nodes) or "No nodes"
+    proof = (
+        "No other choice costs less." if answer.optimal else f"No choice costs less than {answer.bound:g}."
+    )
+    missing = f" {count(len(answer.unplaced), 'pod')} would still have no place." if answer.unplaced else ""
+    return f"{bought}, for {answer.cost:g}.{missing} {proof}"
+
+
+def _tables(answer: Purchase) -> Sequence[Table]:
+    rows = [(each.type, each.count, each.price, round(each.count * each.price, 6)) for each in answer.nodes]
+    found = [
+        Table("What to buy", ("type", "count", "price", "cost"), rows),
+        tabulate_places("Where the pods go", answer.pods),
+    ]
+    if answer.unplaced:
+        found.append(tabulate_places("Pods without a place", answer.unplaced))
+    return found
+
+
+def _bring(door: Door, asked: PurchaseRequest, answer: Purchase) -> Objects:
+    objects = door.planner.objects
+    types = {each.name: each for each in door.types(asked.types)}
+    names = dict.fromkeys(place.node for place in answer.pods)
+    for name in names:
+        # A new node is named after its type, with a number.
+        type_ = types.get(name.rpartition("-")[0])
+        if type_ is not None and name not in objects.of(NODES):
+            objects = objects.with_objects(type_.node(name))
+    return objects
+
+
 QUESTION = Question(
     "nodes",
     "the cheapest nodes on which everything that waits fits",
@@ -102,4 +150,8 @@ QUESTION = Question(
     _add_words,
     _read_words,
     _draw,
+    phrase=_phrase,
+    headline=_state_result,
+    tables=_tables,
+    bring=_bring,
 )

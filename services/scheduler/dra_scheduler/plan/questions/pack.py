@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dra_shared.api.meta import Struct
@@ -11,15 +11,19 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.optiontypes import number
 from dra_shared.plurals import count
 
+from dra_scheduler.plan.questions.moves import tabulate_moves
 from dra_scheduler.plan.questions.question import Door, Holders, Question
 from dra_scheduler.plan.questions.texts import (
     INTERRUPTED,
     MOST_PODS,
     add_namespace,
     add_seconds,
+    name_objects,
     place_lines,
+    tabulate_places,
     uncertainty_lines,
 )
+from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.objects import Objects
@@ -86,7 +90,7 @@ def _room_lines(room: Room) -> Iterator[str]:
     yield from (f"  then {place}" for place in place_lines(room.placed))
 
 
-def _amounts(counts: Mapping[str, int]) -> str:
+def _amounts(counts: Mapping[str, int | str]) -> str:
     return ", ".join(f"{amount} x {name}" for name, amount in counts.items()) or "none"
 
 
@@ -94,6 +98,42 @@ def _draw(answer: Packing, holders: Holders) -> None:
     if answer.room is not None:
         holders.move(answer.room.moves)
         holders.place(answer.room.placed)
+
+
+def _phrase(asked: PackRequest) -> str:
+    if not asked.objects:
+        return "Which free devices can no pod use?"
+    copies = f"{asked.count} x " if asked.count is not None else ""
+    return f"Which moves make room for {copies}{name_objects(asked.objects)}?"
+
+
+def _state_result(answer: Packing) -> str:
+    free = sum(answer.free.values())
+    stranded = f"{sum(answer.stranded.values())} of {count(free, 'free device')} are stranded"
+    if answer.room is None:
+        return f"{stranded}: none of the {count(len(answer.shapes), 'shape')} of pods can use them."
+    if not answer.room.found:
+        return f"No moves were found that make room. {stranded}."
+    moves = count(len(answer.room.moves), "move")
+    return f"{moves} {'makes' if len(answer.room.moves) == 1 else 'make'} room. {stranded}."
+
+
+def _tables(answer: Packing) -> Sequence[Table]:
+    head = ("node", "stranded", "takes", "largest")
+    rows = [
+        (
+            node.node,
+            _amounts({**node.stranded, **node.counters, **node.shares}),
+            _amounts(node.takes),
+            "; ".join(f"{each.count} x {each.shape} of class {each.device_class}" for each in node.largest),
+        )
+        for node in answer.nodes
+    ]
+    found = [Table("What each node could still take", head, rows)]
+    if answer.room is not None:
+        moves = tabulate_moves("What moves", answer.room.moves)
+        found = [moves, tabulate_places("Where the pods go", answer.room.placed), *found]
+    return found
 
 
 QUESTION = Question(
@@ -106,4 +146,7 @@ QUESTION = Question(
     _read_words,
     _draw,
     counted="placed",
+    phrase=_phrase,
+    headline=_state_result,
+    tables=_tables,
 )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dra_scheduler.plan.purchase.buyer import NodeType
     from dra_scheduler.plan.questions.change import ChangeRequest
     from dra_scheduler.plan.replaying.replayer import Timeline
+    from dra_scheduler.plan.tables import Table
 
 Request = TypeVar("Request", bound=Struct)
 Answer = TypeVar("Answer", bound=Struct)
@@ -102,14 +103,34 @@ def draw_nothing(answer: Any, holders: Holders) -> None:
     """Leave the picture as it is: the answer has no places."""
 
 
+def list_no_tables(answer: Any) -> Sequence[Table]:
+    """Return no tables: the answer has no lists."""
+    return ()
+
+
+def write_no_sections(answer: Any) -> Iterable[tuple[str, str]]:
+    """Return no sections: the tables of the answer say everything."""
+    return ()
+
+
+def bring_nothing(door: Door, asked: Any, answer: Any) -> Objects:
+    """Return the objects of the world as they are: the answer adds no nodes."""
+    return door.planner.objects
+
+
 @dataclass(frozen=True)
 class Question(Generic[Request, Answer]):
     """Everything about a question.
 
     ``about`` is the command's help. ``request`` has the fields of ``POST /plan/NAME``. ``add_words`` declares the
     words of ``dralab plan NAME``, and ``read_words`` makes a request of them in the world of some objects.
-    ``text`` shows an answer to people, and ``draw`` puts it into the picture of ``--output html``. ``counted`` is
-    the verb of the progress on a terminal.
+    ``text`` shows an answer to people, and ``draw`` puts it into the picture of a report. ``counted`` is the verb
+    of the progress on a terminal.
+
+    A report starts with ``phrase``, the request as a question, and ``headline``, the answer in a sentence. Without
+    them it starts with ``about`` and the first line of ``text``. ``tables`` are the lists of an answer; the first
+    one is the answer as CSV. ``sections`` are titles with further HTML. ``bring`` returns the world with the nodes that
+    an answer adds.
     """
 
     name: str
@@ -121,3 +142,8 @@ class Question(Generic[Request, Answer]):
     read_words: Callable[[argparse.Namespace, Objects], Request]
     draw: Callable[[Answer, Holders], None] = draw_nothing
     counted: str = "tried"
+    phrase: Callable[[Request], str] | None = None
+    headline: Callable[[Answer], str] | None = None
+    tables: Callable[[Answer], Sequence[Table]] = list_no_tables
+    sections: Callable[[Answer], Iterable[tuple[str, str]]] = write_no_sections
+    bring: Callable[[Door, Request, Answer], Objects] = bring_nothing

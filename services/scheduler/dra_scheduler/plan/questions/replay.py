@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from dra_shared.api.meta import Struct
@@ -14,7 +15,8 @@ from dra_shared.plurals import count
 
 from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.question import Door, Question
-from dra_scheduler.plan.questions.texts import INTERRUPTED, MOST_PODS, uncertainty_lines
+from dra_scheduler.plan.questions.texts import INTERRUPTED, MOST_PODS, name_objects, uncertainty_lines
+from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.objects import Objects
@@ -92,6 +94,53 @@ def _text(answer: Replay) -> str:
     return "\n".join([*lines, *uncertainty_lines(answer.uncertain)])
 
 
+def _phrase(asked: ReplayRequest) -> str:
+    given: Any = asked.arrivals
+    name = name_objects(given) if isinstance(given, str | Path) else count(len(given), "arrival")
+    changes = " with each change" if asked.changes else ""
+    return f"How long would the pods of {name} wait{changes}?"
+
+
+def _state_result(answer: Replay) -> str:
+    if not answer.courses:
+        return "Unknown: no course is complete."
+    course = answer.courses[-1]
+    name = "" if len(answer.courses) == 1 else f' with "{course.name}"'
+    starved = f", and {count(len(course.starved), 'pod')} starved" if course.starved else ", and none starved"
+    return (
+        f"{course.placed} of {count(course.pods, 'pod')} got a place{name} after {course.waits.median:g} s in the"
+        f" median and at most {course.waits.longest:g} s{starved}."
+    )
+
+
+def _tables(answer: Replay) -> Sequence[Table]:
+    head = ("change", "pods", "placed", "mean wait", "median wait", "p95 wait", "longest wait")
+    rows = [
+        (
+            course.name,
+            course.pods,
+            course.placed,
+            course.waits.mean,
+            course.waits.median,
+            course.waits.p95,
+            course.waits.longest,
+            round(course.utilisation, 4),
+            len(course.starved),
+            course.preempted,
+        )
+        for course in answer.courses
+    ]
+    starved = [
+        (course.name, pod.pod, pod.at, pod.waited, pod.message)
+        for course in answer.courses
+        for pod in course.starved
+    ]
+    found = [Table("Waiting times in seconds", (*head, "utilisation", "starved", "preempted"), rows)]
+    if starved:
+        found.append(Table("Who starved", ("change", "pod", "at", "waited", "message"), starved))
+    return found
+
+
 QUESTION = Question(
     "replay",
     "how a recorded timeline of pods would go",
@@ -101,4 +150,7 @@ QUESTION = Question(
     _add_words,
     _read_words,
     counted="arrived",
+    phrase=_phrase,
+    headline=_state_result,
+    tables=_tables,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dra_shared.api.meta import Struct
 from dra_shared.errors import UserError
 
-from dra_scheduler.plan.questions.moves import draw_moves, show_moves
+from dra_scheduler.plan.questions.moves import draw_moves, list_move_tables, show_moves, state_moves
 from dra_scheduler.plan.questions.question import Door, Question
 
 if TYPE_CHECKING:
@@ -73,6 +73,12 @@ def _read_words(chosen: argparse.Namespace, objects: Objects) -> TaintRequest:
     return parse_taint(chosen.target, chosen.taint)
 
 
+def _phrase(asked: TaintRequest) -> str:
+    target = f"node {asked.node}" if asked.node else f"device {asked.driver}/{asked.pool}/{asked.device}"
+    value = f"={asked.value}" if asked.value else ""
+    return f"Which pods leave {target} with the taint {asked.key}{value}:{asked.effect}?"
+
+
 QUESTION = Question(
     "taint",
     "which pods leave a tainted node or device",
@@ -82,4 +88,7 @@ QUESTION = Question(
     _add_words,
     _read_words,
     draw_moves,
+    phrase=_phrase,
+    headline=state_moves,
+    tables=list_move_tables,
 )

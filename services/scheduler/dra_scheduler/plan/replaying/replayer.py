@@ -19,9 +19,9 @@ from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.plan.copies import copy_pods
 from dra_scheduler.plan.replaying.answer import Course, Starved, Waits
-from dra_scheduler.plan.replaying.weights import Weights
 from dra_scheduler.plan.simulation import Simulation
 from dra_scheduler.plan.upkeep import claim_names
+from dra_scheduler.plan.weights import Weights
 
 _replace = msgspec.structs.replace
 

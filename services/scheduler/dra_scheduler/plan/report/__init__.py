@@ -1,0 +1,1 @@
+"""Reports: one self-contained HTML page for the answer of any question of the planner."""
