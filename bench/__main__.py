@@ -1,6 +1,6 @@
-"""``make bench``: every benchmark after the other, or those that are named: ``python -m bench cluster``.
+"""``make bench``: run all benchmarks in turn, or the named ones: ``python -m bench cluster``.
 
-One that is named alone takes options: ``python -m bench scheduling --nodes 100``.
+A single benchmark accepts options: ``python -m bench scheduling --nodes 100``.
 """
 
 import importlib

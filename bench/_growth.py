@@ -46,7 +46,7 @@ class Server:
 
 
 async def measure(server: Server, units: int, watchers: int) -> list[Row]:
-    """A row for each kind of unit."""
+    """Return a row for each kind of unit."""
     rows = []
     for name, create, update in (("claim", _claim, _claim_status), ("pod", _pod, _pod_status)):
         await server.cost([*_each(create, "warm", _WARM_UP), *_each(update, "warm", _WARM_UP)])

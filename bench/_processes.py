@@ -1,4 +1,4 @@
-"""Services as processes of their own, what they have cost, and a database that each run finds empty."""
+"""Run services as separate processes, measure their cost, and give each run an empty database."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ class Cost:
 
 @asynccontextmanager
 async def process(port: Port, module: str, *arguments: str) -> AsyncIterator[int]:
-    """The process's id, once it is ready."""
+    """Yield the id of the process once it is ready."""
     words = (sys.executable, "-m", module, *arguments, "--log-level", "error")
     started = await asyncio.create_subprocess_exec(*words)
     try:
@@ -71,7 +71,7 @@ async def _ready(client: Client) -> bool:
 
 @contextmanager
 def database(url: str) -> Iterator[tuple[str, ...]]:
-    """The API server's options for an empty database: a schema in that of the URL, or SQLite for none."""
+    """Yield the API server's options for an empty database: a schema in PostgreSQL, or SQLite if the URL is empty."""
     if not url:
         yield ()
         return
@@ -89,7 +89,7 @@ def database(url: str) -> Iterator[tuple[str, ...]]:
 
 @asynccontextmanager
 async def dralab_up(data: Path, *words: str) -> AsyncIterator[Record]:
-    """Run ``dralab up`` with these options in ``data``, from when it is ready until the context ends."""
+    """Run ``dralab up`` with these options in ``data`` for the block, which begins when the cluster is ready."""
     log = data / "up.log"
     process = start_up(["up", "--data", str(data), "--port", "0", *words], log)
     try:

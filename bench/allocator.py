@@ -137,7 +137,7 @@ WORKLOADS: dict[str, tuple[Callable[[str], Iterator[ResourceSlice]], Callable[[i
 
 
 def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
-    """Fills nodes one after the other, so that each pod meets full nodes, too."""
+    """Measure placing each pod. Nodes are filled one after the other, so that each search also passes full nodes."""
     slices_of, claim_of = WORKLOADS[workload]
     features, state = Features.all(), AllocatedState()
     snapshot = Snapshot(features)
@@ -183,7 +183,7 @@ def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
 
 # Long: a table of workloads, one statement each.
 def impossible() -> Iterator[tuple[str, list[JsonObject], list[JsonObject], list[JsonObject]]]:
-    """Devices, requests and constraints without a solution."""
+    """Yield devices, requests and constraints that have no solution, by name."""
     many = [gpu(i, "n") for i in range(64)]
     model = f"{DRIVER}/model"
     yield "no-device-for-the-last", many, [*(request(f"r{i}") for i in range(31)), _none("last")], []

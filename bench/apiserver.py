@@ -34,7 +34,7 @@ class Server:
         self.process = subprocess.Popen(command)
 
     async def ready(self) -> float:
-        """Wait; seconds from process start to ready."""
+        """Wait until the server is ready, and return the seconds since the process started."""
         while True:
             try:
                 connection = await connect(self.port)
@@ -94,25 +94,25 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
 
     async def request(self, data: bytes) -> tuple[int, bytes]:
-        """Send a request; its answer's code and body."""
+        """Send a request, and return the code and body of the response."""
         assert self._transport is not None
         self._done = asyncio.get_running_loop().create_future()
         self._transport.write(data)
         return await self._done
 
     def send(self, data: bytes) -> None:
-        """Send a request whose answer goes to the body's callback."""
+        """Send a request without waiting for the response. The protocol passes its body to the callback."""
         assert self._transport is not None
         self._transport.write(data)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._transport is not None:
             self._transport.close()
 
 
 async def connect(port: int, on_body: Callable[[bytes], None] | None = None) -> Connection:
-    """A connection to a server on this machine."""
+    """Open a connection to a server on this machine."""
     loop = asyncio.get_running_loop()
     _, protocol = await loop.create_connection(lambda: Connection(on_body), "127.0.0.1", port)
     return protocol
@@ -156,7 +156,7 @@ def status(index: int) -> bytes:
 async def rate(
     server: Server, connections: int, seconds: float, make: Callable[[int], bytes], codes: tuple[int, ...]
 ) -> tuple[float, float]:
-    """Requests a second, and the server's CPU microseconds for each."""
+    """Return the requests per second, and the server's CPU microseconds for each."""
     opened = [await connect(server.port) for _ in range(connections)]
     count = 0
     stop = time.perf_counter() + seconds
@@ -182,7 +182,7 @@ async def rate(
 async def watch_latency(
     server: Server, watchers: int, events: int, tag: str, other: Server | None = None
 ) -> list[float]:
-    """Milliseconds from sending a create to each watcher's having its event, where it watches an ``other`` server."""
+    """Return the milliseconds from each create until each watcher has its event. Watchers use ``other`` if given."""
     sent: dict[bytes, float] = {}
     delays: list[float] = []
 
@@ -297,7 +297,7 @@ async def _shared_connection(server: Server) -> Connection:
 
 
 async def _large(count: int) -> dict[str, Any]:
-    """Memory with many objects of 2 KiB, and a start with them."""
+    """Measure the memory with many objects of 2 KiB, and the time of a start with them."""
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder), relaxed=True)
         try:

@@ -59,7 +59,7 @@ async def _measure(runs: int, pods: int) -> dict[str, Any]:
 
 
 def _memory(record: Record) -> dict[str, float]:
-    """The resident set of each process, in MiB."""
+    """Return the resident set of each process, in MiB."""
     pids = {"up": record.pid, **{name: service.pid for name, service in record.services.items()}}
     memory = {}
     for name, pid in pids.items():

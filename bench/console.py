@@ -1,4 +1,4 @@
-"""The console in Chromium: how soon it is shown, how soon a change is, what a frame, an open page and its files cost.
+"""Measure the console in Chromium: the time until it or a change is shown, and the cost of frames and an open page.
 
 An API server of its own has the nodes, their devices and some allocated claims; no other service runs. Each figure is
 printed with its goal. Times are wall-clock, and on a busy machine longer; ``cpu`` figures are the CPU time of all of
@@ -177,7 +177,7 @@ def _answers(url: str) -> bool:
 
 
 def _fill(url: str, nodes: int, devices: int) -> None:
-    """Nodes with GPUs; each tenth device is allocated."""
+    """Create nodes with GPUs. Each tenth device is allocated."""
     with httpx.Client(base_url=url, timeout=60) as client:
 
         def post(path: str, body: JsonObject, status: JsonObject | None = None) -> None:
@@ -258,7 +258,7 @@ class _Measured:
         return {f"{prefix}shown_ms": took, f"{prefix}shown_cpu_ms": cpu}
 
     def rest(self, changes: int, idle: float) -> dict[str, float]:
-        """Changes, frames, memory, and what an open page costs the server."""
+        """Return the figures of changes, frames and memory, and the cost of an open page for the server."""
         before = self._cpu_ms()
         found = {"change_ms": statistics.median(self._change() for _ in range(changes))}
         # Each change is undone, which is a change too.
@@ -278,7 +278,7 @@ class _Measured:
         return took
 
     def _pan(self, prefix: str = "") -> dict[str, float]:
-        """Frames a second while the picture is dragged, and the CPU time of each, in ms: of the main thread, of all."""
+        """Return the frames per second while the picture is dragged, and the CPU ms per frame (main thread and all)."""
         box = self._page.locator("canvas").bounding_box()
         assert box is not None
         mouse, middle = self._page.mouse, (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -316,7 +316,7 @@ class _Measured:
         return found
 
     def _memory(self) -> float:
-        """MiB that the page's process has for itself, after its garbage is collected."""
+        """Return the private memory of the page's process in MiB, after a garbage collection."""
         self._session.send("HeapProfiler.collectGarbage")
         renderers = [one["id"] for one in self._processes() if one["type"] == "renderer"]
         return max(map(_private, renderers)) / 1024
@@ -333,7 +333,7 @@ def _private(process: int) -> int:
 
 
 class _Trace:
-    """Chromium's own trace, from now on."""
+    """Records Chromium's trace from its creation on."""
 
     def __init__(self, session: CDPSession) -> None:
         self._session = session
@@ -347,7 +347,7 @@ class _Trace:
         self._complete = True
 
     def stop(self) -> list[JsonObject]:
-        """All events with a time."""
+        """End the trace, and return all events that have a time."""
         self._session.send("Tracing.end")
         while not self._complete:
             # The call waits for an answer, and events are received meanwhile.

@@ -99,7 +99,7 @@ def _write(path: Path, objects: Iterator[JsonObject], indent: int) -> None:
 
 
 def measure(path: Path, pods: int) -> JsonObject:
-    """The figures of reading that file."""
+    """Read the file, and return the figures."""
     started, cpu = time.perf_counter(), time.process_time()
     world = World.load(path)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu

@@ -81,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _cpu() -> float:
-    """CPU time so far, in seconds."""
+    """Return the CPU time so far, in seconds."""
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + ended.ru_utime + ended.ru_stime
 
@@ -155,7 +155,7 @@ def _tests(count: int, clock: Clock) -> float:
 
 
 def _install(clock: Clock) -> float:
-    """Seconds from an empty environment to a pod that runs; the folder with the wheels is there already."""
+    """Return the seconds from an empty environment to a running pod. The wheels have been built before."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         subprocess.run(["tools/dist", sys.executable, str(folder / "dist")], cwd=_ROOT, check=True)

@@ -63,7 +63,7 @@ def _queue_of_rejected_pods(plugin: DynamicResources, pods: int, hints: bool) ->
 
 
 def measure(client: Client, pods: int, events: int, hints: bool) -> float:
-    """Microseconds of CPU time an event."""
+    """Return the microseconds of CPU time for one event."""
     gates = FeatureGates(V1_37)
     manager, clock = DRAManager(Features.from_gates(gates, V1_37)), SystemClock()
     recorder = Recorder(client, "bench", clock=clock, rng=random.Random(1))

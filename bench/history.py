@@ -1,4 +1,4 @@
-"""The archive behind ``--history``: bytes a revision, any moment, an object's changes, and what it costs writes.
+"""Measure the archive behind ``--history``: bytes per revision, time to read the past, and cost for writes.
 
 Pods come, change seven times and go, in an order drawn from a seed; a claim that they use would be as large. The
 database is written as the store writes it, without HTTP, so that a million revisions take minutes.
@@ -33,7 +33,7 @@ _AUTHOR = orjson.dumps(["system:admin", "dralab-kubelet/1.0", "kubelet", "patch"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Print what is measured, with its goal."""
+    """Run the benchmark and print each figure with its goal."""
     parser = argparse.ArgumentParser(prog="python -m bench history", description=__doc__)
     parser.add_argument(
         "--revisions",
@@ -145,7 +145,7 @@ def _lives(revisions: int, pods: int, chance: random.Random) -> Iterator[Change]
 
 
 def _life(number: int, chance: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A pod's versions, as those of a pod with a GPU are."""
+    """Return the versions of one pod with a GPU, from its creation to its deletion."""
     obj = _pod(number, chance)
     yield ADDED, obj
     now = f"2026-01-02T03:{number // 60 % 60:02}:{number % 60:02}Z"

@@ -137,7 +137,7 @@ async def _ready(client: Client) -> bool:
 
 @asynccontextmanager
 async def _agent(url: str, folder: Path, nodes: int) -> AsyncIterator[asyncio.subprocess.Process]:
-    """An agent's process, once all its nodes are ready."""
+    """Yield the process of an agent once all its nodes are ready."""
     options = ("--server", url, "--data", str(folder), "--nodes", str(nodes))
     with Port() as port:
         async with (
@@ -167,7 +167,7 @@ async def _until(check: Any, seconds: float) -> None:
 
 
 def _memory(pid: int) -> float:
-    """Resident MiB of a process."""
+    """Return the resident memory of a process in MiB."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 

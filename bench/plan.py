@@ -44,7 +44,7 @@ _LINES = {
 
 
 class Bench:
-    """A world with nodes and devices, and pods that come to it."""
+    """A world with nodes and devices in which pods are placed."""
 
     def __init__(self, line: str, nodes: int, devices: int) -> None:
         name, self._manner = _LINES[line]
@@ -70,7 +70,7 @@ class Bench:
             self._run(victims)
 
     def run(self, prefix: str, count: int) -> tuple[float, float, int]:
-        """Place so many pods; gives the seconds, the seconds of CPU, and how many got a node."""
+        """Place ``count`` pods. Return the seconds, the CPU seconds, and the number of pods that got a node."""
         pods = [self._pod(f"{prefix}-{index:05}") for index in range(count)]
         if self._manner == "gang":
             pods = [self._member(pod, index) for index, pod in enumerate(pods)]
@@ -129,7 +129,7 @@ def _group(name: str) -> JsonObject:
 
 
 def measure(line: str, nodes: int, devices: int, before: int, pods: int) -> JsonObject:
-    """The figures of one line."""
+    """Return the figures of one line."""
     bench = Bench(line, nodes, devices)
     if before:
         bench.run("init", before)
@@ -149,7 +149,7 @@ def measure(line: str, nodes: int, devices: int, before: int, pods: int) -> Json
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one workload, or all of them where there are no options."""
+    """Run one workload, or all of them if no options are given."""
     options = argparse.ArgumentParser(prog="bench plan", description=__doc__)
     options.add_argument("--workload", choices=sorted(_LINES), default="template")
     options.add_argument("--nodes", type=int, default=5000)

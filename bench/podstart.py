@@ -1,4 +1,4 @@
-"""A pod's way to Running, stage by stage: without a device, with one of a device plugin, and with one of DRA.
+"""Measure each stage of a pod's start: without a device, with one of a device plugin, and with one of DRA.
 
 One node has the device plugin, the other the DRA driver, both of the profile ``gpu.example.com``. The pods start one
 after the other, in turns; a stage is a revision of the pod or of its claim, and its figure the milliseconds from the

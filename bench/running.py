@@ -1,4 +1,4 @@
-"""Pods that come at once, from their creation to Running: how many a second, and the CPU time of each service for one.
+"""Measure many pods created at once: how many become Running per second, and the CPU time of each service per pod.
 
 A whole simulated cluster with relaxed writes; each pod gets a GPU by a claim from a template.
 """
@@ -78,7 +78,7 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _start(client: Client, prefix: str, count: int) -> float:
-    """Create the pods; seconds until all of them run."""
+    """Create the pods, and return the seconds until all of them run."""
     waiting = {f"{prefix}-{number}" for number in range(count)}
     revision = (await client.list(_STARTED_PODS, _NAMESPACE)).resource_version
     names = iter(sorted(waiting))

@@ -1,7 +1,8 @@
 """Measure how many pods with claims the whole control plane places per second.
 
 API server, controller and scheduler run as separate processes. Nodes with devices are made; ``--init-pods`` pods are
-placed before the clock starts, then ``--pods``. With ``--workload steady-state`` one pod goes as each one comes.
+placed before the clock starts, then ``--pods``. With ``--workload steady-state`` a pod is deleted whenever one is
+created.
 """
 
 import argparse
@@ -105,7 +106,7 @@ async def _until_ready(client: Client) -> None:
 
 
 class Cluster:
-    """The cluster under test: what is created in it, and which pods have got a node."""
+    """The cluster under test: creates objects, and records which pods have a node."""
 
     def __init__(self, client: Client, workload: Workload) -> None:
         self._client = client
@@ -115,7 +116,7 @@ class Cluster:
         self._awaited: dict[str, asyncio.Future[None]] = {}
 
     async def fill(self, nodes: int, devices: int) -> None:
-        """Make the nodes, their slices, the class and the template."""
+        """Create the nodes, their slices, the class and the template."""
         work = self._workload
         await self._create(DEVICE_CLASSES, _object(DEVICE_CLASSES, CLASS, work.device_class))
         if work.claim is not None:
@@ -126,7 +127,7 @@ class Cluster:
         await self._all(RESOURCE_SLICES, [piece for name in names for piece in work.slices(name, devices)])
 
     async def run(self, prefix: str, count: int) -> float:
-        """Create so many pods and wait until all have a node; seconds from the first create."""
+        """Create ``count`` pods, wait until all have a node, and return the seconds since the first create."""
         started = time.monotonic()
         names = [f"{prefix}-{i:05}" for i in range(count)]
         for name in names:
@@ -136,7 +137,7 @@ class Cluster:
         return time.monotonic() - started
 
     async def replace(self, victims: list[str], prefix: str, count: int) -> float:
-        """Delete a pod and create another, again and again; seconds for all."""
+        """Delete a pod and create another, ``count`` times. Return the seconds in all."""
         started = time.monotonic()
 
         async def one(index: int) -> None:
@@ -160,7 +161,7 @@ class Cluster:
             raise SystemExit(f"{len(missing)} pods still have no node, such as {missing[:3]}")
 
     async def follow(self) -> None:
-        """Note when pods get their nodes."""
+        """Watch pods, and record when they get their nodes."""
         async for event in self._client.watch(_PLACED_PODS, resource_version="0"):
             pod, name = event.object, event.object.metadata.name
             if event.type is not EventType.DELETED and pod.spec.node_name and name not in self._placed:
@@ -169,7 +170,7 @@ class Cluster:
                     self._awaited.pop(name).set_result(None)
 
     def latencies(self, prefix: str) -> list[float]:
-        """Milliseconds from create to node of the pods of that prefix."""
+        """Return the milliseconds from creation to node of the pods whose names begin with the prefix."""
         names = [name for name in self._created if name.startswith(prefix)]
         return sorted((self._placed[name] - self._created[name]) * 1000 for name in names)
 
@@ -237,7 +238,7 @@ def _show_logs(directory: Path) -> None:
 
 
 async def measure(options: argparse.Namespace) -> JsonObject:
-    """One run with these options; its figures."""
+    """Run once with these options, and return the figures."""
     workload = WORKLOADS[options.workload]
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as directory:
         async with (
@@ -311,7 +312,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run one workload and print its figures; every workload in its own size where there are no options."""
+    """Run one workload and print its figures, or each workload in its default size if no options are given."""
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(limit, 8192), hard), hard))
     if arguments == []:

@@ -1,4 +1,4 @@
-"""API servers on one database: creates at the first of them, and when a watcher at the last has what was written there.
+"""Measure several API servers on one database: creates at the first, and their delay until a watcher at the last.
 
 With ``--database postgresql://…`` in a schema of its own there, and else on SQLite. Watchers wait for claims that one
 client creates one after the other: the time is from sending a request to having its event.

@@ -50,7 +50,7 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Keep what was collected from the garbage collector: it is never garbage, and it is a million objects."""
+    """Exempt the collected tests from garbage collection: they are a million objects that never become garbage."""
     _begin_elsewhere(session.config)
     gc.disable()
     try:

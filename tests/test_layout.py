@@ -73,7 +73,10 @@ def test_loop_that_sleeps_until_a_condition_holds_is_found() -> None:
 
 
 def test_the_json_object_has_one_name() -> None:
-    """``JsonObject`` of dra_shared.jsontypes: names such as Json, Object and Document meant the same."""
+    """Only ``JsonObject`` of dra_shared.jsontypes may name this type.
+
+    Json, Object and Document were names for it too.
+    """
     alias = re.compile(r"^(\w+)(?:: TypeAlias)? = dict\[str, Any\]$", re.MULTILINE)
     found = {
         path.relative_to(_REPOSITORY).as_posix(): names

@@ -1,4 +1,4 @@
-"""Hooks with which hatchling builds the distribution: its parts' requirements, the examples, the documentation.
+"""Hooks for hatchling: they add requirements of the parts, the examples and the documentation to the distribution.
 
 They also run on a Python that is too old for dralab, because pip builds the metadata before it compares versions.
 """
@@ -16,7 +16,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class Gather(MetadataHookInterface):
-    """Sets ``dependencies`` and ``optional-dependencies`` from those of the parts, which pyproject.toml names."""
+    """Sets ``dependencies`` and ``optional-dependencies`` to the union of the parts that pyproject.toml names."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the dependencies.

@@ -193,7 +193,7 @@ def check_title(title: str) -> str | None:
         return None
     is_plural = word.endswith("s") and not word.endswith(
         ("ss", "us")
-    )  # Or a third person: adds, not process or focus.
+    )  # Also reject the third person, such as adds, but not process or focus.
     if word in _NOT_IMPERATIVE | _IRREGULAR or word.endswith(("ed", "ing")) or is_plural:
         return f"is not in the imperative: {word!r} is no command"
     return None
@@ -219,7 +219,7 @@ def _main_refs(root: Path) -> list[str]:
     refs = ("refs/heads/main", "refs/remotes/origin/main")
     return [
         ref for ref in refs if _git(root, "merge-base", "HEAD", ref)
-    ]  # Without one, it is another history.
+    ]  # A ref without a common ancestor belongs to another history.
 
 
 def check_titles(root: Path) -> list[str]:
@@ -263,7 +263,7 @@ def write_counts(path: Path, counts: Counts) -> None:
 
 
 def _new_findings(root: Path, findings: Sequence[Finding]) -> list[Finding]:
-    # Those in lines that the working tree adds to main, in the order given.
+    # Print the findings in lines that the working tree adds to main.
     refs = _main_refs(root)
     base = _git(root, "merge-base", "HEAD", refs[0]) if refs else None
     if not base:

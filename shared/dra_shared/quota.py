@@ -242,7 +242,10 @@ def _requests(pod: Pod) -> Usage:
 
 
 def _limits(pod: Pod) -> Usage:
-    """Return the limits of the pod. Overhead is added only to what has a limit (component-helpers' `PodLimits`)."""
+    """Return the limits of the pod.
+
+    Overhead is added only to resources that have a limit (component-helpers' `PodLimits`).
+    """
     total = _total(pod, lambda c: c.resources.limits if c.resources is not None else {})
     if pod.spec.resources is not None:
         total |= _pod_level(pod.spec.resources.limits)

@@ -63,7 +63,7 @@ def lab_gates(version: Version, cluster: Version | None = None) -> dict[str, boo
 
 @dataclass(frozen=True)
 class Versions:
-    """The cluster's version, which is the API server's, and those of services that have another."""
+    """The version of the cluster and its API server, and the versions of services that differ from it."""
 
     cluster: Version = DEFAULT
     services: Mapping[str, Version] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""The tables of docs/ that are made from the code are those of the code."""
+"""The tables of docs/ that are generated from the code are up to date."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""The worked examples of docs/architecture.md do what the page says, and touch only what it says."""
+"""The worked examples of docs/architecture.md work as described, and change only the named files."""
 
 import json
 import os

@@ -224,7 +224,7 @@ class Reference:
                 await self.send("POST", f"{_API}/resourceslices", body)
 
     def place(self, found: JsonObject) -> int:
-        """Return the index of the contents that a slice has, or -1 if it is not one of the driver's own."""
+        """Return the index of the wanted slice that ``found`` stores, or -1 if the driver did not create ``found``."""
         name: str = found["metadata"]["name"]
         return int(name.split("-")[0]) if name[0].isdigit() else -1
 

@@ -62,7 +62,7 @@ def test_a_run_passes_without_broken_checks(outcomes: tuple[Outcome, ...], stric
 
 
 def test_strict_runs_fail_recommended_checks_in_every_format() -> None:
-    """Only the exit code was set: the JUnit file had no failure, and the page a green badge."""
+    """Once, only the exit code was set: the JUnit file had no failure, and the page had a green badge."""
     found = [strictly(one) for one in _results() if one.outcome is Outcome.WARNING]
     assert 'failures="1"' in FORMATS["junit"](found, 1, _ABOUT)
     assert json.loads(FORMATS["json"](found, 1, _ABOUT))["passed"] is False

@@ -187,7 +187,7 @@ def test_other_types_are_rejected_at_every_depth(fields: dict[str, Any]) -> None
 
 
 def test_null_leaves_a_field_at_its_default() -> None:
-    """Go's decoders do the same. A field that has a nil of its own gets it."""
+    """Go's decoders do the same, except for types that decode null themselves."""
     found = _decode(mtu=None, ports=None, maybe=None, free=None, named={"a": {"depth": None}})
     assert found == _Net(named={"a": _Inner()})
 

@@ -471,7 +471,7 @@ def test_the_console_opens_at_the_given_revision(page: Page, server: _Server, cl
 
 
 def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> None:
-    """It serves only v1beta1, where the attributes of a device are in `basic`."""
+    """Kubernetes 1.32 serves only v1beta1, in which the attributes of a device are below `basic`."""
     server.claim("train", "true")
     gone = re.compile(r"/apis/resource\.k8s\.io/(v1|v1beta2)/")
     page.route(gone, lambda route: route.fulfill(status=404, json={"kind": "Status", "code": 404}))

@@ -59,7 +59,7 @@ async def test_clear_ends_all_faults(tmp_path: Path) -> None:
 async def test_a_checked_fault_does_not_end_other_faults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It ended all active faults, also those of nodes and processes."""
+    """Once, it ended all active faults, including those of nodes and processes."""
     strikes = Strikes()
     async with _cluster(tmp_path) as cluster, strikes.serve() as url:
         record = cluster.record()

@@ -1,4 +1,4 @@
-"""``make dist``, tested as by a user: in an environment without anything of the checkout."""
+"""``make dist``, tested as by a user, in an environment without the checkout."""
 
 import platform
 import re

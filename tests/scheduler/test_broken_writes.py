@@ -153,7 +153,7 @@ async def test_a_pod_whose_claim_could_not_be_deallocated_is_retried() -> None:
 
 
 async def test_a_claim_that_is_deleted_during_allocation_requeues_no_pod_until_1_36() -> None:
-    """Its devices are free, but kube-scheduler requeues no pod either."""
+    """The claim's devices are free, but kube-scheduler requeues no pod in this case."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
     async with run_scheduler(api, gates=FeatureGates(V1_36)) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))

@@ -137,7 +137,7 @@ async def test_an_error_for_one_member_is_an_error_for_all() -> None:
 
 
 async def test_adding_the_last_member_requeues_all_members() -> None:
-    """Members that would have fitted need no event of their own."""
+    """Members that fit are requeued with the others, without an event about themselves."""
     api = FakeApi(node_json("a"), node_json("b", taints=[{"key": "k", "effect": "NoSchedule"}]), _group(2))
     async with run_scheduler(api, gates=GATES) as (_, clock):
         api.add(_member("fits", priority=1))

@@ -12,7 +12,7 @@ _FRAMES = -3
 
 
 def check_all(cases: Iterable[tuple[str, Case]], check: Callable[[Case], None]) -> None:
-    """Check every case, whatever becomes of the others.
+    """Check every case, even if others fail.
 
     ``cases`` are names and cases; ``check`` raises for a case that fails. The test fails if there is no case, or with
     the name of each that failed and what it says.

@@ -1,4 +1,4 @@
-"""Objects with long lists, made from the schemas, and what a request does with them, step by step."""
+"""Objects with long lists, generated from the schemas, and the number of steps that a request takes with them."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Postgres:
             self.stop()
 
     def copy(self) -> Path:
-        """Return a copy of the current data, as of a standby that no longer follows. Restarts the server."""
+        """Return a copy of the current data, like a standby that no longer follows. Restarts the server."""
         self.stop("fast")
         copied = self.folder / "copy"
         self._execute("cp", "-a", self._data, copied)

@@ -24,7 +24,7 @@ def slow_first(items: list[pytest.Item]) -> None:
 
 
 def folders_from(folder: Path, worker: int, workers: int) -> list[Path]:
-    """Return what has tests in a folder, in an order in which each worker begins elsewhere.
+    """Return the modules and folders with tests in a folder, in an order that begins elsewhere for each worker.
 
     Workers collect the same tests at the same time. A module is compiled, with its assertions rewritten, by the worker
     that collects it first, and the others read the result.

@@ -222,7 +222,7 @@ async def test_kr8s_runs_on_the_loop_of_the_test(dra_cluster: AsyncCluster, scop
 
 
 class TestWithUnittest(unittest.TestCase):
-    """The same without the fixtures of pytest."""
+    """Clusters in ``unittest`` tests, which have no fixtures of pytest."""
 
     def test_a_context_manager_is_enough(self) -> None:
         with Cluster(nodes=0) as cluster:

@@ -1,4 +1,4 @@
-"""The schema files are what the generator writes, and it reads Go as kube-openapi does."""
+"""The schema files are up to date, and the generator reads Go sources like kube-openapi."""
 
 from __future__ import annotations
 

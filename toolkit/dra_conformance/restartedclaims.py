@@ -20,7 +20,7 @@ _MOST = 3
 
 @dataclass
 class Claimed:
-    """A prepared claim: the answer, and what containers get with it."""
+    """A prepared claim: the driver's answer, and the container edits."""
 
     claim: Claim
     device: Device

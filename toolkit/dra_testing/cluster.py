@@ -48,7 +48,7 @@ _POLL = 0.005
 
 
 class WaitTimeout(AssertionError):
-    """A condition did not come true in time. The message says what the cluster knows of the object."""
+    """A condition did not come true in time. The message describes the object's state and its events."""
 
 
 class AsyncCluster:

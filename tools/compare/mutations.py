@@ -8,7 +8,7 @@ from dra_shared.jsontypes import JsonObject
 
 from tools.compare.draw import Draw
 
-# Other changes of these meet checks of the request, before any validation.
+# Changes of these fields fail checks of the request, before the validation that is compared.
 _FIXED = frozenset({"apiVersion", "kind", "namespace", "resourceVersion", "uid", "creationTimestamp"})
 _STRINGS = (
     "",
@@ -66,7 +66,7 @@ _STRINGS = (
     f"{'d' * 62}.com/a",
     " ".join(["true ||"] * 1500) + " true",
 )
-# Fields whose keys are not names of fields.
+# Fields that are maps with free keys.
 _MAPS = frozenset(
     {
         "annotations",

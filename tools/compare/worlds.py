@@ -35,7 +35,7 @@ _SELECTORS = (
     'device.attributes["shared.example.com"].?root.hasValue()',
     'device.capacity[device.driver].?mem.optMap(m, m.compareTo(quantity("3")) >= 0).orValue(false)',
 )
-# Each fails for some devices, and some releases.
+# Each selector is an error for some devices or in some releases.
 _RISKY_SELECTORS = (
     'device.attributes["gpu.example.com"].model == "A"',
     'device.capacity["gpu.example.com"].mem.isGreaterThan(quantity("5"))',
@@ -171,7 +171,7 @@ class _World:
         if len(devices) > 2 and draw.chance(0.4):
             cut = draw.number(1, len(devices) - 1)
             parts = [devices[:cut], devices[cut:]]
-        # Before 1.35 counters lie in the slice of the devices that consume them.
+        # Before 1.35 counters are in the slice of the devices that consume them.
         own = counted and (draw.chance(0.7) if self._kubernetes < V1_35 else draw.chance(0.1))
         specs: list[JsonObject] = [{"devices": part, **placement} for part in parts]
         if counted and own:

@@ -206,7 +206,7 @@ def _modernize(text: str) -> str:
 
 
 def _comparable(value: Any) -> Any:
-    """Return the value without nulls, which only 1.34 encodes, and with one time for all that no case has.
+    """Return the value without nulls, which only 1.34 encodes, and with one fixed time for all times of the server.
 
     The server sets the time of a taint to its own.
     """

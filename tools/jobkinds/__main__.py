@@ -35,7 +35,7 @@ _SMALLEST = 60
 
 
 def drop_descriptions(schema: Any) -> Any:
-    """Return the schema without descriptions. A property may have that name."""
+    """Return the schema without descriptions, but keep properties that are named ``description``."""
     if isinstance(schema, list):
         return [drop_descriptions(part) for part in schema]
     if not isinstance(schema, dict):

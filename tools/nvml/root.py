@@ -140,7 +140,7 @@ def _entry(gpu: SimulatedGpu) -> str:
 def main() -> None:
     """Create the driver root."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("gpus", help="as of dralab up --gpus, such as 2xT4")
+    parser.add_argument("gpus", help="the GPUs, in the form of `dralab up --gpus`, such as 2xT4")
     parser.add_argument("root", type=Path)
     parser.add_argument("--node", default="node-0", help="the node whose GPUs these are")
     chosen = parser.parse_args()

@@ -110,7 +110,7 @@ def _groups() -> Iterator[str]:
                     yield f"{(made.description or '').capitalize()}."
                     yield arguments(made)
             elif not hasattr(module, "TAKES_ALL"):
-                # The words after such a command are another program's.
+                # The words after such a command belong to another program.
                 yield arguments(parser)
 
 

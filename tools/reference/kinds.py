@@ -131,7 +131,7 @@ def _link(package: str, name: str) -> str:
 
 @cache
 def _homes() -> Mapping[str, str]:
-    """Return the page of each package that has one."""
+    """Return the page of each package that has a page."""
     return {_package(kind): _page(kind.group) for kind in KINDS if _kinds_of(kind)} | {
         _META: f"{_name(_META)}.md"
     }

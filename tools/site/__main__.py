@@ -14,10 +14,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools.site", description="Build the documentation's site."
     )
-    parser.add_argument("--out", type=Path, default=_ROOT / "site", help="where to (site)")
+    parser.add_argument("--out", type=Path, default=_ROOT / "site", help="the folder to write (site)")
     parser.add_argument("--url", default="", help="the address that it is published at")
     chosen = parser.parse_args()
-    # These would be shown as defaults of flags.
+    # Variables that are set would be shown as defaults of flags.
     for name in [name for name in os.environ if name.startswith("DRALAB_")]:
         del os.environ[name]
     from tools.reference import pages

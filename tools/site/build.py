@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-# Material's authors announce there what becomes of MkDocs; it is no warning about these pages.
+# Silence the announcement of Material's authors about MkDocs: it is not a warning about these pages.
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
 
 from dra_cli.documentation.pages import Pages

@@ -9,7 +9,7 @@ from dra_cli.commands import up
 
 
 def options(parser: Parser) -> None:
-    """Add the options of ``up``, with other defaults: a directory of its own, and any free port."""
+    """Add the options of ``up`` with other defaults: a temporary directory, and any free port."""
     up.options(parser)
     parser.set_defaults(data=None, port=0, relaxed=True)
 

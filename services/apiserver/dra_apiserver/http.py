@@ -246,7 +246,10 @@ class Request:
 
     @property
     def query(self) -> dict[str, str]:
-        """The query's parameters by name. Of several values, the first, as in Go's url.Values."""
+        """The query's parameters by name.
+
+        If a name occurs several times, the first value counts, as in Go's url.Values.
+        """
         if self._query is None:
             found: dict[str, str] = {}
             for name, value in self.parameters:

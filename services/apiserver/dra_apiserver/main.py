@@ -219,7 +219,7 @@ def _token_options(chosen: argparse.Namespace) -> TokenOptions:
     """Return the settings of service accounts' tokens.
 
     Raises:
-        ValueError: upstream rejects a value too.
+        ValueError: a value is one that upstream rejects.
     """
     return TokenOptions(
         issuers=tuple(chosen.service_account_issuer) or (ISSUER,),

@@ -54,7 +54,7 @@ def _stream_types(with_cbor: bool) -> tuple[str, ...]:
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
     """Return the media types with their parameters, the most preferred first (munnerz/goautoneg).
 
-    A media type with ``q=0`` comes last and is not excluded, as in upstream's library.
+    A media type with ``q=0`` is placed last but not excluded, as in upstream's library.
     """
     found: list[tuple[float, str, dict[str, str]]] = []
     for clause in accept.split(","):

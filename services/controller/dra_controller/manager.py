@@ -113,7 +113,7 @@ class ControllerManager:
         await self._synced.wait()
 
     async def wait(self) -> None:
-        """Return when the work ends. Raises what ended it."""
+        """Return when the work ends. Raises the exception that ended it."""
         if self._task is not None:
             await asyncio.shield(self._task)
 
@@ -131,7 +131,7 @@ class ControllerManager:
                 _log.warning("stopped working, standing by", reason=str(error))
 
     async def _work(self) -> None:
-        """Work for one term. Everything starts from what the API server says."""
+        """Run the controllers for one term of leadership. All state is read from the API server again."""
         registry = CollectorRegistry()
         relist = self._config.relist_seconds
         # These slices only have names, nodes and taints of devices. A controller that needs more reads the

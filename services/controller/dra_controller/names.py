@@ -92,7 +92,7 @@ _ALIASES = {
 
 
 def canonical_name(name: str) -> str:
-    """Return the full name of a controller. Short names and old names of kube-controller-manager count, too.
+    """Return the full name of a controller. Accepts short names and old names of kube-controller-manager.
 
     Raises:
         ValueError: there is no such controller.

@@ -1,4 +1,4 @@
-"""Admission of the pods that controllers create: what an operator's pod webhook does, without a webhook."""
+"""Admission of the pods that controllers create. It replaces the pod webhooks of operators."""
 
 from collections.abc import Callable
 

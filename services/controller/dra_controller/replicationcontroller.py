@@ -15,7 +15,10 @@ from dra_controller.replicaset import ReplicaSetController
 
 
 class ReplicationManager(ReplicaSetController):
-    """The replicationcontroller-controller of kube-controller-manager, which treats them as ReplicaSets, too."""
+    """The replicationcontroller-controller.
+
+    Like kube-controller-manager's, it treats ReplicationControllers as ReplicaSets.
+    """
 
     name = "replicationcontroller-controller"
     queue_name = "replicationmanager"

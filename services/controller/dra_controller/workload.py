@@ -186,7 +186,7 @@ def index_by_owner(informer: Informer[Any]) -> None:
 
 
 async def start_slowly(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
-    """Make the calls in batches of 1, 2, 4 and so on. After a batch with a failure no other follows.
+    """Make the calls in batches of 1, 2, 4 and so on. A batch with a failure is the last one.
 
     Raises:
         Exception: the first failure.

@@ -182,7 +182,7 @@ class PodCycle:
 
 
 class PodCycles:
-    """The cycles of all profiles. A pod uses that of its schedulerName."""
+    """The cycles of all profiles. A pod is scheduled by the profile that its schedulerName names."""
 
     def __init__(self, cycles: Mapping[str, PodCycle]) -> None:
         self._cycles = cycles

@@ -46,7 +46,7 @@ def of_profile(driver: Driver, profile: str) -> str:
 
 
 def of_class(driver: Driver, type_: str = "") -> str:
-    """Return the selector of the driver's own class for a type of device."""
+    """Return the selector that the driver's DeviceClass has for a type of device."""
     parts = [of_driver(driver.name)]
     if type_ and driver.partitioned:
         parts.append(of_type(driver, type_))
@@ -203,7 +203,8 @@ def version(value: str) -> str:
 def _amount(key: Key, sign: str, value: str) -> str:
     """Return a condition on a capacity.
 
-    For a MIG device, old conditions are about the memory of the whole GPU. v1 publishes that of the slice.
+    For a MIG device, old conditions are about the memory of the whole GPU. v1 publishes the memory of the MIG device
+    itself.
     """
     plain = f"{key.capacity}.compareTo(quantity({text(value)})) {sign} 0"
     if not key.driver.partitioned or key.name != "memory":

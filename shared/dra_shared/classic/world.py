@@ -67,7 +67,7 @@ class World:
     _objects: dict[int, JsonObject] = field(default_factory=dict)
 
     def read(self, obj: JsonObject, driver: str = "") -> Parameters:
-        """Read a parameters object. ``driver`` gets those of an unknown kind."""
+        """Read a parameters object. Parameters of an unknown kind are passed to ``driver``."""
         known_kind = _is_known(obj)
         key = id(obj), "" if known_kind else driver
         if key not in self._read:

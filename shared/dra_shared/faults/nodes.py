@@ -62,7 +62,7 @@ class Gpu(Protocol):
         ...
 
     def fill_memory(self) -> AbstractContextManager[None]:
-        """Fill the memory during the context, by a program that Kubernetes does not know."""
+        """Fill the memory during the context by a program outside of Kubernetes."""
         ...
 
 
@@ -153,7 +153,9 @@ class FaultyNode(Protocol):
         ...
 
     async def power_off(self) -> None:
-        """End all containers, and lose what no boot of the machine outlives. The kubelet and the drivers are stopped.
+        """End all containers, and discard all state that a reboot of the machine loses.
+
+        The kubelet and the drivers are stopped.
 
         Raises:
             FaultError: the node has directories of a real machine.

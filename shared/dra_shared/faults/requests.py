@@ -63,7 +63,7 @@ SELECTION = (
 
 @dataclass(frozen=True)
 class Meeting:
-    """A request that a fault affects. ``left`` is the rest of the fault's time, in seconds."""
+    """A request that a fault affects. ``left`` is the remaining time of the fault, in seconds."""
 
     verb: str
     left: float
@@ -109,7 +109,7 @@ class Watches:
     met: int = 0
 
     def seconds_left(self) -> float:
-        """Return the rest of the fault's time, in seconds."""
+        """Return the remaining time of the fault, in seconds."""
         return self.until - self.clock.monotonic()
 
 

@@ -1,4 +1,4 @@
-"""Test that CBOR is byte for byte that of apimachinery. The first cases are those of its own tests."""
+"""Test that encoding to CBOR gives the same bytes as apimachinery. The first cases come from upstream's tests."""
 
 import gzip
 import json

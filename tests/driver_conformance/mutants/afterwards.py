@@ -121,7 +121,7 @@ class TwoSharesAtMost(Mutant):
 
 
 class OverlooksTheClass(Mutant):
-    """If the claim has any configuration, even for another driver, that of the class is ignored."""
+    """Ignores the configuration of the class if the claim has any configuration, even for another driver."""
 
     check = "config.class-kept"
     source = f"{_EXAMPLE}/state.go (configuration of class and claim)"

@@ -261,7 +261,7 @@ class BindsAndFails(BindsHalf):
 
 
 class KeepsItsSettings(Mutant):
-    """Leaves a setting on the node, so that later claims without one get it too."""
+    """Leaves a claim's setting on the node, so that later claims without a setting get it."""
 
     check = "config.undone"
     source = f"{NVIDIA}/pull/1183 (time slices stay what a claim has set)"

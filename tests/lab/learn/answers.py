@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parents[2] / "data/answers"
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer, and a part of what is shown for it. Right answers show nothing."""
+    """A learner's answer, and a part of the advice that is shown for it. Right answers show no advice."""
 
     edits: tuple[tuple[str, str], ...]
     of: str

@@ -1,4 +1,4 @@
-"""The programs of every image: what they print of a container's devices, and how they fail without."""
+"""The programs of every image: their output with a container's devices, and their failure without devices."""
 
 from pathlib import Path
 

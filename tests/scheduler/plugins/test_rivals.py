@@ -128,7 +128,7 @@ async def test_the_later_scheduler_keeps_a_share_if_capacity_is_left() -> None:
 
 
 async def test_a_pod_is_not_bound_with_an_allocation_that_another_scheduler_will_remove() -> None:
-    """The other scheduler of that name was late with its claim, and will detect the conflict as well."""
+    """The other scheduler allocated the device later. It detects the conflict and removes its allocation."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("first"), claim_json("c"))
     api.add(_foreign_claim("first", "gpu-0", pod="x"))
     api.add(_foreign_claim("c", "gpu-0", pod="p"))

@@ -28,19 +28,19 @@ class Given:
     together: dict[str, set[str]] = field(default_factory=dict)
 
     def own(self, device: Device) -> set[str]:
-        """Return what containers get with this device and not with the other."""
+        """Return the edits that containers get with this device and not with the other."""
         others = [self.alone.get(one.name, set()) for one in self.devices if one is not device]
         return self.alone.get(device.name, set()).difference(*others)
 
     @property
     def differs(self) -> bool:
-        """True if containers get something with each device that they do not get with the other."""
+        """True if each device has edits that the other lacks."""
         return all(self.own(device) for device in self.devices)
 
 
 @dataclass
 class Pair:
-    """Two devices: what containers get with each, and whether a CDI device of both has what only one should have."""
+    """Two devices: the edits that containers get with each, and whether a shared CDI device has edits of only one."""
 
     nodes: Given
     environment: Given

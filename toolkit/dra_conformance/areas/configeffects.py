@@ -1,4 +1,4 @@
-"""The scope of configuration: which devices it changes, seen in what containers get.
+"""The scope of configuration: the devices whose container edits it changes.
 
 The checks need parameters that change what containers get.
 """
@@ -194,7 +194,7 @@ def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, st
 
 
 async def _effects(session: Session, results: Sequence[Result], *configs: JsonObject) -> dict[str, str]:
-    """Return what containers get with each device of such a claim, with the claim's names replaced by fixed ones."""
+    """Return the container edits of each device of such a claim, with the claim's names replaced by fixed ones."""
     async with session.claim(results, configs) as claim:
         answer = await session.prepare_or_skip(claim)
         edits = {**edits_of(session, answer), _COMMON: common_edits(session, answer)}

@@ -377,7 +377,7 @@ async def _open_and_cancel(session: Session, count: int) -> None:
 
 
 async def _lasting_excess(session: Session, before: Usage | None, spare: int = _SPARE) -> str:
-    """Return what the driver has more than before and keeps for a while, or "".
+    """Describe the additional threads or files that the driver keeps for a while, or return "".
 
     A thread may notice the end of its stream only with its next report, which may be half a minute later.
     """
@@ -393,7 +393,7 @@ async def _lasting_excess(session: Session, before: Usage | None, spare: int = _
 
 
 def _excess(before: Usage | None, after: Usage | None, spare: int) -> str:
-    """Return what the driver has more than before, or "" if nothing or if its usage is not visible."""
+    """Describe the increase of the driver's threads or open files; "" if there is none or it is not visible."""
     if before is None or after is None:
         return ""
     if after.threads > before.threads + spare:

@@ -16,7 +16,7 @@ _MOST_PODS_A_NODE = 6
 class Step:
     """One step of a storm, ``at`` seconds after its start.
 
-    ``what`` is ``create`` or ``delete`` for a pod, or the name of a fault.
+    ``what`` is ``create`` or ``delete`` for a pod, or else the name of a fault.
     """
 
     at: float

@@ -252,7 +252,7 @@ def is_known_label(key: str) -> bool:
 
 
 def has_known_values(key: str) -> bool:
-    """True for a label whose values do not identify a user either, such as those of GPU feature discovery."""
+    """True for a label whose values are public, such as the labels of GPU feature discovery."""
     gpu = _GPU_LABELS.fullmatch(key) is not None and _PRIVATE_GPU_LABELS.fullmatch(key) is None
     return key in _VALUES or gpu
 

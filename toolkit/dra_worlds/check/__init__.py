@@ -1,1 +1,1 @@
-"""``dralab check``: find what another version of Kubernetes rejects, drops or does differently."""
+"""``dralab check``: find objects that another version of Kubernetes rejects, fields that it drops, and the like."""

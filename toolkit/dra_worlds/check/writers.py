@@ -1,4 +1,4 @@
-"""Find clients that the new version affects: drivers and others by what they write, kubelets by their own version."""
+"""Find clients that write API versions that the new version lacks, and kubelets outside its version skew policy."""
 
 import re
 from collections.abc import Iterable, Iterator

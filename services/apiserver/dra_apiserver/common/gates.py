@@ -81,7 +81,7 @@ class _Node:
 
 @functools.lru_cache(maxsize=256)
 def _tree(rules: tuple[GatedFields, ...]) -> _Node:
-    """Return the fields of all rules as one tree, so that an object is walked once, and only where it has something."""
+    """Return the fields of all rules as one tree. So an object is walked once, and only along members that it has."""
     root = _Node()
     for rule in rules:
         for path in rule.fields:

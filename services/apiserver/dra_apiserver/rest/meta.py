@@ -82,7 +82,7 @@ def check_name(target: Target, meta: JsonObject) -> None:
     """Check that the object's name is that of the path.
 
     Raises:
-        StatusError: 400, it isn't.
+        StatusError: 400, the object has another name.
     """
     name = meta.get("name") or ""
     match_namespace(target, meta)

@@ -91,7 +91,7 @@ class Collection:
         self._indexes = {}
 
     def reset(self, records: Iterable[Record], revision: int) -> None:
-        """Replace all objects by these, as of `revision`, and drop all events."""
+        """Replace all objects by these, which are the state at `revision`, and drop all events."""
         self.load(records)
         # The events in between are unknown, so whoever has read to the end of the ring has missed them.
         self._base += len(self._events) + 1

@@ -423,7 +423,7 @@ class PostgresqlEngine:
     def _note_compacted(self, reader: Connection) -> None:
         """Note how far the log is compacted.
 
-        The store checks it afterwards, because what was read may lack events.
+        The store checks it afterwards, because the events that were read may be incomplete.
         """
         self.compacted_revision = max(
             self.compacted_revision, self._succession.counters(reader.exec_driver_sql).compacted

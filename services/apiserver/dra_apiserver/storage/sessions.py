@@ -148,7 +148,7 @@ class Reading(Protocol):
         ...
 
     def sealed_since(self, resource: Resource, revision: int) -> tuple[int, Moment] | None:
-        """Return size and end of what was sealed after a revision; None if nothing was."""
+        """Return size and end of the segments that were sealed after a revision; None if there are none."""
         ...
 
     def last_heads(self, revision: int | None, time: int) -> list[bytes]:

@@ -146,7 +146,7 @@ class SharedStore(Store):
             self._wake(self._apply(found.changes))
 
     def check_revision(self, revision: int) -> None:
-        """Check a revision like a single store, but note that other servers compact, too."""
+        """Check a revision like a single store, but consider that other servers compact as well."""
         self._compacted = max(self._compacted, self._shared.compacted_revision)
         super().check_revision(revision)
 

@@ -235,7 +235,10 @@ class Store:
             collection.wake()
 
     def _reset(self, objects: Iterable[tuple[Resource, Record]], revision: int) -> None:
-        """Replace all objects by these, as of `revision`. Watches read earlier events from the history."""
+        """Replace all objects by these, which are the state at `revision`.
+
+        Watches read earlier events from the history.
+        """
         found = _by_resource(objects)
         self._revision = self._newest = self._start = revision
         for resource in {*self._collections, *found}:

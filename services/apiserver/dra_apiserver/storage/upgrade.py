@@ -16,7 +16,7 @@ _log = logger(__name__)
 
 
 def make_tables(connection: Connection) -> None:
-    """Create the tables of a new database, as of the newest migration."""
+    """Create the tables of a new database in the form of the newest migration."""
     schema.metadata.create_all(connection)
     connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": schema.REVISION})

@@ -189,7 +189,10 @@ def _tolerates_node(pod: Pod, node: Node) -> bool:
 
 
 def _reaches(spec: ResourceSliceSpec, node: Node) -> bool:
-    """Return True if devices of the slice can be used on the node. One is enough if each has nodes of its own."""
+    """Return True if devices of the slice can be used on the node.
+
+    If each device names its own nodes, one device for the node is enough.
+    """
     places = spec.devices if spec.per_device_node_selection else (spec,)
     return any(
         place.all_nodes

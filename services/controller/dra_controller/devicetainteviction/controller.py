@@ -156,7 +156,7 @@ class DeviceTaintEvictionController(Controller):
         await run_workers(self.queue, self.reconcile, workers=_WORKERS, name=self.name)
 
     async def reconcile(self, work: Work) -> None:
-        """Do what is due for a pod or a rule. What is not due yet is queued for its time."""
+        """Evict the pod or report the rule if the time has come. Otherwise, queue it for that time."""
         if isinstance(work, PodRef):
             again = await self._evict(work)
         else:

@@ -67,7 +67,10 @@ class Draft:
 
 
 def with_text_quantities(value: Any) -> Any:
-    """Return an object in which quantities are texts. Custom resources may have numbers, which Go's types take, too."""
+    """Return an object in which quantities are texts.
+
+    Custom resources may have numbers instead, which Go's types accept.
+    """
     if isinstance(value, list):
         return [with_text_quantities(part) for part in value]
     if not isinstance(value, dict):

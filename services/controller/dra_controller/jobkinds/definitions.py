@@ -82,7 +82,7 @@ def _unfold(value: Any, shared: list[Any]) -> Any:
 
 
 def _field(schema: JsonObject, path: str) -> JsonObject:
-    """Return the schema of the field. A path has ``[]`` where a list's items follow."""
+    """Return the schema of the field. In a path, ``[]`` stands for the items of a list."""
     for name in path.split("."):
         schema = schema["properties"][name.removesuffix("[]")]
         if name.endswith("[]"):

@@ -46,10 +46,10 @@ async def admit_allocated(pod: Pod, allocate: Allocate) -> None:
 def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) -> None:
     """Check that the pod fits with ``others``, the active pods of the node.
 
-    ``claims``: with what their claims take of the node.
+    ``claims``: count the node's resources that their claims use.
 
     Raises:
-        Rejected: it does not.
+        Rejected: the pod does not fit.
     """
     for name, value in pod.spec.node_selector.items():
         if node.metadata.labels.get(name) != value:

@@ -184,7 +184,7 @@ class SimulatedGpu:
 
     @property
     def serial(self) -> str:
-        """The serial number, which is derived from the UUID and so is unique, too."""
+        """The serial number. It is unique because it is derived from the UUID."""
         return str(int.from_bytes(hashlib.sha256(self.uuid.encode()).digest()[:5], "big"))
 
     @property

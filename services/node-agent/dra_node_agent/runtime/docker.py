@@ -311,7 +311,10 @@ class DockerRuntime:
         return min((start for start in starts if start is not None), default=None)
 
     async def power_off(self) -> None:
-        """Remove all containers. The engine itself goes on, so their ends would not look like those of a reboot."""
+        """Remove all containers.
+
+        Stopping them is not enough: the engine keeps running, so the containers would not look as after a reboot.
+        """
         await self.start()
         try:
             for record in self.containers():

@@ -319,7 +319,7 @@ class FakeRuntime:
         return await self._alive(container_id).converse(command, streams)
 
     async def attach(self, container_id: str, streams: Streams) -> None:
-        """Show what the container prints from now on. Its simulated process reads no input."""
+        """Send the output that the container prints from now on. The simulated process reads no input."""
         self._alive(container_id)
         async for piece in self.logs(container_id, LogOptions(follow=True, tail_lines=0)):
             await streams.write(piece.replace(b"\n", b"\r\n") if streams.tty else piece)

@@ -78,7 +78,7 @@ class Features:
 
     @property
     def code(self) -> Implementation:
-        """Return the allocator of 1.37 whose features this one has.
+        """Return the allocator of 1.37 with the same features.
 
         In 1.38 the stable allocator has those of the incubating one before, and that has all of the newest.
         """

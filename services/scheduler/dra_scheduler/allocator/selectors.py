@@ -113,7 +113,7 @@ class _Expression:
         return tuple(values.items())
 
     def attributes_lacked(self, device: PoolDevice) -> tuple[str, ...]:
-        """Return the attributes of the device's own driver that the expression may read and the device lacks."""
+        """Return the attributes of the driver's domain that the expression may read and the device lacks."""
         return self._names_in(device).lacked
 
     def _names_in(self, device: PoolDevice) -> _Names:

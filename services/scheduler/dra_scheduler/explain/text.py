@@ -262,7 +262,7 @@ def _values(saw: str, values: Sequence[str]) -> str:
 
 
 def _short(devices: Sequence[str]) -> list[str]:
-    """Return device names without driver and pool if all devices have the same."""
+    """Return device names, without driver and pool if all devices share them."""
     pools = {device.rpartition("/")[0] for device in devices}
     return [device.rpartition("/")[2] for device in devices] if len(pools) == 1 else list(devices)
 

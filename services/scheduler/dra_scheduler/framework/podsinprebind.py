@@ -18,7 +18,7 @@ class PodsInPreBind:
         self._tasks[uid] = task
 
     def remove(self, uid: str) -> None:
-        """Record that the pod's PreBind has ended. An unknown uid is ignored, as with Go's ``delete``."""
+        """Record that the pod's PreBind has ended. An unknown uid is ignored."""
         self._tasks.pop(uid, None)
 
     def cancel(self, uid: str, plugin: str) -> bool:

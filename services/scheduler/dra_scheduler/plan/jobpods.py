@@ -22,7 +22,7 @@ Expanded = Iterator[tuple[JsonObject, int]]
 
 
 def is_job(value: JsonObject) -> bool:
-    """Return True for an object that :func:`expand` takes: a job, what jobs refer to, or a group of pods."""
+    """Return True if :func:`expand` accepts the object: a job, an object that jobs refer to, or a group of pods."""
     key = _group(value), str(value["kind"])
     return key in KINDS or key in REFERENCES or key in _GROUPS
 

@@ -129,7 +129,7 @@ class Objects:
         return Objects(self._of | {resource: left}, needed=self._needed)
 
     def with_needs_of(self, other: "Objects") -> "Objects":
-        """Return the same objects with the gates that those of ``other`` need."""
+        """Return these objects with the feature gates that the objects of ``other`` need."""
         return Objects(self._of, needed=other._needed)
 
     def gates(self, chosen: Mapping[str, bool] | None = None, version: Version = DEFAULT) -> FeatureGates:

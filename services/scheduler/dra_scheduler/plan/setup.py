@@ -78,7 +78,7 @@ class Setup:
 
 
 def chosen_gates(now: Mapping[str, bool], text: str, version: Version) -> dict[str, bool]:
-    """Return the gates of ``now`` that the version accepts, overridden by those of ``text``.
+    """Return the gates of ``now`` that the version accepts, overridden by the gates in ``text``.
 
     Raises:
         ValueError: a feature gate is malformed.

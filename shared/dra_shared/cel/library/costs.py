@@ -54,7 +54,7 @@ def scan_cel(args: Sequence[Any], result: Any) -> int:
 
 
 def smaller(args: Sequence[Any], result: Any) -> int:
-    """Return the cost of comparing two arguments: that of reading the smaller one."""
+    """Return the cost of comparing two arguments, which is the cost of reading the smaller one."""
     return math.ceil(float(min(cel_size(args[0]), cel_size(args[1]))) * STRING)
 
 

@@ -80,7 +80,7 @@ def _decode(sizes: list[Range]) -> Range:
 
 
 def _estimate_distinct(target: Node | None, args: list[Node]) -> Estimate | None:
-    """Estimate comparing the elements of a list with each other. Texts are read, too."""
+    """Estimate comparing the elements of a list with each other, including the cost of reading texts."""
     if target is None:
         return None
     item = target.type.params[0].kind if target.type.params else Kind.DYN

@@ -1,4 +1,4 @@
-"""The same code on the GPUs of this machine. Skipped if there are none."""
+"""The NVIDIA driver with the real GPUs of this machine. Skipped if there are none."""
 
 from pathlib import Path
 

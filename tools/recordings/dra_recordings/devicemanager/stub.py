@@ -47,7 +47,7 @@ class StubPlugin:
         self._idle.set()
 
     async def start(self) -> None:
-        """Listen."""
+        """Listen on the socket."""
         self.socket.unlink(missing_ok=True)
         server = aio.server(options=(("grpc.so_reuseport", 0),))
         rpc.serve(pb, "DevicePlugin", self, server)
@@ -72,7 +72,7 @@ class StubPlugin:
             await wire.call(channel, "/v1beta1.Registration/Register", request, pb.Empty, None)
 
     def update(self, devices: Iterable[Device]) -> None:
-        """Send this list."""
+        """Send this list of devices to the kubelet."""
         self._lists.put_nowait(list(devices))
 
     def end_stream(self, *, failure: bool = False) -> None:

@@ -38,7 +38,7 @@ class CronJobStrategy(GenericStrategy):
     gated = (*gates.template("spec.jobTemplate.spec.template"), _SCHEDULING.below("spec.jobTemplate"))
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Validate metadata and spec. The names of its jobs must not be too long either."""
+        """Validate metadata and spec. The name must leave room for the suffix of its Jobs' names."""
         errors = super().validate_create(obj, ctx) + check_cron_job(obj.get("spec") or {})
         name = (obj.get("metadata") or {}).get("name", "")
         if len(name) > _CRON_JOB_NAME_LENGTH:

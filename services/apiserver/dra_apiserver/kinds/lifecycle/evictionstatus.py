@@ -120,7 +120,7 @@ def _rank(target: JsonObject) -> tuple[Any, ...]:
 
 
 def _turns(targets: list[JsonObject], old: list[JsonObject], final: bool) -> list[_Turn]:
-    """Return what the state of each responder may be, in the order of their priorities."""
+    """Return the allowed states of each responder, in the order of their priorities."""
     active = next((index for index, one in enumerate(old) if one.get("state") == _ACTIVE), -1)
     changed = active >= 0 and targets[active].get("state") != _ACTIVE
     over = bool(old) and active < 0 and (final or old[-1].get("state") in _FINAL)

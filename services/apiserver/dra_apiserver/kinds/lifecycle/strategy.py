@@ -45,7 +45,7 @@ class EvictionRequestStrategy(GenericStrategy):
         return self._add_declared(errors, obj, old, ctx)
 
     def check_status(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Validate what the declared rules of a status leave out."""
+        """Validate the parts of a status that the declared rules do not cover."""
         return check_conditions(
             (obj.get("status") or {}).get("conditions"), "status.conditions", ctx.features.version
         )

@@ -87,7 +87,7 @@ def _list_given(spec: JsonObject, field: str) -> Iterator[JsonObject]:
 
 
 def _sum(spec: JsonObject, field: str) -> Amounts:
-    """Return what the containers take at once (component-helpers' AggregateContainerRequests)."""
+    """Return the sum of what the containers use at the same time (component-helpers' AggregateContainerRequests)."""
     total: Amounts = {}
     for container in spec.get("containers") or ():
         _add(total, _parse(container, field))

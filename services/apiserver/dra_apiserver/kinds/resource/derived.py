@@ -35,7 +35,7 @@ class DerivedAttributes:
                     self._compared.setdefault(request, set()).add(attribute)
 
     def check(self, attributes: list[JsonObject] | None, path: str, request: str) -> list[FieldError]:
-        """Validate those of one request, or of the alternative REQUEST/NAME."""
+        """Validate the derived attributes of one request, or of the alternative REQUEST/NAME."""
         return Lists(self._gates.version).check_set(
             attributes,
             # The number is checked by a declared rule alone, so all are validated.

@@ -174,7 +174,10 @@ class Keeper:
         return self._due(largest, 0)
 
     def _cut(self, floor: Moment) -> None:
-        """Have history begin at a moment. Each resource keeps the keyframe before it, and what follows that."""
+        """Delete the history before a moment.
+
+        Each resource keeps its last keyframe before the moment, and everything later.
+        """
         with self._engine.begin_writing() as session:
             # Another keeper, or the other limit, may have moved it further. What was deleted does not come back.
             known = reading.floor(session)

@@ -193,7 +193,7 @@ class JobSetController(JobKindController):
         policies.set_condition(draft, "Suspended", "False", "ResumeJobs", "jobset is resumed")
 
     async def _resume_job(self, job: Job, template: JsonObject) -> None:
-        """Let a Job run, with what was changed in the template while it was suspended, as Kueue does."""
+        """Resume a Job with the template's changes since it was suspended. Kueue makes such changes."""
         if job.status.start_time is not None:
             status = replace(job.status, start_time=None)
             job = await self._client.update(JOBS, replace(job, status=status), subresource="status")

@@ -146,7 +146,7 @@ def are_replicas_started(replicated: JsonObject, status: Mapping[str, int]) -> b
 
 
 def are_dependencies_met(replicated: JsonObject, jobs: Sequence[JsonObject], statuses: JsonObject) -> bool:
-    """Return True if the replicated jobs that this one depends on have come far enough.
+    """Return True if the replicated jobs that this one depends on have reached the required status.
 
     Mirrors pkg/controllers/depends_on.go.
     """

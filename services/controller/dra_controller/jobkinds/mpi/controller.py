@@ -129,7 +129,7 @@ class MPIJobController(JobKindController):
             raise
 
     async def _align(self, obj: Custom, launcher: Job, *, suspended: bool) -> None:
-        """Suspend or resume the launcher, with what was changed in its template while it was suspended."""
+        """Suspend the launcher, or resume it with the template's changes since it was suspended."""
         if suspended:
             await self._client.update(JOBS, replace(launcher, spec=replace(launcher.spec, suspend=True)))
             return

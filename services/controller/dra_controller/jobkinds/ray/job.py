@@ -1,7 +1,7 @@
 """The RayJob controller.
 
 Mirrors ray-operator/controllers/ray/rayjob_controller.go. The operator asks Ray's dashboard for the state of the job.
-Here the submitter tells it: the job runs while the submitter does, and ends as it ends.
+Here the state comes from the submitter: the job runs while the submitter runs, and ends with the same result.
 """
 
 from datetime import timedelta
@@ -146,7 +146,7 @@ class RayJobController(JobKindController):
             self.report(obj, "Normal", "CreatedRayJobSubmitter", f"Created Kubernetes Job {obj.key}")
 
     def _follow(self, obj: Custom, draft: Draft, cluster: Custom) -> None:
-        """Write the state of the job, which is that of its submitter."""
+        """Set the state of the job to the state of its submitter."""
         mode = obj.spec.get("submissionMode", "K8sJobMode")
         if mode == "SidecarMode":
             running, succeeded = self._look_at_sidecar(cluster)
@@ -251,7 +251,7 @@ def _end(draft: Draft, state: str, reason: str, message: str) -> None:
 
 
 def _count(obj: Custom, draft: Draft) -> None:
-    """Count the attempt if it has ended, and let another begin if the limit allows it."""
+    """Count the attempt if it has ended, and start another if the limit allows it."""
     status = draft.status
     failed, succeeded = status.get("failed", 0), status.get("succeeded", 0)
     if status[_STATUS] == "Failed":

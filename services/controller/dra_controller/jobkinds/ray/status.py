@@ -70,7 +70,7 @@ def _are_running(pods: Sequence[Pod]) -> bool:
 
 
 def _resources(spec: JsonObject) -> dict[str, str]:
-    """Return what all pods ask for."""
+    """Return the sum of the resources that all pods request."""
     groups = [(spec["headGroupSpec"], 1)]
     groups += [
         (group, integer(group, "replicas", 0) * integer(group, "numOfHosts", 1))

@@ -170,7 +170,7 @@ class TrainJobController(JobKindController):
 
 
 def _follow(draft: Draft, jobsets: list[Custom]) -> None:
-    """Write the status of the JobSet as that of the job."""
+    """Copy the status of the JobSet to the job."""
     if not jobsets:
         return
     deadline = draft.condition("Failed")

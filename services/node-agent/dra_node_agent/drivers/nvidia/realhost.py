@@ -18,7 +18,7 @@ _IMEX_SECONDS = 10.0
 
 
 class RealHost:
-    """The machine itself.
+    """The machine that this process runs on, with its real GPUs.
 
     Args:
         driver_root: the directory where the NVIDIA driver is installed, such as ``/`` or ``/run/nvidia/driver``.

@@ -1,4 +1,4 @@
-"""The fake runtime's knowledge of images, as data: which programs an image has, and what these do."""
+"""Data about images for the fake runtime: the programs of an image, and their behaviour."""
 
 from dra_node_agent.runtime.images.catalog import ImageBehaviour, Images, ImagesError, load_images
 

@@ -35,7 +35,7 @@ async def _test(process: Process) -> int:
 
 
 class _Test:
-    """An expression. POSIX decides by the number of its words, so that operators can be values, too."""
+    """An expression of ``test``. POSIX decides by the number of words, so that a value may look like an operator."""
 
     def __init__(self, process: Process, words: list[str]) -> None:
         self._process, self._words = process, words

@@ -65,7 +65,7 @@ class Shell(Protocol):
 
 
 class Piped:
-    """A standard input that several commands share: each takes what the others left."""
+    """A standard input that several commands share. Each reads on from where the last one stopped."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0

@@ -1,4 +1,4 @@
-"""``plan pack``: fills the world with each shape in turn and finds what all of them leave free."""
+"""``plan pack``: fill the world with each shape in turn, and find the devices that no shape uses."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -80,7 +80,7 @@ class Packer:
             return self._report(), {n.metadata.name: tuple(largest(scheduler.manager, n)) for n in nodes}
 
     def _fill(self, shape: Shape) -> tuple[Levels, dict[str, int]]:
-        """Fill the world with the shape. Return what is left, and the number of pods on each node."""
+        """Fill the world with pods of the shape. Return the remaining devices, and the number of pods on each node."""
         world, keys, batch = self._world, list[str](), 1
         with world.trial(), world.without_quotas():
             world.settle()

@@ -1,4 +1,4 @@
-"""``plan change``: what the same pods would get after an edit."""
+"""``plan change``: the nodes and devices that the pods would get after an edit."""
 
 from __future__ import annotations
 

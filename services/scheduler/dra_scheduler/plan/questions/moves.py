@@ -1,4 +1,4 @@
-"""``plan drain``, ``remove`` and ``upgrade``: where the pods of nodes go."""
+"""``plan drain``, ``remove`` and ``upgrade``: the new nodes of the pods that lose theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``plan pack``: what is stranded, what nodes could still take, and moves that make room."""
+"""``plan pack``: stranded devices, the pods that nodes could still take, and moves that make room."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class NodeAllocation:
 class SharedMemory:
     """Data that attempts for equal pods share while the nodes do not change.
 
-    ``blueprint`` are claims with the same specs as the pod's own. They are passed to the allocator in place
+    ``blueprint`` are claims with the specs of the pod's claims. They are passed to the allocator in place
     of the pod's claims, so that its cached results for them apply to the next pod as well.
     """
 

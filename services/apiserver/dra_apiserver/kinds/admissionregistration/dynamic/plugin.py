@@ -186,7 +186,7 @@ class Dynamic:
         return found
 
     def _is_exempt(self, resource: Resource) -> bool:
-        """True if neither policies nor webhooks apply to the resource: to none of their own kinds, for example."""
+        """True if neither policies nor webhooks apply to the resource, such as to their own configuration."""
         excludes_reviews = self._api.features.enabled(EXCLUDES_REVIEWS)
         return resource[0] == _GROUP or (excludes_reviews and resource in REVIEWS)
 

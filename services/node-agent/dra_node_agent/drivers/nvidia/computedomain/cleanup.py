@@ -21,7 +21,7 @@ class Attempts(Protocol):
     """The claims that a driver started to prepare."""
 
     def unfinished_claims(self) -> list[ClaimRef]:
-        """Return the claims that it neither finished nor gave up."""
+        """Return the claims whose preparation is neither complete nor aborted."""
         ...
 
     async def unprepare(self, claim: ClaimRef) -> None:
