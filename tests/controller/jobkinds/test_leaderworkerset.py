@@ -126,17 +126,19 @@ async def test_a_new_template_rolls_through_the_groups_from_the_last(kinds: Kind
 
 
 async def test_a_group_begins_again_when_a_worker_is_gone(kinds: Kinds) -> None:
-    await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2))
+    # A pod on a node has time to stop. Without one it may be gone before the controller sees that it ends.
+    template = {"workerTemplate": pod_template(nodeName="node-1")}
+    await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2, leaderWorkerTemplate=template))
     before = {pod.metadata.uid for pod in await kinds.wait_for_pods(2)}
     await kinds.wait(LEADER_WORKER_SETS, "serve", is_true("Available"))
     await kinds.client.delete(PODS, "serve-0-1", NAMESPACE)
+    await kinds.wait_for_events("serve", "RecreateGroup")
 
     async def are_new() -> bool:
         pods = await kinds.active_pods()
         return len(pods) == 2 and not before & {pod.metadata.uid for pod in pods}
 
     await kinds.cluster.until(are_new, meanwhile=kinds.cluster.run_pods)
-    await kinds.wait_for_events("serve", "RecreateGroup")
 
 
 async def test_workers_wait_for_a_ready_leader_if_the_policy_says_so(kinds: Kinds) -> None:
