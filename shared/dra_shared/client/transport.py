@@ -26,6 +26,9 @@ _EXCHANGES_AT_ONCE = 128
 # takes as long to notice a silent loss (ReadIdleTimeout and PingTimeout in apimachinery's
 # pkg/util/net/http.go).
 _PROBE_AFTER, _PROBE_EVERY, _GONE_AFTER = 30, 5, 45
+# Seconds until a connection is established, as client-go dials (tlsTransportCache in k8s.io/client-go's
+# transport/cache.go). A program that is held up for a few seconds on a busy machine still gets its connection.
+_CONNECT_TIMEOUT = 30.0
 _FAILED = 500
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
@@ -47,7 +50,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
         *,
         ssl_context: ssl.SSLContext | None = None,
         server_name: str | None = None,
-        connect_timeout: float = 5.0,
+        connect_timeout: float = _CONNECT_TIMEOUT,
     ) -> None:
         self._ssl = ssl_context
         self._server_name = server_name
