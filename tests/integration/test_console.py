@@ -502,6 +502,52 @@ def test_text_of_the_cluster_is_not_rendered_as_html(page: Page, server: _Server
     assert "unsafe" not in policy
 
 
+def test_objects_are_found_edited_and_left_by_keyboard(page: Page, server: _Server) -> None:
+    path = f"/api/v1/namespaces/{server.namespace}/configmaps"
+    server.create(path, {"metadata": {"name": "notes"}, "data": {"colour": "green"}})
+    _open(page, server, "#/pods")
+    page.keyboard.press("/")
+    page.keyboard.type(f"{server.namespace} notes")
+    expect(page.get_by_role("option", name=f"ConfigMap {server.namespace}/notes")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name=f"ConfigMap {server.namespace}/notes")).to_be_visible()
+    page.keyboard.press("y")
+    text = page.get_by_label("YAML", exact=True)
+    expect(text).to_contain_text("colour: green")
+    expect(text).not_to_contain_text("managedFields:")
+    page.keyboard.press("e")
+    text = page.get_by_role("textbox", name="YAML")
+    text.fill(text.input_value().replace("green", "blue"))
+    page.get_by_role("button", name="Try it").click()
+    expect(page.locator(".diff .old")).to_have_text(re.compile("- +colour: green"))
+    expect(page.locator(".diff .new")).to_have_text(re.compile("[+] +colour: blue"))
+    # The server has only tried it so far.
+    assert server.get(f"{path}/notes")["data"] == {"colour": "green"}
+    page.get_by_role("button", name="Write it").click()
+    expect(page.get_by_role("button", name="Edit")).to_be_visible()
+    assert server.get(f"{path}/notes")["data"] == {"colour": "blue"}
+    page.keyboard.press("h")
+    expect(page.locator(".history")).to_contain_text("green → blue")
+    page.go_back()
+    expect(text).to_have_count(0)
+    page.keyboard.press("Escape")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("heading", name="ConfigMaps")).to_be_visible()
+    page.keyboard.press(":")
+    page.keyboard.type(f"po {server.namespace}")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile(rf"#/pods\?ns={server.namespace}$"))
+
+
+def test_a_silent_server_is_reported(page: Page, server: _Server) -> None:
+    _open(page, server, "#/pods")
+    page.route("**/version", lambda route: route.abort())
+    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
+    page.unroute("**/version")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_view_passes_the_axe_checks(browser: Browser, server: _Server, scheme: Any) -> None:
     server.claim("train", "true")
@@ -513,6 +559,11 @@ def test_every_view_passes_the_axe_checks(browser: Browser, server: _Server, sch
         "#/pods",
         f"#/pods/{server.namespace}/waits",
         f"#/claims/{server.namespace}/train",
+        f"#/pods/{server.namespace}/train?tab=yaml",
+        f"#/pods/{server.namespace}/train?tab=history",
+        "#/nodes",
+        "#/events",
+        "#/deployments",
         "#/cel",
     ):
         _open(page, server, view)
@@ -525,7 +576,7 @@ def test_every_view_passes_the_axe_checks(browser: Browser, server: _Server, sch
 def test_a_narrow_page_needs_no_horizontal_scrolling(browser: Browser, server: _Server) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
-    for view in ("", "#/pods", "#/claims", "#/cel"):
+    for view in ("", "#/pods", "#/claims", "#/nodes", "#/nodes/node-0", "#/events", "#/cel"):
         _open(page, server, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
     context.close()

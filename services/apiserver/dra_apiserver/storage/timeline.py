@@ -31,11 +31,15 @@ class Timeline:
         return await self._read(self._oldest)
 
     def _oldest(self, session: Reading) -> Moment:
-        """Return the oldest moment of the archive, or of what Kubernetes' clients can read if that is older."""
+        """Return the oldest moment of the archive, or of what Kubernetes' clients can read if that is older.
+
+        Before its first compaction, a server does not know when the history begins. The first event says it.
+        """
         store = self._store
         window = Moment(max(store.compacted_revision, 1), store.compacted_time)
         floor = reading.floor(session)
-        return min(floor, window) if floor is not None else window
+        oldest = min(floor, window) if floor is not None else window
+        return oldest if oldest.time else Moment(oldest.revision, reading.first_time(session))
 
     async def moment(self, wanted: int | datetime) -> Moment:
         """Return the moment of a revision, or the last one until a time.

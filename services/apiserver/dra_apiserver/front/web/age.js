@@ -9,7 +9,8 @@ const seconds = signal(0);
 
 setInterval(() => (seconds.value += 1), TICK);
 
-export function Age({ of }) {
+/** `live` counts to now, also on a page that shows the past. */
+export function Age({ of, live }) {
   seconds.value; // Reading it subscribes to it.
-  return since(of, instant());
+  return since(of, live ? Date.now() : instant());
 }

@@ -1,7 +1,7 @@
 // A list of any kind, with the columns that kubectl shows; and the list of all kinds.
 
 import { useEffect, useMemo } from "preact/hooks";
-import { ageColumn, counted, nameColumn, namespaceColumn } from "./columns.js";
+import { ageColumn, counted, nameColumn, namespaceColumn, plural } from "./columns.js";
 import { kinds, pageOf, pathOf, unknown, wantKinds } from "./discovery.js";
 import { html } from "./html.js";
 import { namespace } from "./links.js";
@@ -24,7 +24,7 @@ export function AnyKind({ kind }) {
   </section>`;
 }
 
-export const titleOf = (kind) => `${kind.kind}${kind.group && kind.id.includes(".") ? ` (${kind.group})` : ""}`;
+export const titleOf = (kind) => `${plural(kind.kind)}${kind.group && kind.id.includes(".") ? ` (${kind.group})` : ""}`;
 
 const rowOf = ({ cells, object: { metadata } }) => ({
   key: `${metadata.namespace ?? ""}/${metadata.name}`,

@@ -36,13 +36,13 @@ async function respond(path, { method = "GET", body, text, signal, accept, type 
 /** A path with one more part of its query. */
 export const withQuery = (path, query) => `${path}${path.includes("?") ? "&" : "?"}${query}`;
 
-/** Calls `found` with the items of each page; gives the list's revision. */
-export async function list(path, found, signal) {
+/** Calls `found` with the items of each page; gives the list's revision. `accept` asks for another form of the items. */
+export async function list(path, found, signal, accept) {
   let more = "";
   for (;;) {
     // For a browser the server would indent what no one reads.
     const query = `pretty=false&limit=${more ? `${PAGE}&continue=${encodeURIComponent(more)}` : FIRST_PAGE}`;
-    const page = await request(withQuery(path, query), { signal });
+    const page = await request(withQuery(path, query), { signal, accept });
     found(page.items);
     more = page.metadata.continue;
     if (!more) return page.metadata.resourceVersion;

@@ -27,3 +27,6 @@ export const within = (rows) => (namespace.value ? rows.filter((row) => row.name
 
 /** `2 pods`, `1 pod`. */
 export const counted = (number, noun, many = `${noun}s`) => `${number} ${number === 1 ? noun : many}`;
+
+/** `Pods`, `NetworkPolicies`, `Ingresses`: the plural of a kind. */
+export const plural = (kind) => (/[sxh]$/.test(kind) ? `${kind}es` : /[^aeiou]y$/.test(kind) ? `${kind.slice(0, -1)}ies` : `${kind}s`);

@@ -10,7 +10,9 @@ import { DeviceClasses } from "./deviceclasses.js";
 import { kindOf, kinds, unknown, wantKinds } from "./discovery.js";
 import { Events } from "./events.js";
 import { Fleet } from "./fleetview.js";
+import { Silence, silentSince } from "./heartbeat.js";
 import { html } from "./html.js";
+import { Help, HelpButton } from "./keys.js";
 import { Learn } from "./learn.js";
 import { place } from "./links.js";
 import { begin, past } from "./moments.js";
@@ -20,8 +22,9 @@ import { Nodes } from "./nodes.js";
 import { ObjectPage } from "./objectpage.js";
 import { POD, Pods } from "./pods.js";
 import { Quotas } from "./quotas.js";
+import { Search, SearchButton } from "./search.js";
 import { Slices } from "./slicelist.js";
-import { TimeBar } from "./timebar.js";
+import { TimeBar, TimeButton } from "./timebar.js";
 import { Workbench } from "./workbench.js";
 import { Workloads } from "./workloads.js";
 
@@ -65,13 +68,18 @@ function App() {
   document.title = [name, titles[page] ?? page, "dralab"].filter(Boolean).join(" · ");
   const devices = Object.values(world.value.totals.states).reduce((sum, count) => sum + count, 0);
   return html`<a class="skip" href="#main" onClick=${toContent}>Skip to the content</a>
-    <header class="top"><${Menu} /><b>dralab</b><${NamespaceChoice} />
+    <header class="top"><${Menu} /><b>dralab</b><${NamespaceChoice} /><${SearchButton} /><${TimeButton} /><${HelpButton} />
       <p role="status">${loading.value ? "loading…" : `${counted(world.value.nodes.length, "node")}, ${counted(devices, "device")}`}</p></header>
     <${TimeBar} />
-    ${!past.value && trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
+    <${Silence} />
+    ${!past.value && !silentSince.value && trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
     <div class="frame"><${Navigation} />
-      <main id="main" tabindex="-1"><${View} page=${page} name=${name} /></main></div>`;
+      <main id="main" tabindex="-1"><${View} page=${page} name=${name} /></main></div>
+    <${Search} /><${Help} />`;
 }
 
+// The search knows short names of kinds; the first picture comes before them.
+const LATER = 1000;
+setTimeout(wantKinds, LATER);
 begin();
 render(html`<${App} />`, document.body);

@@ -10,7 +10,6 @@ import { settings } from "./settings.js";
 
 const TICK = 250;
 const PAGE = 5000;
-const REMEMBERED = 5 * 60_000;
 
 /** `{oldest, newest}`, each with `revision` and `time` in ms; undefined while the server has no past. */
 export const range = signal(undefined);
@@ -55,9 +54,8 @@ export async function look(at = "now", signal) {
   try {
     const found = await request(`/history?at=${encodeURIComponent(at)}`, { signal });
     const newest = moment(found.newest);
-    // When a server began that forgets is not known; it remembers so much at least.
-    const oldest = found.oldest.time ? moment(found.oldest) : { revision: found.oldest.revision, time: newest.time - REMEMBERED };
-    range.value = { oldest, newest };
+    // A server without any event has no time.
+    range.value = { oldest: found.oldest.time ? moment(found.oldest) : newest, newest };
     return moment(found.at);
   } catch (error) {
     if (error.status === 404) range.value = undefined;

@@ -2,6 +2,7 @@
 
 import { useEffect, useMemo } from "preact/hooks";
 import { Age } from "./age.js";
+import { plural } from "./columns.js";
 import { Copy } from "./copy.js";
 import { Deletion } from "./deletion.js";
 import { kindOf, kinds, pageOf, pathOf, placeOf, unknown, wantKinds } from "./discovery.js";
@@ -42,7 +43,7 @@ function Loaded({ kind, name, path, parts }) {
   const tabs = { ...TABS, ...Object.fromEntries(Object.entries(parts.tabs ?? {}).map(([id, one]) => [id, one.title])) };
   const chosen = tab.value in tabs ? tab.value : "";
   return html`<section class="object" aria-label=${`${title} ${name}`}>
-    <p class="crumbs"><${Link} to=${pageOf(kind)}>← ${title}s<//></p>
+    <p class="crumbs"><${Link} to=${pageOf(kind)}>← ${plural(title)}<//></p>
     <div class="titled"><h1>${title} ${name} ${parts.chip?.(name)}</h1><${Copy} text=${name.split("/").pop()} what="the name" /></div>
     <nav class="tabs" aria-label="Parts">${Object.entries(tabs).map(([id, text]) => html`<a href=${address(place.value, { tab: id })} aria-current=${id === chosen ? "page" : undefined}>${text}</a>`)}</nav>
     ${gone && html`<p class="empty">${state === "live" ? `There is no ${title.toLowerCase()} of this name. Its history, and the slider over the past, may have it.` : state}</p>`}

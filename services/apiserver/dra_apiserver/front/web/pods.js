@@ -54,7 +54,7 @@ const restarts = (pod) => pod.statuses.reduce((sum, one) => sum + (one.restartCo
 const columns = (helped) => [
   nameColumn("Pod", (pod) => `pods/${pod.key}`, (pod) => pod.key),
   { id: "status", title: "Status", text: status, cell: (pod) => html`<span class=${`chip phase-${pod.phase}`}>${status(pod)}</span>` },
-  { id: "node", title: "Node", text: (pod) => pod.node, cell: (pod) => pod.node && html`<${Link} to=${`nodes/${pod.node}`}>${pod.node}<//>` },
+  { id: "node", title: "Node", kind: "short", text: (pod) => pod.node, cell: (pod) => pod.node && html`<${Link} to=${`nodes/${pod.node}`}>${pod.node}<//>` },
   ageColumn,
   { id: "why", title: "Why it waits", kind: "why", text: reason, cell: (pod) => html`${reason(pod)}${helped.has(pod) && html`<${Help} pod=${pod} />`}` },
   { id: "restarts", title: "Restarts", kind: "number", wide: true, text: (pod) => String(restarts(pod)), value: restarts },

@@ -1,36 +1,53 @@
 // The slider over the past, and what differs between two of its moments, with who changed it.
 
 import { signal } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { informers } from "./cluster.js";
 import { html } from "./html.js";
+import { incidents, KINDS, readIncidents } from "./incidents.js";
 import { asked, failure, changes, look, now, past, play, range, seek, speed } from "./moments.js";
 import { duration } from "./times.js";
 
 const SPEEDS = [1, 10, 60];
 const MOST = 500;
 const LOOK = 5000;
+// Marks have so many places, and so near to a moment an incident is its own, in milliseconds.
+const PLACES = 400;
+const NEAR = 1000;
+/** The kinds of incidents that are not shown. */
+const hidden = signal(new Set());
 /** The moment that others are compared with. */
 const mark = signal(undefined);
 const shown = signal(asked !== "");
+
+const looking = () => look().then(() => readIncidents(range.value.newest.revision));
+
+/** Opens and closes the bar: a part of the page's head. */
+export function TimeButton() {
+  if (!range.value) return null;
+  const open = () => {
+    shown.value = !shown.value;
+    if (shown.value) looking().catch((error) => (failure.value = error.message));
+    else now();
+  };
+  return html`<button aria-expanded=${shown.value} class=${shown.value ? "primary" : undefined} onClick=${open}>${shown.value ? "Back to now" : "Look back"}</button>`;
+}
 
 export function TimeBar() {
   const known = range.value;
   useEffect(() => {
     // Behind a page that shows now, the past grows.
-    const timer = setInterval(() => shown.value && look().catch(() => {}), LOOK);
+    const timer = setInterval(() => shown.value && looking().catch(() => {}), LOOK);
+    if (shown.value) looking().catch(() => {});
     return () => clearInterval(timer);
   }, []);
+  // A moment can also be chosen on another page, such as in the history of an object.
+  if (past.value && !shown.value) shown.value = true;
   if (!known) return failure.value && html`<p class="trouble" role="alert">${failure.value}</p>`;
-  const open = () => {
-    shown.value = !shown.value;
-    if (shown.value) look().catch((error) => (failure.value = error.message));
-    else now();
-  };
+  if (!shown.value) return null;
   return html`<section class="timebar" aria-label="Time">
-    <button aria-expanded=${shown.value} onClick=${open}>${shown.value ? "Back to now" : "Look back"}</button>
-    ${shown.value && html`<${Slider} known=${known} />`}
-    ${shown.value && mark.value && html`<${Comparison} from=${mark.value} to=${past.value ?? known.newest} />`}
+    <${Slider} known=${known} />
+    ${mark.value && html`<${Comparison} from=${mark.value} to=${past.value ?? known.newest} />`}
   </section>`;
 }
 
@@ -38,9 +55,13 @@ function Slider({ known }) {
   const newest = Math.max(known.newest.time, known.oldest.time + 1);
   const time = past.value?.time ?? newest;
   const text = past.value ? `${clock(time)}, ${duration(Date.now() - time)} ago, revision ${past.value.revision}` : "now";
-  return html`<input type="range" aria-label="Moment" min=${known.oldest.time} max=${Math.max(newest, time)} step="1" value=${time}
-      aria-valuetext=${text} onInput=${(event) => { play(0); seek(Number(event.target.value)); }}
-      onKeyDown=${(event) => step(event, time, known)} />
+  const chosen = useMemo(() => incidents.value?.filter(({ kind }) => !hidden.value.has(kind)) ?? [], [incidents.value, hidden.value]);
+  const reach = { from: known.oldest.time, to: Math.max(newest, time) };
+  return html`<div class="track"><${Marks} incidents=${chosen} reach=${reach} />
+      <input type="range" aria-label="Moment" min=${reach.from} max=${reach.to} step="1" value=${time}
+        aria-valuetext=${text} onInput=${(event) => { play(0); seek(Number(event.target.value)); }}
+        onKeyDown=${(event) => step(event, time, known)} />
+      <p class="ends"><span>${clock(reach.from)}</span><span>${clock(newest)}</span></p></div>
     <output>${text}</output>
     <span role="group" aria-label="Play">
       <button disabled=${!past.value || !speed.value} onClick=${() => play(0)}>Pause</button>
@@ -49,10 +70,45 @@ function Slider({ known }) {
         onChange=${(event) => play(Math.max(0, Number(event.target.value)))} />×</label>
     </span>
     <button onClick=${() => (mark.value = mark.value ? undefined : (past.value ?? known.newest))}>${mark.value ? "Stop comparing" : "Compare with this moment"}</button>
+    <${Incidents} incidents=${chosen} time=${time} />
     ${failure.value && html`<p class="bad" role="alert">${failure.value}</p>`}`;
 }
 
-const clock = (time) => new Date(time).toLocaleTimeString();
+/** The incidents as marks above the slider: at most one of a kind at a place, so that thousands can be drawn. */
+function Marks({ incidents, reach }) {
+  const places = new Map();
+  for (const one of incidents) {
+    const place = Math.round((PLACES * (one.time - reach.from)) / (reach.to - reach.from || 1));
+    if (place < 0 || place > PLACES) continue;
+    const key = `${one.kind} ${place}`;
+    const known = places.get(key);
+    if (known) known.count += 1;
+    else places.set(key, { ...one, place, count: 1 });
+  }
+  return html`<svg class="marks" viewBox=${`0 0 ${PLACES} 10`} preserveAspectRatio="none" aria-hidden="true">${[...places].map(([key, one]) => html`<rect key=${key} class=${one.kind} x=${one.place - 0.7} width="2" height="10" onClick=${() => seek(one.time)}><title>${`${clock(one.time)} ${one.text}${one.count > 1 ? ` and ${one.count - 1} more` : ""}`}</title></rect>`)}</svg>`;
+}
+
+/** The incidents by keyboard: the one before the moment that is shown, the one after, and which kinds there are. */
+function Incidents({ incidents: found, time }) {
+  const before = found.findLast((one) => one.time < time);
+  const after = past.value && found.find((one) => one.time > time);
+  const here = past.value && found.findLast((one) => Math.abs(one.time - time) < NEAR);
+  const counts = new Map();
+  for (const { kind } of incidents.value ?? []) counts.set(kind, (counts.get(kind) ?? 0) + 1);
+  const toggle = (kind) => (hidden.value = new Set(hidden.value.has(kind) ? [...hidden.value].filter((one) => one !== kind) : [...hidden.value, kind]));
+  const move = (one) => () => {
+    play(0);
+    seek(one.time);
+  };
+  return html`<div class="incidents"><span role="group" aria-label="Incidents"><button disabled=${!before} onClick=${before && move(before)}>Incident before</button><button disabled=${!after} onClick=${after && move(after)}>Incident after</button></span>
+    ${[...counts].map(([kind, count]) => html`<button class=${`chip incident ${kind}`} aria-pressed=${!hidden.value.has(kind)} onClick=${() => toggle(kind)}>${KINDS[kind]} <b>${count}</b></button>`)}
+    ${incidents.value && !incidents.value.length && html`<span class="note">No incident in this time.</span>`}
+    ${here && html`<p class="what" aria-live="polite">${here.text}</p>`}</div>`;
+}
+
+const DAY = 86_400_000;
+/** The time of a moment, with its day unless that was less than a day ago. */
+const clock = (time) => (Date.now() - time < DAY ? new Date(time).toLocaleTimeString() : new Date(time).toLocaleString());
 
 /** Arrow keys go by a second, with Shift by a minute: a millisecond is no step. */
 function step(event, time, known) {

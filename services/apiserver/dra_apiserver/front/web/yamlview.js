@@ -2,7 +2,7 @@
 //
 // The server itself writes and reads the YAML, so no field is lost on the way.
 
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { requestYaml } from "./api.js";
 import { Copy } from "./copy.js";
 import { hunks, lineDiff } from "./diff.js";
@@ -83,9 +83,11 @@ function Editor({ path, current }) {
 /** `after` has also what the server itself would add or change. */
 function Difference({ before, after, write }) {
   const lines = hunks(lineDiff(before, after));
-  if (!lines.some((line) => line && line.kind !== "same")) return html`<p role="status">The server would change nothing.</p>`;
+  const section = useRef(null);
+  useEffect(() => section.current?.scrollIntoView({ block: "nearest" }), [after]);
   const signs = { same: " ", old: "-", new: "+" };
-  return html`<section aria-label="Difference"><h2>This would change</h2>
+  if (!lines.some((line) => line && line.kind !== "same")) return html`<p role="status">The server would change nothing.</p>`;
+  return html`<section aria-label="Difference" ref=${section}><h2>This would change</h2>
     <pre class="diff" tabindex="0">${lines.map((line) => (line ? html`<span class=${line.kind}>${`${signs[line.kind]} ${line.line}\n`}</span>` : html`<span class="gap">…</span>`))}</pre>
     <button class="do" onClick=${write}>Write it</button></section>`;
 }

@@ -185,6 +185,23 @@ def last_until(session: Reading, *, revision: int | None = None, time: int = 0) 
     return max((moment for moment in found if moment is not None), default=None)
 
 
+def first_time(session: Reading) -> int:
+    """Return the time of the oldest event that has one, in milliseconds; 0 if there is none."""
+    bounds = session.bounds()
+    if bounds is None:
+        return 0
+    low, high = bounds
+    time = 0
+    while low <= high:
+        middle = (low + high) // 2
+        here = session.nearest(middle)
+        if here is None:
+            low = middle + 1
+        else:
+            high, time = here.revision - 1, here.time
+    return time
+
+
 def _nearest_in_time(session: Reading, time: int) -> Moment | None:
     """Return the newest event until a time, by halves: revisions are written in the order of time."""
     bounds = session.bounds()
