@@ -133,6 +133,7 @@ def test_ages_are_updated_while_nothing_changes(page: Page, server: _Server) -> 
 
 def test_every_device_is_reachable_by_keyboard(page: Page, server: _Server) -> None:
     _open(page, server)
+    page.get_by_role("button", name="Map", exact=True).click()
     picture = page.locator("canvas")
     picture.focus()
     page.keyboard.press("ArrowRight")
@@ -144,6 +145,32 @@ def test_every_device_is_reachable_by_keyboard(page: Page, server: _Server) -> N
         page.keyboard.press(key)
     page.keyboard.press("Escape")
     expect(page.locator("#chosen")).to_have_text("")
+
+
+def test_nodes_are_cards_with_a_labelled_tile_for_each_gpu(page: Page, server: _Server) -> None:
+    server.claim("train", "true")
+    _open(page, server)
+    tiles = page.get_by_role("article", name="node-0").locator(".tiles .tile")
+    # Four of the eight GPUs are cut into MIG devices, which are no GPUs of their own.
+    expect(tiles).to_have_count(8)
+    expect(tiles.first).to_contain_text("A100-SXM4-40GB")
+    expect(page.locator(".tile.used .owner", has_text="train")).to_have_count(2)
+    size = "() => document.querySelector('.frames').dataset.size"
+    fitted = page.evaluate(size)
+    tiles.first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(tiles.nth(1)).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("complementary", name="Device")).to_contain_text("on node-0")
+    for _ in range(4):
+        page.keyboard.press("-")
+    blocking_until(lambda: page.evaluate(size) != fitted)
+    page.keyboard.press("0")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary", name="Device")).to_have_count(0)
+    assert Axe().run(page).violations_count == 0
 
 
 def test_effects_of_an_action_are_previewed(page: Page, server: _Server) -> None:
@@ -256,16 +283,21 @@ def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(page: Pag
 
 def test_devices_have_names_when_zoomed_in(page: Page, server: _Server) -> None:
     _open(page, server)
+    page.get_by_role("button", name="Map", exact=True).click()
     page.locator("canvas").focus()
-    page.keyboard.press("ArrowRight")
+    # The first four are cut into MIG devices, whose names are shown instead.
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
     shown = "() => document.querySelector('canvas').picture.parts.map((part) => part.name)"
-    assert page.evaluate(shown) == []
-    for _ in range(14):
+    for _ in range(3):
+        page.keyboard.press("-")
+    blocking_until(lambda: page.evaluate(shown) == [])
+    for _ in range(16):
         page.keyboard.press("+")
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowLeft")
-    page.wait_for_function(f"({shown})().length === 1")
-    assert page.locator("#chosen").inner_text().startswith(f"node-0 {page.evaluate(shown)[0]}")
+    chosen = page.locator("#chosen").inner_text().removeprefix("node-0 ").partition(":")[0]
+    blocking_until(lambda: chosen in page.evaluate(shown))
 
 
 def test_lists_are_requested_without_indentation(page: Page, server: _Server) -> None:

@@ -67,6 +67,13 @@ def test_placements_and_shares_are_drawn_in_their_devices(page: Page, cluster: P
     page.goto(f"{Cluster(cluster).record().server}/console/")
     # One GPU in parts, and two whose memory is shared.
     expect(page.get_by_role("button", name=re.compile("^used 3$"))).to_be_visible()
+    cut = page.locator("article[aria-label='node-0'] .tile.used .bar i")
+    expect(cut).to_have_count(3)
+    # The GPU has eight places, of which the largest partition takes four.
+    widths = cut.evaluate_all("parts => parts.map(part => part.style.width)")
+    assert sorted(widths) == ["12.5%", "12.5%", "50%"]
+    shoot(page, "cards")
+    page.get_by_role("button", name="Map", exact=True).click()
     near = page.evaluate(_NEAR, ["node-0", "gpu-0", 600])
     assert ["mig-3g40gb-9-0", "mig", "used", 4] in near
     assert sum(width for _, note, state, width in near if (note, state) == ("mig", "used")) == 4 + 1 + 1

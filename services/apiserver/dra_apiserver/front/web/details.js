@@ -29,6 +29,19 @@ function shortened(parts) {
   return parts.map((part) => (part.name.startsWith(`${least}-`) ? { ...part, name: part.name.slice(least.length + 1) } : part));
 }
 
+/** The number of equal places that a partitioned board has; 0 if its counters are not numbered. */
+export const placeCount = (board) => placesOf(Object.keys(board.levels)).size;
+
+/** `{device, from, to}` of each partition of a board, in shares of its width. */
+export function spans(board) {
+  const places = placesOf(Object.keys(board.levels));
+  const size = places.size || 1;
+  return board.devices.map((device) => {
+    const { from, to } = span(device, places);
+    return { device, from: from / size, to: (places.size ? to : 1) / size };
+  });
+}
+
 /** Each partition where its counters are; those of a size stand in a row, the largest above. Without such counters, cell by cell. */
 function placements(board) {
   const places = placesOf(Object.keys(board.levels));

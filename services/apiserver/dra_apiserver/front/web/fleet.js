@@ -1,7 +1,7 @@
 // The fleet as a picture shows it: nodes, their boards, and the state of each device. Pure: objects in, a picture out.
 //
-// A board is what a person would call a device of the machine: a device by itself, or all devices that draw on one
-// counter set, such as a GPU with its possible MIG devices.
+// A board is what a person would call a device of the machine: a device by itself, all devices that draw on one
+// counter set, such as a GPU with its possible MIG devices, or the MIG devices into which a GPU has been cut.
 
 import { quantity } from "./quantity.js";
 
@@ -149,12 +149,22 @@ function built(key, slice, found, { held, taints, reported }) {
     attributes: found.attributes ?? NO_VALUES,
     capacity: found.capacity ?? NO_VALUES,
     shared: found.allowMultipleAllocations === true,
-    consumes: found.consumesCounters ?? NONE,
+    consumes: found.consumesCounters ?? cutFrom(found) ?? NONE,
     holders: held,
     taints,
     health: reported,
     state: state(held, taints, reported),
   };
+}
+
+// NVIDIA's driver publishes a MIG device that exists with its GPU's UUID, and its places as capacities.
+const SLOT = /^memorySlice\d+$/;
+
+/** Return what a MIG device takes of its GPU, as if the GPU had a counter for each place; undefined for other devices. */
+function cutFrom({ name, attributes, capacity }) {
+  if (!attributes?.parentUUID) return undefined;
+  const counters = Object.fromEntries(Object.entries(capacity ?? NO_VALUES).filter(([key]) => SLOT.test(key)));
+  return [{ counterSet: name.split("-mig")[0], counters }];
 }
 
 function state(held, taints, health) {
@@ -257,10 +267,25 @@ function partitioned(devices, counters) {
   const sets = new Map();
   for (const one of devices) append(sets, `${one.driver}/${one.pool}/${one.consumes[0].counterSet}`, one);
   const nodes = new Map();
-  for (const [key, members] of sets) append(nodes, members[0].node, sharing(key, members, counters.get(key) ?? {}));
+  for (const [key, members] of sets) append(nodes, members[0].node, sharing(key, members, counters.get(key) ?? placesOf(members)));
   for (const boards of nodes.values()) byName(boards, boardRanks);
   return nodes;
 }
+
+/** The highest share of a board's counters that is taken. Counters that differ in a number only, such as memory slices, count as one. */
+function fullest(levels) {
+  const series = new Map();
+  for (const [name, { used, total }] of Object.entries(levels)) {
+    const stem = name.replace(/\d+$/, "");
+    const sum = series.get(stem) ?? { used: 0, total: 0 };
+    series.set(stem, { used: sum.used + used, total: sum.total + total });
+  }
+  return Math.max(0, ...[...series.values()].map(({ used, total }) => used / (total || 1)));
+}
+
+/** The places that the MIG devices of a GPU take, one unit each. */
+const placesOf = (members) =>
+  Object.fromEntries(members.flatMap((one) => Object.keys(one.consumes[0].counters ?? NO_VALUES)).map((name) => [name, 1]));
 
 const common = ({ node, driver, pool }) => ({ node, driver, pool, levels: {} });
 
@@ -296,6 +321,9 @@ function smallest(policy) {
   return values.length ? Math.min(...values) : 0;
 }
 
+/** The end of a counter set's name that does not name a device: "gpu-0-counter-set". */
+const COUNTERS = /-counter(s|-set)?$/;
+
 /** The board of devices that draw on one counter set. */
 function sharing(key, members, totals) {
   const levels = Object.fromEntries(Object.entries(totals).map(([name, total]) => [name, { total, used: 0 }]));
@@ -310,14 +338,14 @@ function sharing(key, members, totals) {
     );
   for (const one of members) if (one.state === "free" && !fits(one)) one.state = "blocked";
   const held = members.filter((one) => one.holders.length);
-  const fill = Math.max(0, ...Object.values(levels).map(({ used, total }) => used / (total || 1)));
+  const fill = fullest(levels);
   const worst = (held.length ? held : members).reduce((a, b) => (SERIOUS[b.state] > SERIOUS[a.state] ? b : a));
   const devices = members.sort((a, b) => natural(a.name, b.name));
   const anyFree = devices.some((one) => one.state === "free");
   const state = held.length ? worst.state : anyFree ? "free" : worst.state;
   // Counters are left, and yet no partition that is free fits into them.
   const stranded = held.length > 0 && !anyFree && Object.values(levels).some(({ used, total }) => used < total);
-  const name = key.split("/").pop();
+  const name = key.split("/").pop().replace(COUNTERS, "");
   return { ...common(members[0]), key, name, state, fill: Math.min(1, fill), levels, devices, stranded };
 }
 

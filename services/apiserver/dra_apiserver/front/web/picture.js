@@ -12,12 +12,14 @@ const NEAR = 9;
 const CLOSE = 56;
 const LARGEST = 800;
 // No board is larger where everything is in sight.
-const FITTED = 45;
+const FITTED = 160;
 const LABELS = 34;
 const NAMES = 5;
 const MARGIN = 12;
 // A part that has fewer pixels than this across has no name.
 const NARROW = 30;
+// The least height of a frame's name, in pixels.
+const READABLE = 8;
 // The rest of a board's place is gap.
 const FILLED = 0.86;
 
@@ -140,9 +142,9 @@ export class Picture {
     context.clearRect(0, 0, width, height);
     const { x, y, scale } = this.view;
     context.translate(-x * scale, -y * scale);
+    this.drawFrames(context, scale);
     if (scale < NEAR) this.drawFar(context, scale);
     else this.drawNear(context, scale, width, height);
-    this.drawHeadings(context, scale);
     this.drawn = plan;
   }
 
@@ -236,7 +238,7 @@ export class Picture {
   }
 
   drawLabels(context, places, scale) {
-    const size = Math.min(13, scale * 0.55);
+    const size = Math.min(13, scale * this.plan.label * 0.9);
     if (size < NAMES) return;
     context.font = `${size}px system-ui, sans-serif`;
     context.textBaseline = "alphabetic";
@@ -245,15 +247,27 @@ export class Picture {
       context.fillStyle = place.node.ready && !place.node.cordoned ? text : bad;
       const suffix = place.node.ready ? (place.node.cordoned ? " (cordoned)" : "") : " (not ready)";
       const room = this.plan.block.columns * scale;
-      context.fillText(cut(context, place.node.name + suffix, room), place.x * scale, (place.y + this.plan.label * 0.8) * scale);
+      context.fillText(cut(context, place.node.name + suffix, room), place.x * scale, (place.y + this.plan.label * 0.85) * scale);
     }
   }
 
-  drawHeadings(context, scale) {
-    context.fillStyle = this.style("--text");
-    context.font = "600 13px system-ui, sans-serif";
-    for (const { name, count, x, y } of this.plan.headings) {
-      context.fillText(`${name || "(none)"} · ${count}`, x * scale, (y + 1) * scale);
+  /** Draw the frames of groups, and their names as far as there is room. */
+  drawFrames(context, scale) {
+    const [line, page, text] = ["--line", "--page", "--text"].map((name) => this.style(name));
+    context.lineWidth = 1;
+    context.textBaseline = "middle";
+    for (const { name, count, x, y, width, height, heading } of this.plan.frames) {
+      context.fillStyle = page;
+      context.strokeStyle = line;
+      context.beginPath();
+      context.roundRect(x * scale, y * scale, width * scale, height * scale, Math.min(10, scale / 2));
+      context.fill();
+      context.stroke();
+      const size = Math.min(14, heading * scale * 0.7);
+      if (size < READABLE || width * scale < NARROW) continue;
+      context.fillStyle = text;
+      context.font = `600 ${size}px system-ui, sans-serif`;
+      context.fillText(cut(context, `${name || "(none)"} · ${count} ${count === 1 ? "node" : "nodes"}`, (width - 1) * scale), (x + 0.5) * scale, (y + 0.2 + heading / 2) * scale);
     }
   }
 
