@@ -149,6 +149,9 @@ class Pool:
     # Cache of the selectors: the devices that they accept.
     selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
 
+    # Cache of the views: the candidates that are worth trying as long as nothing is allocated.
+    suitable: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
+
     # Cache of the views: the candidates that are worth trying, with the state and its version.
     plausible: dict[object, tuple[object, int, bool, tuple[Any, ...]]] = field(
         default_factory=dict, repr=False

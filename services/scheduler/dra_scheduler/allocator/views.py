@@ -48,12 +48,18 @@ class Need:
         left = None
         if count_counters and pool.counters:
             left = available_counters(pool, state, self._features)
+        consumed = state.consumed
+        # Other allocations change the answer only for devices that are shared or consume counters.
         found = tuple(
             [
                 candidate
-                for candidate in self.selection.candidates(pool)
-                if candidate[0].id not in state.dedicated
-                and (candidate[2] is not None or self._fits(candidate[0], state, left))
+                for candidate in self._suitable(pool)
+                if (device := candidate[0]).id not in state.dedicated
+                and (
+                    candidate[2] is not None
+                    or not (device.counters or device.id in consumed)
+                    or self._fits(device, consumed.get(device.id, NOTHING), left)
+                )
             ]
         )
         if len(pool.plausible) >= _MAX_NEEDS:
@@ -61,12 +67,27 @@ class Need:
         pool.plausible[self] = (state, version, count_counters, found)
         return found
 
+    def _suitable(self, pool: Pool) -> tuple[Candidate, ...]:
+        """Return the selection's candidates that are plausible as long as nothing is allocated."""
+        known = pool.suitable.get(self)
+        if known is None:
+            known = tuple(
+                [
+                    candidate
+                    for candidate in self.selection.candidates(pool)
+                    if candidate[2] is not None or self._fits(candidate[0], NOTHING, None)
+                ]
+            )
+            if len(pool.suitable) >= _MAX_NEEDS:
+                pool.suitable.clear()
+            pool.suitable[self] = known
+        return known
+
     def _fits(
-        self, device: PoolDevice, state: AllocatedState, left: Mapping[tuple[str, str], int] | None
+        self, device: PoolDevice, used: Mapping[str, int], left: Mapping[tuple[str, str], int] | None
     ) -> bool:
         features, spec = self._features, device.spec
         if features.consumable_capacity and (device.capacity or self._capacity):
-            used = state.consumed.get(device.id, NOTHING)
             try:
                 if shortage(
                     device.capacity, self._capacity, used, NOTHING, features.arithmetic, device.domain
