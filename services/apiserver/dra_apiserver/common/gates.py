@@ -15,7 +15,6 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
-
 # Rules are constants, so each is equal to itself alone.
 @dataclass(frozen=True, eq=False)
 class GatedFields:
@@ -71,8 +70,8 @@ class _Node:
                 if name in value:
                     found.extend((rule, value, name) for rule in rules)
             for name, child in self.children.items():
-                if value.get(name):
-                    child.collect(value[name], found)
+                if below := value.get(name):
+                    child.collect(below, found)
         if self.every is not None:
             entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
             for entry in entries:
@@ -104,7 +103,14 @@ def drop_disabled(
     A version without the gate does not have the fields either: decoding has dropped them.
     """
     found: list[tuple[GatedFields, JsonObject, str]] = []
-    _tree(tuple(rules)).collect(obj, found)
+    tree = _tree(tuple(rules))
+    if old is None or tree.fields or tree.every:
+        tree.collect(obj, found)
+    else:
+        for name, child in tree.children.items():
+            # The gated fields of the stored member were in use before.
+            if (member := obj.get(name)) and member is not old.get(name):
+                child.collect(member, found)
     kept: dict[int, bool] = {}
     for rule, parent, name in found:
         if id(rule) not in kept:

@@ -154,12 +154,13 @@ class _Strategic:
 
 
 class Apply:
-    """A server-side apply. :meth:`create` is used if the object does not exist."""
+    """A server-side apply. :meth:`create` is used if the object does not exist. Each object applies once."""
 
     def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
         self._target, self._options = target, options
         self._body = body
-        self._check(decode_apply(body))
+        self._applied = decode_apply(body)
+        self._check(self._applied)
 
     def _check(self, applied: JsonObject) -> None:
         target = self._target
@@ -184,7 +185,7 @@ class Apply:
             target.kind,
             target.version,
             seen,
-            decode_apply(self._body),
+            self._applied,
             manager=options.manager,
             force=bool(options.force),
             subresource=target.subresource,

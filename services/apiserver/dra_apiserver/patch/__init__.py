@@ -19,6 +19,7 @@
 ``now`` is the RFC 3339 time that new managedFields entries carry.
 """
 
+import re
 from typing import Any
 
 import orjson
@@ -45,6 +46,8 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 APPLY_CBOR_PATCH = "application/apply-patch+cbor"
+
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
 
 
 def patch_types(kind: Kind, *, with_cbor: bool = False) -> tuple[str, ...]:
@@ -77,9 +80,11 @@ def decode_apply(body: bytes) -> dict[str, Any]:
     Raises:
         PatchError: it is malformed or not an object.
     """
+    is_json = True
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError:
+        is_json = False
         from dra_shared.yamltext import YamlError
 
         from dra_apiserver.schema.yamlbody import document
@@ -94,17 +99,19 @@ def decode_apply(body: bytes) -> dict[str, Any]:
         found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         problem = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         raise PatchError(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {problem}")
-    large_as_floats(value)
+    # Only a number of at least 19 digits is too large. YAML has other notations of numbers.
+    if not is_json or _LONG_NUMBER.search(body):
+        large_as_floats(value)
     return value
 
 
 def repeated_in_apply(body: bytes) -> list[str]:
     """Return messages about repeated keys in a well-formed apply request, by line."""
     try:
-        if not repeated_keys(body):
+        if not repeated_keys(body, orjson.loads(body)):
             return []
-    except DecodeError:
-        pass  # Not JSON.
+    except (DecodeError, orjson.JSONDecodeError):
+        pass  # Not JSON, or JSON that only Go accepts.
     from dra_apiserver.schema.yamlbody import document
 
     return [

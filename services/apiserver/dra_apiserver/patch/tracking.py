@@ -221,7 +221,9 @@ def server_side_apply(
     _settle(managers, key, wanted, now if merged != before else None)
     _sync_last_applied(merged, applied, manager)
     managers.cap()
-    if problem := convert_applied(kind, version, merged):
+    # Other members are as they were stored.
+    touched = {*applied, "metadata", *(step[2:] for step in (last.fields if last is not None else ()))}
+    if problem := convert_applied(kind, version, merged, touched):
         named = _describe(kind, version, applied)
         raise PatchError(f"failed to convert new object ({named}) to proper version: {problem}")
     _store(merged, managers)

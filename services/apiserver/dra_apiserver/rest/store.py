@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from dra_shared.jsontext import dumps
 from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.quota import resource_quota
@@ -219,9 +220,20 @@ def default_updated(write: Write, obj: JsonObject, old: JsonObject) -> JsonObjec
             obj["spec"] = old["spec"]
         else:
             obj.pop("spec", None)
+    if same:
+        _share_equal(obj, old)
     default(target.kind, target.version, obj, write.ctx.now, old if same else {})
     drop_duplicate_owners(obj["metadata"], write.request)
     return write.to_storage(obj)
+
+
+def _share_equal(obj: JsonObject, old: JsonObject) -> None:
+    """Replace equal members by the stored ones, which later steps recognize as complete and valid."""
+    for key, value in obj.items():
+        stored = old.get(key)
+        # Python considers `true`, `1` and `1.0` equal.
+        if value is not stored and value == stored and type(value) is dict and dumps(value) == dumps(stored):
+            obj[key] = stored
 
 
 def confirm_grant(write: Write, target: Target, obj: JsonObject, old: JsonObject | None = None) -> None:

@@ -4,7 +4,7 @@ apimachinery's converter has its own messages for wrong types, accepts whole num
 integers, and names unknown fields without the keys of maps.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import Any
 
 from dra_shared.jsontypes import JsonObject
@@ -80,11 +80,16 @@ def sanitize_patched(
     return found if field_validation == "Warn" else []
 
 
-def convert_applied(kind: Kind, version: str, obj: JsonObject) -> str:
-    """Prune and check the result of a server-side apply, in place. Return the error, or ""."""
+def convert_applied(
+    kind: Kind, version: str, obj: JsonObject, touched: Container[str] | None = None
+) -> str:
+    """Prune and check the result of a server-side apply, in place. Return the error, or "".
+
+    Only the ``touched`` members (None: all) are checked.
+    """
     node = object_type(kind, version)
     try:
-        _Converter().read(node, obj)
+        _Converter().read(node, obj, touched)
     except TypeMismatch as error:
         name = f"{kind.group}/{version}"
         problem = _problem(node, obj, error)
