@@ -10,7 +10,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 
 @pytest.mark.parametrize(
     ("claims", "recorded"),
-    [((), Cost(1504, 1055, 134)), (("gpu",), Cost(1925, 1482, 185))],
+    [((), Cost(1306, 875, 111)), (("gpu",), Cost(1710, 1300, 159))],
     ids=["plain", "with a claim"],
 )
 async def test_a_start_costs_few_calls(claims: tuple[str, ...], recorded: Cost) -> None:

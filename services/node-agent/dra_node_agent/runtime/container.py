@@ -231,11 +231,17 @@ class SimulatedContainer:
 
     async def _stand_for(self, what: str) -> int:
         """Mark the container as one that stands for a program, and run until it is asked to stop."""
-        if annotation(self.spec, RUN_SECONDS) is None:
-            self.record.unsimulated = _shorten(what)
+        if self.mark(what):
             self.on_unsimulated(self.record)
         await self.terminated.wait()
         return _TERMINATED if self.spec.to_end else 0
+
+    def mark(self, what: str) -> bool:
+        """Mark the container as one that stands for a program that nothing simulates. True if the mark is new."""
+        if self._counts_as_done or annotation(self.spec, RUN_SECONDS) is not None:
+            return False
+        before, self.record.unsimulated = self.record.unsimulated, _shorten(what)
+        return before != self.record.unsimulated
 
     def find_unsimulated(self) -> str:
         """Return the command of the container if nothing simulates it; empty if something does."""

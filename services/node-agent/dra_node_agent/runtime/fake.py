@@ -249,8 +249,11 @@ class FakeRuntime:
         folder.mkdir(parents=True, exist_ok=True)
         saved = _Saved(record, spec, edits)
         container = self._container(saved, 0.0)
-        if self._behaviours.strict and (missing := container.find_unsimulated()):
-            raise RuntimeFailure("CreateContainerError", _REFUSED.format(missing))
+        if missing := container.find_unsimulated():
+            if self._behaviours.strict:
+                raise RuntimeFailure("CreateContainerError", _REFUSED.format(missing))
+            # Otherwise a second status of the pod would have to say so.
+            container.mark(missing)
         self._save(saved)
         self._simulate(container)
         self._tell(record)
