@@ -161,10 +161,11 @@ class PodCycle:
         diagnosis.plugins.discard("")
         if not diagnosis.pre_filter and "DynamicResources" in diagnosis.plugins:
             diagnosis.hint = self._hint(entry.pod, diagnosis)
+        message = diagnosis.message
         failure = Failure(
             UNSCHEDULABLE,
-            diagnosis.message,
-            diagnosis.full_message,
+            message,
+            diagnosis.with_hint(message),
             None if in_the_way else frozenset(diagnosis.plugins or {""}),
             nominated,
         )

@@ -15,6 +15,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
+
 # Rules are constants, so each is equal to itself alone.
 @dataclass(frozen=True, eq=False)
 class GatedFields:

@@ -80,9 +80,7 @@ def sanitize_patched(
     return found if field_validation == "Warn" else []
 
 
-def convert_applied(
-    kind: Kind, version: str, obj: JsonObject, touched: Container[str] | None = None
-) -> str:
+def convert_applied(kind: Kind, version: str, obj: JsonObject, touched: Container[str] | None = None) -> str:
     """Prune and check the result of a server-side apply, in place. Return the error, or "".
 
     Only the ``touched`` members (None: all) are checked.

@@ -40,13 +40,16 @@ class Diagnosis:
             text += f" {self.post_filter}"
         return text
 
-    @property
-    def full_message(self) -> str:
-        """The message followed by the hint."""
-        return f"{self.message} {self.hint}" if self.hint else self.message
+    def with_hint(self, message: str) -> str:
+        """Return the message followed by the hint."""
+        return f"{message} {self.hint}" if self.hint else message
 
 
 def histogram(statuses: Mapping[str, Status]) -> str:
     """Return the number of nodes for each reason, sorted by text."""
-    counts = Counter(reason for status in statuses.values() for reason in status.reasons)
+    counts: Counter[str] = Counter()
+    # Most nodes have one of a few lists of reasons.
+    for reasons, count in Counter([status.reasons for status in statuses.values()]).items():
+        for reason in reasons:
+            counts[reason] += count
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

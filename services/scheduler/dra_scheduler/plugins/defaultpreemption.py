@@ -6,6 +6,7 @@ Mirrors upstream's ``pkg/scheduler/framework/plugins/defaultpreemption`` and
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from dra_shared.api.pod import Pod
@@ -62,13 +63,29 @@ class DryRuns(Generic[T]):
 _NOT_STARTED = "~"
 
 
-@dataclass(slots=True)
+@dataclass
 class _Candidate:
-    """A node, its victims with the most important first, and how many of them violate a budget."""
+    """A node, its victims with the most important first, and how many of them violate a budget.
+
+    Pods with the same signature share it, so its cost is computed once.
+    """
 
     node: str
     victims: list[Pod]
     violations: int
+
+    @cached_property
+    def cost(self) -> tuple[int, int, int, int]:
+        """The violations, and the priorities of the victims: the highest, their sum and their number."""
+        priorities = [_priority(victim) for victim in self.victims]
+        # Shift priorities so that fewer victims are better even if their priorities are negative.
+        return self.violations, max(priorities), sum(p + (1 << 31) for p in priorities), len(priorities)
+
+    @cached_property
+    def earliest_start(self) -> str:
+        """The start time of the most important victim that started first."""
+        highest = max(map(_priority, self.victims))
+        return min(_start_time(victim) for victim in self.victims if _priority(victim) == highest)
 
 
 class DefaultPreemption:
@@ -271,20 +288,7 @@ def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
 
 def _cheapest(candidates: Sequence[_Candidate]) -> _Candidate:
     """Return the cheapest candidate (upstream's pickOneNodeForPreemption). Ties are broken by name."""
-    costs = {candidate.node: _cost(candidate) for candidate in candidates}
-    least = min(costs.values())
-    left = [candidate for candidate in candidates if costs[candidate.node] == least]
-    latest = max(map(_earliest_start, left))
-    return min((c for c in left if _earliest_start(c) == latest), key=lambda candidate: candidate.node)
-
-
-def _cost(candidate: _Candidate) -> tuple[int, int, int, int]:
-    priorities = [_priority(victim) for victim in candidate.victims]
-    # Shift priorities so that fewer victims are better even if their priorities are negative.
-    return candidate.violations, max(priorities), sum(p + (1 << 31) for p in priorities), len(priorities)
-
-
-def _earliest_start(candidate: _Candidate) -> str:
-    """Return the start time of the node's most important victim that started first."""
-    highest = max(map(_priority, candidate.victims))
-    return min(_start_time(victim) for victim in candidate.victims if _priority(victim) == highest)
+    least = min([candidate.cost for candidate in candidates])
+    left = [candidate for candidate in candidates if candidate.cost == least]
+    latest = max([candidate.earliest_start for candidate in left])
+    return min((c for c in left if c.earliest_start == latest), key=lambda candidate: candidate.node)
