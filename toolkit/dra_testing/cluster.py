@@ -38,6 +38,7 @@ from dra_testing.disturbance import Disturbance, inject
 from dra_testing.options import Options
 from dra_testing.pods import AsyncPod
 from dra_testing.processes import Processes
+from dra_testing.report import describe, write_bundle
 from dra_testing.rollback import RollbackTimeout, Snapshot
 from dra_testing.services import Services
 
@@ -202,7 +203,7 @@ class AsyncCluster:
             why = f"is not {wanted or 'ready'} after {timeout:g} s"
             # The time may have ended before the first answer came.
             last = last or await self._read_if_exists(path)
-        text = await self._about(target, namespace or "default", resource, last)
+        text = await describe(self, target, namespace or "default", resource, last)
         raise WaitTimeout(f"{target} {why}\n{text}")
 
     async def until(
@@ -254,8 +255,6 @@ class AsyncCluster:
 
     async def bundle(self, folder: Path) -> Path:
         """Write objects, events, explanations and logs of the cluster into ``folder``, and return the archive."""
-        from dra_testing.report import write_bundle
-
         return await write_bundle(self, folder)
 
     # Faults
@@ -379,13 +378,6 @@ class AsyncCluster:
     async def _read_if_exists(self, path: str) -> JsonObject | None:
         response = await self.client.raw("GET", path)
         return orjson.loads(response.content) if response.status_code == 200 else None
-
-    async def _about(
-        self, target: str, namespace: str, resource: ServedResource, last: JsonObject | None
-    ) -> str:
-        from dra_testing.report import describe
-
-        return await describe(self, target, namespace, resource, last)
 
 
 def load(what: Manifests) -> Sequence[JsonObject]:
