@@ -7,6 +7,10 @@ from dra_shared.version import V1_37
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors
+from tests.support.sampling import sample
+
+# The tables of random selectors have 500 to 1,500. Those of upstream's tests have fewer, and are checked as a whole.
+_SAMPLE = 400
 
 
 def test_upstream_selectors_agree() -> None:
@@ -15,7 +19,7 @@ def test_upstream_selectors_agree() -> None:
 
 
 def test_random_selectors_agree() -> None:
-    lines = load_vectors("random-cel.jsonl.gz")
+    lines = sample(load_vectors("random-cel.jsonl.gz"), _SAMPLE)
     check_all(((line["in"]["name"], (line["in"], line["out"])) for line in lines), _check)
 
 
@@ -23,7 +27,8 @@ def test_random_selectors_agree() -> None:
     "name", ["random-cel-1.37.jsonl.gz", "random-cel-features-1.37.jsonl.gz", "upstream-cel-1.37.jsonl.gz"]
 )
 def test_selectors_agree_in_1_37(name: str) -> None:
-    check_all(((line["in"]["name"], _with_released_costs(line)) for line in load_vectors(name)), _check)
+    lines = sample(load_vectors(name), _SAMPLE)
+    check_all(((line["in"]["name"], _with_released_costs(line)) for line in lines), _check)
 
 
 def _with_released_costs(line: JsonObject) -> tuple[JsonObject, JsonObject]:

@@ -15,6 +15,7 @@ from dra_lab import run as clusters
 
 from tests.docs.flags import service_options
 from tests.docs.shell import Block, Command, Page, examples, lines, page, run, unmarked_commands
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 from tests.support.sampling import sample
 
@@ -23,7 +24,7 @@ _README = REPOSITORY / "README.md"
 _PAGES = [page(path) for path in _DOCS]
 _RUN = [one for one in _PAGES if one.runs() and one.path != _README]
 _TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
-_PAGES_OF_A_SAMPLE = 2
+_PAGES_OF_A_SAMPLE = 1
 _INLINE = re.compile(r"`((?:DRALAB_\w+=\S+ )*(?:dralab|make)(?:-[a-z-]+)? [^`]+)`")
 # The limit for a page that may take five minutes.
 _AGE = re.compile(r"\b(?:\d+s|[2-5]m(?:\d+s)?)\b")
@@ -161,7 +162,7 @@ def _parse_service(service: str, arguments: list[str]) -> None:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
 
 
-@pytest.mark.parametrize("path", _DOCS, ids=lambda path: str(path.relative_to(REPOSITORY)))
+@each_case("path", _DOCS, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_blocks_of_commands_are_marked(path: Path) -> None:
     """A block with commands is marked ``sh`` or ``console``, so that every command is checked."""
     assert not unmarked_commands(path)

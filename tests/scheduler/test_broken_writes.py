@@ -10,11 +10,13 @@ from dra_shared.version import V1_36
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, run_scheduler
 from tests.support.fakeapi import Call, FakeApi
+from tests.support.sampling import sample
 from tests.support.waiting import until
 
 _GATES = FeatureGates(GenericWorkload=True, DRAWorkloadResourceClaims=True)
 _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 _REFUSALS = {"refused": (500, "InternalError", "out of order"), "conflict": (409, "Conflict", "modified")}
+_KINDS = ("extended", "claims", "shared", "template", "gang", "conditions")
 
 
 def _pod_with_extended_resource(name: str) -> JsonObject:
@@ -86,8 +88,18 @@ def _break_writes(api: FakeApi, how: str, first: int, count: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["refused", "conflict", "lost"])
-@pytest.mark.parametrize("kind", ["extended", "claims", "shared", "template", "gang", "conditions"])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    sample(
+        [
+            *itertools.product(
+                ("extended", "claims", "shared", "template", "gang", "conditions"),
+                ("refused", "conflict", "lost"),
+            )
+        ],
+        6,
+    ),
+)
 async def test_no_pod_is_lost_and_nothing_stays_reserved(kind: str, how: str) -> None:
     for first, count in itertools.product((1, 2, 5, 7), (1, 6)):
         api, pods = _cluster(kind)

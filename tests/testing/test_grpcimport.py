@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sampling import sample
+
 pytestmark = pytest.mark.system
 
 _PROGRAM = """
@@ -30,7 +32,7 @@ assert "GRPC_ENABLE_FORK_SUPPORT" not in os.environ
 """
 
 
-@pytest.mark.parametrize("module", ["blocking", "cluster"])
+@pytest.mark.parametrize("module", sample(["blocking", "cluster"], 1))
 def test_child_processes_of_a_grpc_program_print_nothing(module: str, tmp_path: Path) -> None:
     words = [sys.executable, "-c", _PROGRAM.format(module=module), str(tmp_path / "s")]
     result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)

@@ -4,6 +4,8 @@ import pytest
 from dra_shared.version import VERSIONS, Version, release
 from dralab.testing import Cluster
 
+from tests.support.sampling import sample
+
 MANIFEST = """
 apiVersion: resource.k8s.io/v1
 kind: ResourceClaimTemplate
@@ -21,7 +23,7 @@ spec:
 """
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@pytest.mark.parametrize("version", sample(VERSIONS, 2), ids=str)
 def test_a_pod_gets_a_gpu_in_each_version(version: Version) -> None:
     with Cluster(version=str(version)) as cluster:
         cluster.apply(MANIFEST)

@@ -20,6 +20,11 @@ def test_all_chooses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sampling.sample("abc", 2) == ["a", "b", "c"]
 
 
+def test_a_sample_of_few_items_has_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRALAB_SAMPLE", "7")
+    assert sampling.sample("abc", 5) == ["a", "b", "c"]
+
+
 def test_the_seed_is_passed_to_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DRALAB_SAMPLE", raising=False)
     seed = sampling.seed()

@@ -40,7 +40,7 @@ PATCHES = {
 }
 CLUSTER = frozenset({"Node", "PriorityClass", "DeviceClass", "ResourceSlice", "ResourcePoolStatusRequest"})
 OBJECTS = [objects.CLAIM, objects.TEMPLATE, objects.SLICE, objects.CLASS, objects.POOL_STATUS, *objects.CORE]
-REQUESTS = either(1500, few=300)
+REQUESTS = either(1500, few=150)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support import apiobjects as objects
+from tests.support.cases import each_case
 from tests.support.sampling import either
 
 RESOURCE = [
@@ -75,7 +76,7 @@ def _case(obj: JsonObject, old: JsonObject, operation: str) -> JsonObject:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
-@settings(max_examples=either(300, few=100), deadline=None, derandomize=True)
+@settings(max_examples=either(300, few=50), deadline=None, derandomize=True)
 @given(base=st.sampled_from(RESOURCE), changes=_CHANGES)
 def test_any_body_gets_an_answer(operation: str, base: JsonObject, changes: list[Change]) -> None:
     case = _case(_mutate(base, changes), base, operation)
@@ -84,7 +85,7 @@ def test_any_body_gets_an_answer(operation: str, base: JsonObject, changes: list
         assert "oracleError" in ours or isinstance(ours["server"]["allowed"], bool)
 
 
-@pytest.mark.parametrize("obj", objects.CORE, ids=[obj["kind"] for obj in objects.CORE])
+@each_case("obj", objects.CORE, ids=[obj["kind"] for obj in objects.CORE])
 def test_a_valid_object_of_each_kind_is_accepted(obj: JsonObject) -> None:
     new = copy.deepcopy(obj)
     del new["metadata"]["resourceVersion"]
@@ -102,7 +103,7 @@ def test_a_valid_object_of_each_kind_is_accepted(obj: JsonObject) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["create", "update", "statusUpdate"])
-@settings(max_examples=either(400, few=130), deadline=None, derandomize=True)
+@settings(max_examples=either(400, few=60), deadline=None, derandomize=True)
 @given(base=st.sampled_from(objects.CORE), changes=_CHANGES)
 def test_any_body_of_a_core_kind_gets_an_answer(
     operation: str, base: JsonObject, changes: list[Change]

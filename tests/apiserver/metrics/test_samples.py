@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime
 
-import pytest
 from dra_apiserver.kinds.metrics.samples import Point, Sample, Use, node_use, parse, pod_use, window_text
+
+from tests.support.cases import each_case
 
 
 def _sample(at: float, node: float, **containers: float) -> Sample:
@@ -64,7 +65,7 @@ def test_values_without_a_time_have_that_of_the_answer() -> None:
     assert parse("node_cpu_usage_seconds_total 5\n", 42.0).node.at == 42.0
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "text"),
     [(0, "0s"), (0.25, "250ms"), (1, "1s"), (15.024, "15.024s"), (60.5, "1m0.5s"), (120, "2m0s")],
 )

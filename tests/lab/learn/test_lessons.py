@@ -14,6 +14,7 @@ from dra_shared.errors import UserError
 from dralab.testing import AsyncCluster
 
 from tests.lab.learn.answers import Answer, right_answers, wrong_answers
+from tests.support.cases import each_case
 from tests.support.sampling import sample
 
 _ENDED = "A pod has ended"
@@ -26,12 +27,12 @@ def _name(one: Lesson) -> str:
 
 @pytest.mark.system
 @pytest.mark.timeout(600)  # Of all answers, if no sample is taken.
-@pytest.mark.parametrize("one", sample(lessons(), 3), ids=_name)
+@pytest.mark.parametrize("one", sample(lessons(), 2), ids=_name)
 async def test_a_lesson_is_solved_only_by_right_answers(one: Lesson) -> None:
     async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
         exercise = Exercise(one, cluster.client, lambda pod: cluster.explain(f"pod/{pod}"))
         await exercise.begin()
-        tried = sample(wrong_answers(one), 12)
+        tried = sample(wrong_answers(one), 8)
         problems = [found for answer in tried if (found := await _check_wrong(exercise, answer))]
         problems += [
             found for answer in right_answers(one) if (found := await _check_right(exercise, answer))
@@ -98,7 +99,7 @@ def test_there_are_ten_lessons_with_many_answers_each() -> None:
     assert all(len(right_answers(one)) >= 3 for one in lessons())
 
 
-@pytest.mark.parametrize("one", lessons(), ids=_name)
+@each_case("one", lessons(), ids=_name)
 def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
     assert all((one.title, one.about, one.task, one.solved))
     assert len(one.goals) >= 3
@@ -113,7 +114,7 @@ def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
     assert not re.findall(r"^ {4}(?!dralab )", f"{one.about}\n{one.solved}", re.MULTILINE)
 
 
-@pytest.mark.parametrize("one", lessons(), ids=_name)
+@each_case("one", lessons(), ids=_name)
 def test_each_recognized_mistake_is_in_a_wrong_answer(one: Lesson) -> None:
     """At least one of the wrong answers gets the advice of each mistake."""
     shown = [answer.shown for answer in wrong_answers(one)]

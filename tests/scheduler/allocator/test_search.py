@@ -8,6 +8,7 @@ from dra_scheduler.allocator import AllocationError, TimeLimit, equivalence, sea
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.allocator.worlds import World, claim_of, exactly, random_world, selector, slice_of
+from tests.support.cases import each_case
 from tests.support.sampling import sample
 
 _MOST_STEPS = 3_000
@@ -43,7 +44,7 @@ def _allocate_without_shortcuts(world: World) -> object:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", sample(range(0, 1000, 100), 3))
+@pytest.mark.parametrize("start", sample(range(0, 1000, 100), 2))
 def test_shortcuts_do_not_change_the_result(start: int) -> None:
     compared = 0
     for seed in range(start, start + 100):
@@ -97,8 +98,8 @@ def _leaking_world(shareable: int) -> World:
 
 
 # Until 1.36.
-@pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
-@pytest.mark.parametrize("shareable", [0, 1, 2, 3])
+@each_case("version", [V1_36, V1_37], ids=str)
+@each_case("shareable", [0, 1, 2, 3])
 def test_equal_devices_are_all_tried_if_a_failed_try_leaves_counters_consumed(
     version: Version, shareable: int
 ) -> None:

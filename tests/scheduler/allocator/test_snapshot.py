@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import pytest
 from dra_scheduler.allocator import Features, Pool, Snapshot
 from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
@@ -13,6 +12,8 @@ from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.version import V1_36, V1_37
 
 from tests.scheduler.allocator.worlds import node, slice_of
+from tests.support.cases import each_case
+from tests.support.sampling import sample
 
 NODES = [node("n0", zone="a"), node("n1", zone="a"), node("n2", zone="b")]
 
@@ -122,7 +123,7 @@ def _random_slice(source: random.Random, number: int) -> ResourceSlice:
     return slice_of(f"s{number}", devices, pool=place, **spec)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@each_case("seed", sample(range(150), 50))
 def test_incremental_changes_give_the_same_pools_as_gathering_them_again(seed: int) -> None:
     source = random.Random(seed)
     features = Features(

@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import pytest
 from dra_scheduler.allocator import Features, Trace
 from dra_scheduler.allocator.reasons import DeadEnd, InUse, SelectorRejected, Tainted
 from dra_scheduler.config import SchedulerConfig
@@ -38,7 +37,9 @@ from tests.scheduler.objects import (
     pod,
     pod_json,
 )
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
+from tests.support.sampling import sample
 
 
 def _scheduler() -> Scheduler:
@@ -332,7 +333,7 @@ def test_a_claim_is_explained_by_a_pod_that_waits_in_the_active_queue() -> None:
     world.close()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each_case("seed", sample(range(60), 25))
 def test_each_reason_is_true_and_its_removal_changes_the_verdict(seed: int) -> None:
     """In a random world, the device is no longer rejected for a reason after its cause was removed."""
     rng = random.Random(seed)

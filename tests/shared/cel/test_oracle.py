@@ -119,7 +119,7 @@ def _ours(expression: str) -> Any:
 
 
 @pytest.mark.slow
-@settings(max_examples=either(300, few=100), deadline=None)
+@settings(max_examples=either(300, few=50), deadline=None)
 @given(_EXPRESSION)
 def test_random_expressions_have_the_value_that_cel_go_gives(expression: str) -> None:
     assert _ours(expression) == _theirs(expression)

@@ -10,6 +10,8 @@ from dra_scheduler.plan.purchase.fills import Counts, Fills
 from dra_scheduler.plan.purchase.linear import maximize
 from dra_scheduler.plan.simulation import Stopped
 
+from tests.support.sampling import sample
+
 
 class _Case:
     """Nodes and units with amounts of some resources. ``clash`` names two shapes that share no node."""
@@ -73,8 +75,8 @@ def _below(counts: Sequence[int]) -> list[Counts]:
     return found
 
 
-def test_the_search_finds_the_optimum_of_200_random_cases() -> None:
-    for seed in range(200):
+def test_the_search_finds_the_optimum_of_random_cases() -> None:
+    for seed in sample(range(200), 60):
         case = _Case(random.Random(seed))
         cover = Search(case.supplies(), case.demand).run()
         optimum = case.optimum()

@@ -15,6 +15,8 @@ from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patch
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import CONFIGMAPS, MERGE, configmap, create
 from tests.apiserver.kinds.admissionregistration.dynamic.test_mutating import create_mutating_policy, patch
 from tests.apiserver.kinds.admissionregistration.dynamic.test_webhooks import MUTATING, register, webhook
+from tests.support.cases import each_case
+from tests.support.sampling import sample
 from tests.support.waiting import until
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -50,22 +52,37 @@ async def hook(client: httpx.AsyncClient) -> AsyncIterator[Hook]:
 
 @pytest.mark.parametrize(
     ("operation", "code", "message"),
-    [
-        (replace("/kind", "Secret"), 500, "converting (v1.Secret) to (core.ConfigMap): unknown conversion"),
-        (replace("/kind", "Binding"), 500, "converting (v1.Binding) to (core.ConfigMap): unknown conversion"),
-        (replace("/kind", "Thing"), 500, f'no kind "Thing" is registered for version "v1" {SCHEME}'),
-        (replace("/kind", 5), 500, f"{UNREAD} .kind of type string"),
-        (replace("/apiVersion", "v2"), 500, f'no kind "ConfigMap" is registered for version "v2" {SCHEME}'),
-        (replace("/apiVersion", 5), 500, f"{UNREAD} .apiVersion of type string"),
-        (replace("/apiVersion", "a/b/c"), 500, "unexpected GroupVersion string: a/b/c"),
-        (replace("/metadata/namespace", "kube-system"), 400, MISMATCH),
-        (
-            replace("/metadata", []),
-            500,
-            "json: cannot unmarshal array into Go struct field ConfigMap.metadata",
-        ),
-        (replace("", 5), 500, ""),
-    ],
+    sample(
+        [
+            (
+                replace("/kind", "Secret"),
+                500,
+                "converting (v1.Secret) to (core.ConfigMap): unknown conversion",
+            ),
+            (
+                replace("/kind", "Binding"),
+                500,
+                "converting (v1.Binding) to (core.ConfigMap): unknown conversion",
+            ),
+            (replace("/kind", "Thing"), 500, f'no kind "Thing" is registered for version "v1" {SCHEME}'),
+            (replace("/kind", 5), 500, f"{UNREAD} .kind of type string"),
+            (
+                replace("/apiVersion", "v2"),
+                500,
+                f'no kind "ConfigMap" is registered for version "v2" {SCHEME}',
+            ),
+            (replace("/apiVersion", 5), 500, f"{UNREAD} .apiVersion of type string"),
+            (replace("/apiVersion", "a/b/c"), 500, "unexpected GroupVersion string: a/b/c"),
+            (replace("/metadata/namespace", "kube-system"), 400, MISMATCH),
+            (
+                replace("/metadata", []),
+                500,
+                "json: cannot unmarshal array into Go struct field ConfigMap.metadata",
+            ),
+            (replace("", 5), 500, ""),
+        ],
+        4,
+    ),
     ids=str,
 )
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "APPLY"])
@@ -320,7 +337,7 @@ def _deployment(containers: list[JsonObject]) -> JsonObject:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "changed",
     [
         {"kind": "Secret"},
