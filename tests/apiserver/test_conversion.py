@@ -13,6 +13,7 @@ from dra_apiserver.kinds import catalog
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Struct, object_type
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 
 REGISTRY = catalog.registry("api/all=true")
@@ -50,15 +51,13 @@ def plain_kinds() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("kind", "version"), plain_kinds())
+@each_case(("kind", "version"), plain_kinds())
 def test_versions_without_a_converter_have_the_stored_shape(kind: Kind, version: str) -> None:
     assert shape(object_type(kind, version)) == shape(object_type(kind, kind.storage_version))
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-@pytest.mark.parametrize(
-    "plural", ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]
-)
+@each_case("version", ["v1beta1", "v1beta2"])
+@each_case("plural", ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"])
 def test_recorded_objects_convert_as_the_real_server_does(plural: str, version: str) -> None:
     def load_recorded(name: str) -> JsonObject:
         found: JsonObject = json.loads(

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dra_apiserver
-import pytest
 from dra_apiserver.kinds import catalog
+
+from tests.support.cases import each_case
 
 ENGINE = Path(dra_apiserver.__file__).parent
 # Words of paths and of RBAC rules that are not names of kinds here, and recorded cases that name their
@@ -78,7 +79,7 @@ def texts(path: Path) -> Iterator[str]:
             yield node.value
 
 
-@pytest.mark.parametrize("module", modules())
+@each_case("module", modules())
 def test_the_engine_names_no_kind(module: str) -> None:
     found = {text for text in texts(ENGINE / module) if text in names()}
     assert found <= ALLOWED.get(module, set())

@@ -15,6 +15,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.faults.catalog import KINDS
 
 from tests.support.agentfaults import Strikes
+from tests.support.cases import each_case
 from tests.support.waiting import until
 
 CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
@@ -149,7 +150,7 @@ async def test_watches_are_delayed_repeatedly() -> None:
     assert held[-1] is False
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wanted", "message"),
     [
         ({"fault": "error"}, "seconds: error needs them, above 0 and at most 3600"),

@@ -10,6 +10,8 @@ import pytest
 from dra_apiserver import protobuf
 from dra_apiserver.schema.protobuf import envelope, read_message
 
+from tests.support.cases import each_case
+
 _RECORDED = Path(__file__).resolve().parents[1] / "data" / "protobuf.jsonl.gz"
 _POD = "io.k8s.api.core.v1.Pod"
 
@@ -20,7 +22,7 @@ def _cases() -> list[Any]:
     return [pytest.param(line["in"], base64.b64decode(line["out"]), id=line["name"]) for line in lines]
 
 
-@pytest.mark.parametrize(("case", "expected"), _cases())
+@each_case(("case", "expected"), _cases())
 def test_every_kind_is_written_as_upstream_writes_it(case: dict[str, Any], expected: bytes) -> None:
     obj = case["object"]
     body = protobuf.message(case["message"], obj)
@@ -105,7 +107,7 @@ _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaPr
 _NOTHING = protobuf.message(_SCHEMA, {})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "tag", "inner"),
     [
         # items = 24, additionalItems = 30, additionalProperties = 28, dependencies = 31 of generated.proto.

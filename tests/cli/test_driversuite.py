@@ -11,6 +11,7 @@ from dra_cli import commandline
 from dra_cli.driversuite import _directory, _parameters, _rules, until_terminated
 from dra_shared.errors import UserError
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 
@@ -33,7 +34,7 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("cdi.atomic: files are written atomically\nPromise: ")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("words", "message"),
     [
         ((), "give the driver's command after --, or --attach"),

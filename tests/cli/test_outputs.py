@@ -7,6 +7,8 @@ import pytest
 from dra_cli.outputs import show
 from dra_shared.errors import UserError
 
+from tests.support.cases import each_case
+
 _A = ("pod/a", {"kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {"n": 2}})
 _B = ("pod/b", {"kind": "Pod", "metadata": {"name": "b"}, "spec": {"n": 10}})
 
@@ -17,7 +19,7 @@ def _text(output: str, *, headers: bool = True) -> str:
     return shown([_A, _B], False)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("output", "text"),
     [
         ("name", "pod/a\npod/b\n"),
@@ -77,7 +79,7 @@ def test_columns_may_have_no_headers_and_may_be_read_from_a_file(tmp_path: Path)
     assert _text(f"jsonpath-file={tmp_path / 'template'}") == "10\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("output", "message"),
     [
         ("jsonpath", "template format specified but no template given"),

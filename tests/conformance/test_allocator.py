@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from dra_recordings.alloc import agrees, answer
 
+from tests.support.cases import each_case
 from tests.support.reference import REFERENCE, load_vectors
 
 _CASES = load_vectors("allocator.json.gz")
@@ -30,7 +31,7 @@ def _answer(case: dict[str, Any], **more: str) -> dict[str, Any]:
     return answer({**case, "implementation": _implementation(case), **more})
 
 
-@pytest.mark.parametrize("case", _CASES, ids=_name)
+@each_case("case", _CASES, ids=_name)
 def test_allocation_agrees_with_upstream(case: dict[str, Any]) -> None:
     ours, theirs = _answer(case), _expected_answer(case)
 
@@ -102,7 +103,7 @@ def test_allocation_agrees_with_new_upstream_cases_of_1_37(case: dict[str, Any])
     assert agrees(answer(case), theirs) == (case["name"] not in changed)
 
 
-@pytest.mark.parametrize("start", range(0, len(_WORLDS), _BATCH))
+@each_case("start", range(0, len(_WORLDS), _BATCH))
 def test_allocations_agree_in_random_worlds(start: int) -> None:
     differing = {
         world["in"]["name"]: (ours, world["out"])

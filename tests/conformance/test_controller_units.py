@@ -35,6 +35,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.quota import ClassNames, claim_usage, is_claim_resource
 from dra_shared.version import V1_36
 
+from tests.support.cases import each_case
 from tests.support.reference import load_vectors
 
 _RESOURCES: dict[str, Resource[Any]] = {
@@ -90,7 +91,7 @@ def test_pod_group_claim_name_agrees_with_upstream(table: JsonObject) -> None:
         assert pod_group_claim_name(group, entry) == (table.get("expectedName"), table["expectedCheck"])
 
 
-@pytest.mark.parametrize("table", _cases("TestResourceClaimIsFor"))
+@each_case("table", _cases("TestResourceClaimIsFor"))
 def test_check_for_owner_agrees_with_upstream(table: JsonObject) -> None:
     claim = _decode(table["claim"])
 
@@ -109,13 +110,13 @@ def test_check_for_owner_agrees_with_upstream(table: JsonObject) -> None:
         check()
 
 
-@pytest.mark.parametrize("table", _cases("TestIsReservedForPod"))
+@each_case("table", _cases("TestIsReservedForPod"))
 def test_is_reserved_for_pod_agrees_with_upstream(table: JsonObject) -> None:
     pod, claim = _decode(table["pod"]), _decode(table["claim"])
     assert is_reserved_for_pod(pod, claim, pod_groups=table["acceptPodGroup"]) == table["expectedResult"]
 
 
-@pytest.mark.parametrize("table", _cases("TestBindTo"))
+@each_case("table", _cases("TestBindTo"))
 def test_consumer_of_a_claim_agrees_with_upstream(table: JsonObject) -> None:
     group = _decode(table["podGroup"]) if table.get("podGroup") else None
     entry = msgspec.convert(table["podClaim"], PodResourceClaim)
@@ -134,7 +135,7 @@ def test_consumer_of_a_claim_agrees_with_upstream(table: JsonObject) -> None:
         )
 
 
-@pytest.mark.parametrize("table", _cases("TestCalculatePoolStatus"))
+@each_case("table", _cases("TestCalculatePoolStatus"))
 def test_pool_status_agrees_with_upstream(table: JsonObject) -> None:
     slices = [_decode(obj) for obj in table["slices"]]
     claims = [_decode(obj) for obj in table["claims"]]
@@ -166,7 +167,7 @@ _GPU_CLASS = DeviceClass(
 )
 
 
-@pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorUsage"))
+@each_case("table", _cases("TestResourceClaimEvaluatorUsage"))
 def test_quota_usage_agrees_with_upstream(table: JsonObject) -> None:
     if "evaluator" in table:
         pytest.skip("the evaluator's pods and classes come from Go functions")

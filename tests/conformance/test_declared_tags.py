@@ -4,11 +4,11 @@ import json
 import re
 from collections.abc import Iterator
 
-import pytest
 from dra_apiserver.common.declarative.structs import Field, Rule, Stage, fields
 from dra_shared.api.schema import schema_document
 from dra_shared.version import V1_37
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 
 _STAGED = re.compile(r'\+k8s:(alpha|beta)\(since: "[\d.]+"\)=')
@@ -69,7 +69,7 @@ def _rules(field: Field) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("group_version", _GROUPS)
+@each_case("group_version", _GROUPS)
 def test_rules_are_those_of_the_tags(group_version: str) -> None:
     package = _GROUPS[group_version]
     document = schema_document(package)

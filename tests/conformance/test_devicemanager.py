@@ -5,9 +5,9 @@ import functools
 from collections import defaultdict
 from typing import Any
 
-import pytest
 from dra_recordings.devicemanager import agrees, answer
 
+from tests.support.cases import each_case
 from tests.support.reference import load_vectors
 
 _KINDS = (
@@ -37,7 +37,7 @@ def _worlds() -> dict[str, list[dict[str, Any]]]:
     return worlds
 
 
-@pytest.mark.parametrize("kind", _KINDS)
+@each_case("kind", _KINDS)
 def test_every_recorded_case_agrees_with_upstream(kind: str) -> None:
     cases = _worlds()[kind]
     assert cases
@@ -51,7 +51,7 @@ def test_every_recorded_kind_of_case_is_run() -> None:
     assert set(_worlds()) == set(_KINDS)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "path"),
     [
         ("admission", ("message",)),

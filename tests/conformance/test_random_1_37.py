@@ -1,8 +1,8 @@
 """The allocator under 1.37 against recorded answers of code of that version."""
 
-import pytest
 from dra_recordings.alloc import agrees, answer
 
+from tests.support.cases import each_case
 from tests.support.reference import load_vectors
 
 _BATCH = 100
@@ -12,7 +12,7 @@ _NOT_RELEASED = {"x470", "x510"}
 _WORLDS = load_vectors("random-alloc-names-1.37.jsonl.gz")
 
 
-@pytest.mark.parametrize("start", range(0, len(_WORLDS), _BATCH))
+@each_case("start", range(0, len(_WORLDS), _BATCH))
 def test_random_worlds_with_capacity_names_agree(start: int) -> None:
     differing = {
         world["in"]["name"]: (ours, world["out"])

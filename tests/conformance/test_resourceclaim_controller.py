@@ -23,6 +23,7 @@ from dra_shared.podgroups import pod_groups
 from dra_shared.version import V1_36
 from prometheus_client import CollectorRegistry
 
+from tests.support.cases import each_case
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
 
@@ -109,7 +110,7 @@ def _cases(test: str) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("case", _cases("TestSyncHandler"))
+@each_case("case", _cases("TestSyncHandler"))
 async def test_sync_agrees_with_upstream(case: JsonObject) -> None:
     world = _World(case["features"])
     for field in ("pods", "podGroups", "claims", "templates", "podsNotInInformer", "claimsOnlyInCache"):
@@ -204,7 +205,7 @@ def _normal_vector(call: JsonObject) -> JsonObject:
     return result
 
 
-@pytest.mark.parametrize("case", _cases("TestEventHandlers"))
+@each_case("case", _cases("TestEventHandlers"))
 async def test_event_handlers_enqueue_the_same_keys_as_upstream(case: JsonObject) -> None:
     world = _World(case["features"])
     known = {
@@ -233,7 +234,7 @@ async def test_event_handlers_enqueue_the_same_keys_as_upstream(case: JsonObject
         assert value == sample["value"]
 
 
-@pytest.mark.parametrize("case", _cases("TestEnqueuePodExtendedResourceClaims"))
+@each_case("case", _cases("TestEnqueuePodExtendedResourceClaims"))
 async def test_extended_resource_claims_are_enqueued_as_upstream(case: JsonObject) -> None:
     world = _World({"DRAExtendedResource": case["featureGateEnabled"]})
     pod = _decode(case["pod"])
@@ -244,7 +245,7 @@ async def test_extended_resource_claims_are_enqueued_as_upstream(case: JsonObjec
     assert sorted(world.queued_keys()) == sorted(case["actual"]["queuedKeys"] or [])
 
 
-@pytest.mark.parametrize("case", _cases("TestGetAdminAccessMetricLabel"))
+@each_case("case", _cases("TestGetAdminAccessMetricLabel"))
 def test_admin_access_label_agrees_with_upstream(case: JsonObject) -> None:
     claim = _decode(case["claim"]) if case["claim"] is not None else None
     assert admin_access_label(claim) == case["expect"]["label"]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-import pytest
 from dra_scheduler.allocator import Features
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
@@ -32,6 +31,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, release
 
 from tests.conformance.plain import decode
+from tests.support.cases import each_case
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
 
@@ -308,7 +308,7 @@ class Run:
         return await task
 
 
-@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+@each_case("case", _CASES, ids=[case["name"] for case in _CASES])
 async def test_plugin_agrees_with_upstream_at_each_step(case: JsonObject) -> None:
     run = Run(Bench(case))
     for index, step in enumerate(case["steps"]):

@@ -11,6 +11,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
+from tests.support.cases import each_case
 from tests.support.reference import load_vectors
 
 KIND = catalog.registry("api/all=true", kubernetes=V1_36).get("resource.k8s.io", "resourceclaims")
@@ -66,14 +67,14 @@ def test_changes_of_the_binding_are_authorized_as_upstream(table: JsonObject) ->
     assert len(check_binding(new, old, context, "status")) == table["expectErrs"]
 
 
-@pytest.mark.parametrize("table", cases("TestAuthorizedForDeviceStatus"))
+@each_case("table", cases("TestAuthorizedForDeviceStatus"))
 def test_changes_of_device_status_are_authorized_as_upstream(table: JsonObject) -> None:
     context = Asked(table["authz"]["rules"], table["user"], table["verb"]).context
     new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
     assert len(check_drivers(new, old, context, "status")) == table["expectErrs"]
 
 
-@pytest.mark.parametrize("table", cases("TestGetModifiedDrivers"))
+@each_case("table", cases("TestGetModifiedDrivers"))
 def test_only_changed_drivers_are_authorized(table: JsonObject) -> None:
     asked = Asked({}, {})
     check_drivers(as_json(table["newStatus"]), as_json(table["oldStatus"]), asked.context, "status")
@@ -87,7 +88,7 @@ def asks_for_node(allocation: JsonObject | None, user: JsonObject) -> bool:
     return ("associated-node:update", "d") in asked.asked
 
 
-@pytest.mark.parametrize("table", cases("TestNodeNameFromAllocation"))
+@each_case("table", cases("TestNodeNameFromAllocation"))
 def test_the_node_of_an_allocation_is_found_as_upstream(table: JsonObject) -> None:
     allocation = as_json(table.get("allocation"))
     for node in ("worker-1", "node-1", "node-2", "node-a"):
@@ -95,7 +96,7 @@ def test_the_node_of_an_allocation_is_found_as_upstream(table: JsonObject) -> No
         assert asks_for_node(allocation, user) == (node == table["expected"])
 
 
-@pytest.mark.parametrize("table", cases("TestSAAssociatedWithAllocatedNode"))
+@each_case("table", cases("TestSAAssociatedWithAllocatedNode"))
 def test_service_accounts_on_the_node_are_recognized_as_upstream(table: JsonObject) -> None:
     fields = [{"key": "metadata.name", "operator": "In", "values": [table["allocatedNodeName"]]}]
     allocation = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]}}

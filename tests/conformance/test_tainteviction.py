@@ -28,6 +28,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 from prometheus_client import CollectorRegistry
 
+from tests.support.cases import each_case
 from tests.support.fakeapi import Call, FakeApi
 from tests.support.reference import load_vectors
 
@@ -283,7 +284,7 @@ def _orders(events: list[Any]) -> list[list[Any]]:
     return [list(order) for order in itertools.islice(itertools.permutations(events), _MOST_ORDERS)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         pytest.param(case, id=case["name"])

@@ -5,7 +5,6 @@ import functools
 import itertools
 from typing import Any
 
-import pytest
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
@@ -16,6 +15,7 @@ from dra_shared.taintcriteria import TaintCriteria
 from dra_shared.version import V1_34
 
 from tests.conformance.plain import decode
+from tests.support.cases import each_case
 from tests.support.reference import load_vectors
 
 _CASES = load_vectors("tracker.json.gz")
@@ -66,8 +66,8 @@ def _orders(events: list[Any]) -> list[list[JsonObject]]:
     return [list(itertools.chain.from_iterable(order)) for order in orders]
 
 
-@pytest.mark.parametrize("criteria", [None, TaintCriteria(lambda name: None, _compile)], ids=["1.36", "1.34"])
-@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+@each_case("criteria", [None, TaintCriteria(lambda name: None, _compile)], ids=["1.36", "1.34"])
+@each_case("case", _CASES, ids=[case["name"] for case in _CASES])
 def test_patched_slices_agree_with_upstream_after_events_in_any_order(
     case: JsonObject, criteria: TaintCriteria | None
 ) -> None:
@@ -81,7 +81,7 @@ def test_patched_slices_agree_with_upstream_after_events_in_any_order(
         assert all(tracker.get(piece.metadata.name) is piece for piece in found)
 
 
-@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+@each_case("case", _CASES, ids=[case["name"] for case in _CASES])
 def test_events_of_the_tracker_agree_with_upstream(case: JsonObject) -> None:
     tracker = SliceTracker()
     notified: list[tuple[Any, Any]] = []

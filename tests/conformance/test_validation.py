@@ -23,7 +23,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain_name
 from dra_shared.version import V1_36
 
-from tests.support.cases import check_all
+from tests.support.cases import check_all, each_case
 from tests.support.reference import load_vectors
 
 KINDS = ("deviceclass", "devicetaintrule", "resourceclaim", "resourceclaimtemplate",
@@ -131,7 +131,7 @@ def _validate(case: JsonObject) -> list[FieldError]:
     )
 
 
-@pytest.mark.parametrize("table", HANDWRITTEN)
+@each_case("table", HANDWRITTEN)
 def test_validators_agree_with_upstream(table: str) -> None:
     check_all(_cases(table, requests_only=False), _check_validators)
 
@@ -197,7 +197,7 @@ def _set_times(ours: Any, theirs: Any) -> None:
             _set_times(left, right)
 
 
-@pytest.mark.parametrize("table", [*HANDWRITTEN, *DECLARATIVE, *STRATEGY])
+@each_case("table", [*HANDWRITTEN, *DECLARATIVE, *STRATEGY])
 def test_requests_are_validated_as_upstream(table: str) -> None:
     check_all(_cases(table, requests_only=True), _check_request)
 

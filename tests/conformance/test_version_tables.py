@@ -10,6 +10,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 
 _RELEASES = (V1_34, V1_35, V1_36, V1_37)
@@ -78,8 +79,8 @@ def test_dependencies_of_gates_in_1_37_agree_with_upstream() -> None:
             assert set(known[name].needs) == {*gate.get("dependsOn", ()), *_NEEDED_TOO.get(name, ())}, name
 
 
-@pytest.mark.parametrize("runtime_config", ["", "api/all=true"])
-@pytest.mark.parametrize("version", _RELEASES, ids=str)
+@each_case("runtime_config", ["", "api/all=true"])
+@each_case("version", _RELEASES, ids=str)
 def test_served_kinds_agree_with_upstream(version: Version, runtime_config: str) -> None:
     discovery = Discovery(catalog.registry(runtime_config, _everything(version)))
     for group, about in _table("api-versions.json")["versions"][str(version)].items():

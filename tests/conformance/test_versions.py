@@ -15,6 +15,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_37, Version, release
 
+from tests.support.cases import each_case
 from tests.support.reference import load_vectors, reference_path
 
 _RECORDED = (V1_34, V1_35)
@@ -157,7 +158,7 @@ def test_openapi_schemas_equal_the_recorded_ones(server: Server) -> None:
 
 # The fields of 1.37's generated clients. v1beta1 of scheduling.k8s.io has no priority classes any more, and
 # v1alpha3 names no types that it does not use.
-@pytest.mark.parametrize(
+@each_case(
     ("group", "path"),
     [
         ("resource.k8s.io", "v1"),
@@ -210,7 +211,7 @@ def _is_left_out(key: str, value: Any) -> bool:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("subject", "version"),
     [
         ("alloc", V1_34),

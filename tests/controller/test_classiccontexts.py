@@ -6,6 +6,8 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 _TAINT = {"key": "k", "effect": "NoSchedule"}
 _ZONE_B = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
 _NAMED = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["plain"]}]}
@@ -40,7 +42,7 @@ def _affine(*terms: JsonObject) -> JsonObject:
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "names"),
     [
         ({}, ["plain", "soft"]),

@@ -2,10 +2,12 @@ import pytest
 from dra_controller.names import canonical_name, select
 from dra_controller.registry import CONTROLLERS
 
+from tests.support.cases import each_case
+
 _SOME = ["deployment-controller", "device-taint-eviction-controller", "resourceclaim-controller"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("asked", "chosen"),
     [
         (["*"], _SOME),

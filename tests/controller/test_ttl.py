@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from dra_controller.framework import Context
 from dra_controller.ttl import ANNOTATION, TTLController
 from dra_shared.api.codec import convert
@@ -12,6 +11,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 
 
@@ -20,7 +20,7 @@ def _node(number: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "spec": {}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("most", "left", "seconds"),
     [(1, 1, "0"), (100, 100, "0"), (101, 101, "15"), (101, 90, "15"), (101, 89, "0"), (501, 501, "30")],
 )

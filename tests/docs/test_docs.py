@@ -11,7 +11,7 @@ from dra_controller.registry import CONTROLLERS
 from dra_scheduler.plan.questions.catalog import QUESTIONS
 from dra_shared.faults.catalog import KINDS
 
-from tests.support.cases import check_all
+from tests.support.cases import check_all, each_case
 from tests.support.reference import REPOSITORY, load_vectors, reference_path
 
 DOCS = REPOSITORY / "docs"
@@ -60,7 +60,7 @@ def _links(page: Path) -> Iterator[tuple[str, Path]]:
             yield link, (page.parent / link.partition("#")[0]).resolve()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@each_case("page", PAGES, ids=_name)
 def test_link_targets_exist(page: Path) -> None:
     dead = [link for link, target in _links(page) if not target.exists()]
     assert not dead
@@ -77,7 +77,7 @@ def test_every_page_can_be_reached_from_the_index() -> None:
     assert set(DOCS.rglob("*.md")) <= found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@each_case("page", PAGES, ids=_name)
 def test_pages_contain_no_local_paths(page: Path) -> None:
     assert not re.findall(r"/(?:home|root|Users|work)/\w+", page.read_text())
 

@@ -8,13 +8,14 @@ from dra_cli import commandline, plugin
 from dra_shared.version import DEFAULT, release
 
 from tests.docs.flags import service_options
+from tests.support.cases import each_case
 from tools.reference.tables import ROOT, TABLES, blocks, pages, render
 
 _BLOCKS = [block for page in pages() for block in blocks(page.read_text())]
 _SHOWN = dict(_BLOCKS)
 
 
-@pytest.mark.parametrize("name", TABLES)
+@each_case("name", TABLES)
 def test_a_page_has_the_table_of_the_code(name: str) -> None:
     text = f"<!-- generated: {name} -->\n{_SHOWN[name]}<!-- end -->"
     assert text == render(text), "run make reference"

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 _WORDS = re.compile(
@@ -31,7 +30,7 @@ PACKAGES = [
 PACKAGES += ["shared", "tests", "toolkit", "tools"]
 
 
-@pytest.mark.parametrize("page", PAGES)
+@each_case("page", PAGES)
 def test_a_page_is_in_plain_words(page: str) -> None:
     text = _QUOTED.sub("", (REPOSITORY / page).read_text())
     assert not _WORDS.findall(text)
@@ -41,7 +40,7 @@ def test_the_descriptions_that_kubectl_explain_shows_are_in_plain_words() -> Non
     assert not _WORDS.findall((REPOSITORY / "shared/dra_shared/api/schema/descriptions.yaml").read_text())
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@each_case("package", PACKAGES)
 def test_names_and_docstrings_are_in_plain_words(package: str) -> None:
     found = [
         f"{path.relative_to(REPOSITORY)}: {text}"

@@ -3,7 +3,6 @@
 import json
 from xml.etree import ElementTree
 
-import pytest
 from dra_conformance.show import (
     FORMATS,
     explanation,
@@ -16,6 +15,8 @@ from dra_conformance.show import (
 )
 from dra_shared.version import V1_34, V1_37, release
 from dralab.conformance import CHECKS, Outcome, Result, select
+
+from tests.support.cases import each_case
 
 _ABOUT = {"command": "my-driver --flag", "kubernetesVersion": "1.36", "dralab": "0.0"}
 _BY_ID = {check.id: check for check in CHECKS}
@@ -44,7 +45,7 @@ def test_the_summary_has_counts_and_time() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("outcomes", "strict", "good"),
     [
         ((Outcome.KEPT, Outcome.SKIPPED), True, True),

@@ -7,6 +7,7 @@ from dra_driverkit.opaque import Config, Configs, applies_to, configs_for, decod
 from dra_shared.api.resource import DeviceAllocationConfiguration
 
 from tests.driverkit.claims import claim, opaque
+from tests.support.cases import each_case
 
 
 class _Inner(msgspec.Struct):
@@ -58,7 +59,7 @@ def test_a_known_kind_is_decoded() -> None:
         assert decode_strict(parameters, "x/v1", {"C": _Config}) == _Config(_Inner(3))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("parameters", "message"),
     [
         (None, "couldn't get version/kind"),
@@ -158,7 +159,7 @@ def _decode(**fields: Any) -> _Net:
     return decode_strict({"apiVersion": "x/v1", "kind": "Net", **fields}, "x/v1", {"Net": _Net})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("fields", "paths"),
     [
         ({"ports": [{"depth": 1}, {"deep": 1}]}, ["ports[1].deep"]),
@@ -178,7 +179,7 @@ def test_unknown_fields_are_rejected_at_every_depth(fields: dict[str, Any], path
     assert str(caught.value) == f"strict decoding error: {unknown}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "fields", [{"mtu": 1.0}, {"mtu": "1"}, {"mtu": True}, {"ports": {}}, {"named": []}, {"maybe": [1]}]
 )
 def test_other_types_are_rejected_at_every_depth(fields: dict[str, Any]) -> None:

@@ -1,14 +1,15 @@
 """Slices in the form that the server's version requires."""
 
 import httpx
-import pytest
 from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_driverkit.serverversion import has_split_slices, join_counters
 from dra_shared.api.resource import Counter, CounterSet, Device, DeviceCounterConsumption
 from dra_shared.client.rest import Client
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("body", "split"),
     [
         ({"major": "1", "minor": "34"}, False),

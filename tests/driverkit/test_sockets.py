@@ -4,8 +4,9 @@ import base64
 import hashlib
 from pathlib import Path
 
-import pytest
 from dra_driverkit.server import PATH_MAX, registration_socket
+
+from tests.support.cases import each_case
 
 _REGISTRAR = Path("/var/lib/kubelet/plugins_registry")
 _UID = "ad4af911-5bcd-47c5-a554-f35cea869472"
@@ -17,7 +18,7 @@ def _hash(text: str, size: int) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:size], b"-_").decode().rstrip("=")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("registrar", "driver", "uid", "name"),
     [
         (_REGISTRAR, "driver.example.com", "", "driver.example.com-reg.sock"),

@@ -15,7 +15,12 @@ spec:
 
 
 pytestmark = pytest.mark.dra_cluster(
-    scope="module", nodes=2, gpus="4xA100-SXM4-40GB", operators=("lws", "ray", "mpi", "trainer")
+    scope="module",
+    nodes=2,
+    gpus="4xA100-SXM4-40GB",
+    operators=("lws", "ray", "mpi", "trainer"),
+    # A Ray node is ready ten seconds after its start at the earliest.
+    fake_clock=True,
 )
 
 

@@ -7,6 +7,8 @@ from dra_cli.commandline import parser
 from dra_kube.conditions import condition
 from dra_shared.errors import UserError
 
+from tests.support.cases import each_case
+
 
 def _object(*, generation: int | None = None, **status: Any) -> dict[str, Any]:
     return {"metadata": {"generation": generation} if generation else {}, "status": status}
@@ -16,7 +18,7 @@ def _conditions(**more: Any) -> list[dict[str, Any]]:
     return [{"type": "Other", "status": "Unknown"}, {"type": "Ready", "status": "True", **more}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wanted", "obj", "met"),
     [
         ("create", {}, True),
@@ -49,7 +51,7 @@ def test_a_condition_is_met_by_matching_objects(wanted: str, obj: dict[str, Any]
     assert condition(wanted)(obj) is met
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("wanted", "message"),
     [
         ("ready", 'unrecognized condition: "ready"'),
@@ -78,7 +80,7 @@ def test_values_that_cannot_be_compared_are_an_error(wanted: str, message: str) 
         condition(wanted)(_object(conditions=_conditions()))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "seconds"),
     [("30s", 30), ("1m30s", 90), ("2h", 7200), ("500ms", 0.5), ("5", 5), ("0", 0), ("-1s", 604800)],
 )

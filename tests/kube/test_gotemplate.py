@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from dra_kube.gotemplate import GoTemplate, TemplateError
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 _RECORDED = json.loads((REPOSITORY / "tests/data/gotemplates.json").read_text())
 
 
-@pytest.mark.parametrize("case", _RECORDED["cases"], ids=lambda case: case["template"])
+@each_case("case", _RECORDED["cases"], ids=lambda case: case["template"])
 def test_a_template_prints_the_output_of_go(case: dict[str, str]) -> None:
     if "error" in case:
         with pytest.raises(TemplateError) as error:

@@ -1,11 +1,12 @@
 """The script of a storm depends only on its seed, and is never longer than the storm."""
 
 import orjson
-import pytest
 from dra_lab.faults.script import script
 from dra_shared.faults.cases import read
 from dra_shared.faults.catalog import KINDS
 from dra_shared.faults.places import SERVICES
+
+from tests.support.cases import each_case
 
 _NODES = ("node-0", "node-1", "node-2")
 
@@ -14,7 +15,7 @@ def test_a_seed_always_gives_the_same_script() -> None:
     assert script(7, 60, _NODES) == script(7, 60, _NODES) != script(8, 60, _NODES)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_case("seed", range(20))
 def test_faults_end_with_the_storm_and_pods_are_deleted_once(seed: int) -> None:
     steps = script(seed, 120, _NODES)
     assert [step.at for step in steps] == sorted(step.at for step in steps)
@@ -31,7 +32,7 @@ def test_faults_end_with_the_storm_and_pods_are_deleted_once(seed: int) -> None:
     assert len(alive) <= 18
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_case("seed", range(20))
 def test_each_fault_of_a_script_is_valid(seed: int) -> None:
     for step in script(seed, 120, _NODES):
         if step.action in KINDS:

@@ -13,6 +13,8 @@ from dra_shared.service import HealthServer
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from tests.support.cases import each_case
+
 
 def _samples(text: str, name: str) -> list[Sample]:
     return [s for family in text_string_to_metric_families(text) for s in family.samples if s.name == name]
@@ -151,7 +153,7 @@ async def test_memory_is_used_on_one_mig_device() -> None:
     assert process.gpu_instance != NO_INSTANCE
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "body", "code", "message"),
     [
         ("other/gpus/0", "{}", 404, "node 'other' has no simulated GPUs"),

@@ -14,6 +14,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.clock import FakeClock
 
 from tests.scheduler.objects import node, pod
+from tests.support.cases import each_case
 
 
 class _Judge:
@@ -138,9 +139,7 @@ async def test_filtering_stops_at_enough_nodes_and_the_next_pod_starts_after_the
     assert not first & set(judge.asked)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "wanted"), [(10, 10), (99, 99), (100, 100), (500, 230), (5000, 500), (10000, 500)]
-)
+@each_case(("nodes", "wanted"), [(10, 10), (99, 99), (100, 100), (500, 230), (5000, 500), (10000, 500)])
 def test_number_of_feasible_nodes_to_find_follows_upstream(nodes: int, wanted: int) -> None:
     assert feasible_nodes_wanted(nodes) == wanted
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import pytest
 from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated_node, quiet, run_scheduler
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
@@ -107,7 +107,7 @@ async def test_a_pod_is_scheduled_to_the_node_of_its_volume() -> None:
     assert not api.writes("persistentvolumes")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("objects", "message"),
     [
         ([], 'persistentvolumeclaim "data" not found.'),
@@ -302,7 +302,7 @@ async def test_the_user_of_a_read_write_once_pod_claim_is_preempted() -> None:
         await until(lambda: node_of(api, "p") == "a")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("ours", "theirs", "together"),
     [
         ({"gcePersistentDisk": {"pdName": "x"}}, {"gcePersistentDisk": {"pdName": "x"}}, False),

@@ -3,8 +3,10 @@
 import pytest
 from dra_shared.durations import Duration, parse, parse_age, seconds
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "printed"),
     [
         ("0", "0s"),
@@ -23,7 +25,7 @@ def test_durations_are_printed_as_in_go(text: str, printed: str) -> None:
     assert parse(printed) == parse(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("", 'time: invalid duration ""'),

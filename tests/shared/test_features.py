@@ -6,6 +6,7 @@ import pytest
 from dra_shared.features import FeatureGates, with_defaults
 from dra_shared.version import V1_36, V1_37
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 
 
@@ -39,7 +40,7 @@ def test_all_alpha_sets_every_gate_of_its_stage() -> None:
     assert none.enabled("DRAPrioritizedList")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("DRADeviceTaints", "missing bool value for DRADeviceTaints"),

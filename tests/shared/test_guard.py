@@ -1,6 +1,8 @@
 import pytest
 from dra_shared.guard import Guard
 
+from tests.support.cases import each_case
+
 
 def _refusal(guard: Guard, method: str = "POST", **headers: str) -> str | None:
     return guard.refusal(
@@ -8,7 +10,7 @@ def _refusal(guard: Guard, method: str = "POST", **headers: str) -> str | None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "host",
     [
         "localhost:8080",
@@ -35,7 +37,7 @@ def test_the_name_of_the_machine_is_allowed(monkeypatch: pytest.MonkeyPatch) -> 
     assert _refusal(guard, host="other.corp.example") is not None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "host",
     [
         "evil.example:8080",
@@ -62,8 +64,8 @@ def test_names_can_be_added() -> None:
     assert _refusal(Guard(["*"]), host="any.example") is None
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@each_case("site", ["cross-site", "same-site"])
+@each_case("method", ["GET", "POST", "DELETE"])
 def test_requests_marked_cross_site_by_the_browser_are_rejected(site: str, method: str) -> None:
     reason = _refusal(Guard(), method, host="localhost", sec_fetch_site=site)
     assert reason == f"cross-origin request: a web page of another origin asks (Sec-Fetch-Site: {site})"
@@ -94,7 +96,7 @@ def test_the_origin_header_is_checked_without_fetch_metadata(origin: str) -> Non
     assert _refusal(Guard(), host="localhost:8080", origin="http://localhost:8080") is None
 
 
-@pytest.mark.parametrize("given", ["", "Bearer", "Bearer other", "secret", "bearer secret", "Bearer secret "])
+@each_case("given", ["", "Bearer", "Bearer other", "secret", "bearer secret", "Bearer secret "])
 def test_a_configured_token_is_required(given: str) -> None:
     guard = Guard(token="secret")
     assert _refusal(guard, host="localhost", authorization=given) == (

@@ -6,6 +6,8 @@ import pytest
 from dra_shared.jsonpath import PathError, Template, path
 from dra_shared.jsonpath.golang import format_value
 
+from tests.support.cases import each_case
+
 _POD = {
     "metadata": {"labels": {"app.kubernetes.io/name": "x"}, "a-b": 1},
     "status": {
@@ -25,7 +27,7 @@ _LIST = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "found"),
     [
         ("{.status.phase}", ["Running"]),
@@ -59,7 +61,7 @@ def test_a_template_is_rejected_as_a_path(expression: str) -> None:
         path(expression)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("template", "text"),
     [
         (".kind", ".kind"),
@@ -90,7 +92,7 @@ def test_a_template_is_printed_as_text(template: str, text: str) -> None:
     assert Template(template).text(_LIST) == text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("template", "message"),
     [
         ("{.a", "unclosed action"),
@@ -111,7 +113,7 @@ def test_an_invalid_template_is_rejected(template: str, message: str) -> None:
         Template(template)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("template", "message"),
     [
         ("{.items[7]}", "array index out of bounds: index 7, length 2"),

@@ -4,6 +4,8 @@ import orjson
 import pytest
 from dra_shared.jsontext import MAX_DEPTH, TooDeep, dumps
 
+from tests.support.cases import each_case
+
 
 def nest(levels: int, value: Any) -> Any:
     for level in range(levels):
@@ -11,8 +13,8 @@ def nest(levels: int, value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("option", [0, orjson.OPT_SORT_KEYS, orjson.OPT_INDENT_2])
-@pytest.mark.parametrize("levels", [10, 253, 254, 255, MAX_DEPTH])
+@each_case("option", [0, orjson.OPT_SORT_KEYS, orjson.OPT_INDENT_2])
+@each_case("levels", [10, 253, 254, 255, MAX_DEPTH])
 def test_deep_values_are_encoded_like_others(levels: int, option: int) -> None:
     text = dumps(nest(levels, "é"), option)
     if levels < 254:

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from dra_shared.moments import parse_moment
 
+from tests.support.cases import each_case
+
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "moment"),
     [
         ("now", NOW),
@@ -25,9 +27,7 @@ def test_moments_are_read_in_each_form(text: str, moment: int | datetime) -> Non
     assert parse_moment(text, NOW) == moment
 
 
-@pytest.mark.parametrize(
-    "text", ["", "-", "5m", "-5", "-5w", "yesterday", "2026-01-01T00:00:00", "-99999999999d"]
-)
+@each_case("text", ["", "-", "5m", "-5", "-5w", "yesterday", "2026-01-01T00:00:00", "-99999999999d"])
 def test_texts_that_are_not_moments_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"moment|too long ago"):
         parse_moment(text, NOW)

@@ -1,8 +1,10 @@
 import pytest
 from dra_shared.numerals import BEYOND, integer, is_digits
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "number"),
     [
         ("0", 0),
@@ -18,7 +20,7 @@ def test_numbers_are_read(text: str, number: int) -> None:
     assert integer(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "x", "1" * 5000 + "x", "-", "1e" + "0" * 30, "1_0", " 1", "٣", "²"])
+@each_case("text", ["", "x", "1" * 5000 + "x", "-", "1e" + "0" * 30, "1_0", " 1", "٣", "²"])
 def test_texts_that_are_not_numbers_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="invalid"):
         integer(text)

@@ -13,8 +13,10 @@ from dra_shared.quantity import (
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "canonical"),
     [
         ("0", "0"),
@@ -50,7 +52,7 @@ def test_quantities_are_written_canonically(text: str, canonical: str) -> None:
     assert str(Quantity.parse(text)) == canonical
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("", FORMAT_ERROR),
@@ -135,7 +137,7 @@ def test_subtraction_reverses_addition(a: int, b: int) -> None:
     assert left.add(right).sub(right) == left
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("one", "other"),
     [
         ("1Gi", "1073741824"),

@@ -8,6 +8,8 @@ from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESO
 from dra_shared.jsontypes import JsonObject
 from dra_shared.quota import NamespaceUsage, Usage, equal, pod_usage
 
+from tests.support.cases import each_case
+
 _EXPLICIT, _IMPLICIT = "example.com/gpu", "deviceclass.resource.kubernetes.io/gpu"
 _NAMES = (f"requests.{_EXPLICIT}", f"requests.{_IMPLICIT}")
 _CLASSES = [
@@ -58,7 +60,7 @@ def _numbers(usage: Usage) -> tuple[str, str]:
 
 
 # The first six are upstream's TestResourceClaimEvaluatorUsage, whose pods come from Go functions.
-@pytest.mark.parametrize(
+@each_case(
     ("pod", "claim", "others", "expected"),
     [
         pytest.param(_pod({_IMPLICIT: "1"}, claim="foo"), _claim(1), [], ("1", "0"), id="implicit"),

@@ -3,8 +3,10 @@
 import pytest
 from dra_shared.retention import Retention, parse_retention
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "retention", "window", "lasting"),
     [
         ("all", Retention(), 300, True),
@@ -25,7 +27,7 @@ def test_retentions_are_read_in_each_form(
     assert (found, found.window, found.is_lasting) == (retention, window, lasting)
 
 
-@pytest.mark.parametrize("text", ["", "none", "5", "24h,24h", "1Gi,1Gi", "all,24h", "1Ki", "-5m"])
+@each_case("text", ["", "none", "5", "24h,24h", "1Gi,1Gi", "all,24h", "1Ki", "-5m"])
 def test_other_texts_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a history|too little"):
         parse_retention(text)

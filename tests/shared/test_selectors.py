@@ -8,10 +8,12 @@ from dra_shared.selectors import SelectorError, label_selector, parse_label_sele
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.cases import each_case
+
 LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "selected"),
     [
         ("", True),
@@ -46,7 +48,7 @@ def test_selectors_match_these_labels(text: str, selected: bool) -> None:
     assert parse_label_selector(text).matches(LABELS) is selected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("n what 1", "unable to parse requirement: found 'what', expected: in, notin, =, ==, !=, gt, lt"),
@@ -104,7 +106,7 @@ def test_label_selector_objects_are_parsed() -> None:
         label_selector({"matchExpressions": [{"key": "a", "operator": "Near"}]})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "selected"),
     [
         ("", True),

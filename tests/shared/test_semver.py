@@ -5,13 +5,15 @@ import itertools
 import pytest
 from dra_shared.semver import Semver, SemverError
 
+from tests.support.cases import each_case
+
 
 @pytest.mark.parametrize("text", ["1.2.3", "0.0.0", "1.2.3-beta.1", "1.2.3-x-y.7+build.5", "1.2.3+001"])
 def test_versions_are_written_as_read(text: str) -> None:
     assert str(Semver.parse(text)) == text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("", "Version string empty"),

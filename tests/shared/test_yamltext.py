@@ -7,10 +7,11 @@ from dra_shared.jsontext import MAX_DEPTH
 from dra_shared.repeatedkeys import RepeatedKeys
 from dra_shared.yamltext import YamlError, load, load_all
 
+from tests.support.cases import each_case
 from tests.support.yamltexts import bomb, chain
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         (b"[" * 25_000, "exceeded max depth of 10000"),
@@ -80,7 +81,7 @@ def test_each_alias_gets_a_copy_of_the_value() -> None:
     assert value["c"][1] == {"x": [1]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "value"),
     [
         ("-0x1F", -31),
@@ -141,7 +142,7 @@ def test_an_anchor_ends_with_its_document() -> None:
         list(load_all("a: &a 1\n---\nb: *a\n"))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         ("a: b: c\n", "mapping values are not allowed in this context"),

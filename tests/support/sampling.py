@@ -30,8 +30,8 @@ def either(many: int, few: int) -> int:
 
 
 def sample(things: Sequence[T], count: int) -> list[T]:
-    """Return ``count`` of the items in their order, or all of them."""
-    if seed() == "all":
+    """Return ``count`` of the items in their order, or all of them if there are no more."""
+    if seed() == "all" or count >= len(things):
         return list(things)
     places = random.Random(seed()).sample(range(len(things)), count)
     return [things[place] for place in sorted(places)]

@@ -7,6 +7,8 @@ from dra_kube.discovery import ServedResource
 from dra_testing.conditions import Condition, has_started, obstacle
 from dralab.testing import Cluster, WaitTimeout
 
+from tests.support.cases import each_case
+
 
 def _resource(plural: str) -> ServedResource:
     return ServedResource("", "v1", plural, plural, plural.title(), True, ())
@@ -20,7 +22,7 @@ def _obj(phase: str = "", *conditions: str, owner: str = "") -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("plural", "wanted", "obj", "found"),
     [
         ("pods", "Succeeded", _obj("Failed"), "Failed"),

@@ -2,9 +2,9 @@
 
 import re
 
-import pytest
 from dra_conformance.driverprocess import fill_placeholders
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 from tools.drivers.__main__ import Driver, read_drivers, row
 
@@ -25,7 +25,7 @@ _VALUES = dict.fromkeys(
 )
 
 
-@pytest.mark.parametrize("driver", _DRIVERS, ids=lambda driver: driver.name)
+@each_case("driver", _DRIVERS, ids=lambda driver: driver.name)
 def test_a_driver_of_the_list_can_be_started(driver: Driver) -> None:
     values = {**_VALUES, "pod_uid": "0", "devices": "8"}
     assert "{" not in "".join(fill_placeholders(driver.arguments, values))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cases import each_case
 from tools.language import check_code, check_page, check_title, check_titles, is_participle, main
 
 _BAD = 'def build() -> None:\n    """What is built."""\n'
@@ -15,9 +16,7 @@ def _find(source: str) -> list[tuple[str, int, str]]:
     return [(found.rule, found.line, found.text) for found in check_code("tests/a/test_b.py", source)]
 
 
-@pytest.mark.parametrize(
-    "word", ["What", "Which", "Who", "Where", "How", "As", "Those", "That", "Whether", "Of", "“What"]
-)
+@each_case("word", ["What", "Which", "Who", "Where", "How", "As", "Those", "That", "Whether", "Of", "“What"])
 def test_docstring_that_opens_with_a_listed_word_is_found(word: str) -> None:
     text = f"{word} is it."
     source = f'class A:\n    async def read(self):\n        """{text}\n\n        More.\n        """\n'
@@ -35,19 +34,17 @@ def test_docstrings_below_other_statements_are_found() -> None:
     assert {line for _, line, _ in _find(source)} == {4, 8}
 
 
-@pytest.mark.parametrize("name", ["made", "_known", "waiting", "resolved", "unsent", "__shown"])
+@each_case("name", ["made", "_known", "waiting", "resolved", "unsent", "__shown"])
 def test_function_named_by_a_bare_participle_is_found(name: str) -> None:
     assert _find(f"def {name}(): ...\n") == [("participles", 1, name)]
 
 
-@pytest.mark.parametrize(
-    "name", ["build", "is_made", "made_pods", "need", "embed", "mapping", "__init__", "nvmlGetCached"]
-)
+@each_case("name", ["build", "is_made", "made_pods", "need", "embed", "mapping", "__init__", "nvmlGetCached"])
 def test_other_names_are_not_participles(name: str) -> None:
     assert not is_participle(name)
 
 
-@pytest.mark.parametrize("start", ["what", "who", "which", "where", "of", "as", "it", "that", "those"])
+@each_case("start", ["what", "who", "which", "where", "of", "as", "it", "that", "those"])
 def test_test_name_that_is_not_a_statement_is_found(start: str) -> None:
     name = f"test_{start}_is_there"
     assert _find(f"async def {name}(): ...\n") == [("tests", 1, name)]
@@ -68,7 +65,7 @@ def test_long_line_of_a_page_is_found(line: str) -> None:
     assert [found.line for found in check_page("docs/a.md", f"# Title\n\n{line}\n")] == [3]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text",
     [
         _LONG[:100],
@@ -90,7 +87,7 @@ def test_long_line_after_a_code_block_is_found() -> None:
     assert [found.line for found in check_page("docs/a.md", f"```\nx\n```\n{_LONG}\n")] == [4]
 
 
-@pytest.mark.parametrize(
+@each_case(
     "title",
     [
         "apiserver: end watches when PostgreSQL is unreachable",
@@ -105,7 +102,7 @@ def test_imperative_title_is_accepted(title: str) -> None:
     assert check_title(title) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     "title",
     [
         "end watches",

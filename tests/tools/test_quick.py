@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.support.cases import each_case
 from tests.support.quick import Quick
 from tests.support.reference import REPOSITORY
 
 _TESTS = REPOSITORY / "tests"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "ignored"),
     [
         ("integration", True),

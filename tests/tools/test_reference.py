@@ -12,6 +12,7 @@ from dra_worlds.world import World
 from dralab.testing import AsyncCluster, Cluster
 
 from tests.docs.flags import flags_of
+from tests.support.cases import each_case
 from tools.reference import pages
 
 
@@ -27,7 +28,7 @@ def _section(page: str, heading: str) -> str:
     return re.split(rf"^#{{1,{len(level)}}} ", text, flags=re.MULTILINE)[0]
 
 
-@pytest.mark.parametrize("command", commandline.COMMANDS)
+@each_case("command", commandline.COMMANDS)
 def test_every_option_of_a_command_is_listed(command: str) -> None:
     section = _section("commands.md", f"### {command}")
     assert f"dralab {command}" in section

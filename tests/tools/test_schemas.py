@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.cases import each_case
 from tools.schemas.__main__ import TARGET
 from tools.schemas.gotypes import parse
 from tools.schemas.layout import dump_kinds, dump_messages, dump_types
@@ -150,7 +151,7 @@ def test_a_module_with_another_checksum_is_rejected(tmp_path: Path, monkeypatch:
         download("api", Release("1.37.0", {"api": "h1:b"}))
 
 
-@pytest.mark.parametrize("file", sorted(TARGET.glob("*.json")), ids=lambda file: file.name)
+@each_case("file", sorted(TARGET.glob("*.json")), ids=lambda file: file.name)
 def test_files_have_the_format_of_the_generator(file: Path) -> None:
     document = json.loads(file.read_text())
     dump = {"kinds.json": dump_kinds, "protobuf.json": dump_messages}.get(file.name, dump_types)

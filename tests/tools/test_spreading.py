@@ -58,12 +58,14 @@ def test_modules_stay_whole_and_slow_ones_come_first(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     for name, text in _MODULES.items():
         (tmp_path / f"{name}.py").write_text(text)
-    command = [sys.executable, "-m", "pytest", "-v", "-n", "2", "--rootdir", ".", "-p", "no:cacheprovider"]
+    options = ("-v", "-p", "xdist", "-n", "2", "--rootdir", ".", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *options]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     result = subprocess.run(
         command,
         cwd=tmp_path,
-        env={**environment, "PYTHONPATH": str(REPOSITORY)},
+        # Loading the other plugins takes longer than the tests.
+        env={**environment, "PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         timeout=100,

@@ -24,6 +24,8 @@ from dra_worlds.anonymous.expressions import rewrite
 from dra_worlds.reading import read
 from dralab.testing import Cluster
 
+from tests.support.cases import each_case
+
 _MARK = "acme-secret"
 # Fields that stay, according to the documentation: drivers, and the names of attributes and capacities.
 _STAY = {
@@ -84,7 +86,7 @@ def _fill_object(resource: Resource[Any]) -> JsonObject:
     return {**obj, "apiVersion": resource.api_version, "kind": resource.kind}
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind)
+@each_case("resource", RESOURCES, ids=lambda resource: resource.kind)
 def test_no_text_of_any_field_is_in_the_output(resource: Resource[Any]) -> None:
     obj = _fill_object(resource)
     assert _MARK in json.dumps(obj)
@@ -392,7 +394,7 @@ def test_anonymized_pods_get_the_same_placements(
 _TEXTS = {"rack-a": "id-1", "rack-b": "id-2", "H100": "H100"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "expected"),
     [
         ('d.rack == "rack-a"', 'd.rack == "id-1"'),

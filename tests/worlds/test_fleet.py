@@ -17,6 +17,7 @@ from dra_shared.errors import UserError
 from dra_worlds.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
 from dralab.testing import Cluster
 
+from tests.support.cases import each_case
 from tests.support.warm import warm_forks
 
 _SCHEMA: dict[str, Any] = json.loads(SCHEMA.read_text())
@@ -38,7 +39,7 @@ def test_a_pool_is_converted_to_flags_of_an_agent(tmp_path: Path) -> None:
     assert small == Pool(name="small")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "message"),
     [
         ({}, "a pool needs a name"),
@@ -81,9 +82,7 @@ def test_groups_of_the_command_line_are_converted_to_pools() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001", "3@eu/1", "3:1xT4@-a", "3@a@b"]
-)
+@each_case("text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001", "3@eu/1", "3:1xT4@-a", "3@a@b"])
 def test_an_invalid_group_is_rejected(text: str) -> None:
     with pytest.raises(
         ValueError, match=r"no number of nodes|not between 0 and 10000|zone '.*': a valid label"
@@ -91,7 +90,7 @@ def test_an_invalid_group_is_rejected(text: str) -> None:
         group(text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("given", "message"),
     [
         ({"labels": {"a b": "c"}}, "labels: 'a b': name part must consist of"),

@@ -9,6 +9,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 _NODE = {"user": "system:node:n1", "groups": ["system:nodes"]}
 _AS_NODE = {"impersonate-user": "system:node:n1", "impersonate-group": "system:nodes"}
@@ -29,7 +31,7 @@ def _one(key: str, operator: str, *values: str) -> JsonObject:
     return {"requirements": [{"key": key, "operator": operator, "values": [*values]}]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "allowed"),
     [
         ({"rawSelector": "spec.nodeName=n1"}, True),
@@ -45,7 +47,7 @@ async def test_a_field_selector_may_be_text_or_requirements(
     assert (status["allowed"], "evaluationError" in status) == (allowed, False)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attributes", "expected"),
     [
         ({"fieldSelector": {"rawSelector": "a in b"}}, f"{_AT}.fieldSelector ignored due to parse error"),
@@ -71,7 +73,7 @@ async def test_unknown_attributes_are_reported_as_evaluation_errors(
     assert (await _review_access(client, **attributes)).json()["status"]["evaluationError"] == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attributes", "expected"),
     [
         (

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import pytest
 from dra_apiserver.authorization import Attributes
 from dra_apiserver.authorization.rules import allows, find_uncovered, format_rule
 from dra_apiserver.user import UserInfo
+
+from tests.support.cases import each_case
 
 _USER = UserInfo("bob")
 
@@ -24,7 +25,7 @@ def _paths(*urls: str, verbs: str = "get") -> dict[str, Any]:
     return {"verbs": verbs.split(","), "nonResourceURLs": list(urls)}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("rule", "wanted", "allowed"),
     [
         (_rule("pods"), _resource("pods"), True),
@@ -54,7 +55,7 @@ def test_a_rule_allows_matching_requests(rule: dict[str, Any], wanted: Attribute
     assert allows(rule, wanted) is allowed
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("owned", "given", "lacking"),
     [
         ([_rule("pods")], [_rule("pods")], []),

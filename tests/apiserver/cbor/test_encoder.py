@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from dra_apiserver import cbor
 
+from tests.support.cases import each_case
+
 _RECORDED = Path(__file__).resolve().parents[2] / "data" / "protobuf.jsonl.gz"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("value", "expected"),
     [
         (

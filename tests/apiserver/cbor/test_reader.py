@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from dra_apiserver import cbor
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("data", "expected"),
     [
         (b"\xd9\xd9\xf7\xa1\x44name\x43foo", {"name": "foo"}),
@@ -37,7 +39,7 @@ _NOT_ACCEPTED = "cbor: data item of cbor type {} is not accepted by protocol: "
 _PRIMITIVE = _NOT_ACCEPTED.format("primitives")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "message"),
     [
         (b"", "EOF"),
@@ -65,7 +67,7 @@ def test_ill_formed_items_are_rejected(data: bytes, message: str) -> None:
     assert str(refused.value) == message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("data", "message"),
     [
         (b"\xa2\x41a\x01\x61a\x02", 'cbor: found duplicate map key "a" at map element index 1'),

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dra_apiserver.common.checked import CheckedStrategy
 
+from tests.support.cases import each_case
 from tests.support.somekinds import built_in
 
 RBAC, NETWORK, STORAGE = "rbac.authorization.k8s.io", "networking.k8s.io", "storage.k8s.io"
@@ -23,7 +24,7 @@ def ingress(**path: Any) -> dict[str, Any]:
     return {"spec": {"rules": [{"host": "a.com", "http": {"paths": [one]}}]}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "found"),
     [
         ({"spec": {}}, ["spec: Invalid value: null: either `defaultBackend` or `rules` must be specified"]),
@@ -143,7 +144,7 @@ def flow_rule(**rule: Any) -> dict[str, Any]:
     return flow_schema(rules=[{"subjects": [SUBJECT], "resourceRules": [RULE], **rule}])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "found"),
     [
         (flow_rule(), []),
@@ -219,7 +220,7 @@ def queue(**queuing: Any) -> dict[str, Any]:
     return {"type": "Queue", "queuing": {**base, **queuing}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "found"),
     [
         (priority_level(queue()), []),

@@ -5,6 +5,7 @@ from dra_apiserver.common.addresswarnings import address_warnings, range_warning
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
 from tests.support.somekinds import built_in
 
 
@@ -190,7 +191,7 @@ def test_templates_get_warnings_when_the_generation_changes() -> None:
 _CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource", "obj", "texts"),
     [
         (

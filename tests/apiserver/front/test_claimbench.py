@@ -3,7 +3,8 @@
 from typing import Any
 
 import httpx
-import pytest
+
+from tests.support.cases import each_case
 
 _DRA = "/apis/resource.k8s.io/v1"
 _SLICE = {
@@ -47,7 +48,7 @@ async def test_each_request_uses_the_current_classes_and_devices(client: httpx.A
     assert answer["claim"]["spec"]["devices"]["requests"][0]["name"] == "any"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("manifest", "problem"),
     [
         ("[", "line 1: did not find expected node content"),

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 import httpx
-import pytest
 from dra_shared.jsontypes import JsonObject
+
+from tests.support.cases import each_case
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
@@ -55,7 +56,7 @@ async def test_server_side_apply_takes_over_fields_of_client_side_apply(client: 
     assert [one["field"] for one in answer.json()["details"]["causes"]] == [".data.b"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "message"),
     [
         (

@@ -11,6 +11,8 @@ from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 RESOURCE = "/apis/resource.k8s.io"
 CLAIMS = f"{RESOURCE}/v1/namespaces/default/resourceclaims"
 SLICES = f"{RESOURCE}/v1/resourceslices"
@@ -58,7 +60,7 @@ def config(tmp_path: Path) -> Config:
     return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true", features=gates)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "obj", "problem"),
     [
         pytest.param(
@@ -138,7 +140,7 @@ STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
 MERGE = {"Content-Type": "application/merge-patch+json"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("patch", "problem"),
     [
         ({"spec": {"driver": 5}}, "cannot convert int64 to string"),

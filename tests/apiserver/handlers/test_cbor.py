@@ -10,6 +10,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.features import FeatureGates
 
+from tests.support.cases import each_case
+
 CBOR = {"Accept": "application/cbor"}
 BODY = {"Content-Type": "application/cbor"}
 APPLY = {"Content-Type": "application/apply-patch+cbor"}
@@ -105,7 +107,7 @@ async def test_delete_options_are_read_from_cbor(client: httpx.AsyncClient) -> N
     assert odd.json()["message"] == "unable to determine group/version/kind: unexpected EOF"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "message"),
     [
         (b"\xa1\x41a", "the object provided is unrecognized (must be of type ConfigMap): "

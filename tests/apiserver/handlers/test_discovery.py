@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
-import pytest
 from dra_apiserver.protobuf import META
 from dra_apiserver.schema.protobuf import envelope, read_message
 
+from tests.support.cases import each_case
 from tests.support.waiting import until
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -29,8 +29,8 @@ def _full(value: Any) -> Any:
     return [_full(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("accept", [PROTOBUF, f"{PROTOBUF},application/json"])
-@pytest.mark.parametrize(
+@each_case("accept", [PROTOBUF, f"{PROTOBUF},application/json"])
+@each_case(
     ("path", "api_version", "kind"),
     [
         ("/api", "", "APIVersions"),
@@ -73,7 +73,7 @@ async def test_a_resource_in_protobuf_equals_upstreams_byte_for_byte(client: htt
     assert envelope(answer.content)[2] == raw
 
 
-@pytest.mark.parametrize("path", ["/api", "/apis"])
+@each_case("path", ["/api", "/apis"])
 async def test_aggregated_documents_are_the_same_in_protobuf(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path, headers={"Accept": f"{PROTOBUF};{ALL},application/json"})
     assert answer.headers["content-type"] == f"{PROTOBUF};{ALL}"
@@ -84,7 +84,7 @@ async def test_aggregated_documents_are_the_same_in_protobuf(client: httpx.Async
     assert _full(found["items"]) == _full(document["items"])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("accept", "content_type"),
     [
         ("application/yaml", "application/yaml"),
@@ -103,7 +103,7 @@ async def test_the_first_acceptable_media_type_is_used(
     assert (answer.status_code, answer.headers["content-type"]) == (200, content_type)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "accept"),
     [
         ("/apis", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"),

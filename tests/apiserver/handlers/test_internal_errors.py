@@ -8,6 +8,8 @@ import orjson
 import pytest
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 NAMESPACE = "/api/v1/namespaces/default"
 
 
@@ -78,7 +80,7 @@ async def test_malformed_managed_fields_are_no_internal_error(
 _READ = "json: cannot unmarshal {} into Go struct field {} of type {}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "obj", "problem"),
     [
         ("pods/p/binding", {"apiVersion": "v1", "kind": "Binding", "target": {"name": 7}},
@@ -101,7 +103,7 @@ async def test_wrong_types_in_bodies_of_subresources_are_no_internal_error(
     assert problem in answer.json()["message"]
 
 
-@pytest.mark.parametrize("group", ["authentication", "authorization"])
+@each_case("group", ["authentication", "authorization"])
 async def test_wrong_types_in_reviews_are_no_internal_error(client: httpx.AsyncClient, group: str) -> None:
     kind = {"authentication": "TokenReview", "authorization": "SubjectAccessReview"}[group]
     spec = {"token": True} if group == "authentication" else {"user": True}
@@ -111,7 +113,7 @@ async def test_wrong_types_in_reviews_are_no_internal_error(client: httpx.AsyncC
     assert "json: cannot unmarshal bool into Go struct field" in answer.json()["message"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("seconds", "code", "problem"),
     [
         (1 << 40, 422, "may not specify a duration larger than 2^32 seconds"),
@@ -175,7 +177,7 @@ def _encode_nested(value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "problem"),
     [
         ("limit=" + "9" * 5000, "value out of range"),
@@ -201,7 +203,7 @@ async def test_numbers_of_many_digits_in_a_body_are_no_internal_error(client: ht
         assert answer.status_code in (201, 400), answer.text[:300]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("token", "problem"),
     [
         (b"[" * 1500, "invalid character '[' exceeded max depth"),

@@ -11,6 +11,8 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 DEFAULT = "namespaces/default"
 TABLE = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 
@@ -97,7 +99,7 @@ async def test_dependents_of_replication_controllers_are_orphaned_by_default(
     assert (answer.json()["metadata"]["finalizers"], _warnings(answer)) == (["orphan"], [])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("block", "problem"),
     [
         (
@@ -125,7 +127,7 @@ async def test_non_canonical_ip_ranges_are_rejected(
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("address", "problem"),
     [("1.2.3.04", "must not have leading 0s"), ("::ffff:1.2.3.4", "must not be an IPv4-mapped IPv6 address")],
 )
@@ -138,7 +140,7 @@ async def test_non_canonical_ip_addresses_are_rejected(
     assert answer.json()["message"] == text
 
 
-@pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
+@each_case("name", ["default", "kube-public", "kube-system"])
 async def test_system_namespaces_cannot_be_deleted(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.delete(f"/api/v1/namespaces/{name}")
     text = f'namespaces "{name}" is forbidden: this namespace may not be deleted'

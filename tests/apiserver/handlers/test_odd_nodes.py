@@ -9,6 +9,8 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 
+from tests.support.cases import each_case
+
 _NAMESPACE = "/api/v1/namespaces/default"
 _METRICS = "/apis/metrics.k8s.io/v1beta1"
 _UPGRADE = {"connection": "Upgrade", "upgrade": "websocket"}
@@ -73,7 +75,7 @@ async def _call_all(client: httpx.AsyncClient, host: str, port: int) -> list[str
     return [(await client.request(m, path, headers=h, content=b)).text for m, path, h, b in _CALLS]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("host", "port", "problem"),
     [
         ("a b", 10250, "lookup a b: no such host"),
@@ -95,7 +97,7 @@ async def test_an_unreachable_node_is_reported_as_a_status(
     assert [text for text in answers[:7] if problem not in text] == []
 
 
-@pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"700 Odd", b"abc"])
+@each_case("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"700 Odd", b"abc"])
 async def test_an_invalid_response_of_a_node_is_reported_as_a_status(
     client: httpx.AsyncClient, errors: list[str], status: bytes
 ) -> None:

@@ -4,6 +4,8 @@ import httpx
 import pytest
 from dra_apiserver.server import ApiServer
 
+from tests.support.cases import each_case
+
 _NAMESPACE = "/api/v1/namespaces/default"
 _ODD = (
     "9" * 5000,
@@ -113,7 +115,7 @@ async def test_malformed_paths_and_queries_cause_no_python_errors(
     assert failed == []
 
 
-@pytest.mark.parametrize("path", ["cel", "claim", "plan/fit", "plan/drain", "plan/replay"])
+@each_case("path", ["cel", "claim", "plan/fit", "plan/drain", "plan/replay"])
 async def test_malformed_bodies_of_insight_requests_are_rejected(
     client: httpx.AsyncClient, path: str
 ) -> None:

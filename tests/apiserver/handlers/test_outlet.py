@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import pytest
 from dra_apiserver.server import ApiServer
 from dra_shared.websocket import CLOSE, PING, PONG, TEXT, Frame, Frames, frame
 
+from tests.support.cases import each_case
 from tests.support.waiting import until
 
 _PATH = "/api/v1/namespaces/default/configmaps"
@@ -128,7 +128,7 @@ async def test_the_timeout_ends_a_websocket_watch(server: ApiServer) -> None:
         assert (await client.next()).opcode == CLOSE
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("header", "value", "code"),
     [
         ("Origin", "", 403),

@@ -11,6 +11,7 @@ from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.handlers.test_as_upstream import CLAIM, RULE, change
+from tests.support.cases import each_case
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 RULES = "/apis/resource.k8s.io/v1beta2/devicetaintrules"
@@ -40,7 +41,7 @@ def problem(answer: httpx.Response) -> str:
     return cause.rpartition('}": ')[2]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "expected"),
     [
         (
@@ -127,7 +128,7 @@ async def test_applying_a_status_owns_no_metadata(client: httpx.AsyncClient) -> 
     assert [one["manager"] for one in answer.json()["metadata"]["managedFields"]] == ["python-httpx"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "expected"),
     [
         (
@@ -323,7 +324,7 @@ async def test_conflicts_are_reported_level_by_level(client: httpx.AsyncClient) 
     assert [one["field"] for one in answer.json()["details"]["causes"]] == [".type", ".metadata.labels.a"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "expected"),
     [
         ("AA=", "illegal base64 data at input byte 3"),

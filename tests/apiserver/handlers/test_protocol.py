@@ -10,6 +10,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 
+from tests.support.cases import each_case
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 RESOURCE = "/apis/resource.k8s.io/v1"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v="
@@ -20,7 +22,7 @@ def config(tmp_path: Path) -> Config:
     return Config(port=0, data=tmp_path, database=IN_MEMORY, runtime_config="api/all=true")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "message"),
     [
         (
@@ -71,7 +73,7 @@ async def test_a_collection_is_shown_as_it_was_before_it_is_deleted(client: http
     assert not any("deletionTimestamp" in item["metadata"] for item in items)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "selector", "message"),
     [
         (
@@ -97,7 +99,7 @@ async def test_field_selectors_are_validated(
     assert answer.status_code == (400 if message else 200)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("token", "problem"),
     [("x", "illegal base64 data at input byte 0"), ("abc.ef", "illegal base64 data at input byte 3")],
 )
@@ -149,7 +151,7 @@ _PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ALL = f"{_BOTH}, {_PROTOBUF}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("accept", "message"),
     [
         (f"{TABLE}v2", f"{_ONLY}{_ALL}"),
@@ -206,7 +208,7 @@ async def test_lists_and_watches_name_their_own_media_types(client: httpx.AsyncC
     assert (await client.get("/apis", headers=browser)).status_code == 200
 
 
-@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "application/*", "x"])
+@each_case("media", ["text/plain", "application/x-www-form-urlencoded", "application/*", "x"])
 async def test_bodies_of_unsupported_media_types_are_rejected(client: httpx.AsyncClient, media: str) -> None:
     headers = {"Content-Type": media}
     text = f"the body of the request was in an unknown format - accepted media types include: {_ALL}"
@@ -229,7 +231,7 @@ async def test_tables_are_available_in_the_older_version(client: httpx.AsyncClie
     )
 
 
-@pytest.mark.parametrize("name", ["a", "kubernete"])
+@each_case("name", ["a", "kubernete"])
 async def test_finalizers_are_qualified(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.post(MAPS, json={"metadata": {"name": "c", "finalizers": ["orphan", name]}})
     assert answer.status_code == 422
@@ -243,14 +245,14 @@ async def test_finalizers_are_qualified(client: httpx.AsyncClient, name: str) ->
     ]
 
 
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "TRACE"])
+@each_case("method", ["HEAD", "OPTIONS", "TRACE"])
 async def test_unsupported_methods_of_resources_are_rejected(client: httpx.AsyncClient, method: str) -> None:
     for url in (MAPS, f"{MAPS}/c", f"{RESOURCE}/deviceclasses"):
         answer = await client.request(method, url)
         assert (answer.status_code, answer.headers["content-type"]) == (405, "application/json")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("accept", "media_type"),
     [
         ("*/*, application/yaml", "application/yaml"),
@@ -279,7 +281,7 @@ async def test_accepted_media_types_are_ordered_as_in_gos_library(
     assert answer.headers["content-type"] == media_type
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("accept", "media_type"),
     [
         (f"{TABLE}v1", "application/json"),
@@ -328,8 +330,8 @@ async def test_partial_metadata_is_requested_by_kind(client: httpx.AsyncClient) 
         assert given.json()["kind"] == f"PartialObjectMetadata{kind}"
 
 
-@pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
-@pytest.mark.parametrize("value", ["", "x", "9223372036854775808"])
+@each_case("name", ["limit", "timeoutSeconds"])
+@each_case("value", ["", "x", "9223372036854775808"])
 async def test_numbers_in_a_query_are_of_64_bits(client: httpx.AsyncClient, name: str, value: str) -> None:
     problem = "value out of range" if value[:1].isdigit() else "invalid syntax"
     listed = await client.get(MAPS, params={name: value})

@@ -11,6 +11,7 @@ import pytest
 from dra_apiserver.kinds.connect.pagelinks import rewrite_page, rewrite_url
 from dra_apiserver.server import ApiServer
 
+from tests.support.cases import each_case
 from tests.support.kubelet.bench import Bench
 from tests.support.kubelet.endpoints import WEB_SERVER, serve_kubelet
 
@@ -158,7 +159,7 @@ async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
         yield bench
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("url", "expected"),
     [
         ("/a", "/p/a"),

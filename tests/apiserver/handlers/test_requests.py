@@ -12,6 +12,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
@@ -222,7 +224,7 @@ async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) 
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "code", "problem"),
     [
         ("tailLines=-1", 422, "tailLines: Invalid value: -1: must be greater than or equal to 0"),
@@ -390,7 +392,7 @@ async def test_compressed_and_yaml_bodies_are_accepted(client: httpx.AsyncClient
     assert yaml.safe_load(answer.text)["data"] == {"x": "text"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "path", "code"),
     [
         ("POST", "/api/v1/configmaps", 405),
@@ -423,7 +425,7 @@ async def test_reviews_allow_everything(client: httpx.AsyncClient) -> None:
     assert answer.json()["status"]["allowed"] is True
 
 
-@pytest.mark.parametrize(("subresource", "kind"), [("eviction", "Eviction"), ("binding", "Binding")])
+@each_case(("subresource", "kind"), [("eviction", "Eviction"), ("binding", "Binding")])
 async def test_subresources_of_a_pod_accept_only_its_name(
     subresource: str, kind: str, client: httpx.AsyncClient
 ) -> None:

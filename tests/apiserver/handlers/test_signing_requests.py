@@ -4,7 +4,8 @@ import base64
 from typing import Any
 
 import httpx
-import pytest
+
+from tests.support.cases import each_case
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 PEM = b"-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n"
@@ -63,7 +64,7 @@ async def test_a_status_update_cannot_approve(client: httpx.AsyncClient) -> None
     assert 'updates may not add a condition of type "Approved"' in refused["message"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "field", "message"),
     [
         ({"request": ""}, "spec.request", 'Invalid value: "": PEM block type must be CERTIFICATE REQUEST'),

@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 
 import httpx
-import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
 from tests.support.waiting import until
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -184,7 +184,7 @@ async def test_custom_resources_are_restored_with_their_definition(client: httpx
     await _until_served(client, f"{widgets}/w", True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("body", "message"),
     [
         (b"{}", "this is no snapshot: Object missing required field `snapshot`"),
@@ -212,7 +212,7 @@ async def test_other_methods_and_past_writes_are_refused(client: httpx.AsyncClie
         assert (await client.request(method, path, content=b"{}")).status_code == 405
 
 
-@pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
+@each_case("header", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
 async def test_requests_of_other_origins_cannot_save_or_restore(
     client: httpx.AsyncClient, header: dict[str, str]
 ) -> None:

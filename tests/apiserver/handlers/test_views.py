@@ -11,6 +11,8 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.retention import parse_retention
 
+from tests.support.cases import each_case
+
 MAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json", "User-Agent": "kubectl/v1.36"}
 
@@ -117,7 +119,7 @@ async def test_the_past_is_read_only(client: httpx.AsyncClient, revision: str) -
     assert (await client.post(path, json=review)).json()["status"]["allowed"] is True
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "code", "text"),
     [
         (f"/at/yesterday{MAPS}", 400, "not a moment"),

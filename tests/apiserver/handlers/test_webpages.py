@@ -3,17 +3,18 @@
 from pathlib import Path
 
 import httpx
-import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.guard import Guard
 
+from tests.support.cases import each_case
+
 _PODS = "/api/v1/namespaces/default/pods"
 _CONFIG_MAP = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "made"}}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     "path",
     ["/", "/api", "/version", "/healthz", "/metrics", "/openapi/v3", "/docs", "/nothing", _PODS]
     + [f"{_PODS}/x/{subresource}" for subresource in ("log", "exec", "attach")],
@@ -48,24 +49,22 @@ async def test_hosts_can_be_allowed(tmp_path: Path) -> None:
         assert (await client.get("/version", headers={"host": "scheduler:8080"})).status_code == 403
 
 
-@pytest.mark.parametrize("path", ["/", "/version", "/healthz", "/metrics", "/openapi/v2", _PODS, "/nothing"])
+@each_case("path", ["/", "/version", "/healthz", "/metrics", "/openapi/v2", _PODS, "/nothing"])
 async def test_the_method_trace_is_rejected(client: httpx.AsyncClient, path: str) -> None:
     response = await client.request("TRACE", path)
     assert response.status_code == 405
     assert response.json()["reason"] == "MethodNotAllowed"
 
 
-@pytest.mark.parametrize(
-    "path", ["/api", "/api/v1", "/apis/apiregistration.k8s.io", "/apis/apps/v1", "/version"]
-)
-@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
+@each_case("path", ["/api", "/api/v1", "/apis/apiregistration.k8s.io", "/apis/apps/v1", "/version"])
+@each_case("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
 async def test_discovery_is_read_only(client: httpx.AsyncClient, method: str, path: str) -> None:
     response = await client.request(method, path)
     assert (response.status_code, response.json()["reason"]) == (405, "MethodNotAllowed")
 
 
-@pytest.mark.parametrize("path", ["/apis", "/apis/apps"])
-@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
+@each_case("path", ["/apis", "/apis/apps"])
+@each_case("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
 async def test_the_aggregators_discovery_is_answered_whatever_the_method(
     client: httpx.AsyncClient, method: str, path: str
 ) -> None:

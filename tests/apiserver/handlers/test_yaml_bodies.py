@@ -4,8 +4,8 @@ import asyncio
 from typing import Any
 
 import httpx
-import pytest
 
+from tests.support.cases import each_case
 from tests.support.yamltexts import bomb
 
 COLLECTION = "/api/v1/namespaces/default/configmaps"
@@ -47,7 +47,7 @@ REQUESTS: list[tuple[str, str, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "headers", "before"), REQUESTS)
+@each_case(("method", "path", "headers", "before"), REQUESTS)
 async def test_hostile_yaml_is_refused(
     client: httpx.AsyncClient, method: str, path: str, headers: dict[str, str], before: str
 ) -> None:
@@ -59,7 +59,7 @@ async def test_hostile_yaml_is_refused(
         assert problem in message
 
 
-@pytest.mark.parametrize("content_type", ["application/json", "application/merge-patch+json"])
+@each_case("content_type", ["application/json", "application/merge-patch+json"])
 async def test_json_that_is_too_deep_is_refused(client: httpx.AsyncClient, content_type: str) -> None:
     patching = "patch" in content_type
     method, path = ("PATCH", f"{COLLECTION}/a") if patching else ("POST", COLLECTION)

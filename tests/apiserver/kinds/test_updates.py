@@ -17,6 +17,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, VERSIONS, Version, release
 
+from tests.support.cases import each_case
+
 _ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "x"}}
 _ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -25,7 +27,7 @@ _MAPS = "/api/v1/namespaces/default/configmaps"
 _MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "obj", "codes"),
     [(_ROLES, _ROLE, [201, 200]), (_LEASES, _LEASE, [201, 422]), (_MAPS, _MAP, [404, 404])],
 )
@@ -273,7 +275,7 @@ async def test_patches_with_empty_lists_and_maps_change_nothing(
     assert answer.json()["metadata"] == stored["metadata"]
 
 
-@pytest.mark.parametrize(("group", "plural", "change"), _PATCHES, ids=lambda one: str(one)[:20])
+@each_case(("group", "plural", "change"), _PATCHES, ids=lambda one: str(one)[:20])
 async def test_applying_empty_lists_and_maps_twice_changes_nothing(
     client: httpx.AsyncClient, group: str, plural: str, change: JsonObject
 ) -> None:

@@ -4,11 +4,11 @@ import gzip
 import json
 from typing import Any
 
-import pytest
 from dra_apiserver.kinds import catalog
 from dra_apiserver.openapi import OpenApi
 from dra_shared.version import V1_36
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
 
@@ -57,7 +57,7 @@ def _as_recorded(value: Any) -> Any:
     return [_as_recorded(one) for one in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize(("group", "version"), RECORDED)
+@each_case(("group", "version"), RECORDED)
 def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
     path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
     expected = json.loads(gzip.decompress(path.read_bytes()))["schemas"]
@@ -70,7 +70,7 @@ def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
         assert made == wanted
 
 
-@pytest.mark.parametrize(("group", "version"), RECORDED)
+@each_case(("group", "version"), RECORDED)
 def test_paths_are_the_recorded_ones(group: str, version: str) -> None:
     path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
     expected = json.loads(gzip.decompress(path.read_bytes()))["paths"]
@@ -149,8 +149,8 @@ def test_enumerations_are_listed() -> None:
 NEWEST = OpenApi(catalog.registry("api/all=true"))
 
 
-@pytest.mark.parametrize("openapi", [OPENAPI, NEWEST], ids=["1.36", "newest"])
-@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
+@each_case("openapi", [OPENAPI, NEWEST], ids=["1.36", "newest"])
+@each_case("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
 def test_everything_in_resource_k8s_io_is_described(version: str, openapi: OpenApi) -> None:
     schemas = document("resource.k8s.io", version, openapi)["components"]["schemas"]
     mine = {name: schema for name, schema in schemas.items() if name.startswith("io.k8s.api.resource.")}

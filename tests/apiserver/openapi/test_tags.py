@@ -5,13 +5,14 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 
 import httpx
-import pytest
+
+from tests.support.cases import each_case
 
 PATH = "/openapi/v3/apis/resource.k8s.io/v1"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
-@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", PATH])
+@each_case("path", ["/openapi/v2", "/openapi/v3", PATH])
 async def test_a_document_that_a_client_has_is_not_sent_again(client: httpx.AsyncClient, path: str) -> None:
     first = await client.get(path)
     tag = first.headers["etag"]
@@ -39,7 +40,7 @@ async def test_a_document_asked_for_by_its_hash_never_changes(client: httpx.Asyn
     assert "expires" not in (await client.get(PATH)).headers
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "accept", "found"),
     [
         ("/openapi/v2", f"{PROTOBUF},application/json", PROTOBUF.replace("@", ".")),

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import pytest
 from dra_apiserver.kinds.catalog import KINDS
 from dra_apiserver.patch.fields import changed_fields
+
+from tests.support.cases import each_case
 
 PODS = next(kind for kind in KINDS if (kind.group, kind.plural) == ("", "pods"))
 
@@ -18,7 +19,7 @@ def _pod(**members: Any) -> dict[str, Any]:
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, **members}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("old", "new", "changes"),
     [
         ({}, {}, []),

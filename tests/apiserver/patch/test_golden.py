@@ -15,6 +15,7 @@ from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, PatchError, track_updat
 from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.patch.patching import patch_object
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 
 CONVERSATIONS = (
@@ -72,7 +73,7 @@ def timeless(entries: Any) -> Any:
     return [{key: value for key, value in entry.items() if key != "time"} for entry in entries or ()]
 
 
-@pytest.mark.parametrize(("path", "request_", "before", "after"), STEPS)
+@each_case(("path", "request_", "before", "after"), STEPS)
 def test_managed_fields_follow_every_write(
     path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
@@ -97,7 +98,7 @@ def test_managed_fields_follow_every_write(
     assert timeless(new["metadata"].get("managedFields")) == expected
 
 
-@pytest.mark.parametrize(("path", "request_", "before", "after"), STEPS)
+@each_case(("path", "request_", "before", "after"), STEPS)
 def test_decoding_and_defaults_agree(
     path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
@@ -119,7 +120,7 @@ def test_decoding_and_defaults_agree(
         assert made == expected
 
 
-@pytest.mark.parametrize(("path", "request_", "before", "after"), STEPS)
+@each_case(("path", "request_", "before", "after"), STEPS)
 def test_patches_make_the_recorded_object(
     path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:

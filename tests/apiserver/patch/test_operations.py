@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from dra_apiserver.patch.operations import OperationFailed, apply_operations
 
+from tests.support.cases import each_case
+
 OBJECT = {"a": {"b": [1, 2, 3], "c/d": "x"}, "n": 1}
 
 
@@ -13,7 +15,7 @@ def apply_to_object(*operations: dict[str, Any]) -> Any:
     return apply_operations(copy.deepcopy(OBJECT), list(operations))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operation", "path", "value"),
     [
         ({"op": "add", "path": "/a/b/-", "value": 4}, ("a", "b"), [1, 2, 3, 4]),
@@ -35,7 +37,7 @@ def test_operations_have_these_results(operation: dict[str, Any], path: tuple[st
     assert found == value
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operation", "message"),
     [
         (

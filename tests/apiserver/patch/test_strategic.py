@@ -9,6 +9,7 @@ from dra_apiserver.patch import STRATEGIC_MERGE_PATCH, PatchError
 from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.patch.patching import patch_object
+from tests.support.cases import each_case
 
 REGISTRY = catalog.registry("api/all=true")
 
@@ -125,7 +126,7 @@ def test_the_patched_object_is_not_modified() -> None:
     assert orjson.dumps(POD) == before
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("patch", "code", "message"),
     [
         (

@@ -7,6 +7,8 @@ from dra_apiserver.kindkit.kind import split_api_version
 from dra_apiserver.kinds import catalog
 from dra_apiserver.registry import RuntimeConfig, RuntimeConfigError, version_priority
 
+from tests.support.cases import each_case
+
 
 def test_default_serves_stable_versions_only() -> None:
     registry = catalog.registry()
@@ -26,7 +28,7 @@ def test_api_all_serves_all_versions_in_order() -> None:
     assert rules.versions == ("v1", "v1beta2", "v1alpha3")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "served"),
     [
         ("resource.k8s.io/v1beta2=true", True),

@@ -10,6 +10,8 @@ from dra_apiserver.schema.bodies import plain_object
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Scalar, Struct, definition
 
+from tests.support.cases import each_case
+
 _TYPES = [
     "io.k8s.api.core.v1.Pod",
     "io.k8s.api.core.v1.Node",
@@ -61,7 +63,7 @@ def value(rng: random.Random, node: Node, odd: float, depth: int = 0) -> Any:
     return made
 
 
-@pytest.mark.parametrize("name", _TYPES)
+@each_case("name", _TYPES)
 def test_fast_decoding_equals_the_full_reader(name: str) -> None:
     rng = random.Random(name)
     node = struct(name)
@@ -80,7 +82,7 @@ def test_fast_decoding_equals_the_full_reader(name: str) -> None:
     assert plain > 100
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         b'{"spec":{"unknown":1}}',

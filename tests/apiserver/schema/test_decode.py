@@ -12,6 +12,7 @@ from dra_apiserver.registry import Registry
 from dra_apiserver.schema.jsontext import syntax_error
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
 
@@ -42,7 +43,7 @@ def recorded_refusals() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("request_", "status"), recorded_refusals())
+@each_case(("request_", "status"), recorded_refusals())
 def test_bad_bodies_are_refused_as_recorded(request_: JsonObject, status: JsonObject) -> None:
     body = request_["body"]
     data = body.encode() if isinstance(body, str) else orjson.dumps(body)
@@ -99,7 +100,7 @@ def test_colons_in_strings_are_not_taken_for_duplicates() -> None:
     assert decode_pod(body, "Strict").obj["metadata"]["annotations"] == {"k:": 'x": "y\\'}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pod", "problem"),
     [
         (
@@ -173,7 +174,7 @@ def test_malformed_yaml_is_refused() -> None:
         decode_pod(b"{a: [", content_type="application/yaml")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         (b"{", "unexpected end of JSON input"),
@@ -250,7 +251,7 @@ def test_jobs_get_defaults() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("image", "policy"),
     [
         ("nginx", "Always"),

@@ -11,6 +11,8 @@ from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.schema.protobuf import MAGIC, ProtobufError, envelope, read_message
 
+from tests.support.cases import each_case
+
 REGISTRY = catalog.registry("api/all=true")
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
@@ -111,7 +113,7 @@ def test_unknown_fixed_width_numbers_are_skipped() -> None:
     assert read_message("io.k8s.api.core.v1.ObjectReference", data) == {"kind": "Pod"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     "body",
     [
         b"",
@@ -141,7 +143,7 @@ def any_bytes() -> list[Any]:
     return [bytes((seed * 7 + index * 13) % 256 for index in range(seed)) for seed in range(1, 60)]
 
 
-@pytest.mark.parametrize("data", any_bytes(), ids=len)
+@each_case("data", any_bytes(), ids=len)
 def test_random_bytes_raise_only_decoding_errors(data: bytes) -> None:
     with contextlib.suppress(schema.DecodeError):
         schema.decode(REGISTRY, kind_of("", "pods"), "v1", request("v1", "Pod", data), PROTOBUF)

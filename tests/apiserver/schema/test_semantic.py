@@ -2,8 +2,9 @@
 
 from typing import Any
 
-import pytest
 from dra_apiserver.schema import same, same_items, same_members
+
+from tests.support.cases import each_case
 
 _CONTAINER, _POD = "io.k8s.api.core.v1.Container", "io.k8s.api.core.v1.PodSpec"
 _CLAIM = "io.k8s.api.resource.v1.ResourceClaimSpec"
@@ -13,7 +14,7 @@ def _claim(**request: Any) -> dict[str, Any]:
     return {"devices": {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu", **request}}]}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "left", "right"),
     [
         (_CONTAINER, {"name": "c", "env": [], "args": None}, {"name": "c"}),
@@ -31,7 +32,7 @@ def test_empty_values_equal_absent_ones(kind: str, left: Any, right: Any) -> Non
     assert same(kind, right, left)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "left", "right"),
     [
         (_CONTAINER, {"securityContext": {}}, {}),
@@ -48,7 +49,7 @@ def test_pointers_that_are_set_differ_from_absent_ones(kind: str, left: Any, rig
     assert not same(kind, right, left)
 
 
-@pytest.mark.parametrize("other", [1, 1.0, [], {}, None, ""])
+@each_case("other", [1, 1.0, [], {}, None, ""])
 def test_opaque_values_are_compared_as_they_are(other: Any) -> None:
     def claim(value: Any) -> dict[str, Any]:
         return {"devices": {"config": [{"opaque": {"driver": "d", "parameters": {"a": value}}}]}}

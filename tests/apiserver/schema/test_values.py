@@ -6,8 +6,10 @@ import pytest
 from dra_apiserver.schema.types import Scalar
 from dra_apiserver.schema.values import READERS, Malformed
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "kept"),
     [
         ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
@@ -22,7 +24,7 @@ def test_times_are_kept_in_utc(text: str, kept: str) -> None:
     assert READERS[Scalar.TIME](text) == kept
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "problem"),
     [
         ("0001-01-01T00:00:00+10:00", "year out of range"),
@@ -32,7 +34,7 @@ def test_times_are_kept_in_utc(text: str, kept: str) -> None:
         ("2026-01-02T03:04:60Z", "second out of range"),
     ],
 )
-@pytest.mark.parametrize("scalar", [Scalar.TIME, Scalar.MICRO_TIME])
+@each_case("scalar", [Scalar.TIME, Scalar.MICRO_TIME])
 def test_invalid_times_are_rejected(scalar: Scalar, text: str, problem: str) -> None:
     """Check that the error has Go's words and is not an internal error."""
     with pytest.raises(Malformed) as caught:

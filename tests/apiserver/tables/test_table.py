@@ -13,6 +13,7 @@ from dra_shared.durations import human_duration
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, Version
 
+from tests.support.cases import each_case
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget
 
@@ -43,7 +44,7 @@ def test_claims_are_shown_as_recorded() -> None:
     assert made["rows"][0]["object"] == expected["rows"][0]["object"]
 
 
-@pytest.mark.parametrize("kind", catalog.KINDS, ids=lambda kind: kind.qualified_name)
+@each_case("kind", catalog.KINDS, ids=lambda kind: kind.qualified_name)
 def test_every_row_has_a_cell_for_each_column(kind: Kind) -> None:
     for printer in (*kind.printers.values(), *kind.older_printers.values()):
         assert len(printer.cells({"metadata": {"name": "x"}}, NOW)) == len(printer.columns)
@@ -279,7 +280,7 @@ def test_partial_metadata_lists_have_only_metadata() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("duration", "text"),
     [
         (timedelta(seconds=-5), "<invalid>"),

@@ -3,12 +3,13 @@
 from typing import Any
 
 import orjson
-import pytest
 from dra_apiserver.kinds import catalog
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Collection, Event, Record
 from dra_apiserver.watch import Selection
 from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.selectors import parse_label_selector
+
+from tests.support.cases import each_case
 
 
 def record(revision: int, node: str = "", **labels: str) -> Record:
@@ -27,7 +28,7 @@ def selection(labels: str = "", fields: str = "", namespace: str = "") -> Select
 A, B = record(1, team="a"), record(2, team="b")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("event", "meaning"),
     [
         (Event(ADDED, A, None), ADDED),

@@ -4,6 +4,7 @@ import pytest
 
 from tests.conformance.kubelet_dra import test_claiminfo, test_health, test_manager, test_plugins
 from tests.conformance.kubelet_dra.tables import CASES
+from tests.support.cases import each_case
 
 _LOCKS = "exercises Go's read and write locks; ours is one event loop"
 _NOT_OURS = {
@@ -14,7 +15,7 @@ _NOT_OURS = {
 }
 
 
-@pytest.mark.parametrize("test", sorted({case["test"] for case in CASES}))
+@each_case("test", sorted({case["test"] for case in CASES}))
 def test_every_recorded_case_is_run(test: str) -> None:
     if test in _NOT_OURS:
         pytest.skip(_NOT_OURS[test])

@@ -6,12 +6,14 @@ from zoneinfo import ZoneInfo
 import pytest
 from dra_controller.cronjob.schedule import parse
 
+from tests.support.cases import each_case
+
 
 def _at(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schedule", "moment", "expected"),
     [
         ("* * * * *", "2026-01-01T00:00:30", "2026-01-01T00:01:00"),
@@ -50,7 +52,7 @@ def test_a_schedule_skips_and_repeats_no_time_when_clocks_change() -> None:
     assert parse("30 2 * * *").after(autumn, zone) == autumn + timedelta(hours=25)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "text", ["", "* * * *", "60 * * * *", "* * * * 8", "*/0 * * * *", "@every", "@every x", "a * * * *"]
 )
 def test_an_invalid_schedule_is_rejected(text: str) -> None:

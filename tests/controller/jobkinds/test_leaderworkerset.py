@@ -27,6 +27,7 @@ from dra_shared.jsontypes import JsonObject
 
 from tests.controller.cluster import Cluster, controllers
 from tests.controller.jobkinds.kinds import NAMESPACE, Kinds, conditions, is_true, pod_template
+from tests.support.cases import each_case
 
 _RACK = "example.com/rack"
 
@@ -219,7 +220,7 @@ def _worker(index: int, annotations: dict[str, str], **container: Any) -> Pod:
 _READY, _OLD, _DOWN = Group(ready=True, updated=True), Group(ready=True), Group()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("groups", "partition", "surge", "expected"),
     [
         # One group at a time, from the last.

@@ -13,6 +13,7 @@ from dra_shared.jsontypes import JsonObject
 
 from tests.controller.cluster import Cluster, controllers
 from tests.controller.jobkinds.kinds import NAMESPACE, Kinds, conditions
+from tests.support.cases import each_case
 
 
 def _pod(**container: Any) -> JsonObject:
@@ -198,7 +199,7 @@ async def test_a_head_that_cannot_be_created_is_a_condition(kinds: Kinds) -> Non
     await kinds.wait_for_events("c", "FailedToCreateHeadPod")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("group", "limits", "words"),
     [
         ({"resources": {"CPU": "4", "GPU": "1", "custom": "2"}}, {}, ["--num-cpus=4", "--num-gpus=1"]),

@@ -15,6 +15,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from prometheus_client import CollectorRegistry
 
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 
 _RESOURCES: dict[str, Resource[Any]] = {
@@ -59,8 +60,8 @@ _TEMPLATE = {
 }
 
 
-@pytest.mark.parametrize("reconcile", ["after each", "at the end"])
-@pytest.mark.parametrize("order", _ORDERS, ids=lambda order: "-".join(name for _, name in order))
+@each_case("reconcile", ["after each", "at the end"])
+@each_case("order", _ORDERS, ids=lambda order: "-".join(name for _, name in order))
 async def test_one_of_two_claims_is_kept(order: tuple[tuple[str, str], ...], reconcile: str) -> None:
     api = FakeApi(_POD, _TEMPLATE, _claim("first"), _claim("second"))
     informers = InformerFactory(api.client(), FakeClock())

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 from urllib.parse import unquote
 
-import pytest
 from dra_kube.reader import Reader
 from dra_lab.console.doorkeeper import Doorkeeper, Receive, Scope, Send
 from dra_lab.console.paths import forward_target, plain_path
@@ -13,6 +12,7 @@ from dra_shared.client.rest import Client
 from fastapi import FastAPI
 
 from tests.shared.client.fake_server import reply, serve
+from tests.support.cases import each_case
 
 _ODD = [
     "/api/../metrics",
@@ -66,8 +66,8 @@ async def _status(application: Any, scope: dict[str, Any]) -> int:
     return int(sent[0]["status"])
 
 
-@pytest.mark.parametrize("raw", _ODD)
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@each_case("raw", _ODD)
+@each_case("method", ["GET", "POST"])
 async def test_an_ambiguous_path_is_rejected(method: str, raw: str) -> None:
     async def inside(scope: Scope, receive: Receive, send: Send) -> None:
         raise AssertionError(f"{scope['path']} passes")
@@ -76,7 +76,7 @@ async def test_an_ambiguous_path_is_rejected(method: str, raw: str) -> None:
     assert await _status(Doorkeeper(inside, "secret", True), _scope(raw, method)) == 400
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("raw", "query", "target"),
     [
         ("/api/v1/nodes", b"", "/api/v1/nodes"),
@@ -93,7 +93,7 @@ def test_a_plain_path_is_forwarded_unchanged(raw: str, query: bytes, target: str
     assert forward_target(_scope(raw, query=query)) == target
 
 
-@pytest.mark.parametrize("raw", ["/metrics", "/faults", "/apiary/x", "/snapshot", "/%61pi/v1", "/"])
+@each_case("raw", ["/metrics", "/faults", "/apiary/x", "/snapshot", "/%61pi/v1", "/"])
 def test_other_paths_are_not_forwarded(raw: str) -> None:
     assert forward_target(_scope(raw)) is None
 

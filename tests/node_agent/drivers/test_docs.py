@@ -9,6 +9,7 @@ from dra_node_agent.drivers.profile.devices import resources
 from dra_node_agent.nvml.model import known_models, load_model, load_model_file
 from dra_node_agent.nvml.node import parse_gpus
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 _PROFILES = (REPOSITORY / "docs" / "driver-profiles.md").read_text()
@@ -30,7 +31,7 @@ def test_the_example_profile_publishes_devices(tmp_path: Path) -> None:
     assert [device.name for device in slice_.devices] == ["nic-0", "nic-1"]
 
 
-@pytest.mark.parametrize("name", known_profiles())
+@each_case("name", known_profiles())
 def test_all_profiles_and_variants_are_described(name: str) -> None:
     row = next(line for line in (_PROFILES + _FOLLOWED).splitlines() if line.startswith(f"| `{name}`"))
     assert all(f"`{variant}`" in row for variant in load_profile(name).variants)
@@ -42,7 +43,7 @@ def test_the_example_model_is_valid(tmp_path: Path) -> None:
     assert load_model_file(path).mig_profiles[0].id == load_model("A30").mig_profiles[0].id
 
 
-@pytest.mark.parametrize("name", known_models())
+@each_case("name", known_models())
 def test_all_models_are_described(name: str) -> None:
     assert f"`{name}`" in _MODELS
 

@@ -4,13 +4,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
-import pytest
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_shared.service import HealthServer
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize("number", ["9" * 5000, "%C2%B2", "%D9%A3", "x", "-1", "1_0"])
-@pytest.mark.parametrize("method", ["GET", "DELETE"])
+
+@each_case("number", ["9" * 5000, "%C2%B2", "%D9%A3", "x", "-1", "1_0"])
+@each_case("method", ["GET", "DELETE"])
 async def test_a_fault_with_an_invalid_number_returns_404(method: str, number: str) -> None:
     board = SimpleNamespace(get=lambda number: None, end=_ignore)
     async with (

@@ -14,6 +14,8 @@ from dra_shared.api.resources import NODES, PODS
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
+from tests.support.cases import each_case
+
 _GATE = "DRANodeAllocatableResources"
 _GI = 1 << 30
 _UNBOUNDED = LinuxResources()
@@ -64,7 +66,7 @@ _BUDGET = {"requests": {"cpu": "8", "memory": "8Gi"}, "limits": {"cpu": "15", "m
 _SIDECAR = {"name": "sidecar", "restartPolicy": "Always"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pod", "whole", "each"),
     [
         (_pod(_SMALL), (7, 9, 9), [(2, 9, 9)]),
@@ -125,7 +127,7 @@ def test_huge_pages_of_claims_are_limited_if_no_container_limits_them() -> None:
     assert files["/sys/fs/cgroup/hugetlb.1GB.max"] == "0\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pod", "scores"),
     [
         (_pod(_resources("1", "10Gi", "1", "10Gi"), claims=()), [-997]),

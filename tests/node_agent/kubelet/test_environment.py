@@ -9,6 +9,8 @@ from dra_node_agent.kubelet.environment import ConfigError, environment, expand
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS
 
+from tests.support.cases import each_case
+
 
 class _Sources:
     async def config_map(self, namespace: str, name: str) -> Mapping[str, bytes] | None:
@@ -39,7 +41,7 @@ def _field(path: str) -> dict[str, Any]:
     return {"name": "X", "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "value"),
     [
         ({"name": "X", "value": "plain"}, "plain"),

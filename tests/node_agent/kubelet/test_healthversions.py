@@ -6,6 +6,7 @@ import pytest
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError, NoHealth, health_service
 from dra_shared.version import V1_34, V1_36, V1_37, Version
 
+from tests.support.cases import each_case
 from tests.support.kubelet.fakedriver import FakeDriver
 
 _OLD, _NEW = ["v1alpha1"], ["v1", "v1alpha1"]
@@ -15,7 +16,7 @@ def _services(versions: Sequence[str]) -> list[str]:
     return ["v1.DRAPlugin", *(f"{version}.DRAResourceHealth" for version in versions)]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kubernetes", "offered", "watched"),
     [
         (V1_34, _NEW, "v1alpha1"),

@@ -7,6 +7,7 @@ from dra_shared.api.resources import EVENTS
 from dra_shared.clock import settle
 from dra_shared.states import ImpossibleTransition
 
+from tests.support.cases import each_case
 from tests.support.kubelet.bench import Bench, claim, pod
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
@@ -19,7 +20,7 @@ def test_transitions_only_lead_forward() -> None:
         assert all(order.index(following) > order.index(state) for following in events.values())
 
 
-@pytest.mark.parametrize("state", PodState)
+@each_case("state", PodState)
 def test_every_pod_can_be_removed(state: PodState) -> None:
     while LIFECYCLE[state]:
         state = list(LIFECYCLE[state].values())[-1]

@@ -20,6 +20,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.bench import claim, pod
 
@@ -87,7 +88,7 @@ def test_a_kubelet_without_the_gate_accepts_claims_if_one_device_skips_nothing()
     assert not info.skips
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("skips", "without"),
     [
         ([["*"], ["*"]], {"*"}),

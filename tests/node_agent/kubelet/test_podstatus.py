@@ -22,6 +22,8 @@ from dra_shared.api.resources import PODS
 from dra_shared.client.rest import Client
 from dra_shared.simulation import NOT_SIMULATED, SIMULATED
 
+from tests.support.cases import each_case
+
 _NOW = "2026-01-01T00:00:00Z"
 
 
@@ -55,7 +57,7 @@ def _record(name: str, exit_code: int | None = None, attempt: int = 0) -> Contai
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("policy", "records", "terminal", "phase"),
     [
         ("Always", [], False, "Pending"),
@@ -186,7 +188,7 @@ async def test_a_new_address_replaces_the_old_one(tmp_path: Path) -> None:
         assert answer.json()["status"]["podIPs"] == [{"ip": "10.0.0.2"}]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resources", "expected"),
     [
         ([{}, {}], "BestEffort"),

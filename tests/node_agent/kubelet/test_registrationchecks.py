@@ -7,6 +7,7 @@ from dra_node_agent.kubelet.dra.registrationchecks import check_driver_name, che
 from dra_shared.clock import FakeClock
 from dra_shared.version import V1_37, V1_38
 
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 
 _SUBDOMAIN = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters"
@@ -40,7 +41,7 @@ def test_plain_paths_are_accepted(endpoint: str) -> None:
     check_endpoint(endpoint)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("endpoint", "wanted"),
     [
         ("", "empty DRA plugin endpoint"),

@@ -11,6 +11,7 @@ from dra_node_agent.kubelet.server import KubeletServer
 from dra_shared.service import HealthServer
 from grpc import aio
 
+from tests.support.cases import each_case
 from tests.support.kubelet.bench import Bench, claim, pod
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
@@ -37,7 +38,7 @@ async def _run_pod(bench: Bench) -> None:
     await until(lambda: bench.phase() == "Running")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("query", "expected"),
     [
         ("", "one\ntwo\nthree\n"),
@@ -88,7 +89,7 @@ async def test_the_log_of_the_previous_container_is_returned() -> None:
         assert (await client.get("/containerLogs/ns/pod/main?previous=true")).text == "started\n"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "code", "text"),
     [
         ("ns/other/main", 404, 'pod does not exist: pod "ns/other" not found'),

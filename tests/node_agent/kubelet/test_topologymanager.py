@@ -9,6 +9,8 @@ from dra_shared.api.container import Container
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodSpec
 
+from tests.support.cases import each_case
+
 POD = Pod(metadata=ObjectMeta(uid="uid"), spec=PodSpec(containers=(Container(name="c"),)))
 
 
@@ -27,7 +29,7 @@ async def _affinity(policy: str, hints: Hints) -> set[int] | None:
     return None if nodes is None else set(nodes)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("hints", "nodes"),
     [
         ({}, {0, 1}),

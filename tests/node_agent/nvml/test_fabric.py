@@ -8,6 +8,8 @@ import pytest
 from dra_node_agent.nvml.library import SimulatedNvml
 from dra_node_agent.nvml.node import open_system
 
+from tests.support.cases import each_case
+
 
 def _fabric(gpus: str, node: str, index: int = 0) -> tuple[uuid.UUID, int]:
     with SimulatedNvml(open_system(gpus, node)).active():
@@ -47,7 +49,7 @@ def test_a_fabric_within_a_machine_has_no_cluster() -> None:
     assert _fabric("8xH100", "node-0") == (uuid.UUID(int=0), 0)
 
 
-@pytest.mark.parametrize("model", ["GH200", "H100-PCIe", "H100-NVL", "RTX-PRO-6000", "L40S", "T4"])
+@each_case("model", ["GH200", "H100-PCIe", "H100-NVL", "RTX-PRO-6000", "L40S", "T4"])
 def test_gpus_without_switches_have_no_fabric(model: str) -> None:
     with pytest.raises(pynvml.NVMLError_NotSupported):
         _fabric(f"1x{model}", "node-0")

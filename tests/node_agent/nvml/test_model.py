@@ -5,6 +5,8 @@ from dra_node_agent.nvml.model import ModelError, UnknownModelError, known_model
 from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import SimulatedGpu
 
+from tests.support.cases import each_case
+
 _PROFILES = {
     "A30-24GB": ["1g.6gb", "1g.6gb+me", "2g.12gb", "2g.12gb+me", "4g.24gb"],
     "A100-SXM4-40GB": ["1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "4g.20gb", "7g.40gb"],
@@ -25,14 +27,14 @@ _PROFILES = {
 }
 
 
-@pytest.mark.parametrize("name", known_models())
+@each_case("name", known_models())
 def test_profiles_have_the_names_of_nvidia_smi(name: str) -> None:
     model = load_model(name)
     gpu = SimulatedGpu(0, model, "node")
     assert [profile_name(gpu, profile) for profile in model.mig_profiles] == _PROFILES.get(name, [])
 
 
-@pytest.mark.parametrize("name", sorted(_PROFILES))
+@each_case("name", sorted(_PROFILES))
 def test_the_instance_count_of_a_profile_fits_the_gpu(name: str) -> None:
     model = load_model(name)
     largest = max(model.mig_profiles, key=lambda profile: profile.slices)

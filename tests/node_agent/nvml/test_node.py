@@ -6,6 +6,8 @@ from dra_node_agent.nvml.node import GpuSpecError, open_system, parse_gpus
 from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import SimulatedGpu
 
+from tests.support.cases import each_case
+
 
 def _migs(gpu: SimulatedGpu) -> list[str]:
     return sorted(profile_name(gpu, instance.profile) for instance, _ in gpu.mig_devices())
@@ -17,7 +19,7 @@ def test_eight_a100s_are_half_balanced_as_in_the_drivers_quickstart() -> None:
     assert all(_migs(gpu) == ["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"] for gpu in gpus[:4])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "enabled", "migs"),
     [
         ("2xA100-SXM4-40GB:whole", [False, False], []),
@@ -36,7 +38,7 @@ def test_a_gpu_specification_sets_mig_mode_and_devices(
     assert _migs(gpus[0]) == migs
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "message"),
     [
         ("8x", "unknown GPU model '8x'"),

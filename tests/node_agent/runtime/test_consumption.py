@@ -8,11 +8,13 @@ from dra_node_agent.runtime.consumption import rates
 from dra_node_agent.runtime.images import ImageBehaviour
 from dra_shared.clock import FakeClock
 
+from tests.support.cases import each_case
+
 _IMAGE = ImageBehaviour(names=("x",), usage={"cpu": "2"})
 _GIVEN = {"cpu": "100m", "memory": "32Mi"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("options", "image", "cpu", "memory"),
     [
         ({}, None, 0.001, 8 << 20),

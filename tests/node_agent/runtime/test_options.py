@@ -11,6 +11,7 @@ from dra_node_agent.runtime.shell.options import DeclaredProgram, UsageError, pa
 from dra_node_agent.runtime.shell.programs import base_programs, reads_input
 from dra_node_agent.runtime.shell.world import Process, World
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import until
 
@@ -45,21 +46,21 @@ class _Terminal:
         return await self.shell.run(script)
 
 
-@pytest.mark.parametrize(("script", "output", "code"), _RECORDED["cases"])
+@each_case(("script", "output", "code"), _RECORDED["cases"])
 async def test_programs_print_the_output_of_gnu_programs(script: str, output: str, code: int) -> None:
     terminal = _Terminal(_RECORDED["files"])
     assert (await terminal.run(script), "".join(terminal.out)) == (code, output)
     assert "not simulated" not in "".join(terminal.err)
 
 
-@pytest.mark.parametrize(("script", "output", "code"), _RECORDED["scripts"])
+@each_case(("script", "output", "code"), _RECORDED["scripts"])
 async def test_scripts_behave_as_in_bash(script: str, output: str, code: int) -> None:
     terminal = _Terminal(_RECORDED["files"], name="bash")
     async with asyncio.timeout(60):
         assert (await terminal.run(script), "".join(terminal.out)) == (code, output)
 
 
-@pytest.mark.parametrize("name", sorted(set(_PROGRAMS) - _TAKE_ANYTHING))
+@each_case("name", sorted(set(_PROGRAMS) - _TAKE_ANYTHING))
 async def test_unknown_options_are_reported_by_every_program(name: str) -> None:
     for option in ("--no-such-option", "-%"):
         terminal = _Terminal(_RECORDED["files"])
@@ -69,7 +70,7 @@ async def test_unknown_options_are_reported_by_every_program(name: str) -> None:
         assert code or "not simulated" in "".join(terminal.err)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("script", "message"),
     [
         ("grep --include=x one a.txt", "grep: option --include is not simulated\n"),
@@ -192,7 +193,7 @@ async def test_no_pattern_keeps_the_process_busy(pattern: str) -> None:
         assert await terminal.run(f"grep -E '{pattern}' a") == 1
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("argv", "reads"),
     [
         (["grep", "x"], True),

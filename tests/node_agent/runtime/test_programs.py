@@ -9,6 +9,8 @@ from dra_node_agent.runtime.images import load_images
 from dra_node_agent.runtime.shell.syntax import parse
 from dra_shared.clock import FakeClock, settle
 
+from tests.support.cases import each_case
+
 _NONE = """
 programs: {dralab-accelerators: "true", nvidia-smi: "false"}
 """
@@ -21,7 +23,7 @@ programs:
 """
 
 
-@pytest.mark.parametrize("name", load_images().programs)
+@each_case("name", load_images().programs)
 def test_a_program_is_a_valid_script(name: str) -> None:
     parse(load_images().programs[name])
 

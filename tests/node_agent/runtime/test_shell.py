@@ -11,6 +11,8 @@ from dra_node_agent.runtime.shell.programs import base_programs
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError, parse
 from dra_node_agent.runtime.shell.world import Process, World
 
+from tests.support.cases import each_case
+
 
 class _Session:
     def __init__(self, env: dict[str, str] | None = None, name: str = "bash") -> None:
@@ -35,7 +37,7 @@ class _Session:
         return code, "".join(self.out)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("script", "output"),
     [
         ("echo hello   world", "hello world\n"),
@@ -87,7 +89,7 @@ async def test_scripts_print_their_output(script: str, output: str) -> None:
     assert (code, out, session.err) == (0, output, [])
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("script", "code", "message"),
     [
         ("exit 3", 3, ""),
@@ -162,7 +164,7 @@ async def test_endless_output_ends_without_a_reader() -> None:
     assert (code, int(out) > 1000) == (0, True)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "seconds"), [("5", 5), ("1.5", 1.5), ("2m", 120), ("1h", 3600), ("1d", 86400), ("soon", None)]
 )
 def test_durations_are_parsed(text: str, seconds: float | None) -> None:
@@ -175,7 +177,7 @@ async def test_sleep_adds_and_limits_durations() -> None:
     assert session.slept == [1.5, 61.0, 10 * 365 * 86400.0]
 
 
-@pytest.mark.parametrize("text", ["for", "while true", "{ echo", "a | ", "a && ", "> ", "if; fi", "done"])
+@each_case("text", ["for", "while true", "{ echo", "a | ", "a && ", "> ", "if; fi", "done"])
 def test_syntax_errors_are_reported(text: str) -> None:
     with pytest.raises(ShellSyntaxError):
         parse(text)

@@ -1,11 +1,12 @@
 """Programs other than coreutils, called from scripts."""
 
-import pytest
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.programs import base_programs
 from dra_node_agent.runtime.shell.world import Process, World
 from dra_shared.clock import FakeClock
+
+from tests.support.cases import each_case
 
 
 async def _run(script: str) -> tuple[str, int]:
@@ -24,7 +25,7 @@ async def _run(script: str) -> tuple[str, int]:
     return "".join(pieces), code
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("script", "printed"),
     [
         ("find /dev -name 'nvidia*'", "/dev/nvidia0\n/dev/nvidiactl\n"),

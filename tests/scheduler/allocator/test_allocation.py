@@ -22,6 +22,7 @@ from tests.scheduler.allocator.worlds import (
     selector,
     slice_of,
 )
+from tests.support.cases import each_case
 
 
 def _one(world: World) -> AllocationResult:
@@ -93,7 +94,7 @@ def _zone(*values: str) -> dict[str, Any]:
     return {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "device", "expected"),
     [
         ({"nodeName": "n0"}, {}, "n0"),
@@ -296,7 +297,7 @@ def test_features_are_derived_from_feature_gates() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     "newer",
     [
         "DRAConsumableCapacity",

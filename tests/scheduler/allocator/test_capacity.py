@@ -10,6 +10,8 @@ from dra_scheduler.allocator.features import Arithmetic
 from dra_shared.api.resource import DeviceCapacity
 from msgspec import convert
 
+from tests.support.cases import each_case
+
 G = 10**9
 
 
@@ -35,7 +37,7 @@ def _fits(
     return shortage({name: capacity}, {"memory": requested}, {}, {}, arithmetic) is None
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("capacity", "requested", "text"),
     [
         (_capacity("10Gi"), None, "10Gi"),
@@ -74,7 +76,7 @@ def test_rounding_up_to_a_step_overflows_64_bits() -> None:
     assert _fits(capacity, "9223372036854775807")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("capacity", "requests", "used", "allocating", "expected"),
     [
         (_capacity("10"), {}, {}, {}, None),
@@ -144,7 +146,7 @@ def test_capacities_that_a_request_does_not_mention_are_consumed_too() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("valid_range", "requested", "arithmetic", "text"),
     [
         ({"min": "500m", "step": "500m"}, "1200m", FRACTIONS, "1500m"),

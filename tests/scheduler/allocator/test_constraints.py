@@ -10,6 +10,7 @@ from dra_shared.api.resource import DeviceConstraint
 from dra_shared.version import DEFAULT, V1_36, Version
 
 from tests.scheduler.allocator.worlds import slice_of
+from tests.support.cases import each_case
 
 NAME = "a.example.com/tag"
 
@@ -36,7 +37,7 @@ def _add(constraint: Constraint, request: str, subrequest: str, device: PoolDevi
     return constraint.add(request, subrequest, device, lookup_attribute(device, constraint.attribute_name))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "first", "second", "accepted"),
     [
         ("match", {"string": "x"}, {"string": "x"}, True),

@@ -9,6 +9,7 @@ from dra_shared.api.node import NodeSelector
 from msgspec import convert
 
 from tests.scheduler.allocator.worlds import node
+from tests.support.cases import each_case
 
 NODE = node("n0", zone="a", rank="7")
 
@@ -25,7 +26,7 @@ def _field(operator: str, *values: str) -> dict[str, Any]:
     return {"matchFields": [{"key": "metadata.name", "operator": operator, "values": list(values)}]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "expected"),
     [
         (_selector(), False),
@@ -60,7 +61,7 @@ def test_node_name_precedes_all_nodes_and_all_nodes_precedes_the_selector() -> N
     assert not node_matches(NODE, None, None, None)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "message"),
     [
         (

@@ -12,6 +12,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.allocator.worlds import DRIVERS, claim_of, device_class, exactly, node, slice_of
+from tests.support.cases import each_case
 
 FIRST, SECOND = DRIVERS
 
@@ -176,7 +177,7 @@ def gpu(*partitions: JsonObject, total: str = "8", driver: str = FIRST) -> list[
 GROUPS = features("DRADeviceCompatibilityGroups")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("used", "candidate", "fits"),
     [
         (None, (), True),

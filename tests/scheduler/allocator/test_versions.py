@@ -14,6 +14,7 @@ from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 from msgspec import convert
 
 from tests.scheduler.allocator.worlds import DRIVERS, World, claim_of, exactly, selector, slice_of
+from tests.support.cases import each_case
 
 _BOTH = pytest.mark.parametrize("version", [V1_35, V1_36], ids=str)
 
@@ -187,8 +188,8 @@ def _alternative(name: str, selector_text: str = "", **fields: Any) -> dict[str,
 _ALL: dict[str, Any] = {"allocationMode": "All"}
 
 
-@pytest.mark.parametrize("version", [V1_34, V1_35, V1_36, V1_37], ids=str)
-@pytest.mark.parametrize(
+@each_case("version", [V1_34, V1_35, V1_36, V1_37], ids=str)
+@each_case(
     ("first", "until_1_35"),
     [
         # The first request lacks only the device that the second one got.

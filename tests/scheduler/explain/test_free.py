@@ -3,7 +3,6 @@
 import random
 from typing import Any
 
-import pytest
 from dra_scheduler.allocator import Allocator, Features
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.free import Free, Usage, free, shape_of
@@ -15,6 +14,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import DRIVER, allocated_claim, claim_json, class_json, node, piece
+from tests.support.cases import each_case
 
 _TYPE = f'device.attributes["{DRIVER}"].type'
 
@@ -193,7 +193,7 @@ def test_shape_of_a_device_is_its_product_profile_or_name() -> None:
     assert [shape_of(device) for device in pool.devices] == ["H100", "1g", "nic", "7"]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_case("seed", range(12))
 async def test_the_number_of_free_devices_equals_the_number_of_claims_that_can_be_allocated(
     seed: int,
 ) -> None:

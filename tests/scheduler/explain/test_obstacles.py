@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.wiring import new_scheduler
@@ -10,6 +9,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.jsontypes import JsonObject
 
 from tests.scheduler.objects import node, pod
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 
 _EVERYONE: JsonObject = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
@@ -43,7 +43,7 @@ def _port(number: int) -> JsonObject:
 _TAINT = {"key": "team", "value": "a", "effect": "NoSchedule"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pod_fields", "node_fields", "others", "saw", "remedy"),
     [
         (

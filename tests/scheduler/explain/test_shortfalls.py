@@ -12,6 +12,7 @@ from dra_shared.version import V1_36, V1_37, Version
 from tests.scheduler.explain.worlds import alternatives_claim, devices, driver_class, explain
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, run_scheduler
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
@@ -120,7 +121,7 @@ def _claim_with_selector(expression: str, device_class: str = "gpu") -> JsonObje
     return claim_json("c", request=request)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "text"),
     [
         (

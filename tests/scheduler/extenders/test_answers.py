@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 from dra_scheduler.extenders.answers import BINDING, FILTER, PREEMPTION, PRIORITIES, AnswerError, Type, read
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("kind", "value", "expected"),
     [
         (FILTER, {"nodenames": ["a", None], "ERROR": None, "x": []}, {"NodeNames": ["a", ""]}),
@@ -22,7 +24,7 @@ def test_responses_are_decoded_by_their_types(kind: Type, value: Any, expected: 
     assert read(kind, value) == wanted
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "value", "text"),
     [
         (FILTER, [], "array into Go value of type v1.ExtenderFilterResult"),

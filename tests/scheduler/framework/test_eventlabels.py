@@ -1,12 +1,12 @@
-import pytest
 from dra_scheduler.framework.eventlabels import event_label
 from dra_scheduler.framework.events import Action, Event, Kind
 from dra_shared.version import V1_34, V1_36, V1_37, Version
 
 from tests.scheduler.objects import pod
+from tests.support.cases import each_case
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "action", "version", "label"),
     [
         (Kind.NODE, Action.ADD, V1_34, "NodeAdd"),

@@ -1,11 +1,12 @@
 """Resource requests of pods."""
 
-import pytest
 from dra_scheduler.framework.resources import amount, is_extended, pod_requests
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 from dra_shared.jsontypes import JsonObject
+
+from tests.support.cases import each_case
 
 
 def _pod(containers: list[JsonObject], init: list[JsonObject] | None = None, **rest: object) -> Pod:
@@ -61,7 +62,7 @@ def test_node_allocatable_resources_of_claims_are_added_to_requests() -> None:
     assert pod_requests(pod, claims=False) == {"cpu": 1000}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "extended"),
     [
         ("cpu", False),

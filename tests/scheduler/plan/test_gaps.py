@@ -10,6 +10,8 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resources import RESOURCE_CLAIMS, STORAGE_CLASSES
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 _GROUPS = {
     "Pod": "v1",
     "Node": "v1",
@@ -67,7 +69,7 @@ _OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u
 _GPU: JsonObject = {"name": "g"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("objects", "text"),
     [
         (

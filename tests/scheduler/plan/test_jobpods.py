@@ -10,6 +10,8 @@ from dra_scheduler.plan.wanted import of
 from dra_shared.jobkinds.kinds import KINDS
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 _POD: JsonObject = {"spec": {"containers": [{"name": "node", "image": "x"}]}}
 
 
@@ -95,7 +97,7 @@ _RUNTIME = _object(
 )
 
 
-@pytest.mark.parametrize(("obj", "names"), _OBJECTS, ids=[str(obj["kind"]) for obj, _ in _OBJECTS])
+@each_case(("obj", "names"), _OBJECTS, ids=[str(obj["kind"]) for obj, _ in _OBJECTS])
 def test_object_of_a_job_kind_counts_as_its_pods(obj: JsonObject, names: list[str]) -> None:
     found = Manifests.of([obj])
     wanted = of(found, Objects())

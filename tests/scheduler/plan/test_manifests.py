@@ -10,6 +10,8 @@ from dra_scheduler.plan.wanted import of
 from dra_shared.api.resources import RESOURCE_CLAIM_TEMPLATES
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 _CONTAINERS: JsonObject = {"containers": [{"name": "c", "image": "x"}]}
 _POD: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": _CONTAINERS}
 
@@ -53,7 +55,7 @@ def test_a_workload_of_an_unknown_kind_is_named(obj: JsonObject) -> None:
         assert of(found, Objects()).left_out == (f"{obj['kind']} n/x",)
 
 
-@pytest.mark.parametrize("obj", _MAKE_NONE, ids=lambda obj: str(obj["kind"]))
+@each_case("obj", _MAKE_NONE, ids=lambda obj: str(obj["kind"]))
 def test_an_object_that_creates_no_pods_is_not_named(obj: JsonObject) -> None:
     assert Manifests.of([obj, _POD]).left_out == []
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pytest
 from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.kinds.pods import gates as pod_gates
 from dra_apiserver.kinds.resource import gates as resource_gates
@@ -24,6 +23,8 @@ from dra_shared.api.resources import (
 )
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
+
+from tests.support.cases import each_case
 
 _SERVERS: list[tuple[Resource[Any], tuple[GatedFields, ...]]] = [
     (RESOURCE_SLICES, resource_gates.SLICE),
@@ -54,7 +55,7 @@ _UNREAD_GATES = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("resource", "path", "gates"),
     [
         (resource, path, rule.gates)
@@ -139,7 +140,7 @@ _NEED: list[tuple[tuple[Resource[Any], Any], str, Version]] = [
 ]
 
 
-@pytest.mark.parametrize(("found", "gate", "version"), _NEED)
+@each_case(("found", "gate", "version"), _NEED)
 def test_gates_that_objects_need_are_enabled(
     found: tuple[Resource[Any], Any], gate: str, version: Version
 ) -> None:

@@ -14,6 +14,7 @@ from dra_shared.jsontypes import JsonObject
 from tests.scheduler.objects import class_json, node_json, pod_json, slice_json
 from tests.scheduler.plan.worlds import put, random_world, template_json
 from tests.scheduler.running import condition, quiet, run_scheduler
+from tests.support.cases import each_case
 from tests.support.fakeapi import FakeApi
 
 
@@ -62,7 +63,7 @@ def _schedule_in_memory(standing: list[JsonObject], coming: list[JsonObject]) ->
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_case("seed", range(12))
 async def test_scheduling_in_memory_gives_the_same_placements_as_with_an_api_server(seed: int) -> None:
     standing, coming = random_world(random.Random(seed))
     planned = await asyncio.to_thread(_schedule_in_memory, standing, coming)

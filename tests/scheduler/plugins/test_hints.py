@@ -18,6 +18,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES
 
 from tests.scheduler.objects import node, node_json, pod
+from tests.support.cases import each_case
 
 _TERM = {"labelSelector": {"matchLabels": {"app": "y"}}, "topologyKey": "zone"}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -63,7 +64,7 @@ _BIG = pod("p", requests={"cpu": "5"})
 _LABELLED = node("a", labels={"zone": "1"})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("plugin", "waiting", "action", "old", "new", "worth"),
     [
         (NodeResourcesFit(), _BIG, Action.NODE_LABEL, _with(cpu="8"), _with(cpu="8"), False),
@@ -149,7 +150,7 @@ def test_node_events_requeue_pods_that_they_may_help(
     assert _worth(plugin, waiting, Event(Kind.NODE, action, old, new)) is worth
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("plugin", "waiting", "action", "old", "new", "worth"),
     [
         (_neighbours(), pod("p", affinity=_AFFINITY), Action.ADD, None, pod("o", labels={"app": "y"}), True),

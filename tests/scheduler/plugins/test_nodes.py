@@ -19,6 +19,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES
 
 from tests.scheduler.objects import node, node_json, pod
+from tests.support.cases import each_case
 
 
 def _info(on: Node, *pods: Pod) -> NodeInfo:
@@ -104,7 +105,7 @@ def test_balance_scores_the_change_that_the_pod_causes() -> None:
     assert skipped.code is Code.SKIP
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("tolerations", "fits"),
     [
         ([], False),
@@ -154,7 +155,7 @@ def _affinity(*expressions: dict[str, Any], fields: Any = ()) -> dict[str, Any]:
     return {"nodeAffinity": required}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "fits"),
     [
         ({"key": "zone", "operator": "In", "values": ["a", "b"]}, True),

@@ -1,12 +1,13 @@
 """The three strategies of NodeResourcesFit, in Go's arithmetic."""
 
-import pytest
 from dra_scheduler.componentconfig.types import (
     RequestedToCapacityRatioParam,
     ScoringStrategy,
     UtilizationShapePoint,
 )
 from dra_scheduler.plugins.scoringstrategy import strategy
+
+from tests.support.cases import each_case
 
 _Resources = list[tuple[int, int, int]]
 
@@ -16,7 +17,7 @@ def _shape(*points: tuple[int, int]) -> ScoringStrategy:
     return ScoringStrategy("RequestedToCapacityRatio", None, RequestedToCapacityRatioParam(shape))
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("name", "resources", "score"),
     [
         ("LeastAllocated", [(1, 1, 4), (1, 2, 4)], 62),
@@ -33,7 +34,7 @@ def test_nodes_are_scored_by_their_least_or_most_allocated_share(
     assert strategy(ScoringStrategy(name))(resources) == score
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("points", "resources", "score"),
     [
         ([(0, 0), (100, 10)], [(1, 1, 4)], 25),

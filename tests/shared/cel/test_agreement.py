@@ -7,6 +7,8 @@ from dra_shared.cel import types as t
 from dra_shared.cel.rules import compile_rule
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
+from tests.support.cases import each_case
+
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice(
     "d",
@@ -22,7 +24,7 @@ DEVICE = CelDevice(
 LISTER = "internal error: interface conversion: {} is not traits.Lister: missing method {}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "error"),
     [
         ('device.attributes["d"].i.flatten() == []', "no such overload: int.flatten()"),
@@ -88,7 +90,7 @@ def test_errors_equal_cel_gos(expression: str, error: str | None) -> None:
         assert program.matches(DEVICE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "expression",
     [
         "{[1]: 1} != {}",
@@ -133,7 +135,7 @@ def test_expressions_are_true_as_in_cel_go(expression: str) -> None:
     assert program.evaluate(DEVICE).matches is True
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "kind", "text"),
     [
         ("{}[null] == 1", ErrorKind.INTERNAL, "program instantiation failed: invalid qualifier type: types.Null"),
@@ -186,7 +188,7 @@ def test_compile_errors_equal_cel_gos(expression: str, kind: ErrorKind, text: st
     assert (caught.value.kind, caught.value.text) == (kind, text)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "estimated", "actual"),
     [
         # A sign before parentheses is a call.

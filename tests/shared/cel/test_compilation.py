@@ -5,6 +5,8 @@ from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expressio
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_35, V1_36, V1_37
 
+from tests.support.cases import each_case
+
 LISTS = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 
 
@@ -15,7 +17,7 @@ def compile_error(expression: str, features: frozenset[str] = LISTS, stored: boo
     return caught.value.text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "text"),
     [
         ("nothing", "1:1: undeclared reference to 'nothing' (in container '')"),
@@ -73,7 +75,7 @@ def test_issues_are_sorted_by_position() -> None:
     assert "1:17" in lines[3]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "type_name"),
     [
         ("1", "int"),
@@ -145,7 +147,7 @@ def test_includes_is_unknown_before_1_36() -> None:
         compile_expression("[1].includes(1)", features=LISTS, kubernetes=V1_35)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "attributes", "capacity"),
     [
         ("true", set(), set()),

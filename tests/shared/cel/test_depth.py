@@ -5,6 +5,8 @@ import sys
 import pytest
 from dra_shared.cel import CelDevice, CompileError, compile_expression
 
+from tests.support.cases import each_case
+
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice("gpu.example.com", {}, {}, None)
 
@@ -12,7 +14,7 @@ PARSER = "compilation failed: ERROR: <input>:-1:0: expression recursion limit ex
 VISITOR = "compilation failed: ERROR: <input>:-1:0: max recursion depth exceeded"
 
 
-@pytest.mark.parametrize(
+@each_case(
     "expression",
     [
         "[1].exists(x, " * 248 + "x == 1" + ")" * 248,
@@ -30,7 +32,7 @@ def test_expressions_of_the_greatest_depth_compile(expression: str) -> None:
     assert sys.getrecursionlimit() == limit
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "text"),
     [
         ("[1].exists(x, " * 249 + "x == 1" + ")" * 249, PARSER),

@@ -4,6 +4,8 @@ import pytest
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.cel import CelDevice, EvaluationError, compile_expression
 
+from tests.support.cases import each_case
+
 _GATES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 _DEVICE = CelDevice(
     "d",
@@ -22,7 +24,7 @@ def _value(expression: str) -> DeviceAttribute:
     return compile_expression(expression, features=_GATES, derived=True).value(_DEVICE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("element", "held"),
     [
         ('"a"', "string"),
@@ -82,7 +84,7 @@ def test_values_that_are_no_attributes_are_errors(expression: str, message: str)
     assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "expected"),
     [
         ("dyn(optional.of(1))", DeviceAttribute(int_=1)),

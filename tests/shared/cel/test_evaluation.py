@@ -5,6 +5,8 @@ from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
 from dra_shared.version import V1_36, V1_37, V1_38, Version
 
+from tests.support.cases import each_case
+
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice(
     "gpu.example.com",
@@ -137,7 +139,7 @@ TRUE = [
 ]
 
 
-@pytest.mark.parametrize("expression", TRUE)
+@each_case("expression", TRUE)
 def test_expressions_are_true(expression: str) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.matches(DEVICE)
@@ -146,7 +148,7 @@ def test_expressions_are_true(expression: str) -> None:
     assert outcome.cost <= program.estimated_cost
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "message"),
     [
         ('device.attributes["gpu.example.com"].nothing == 1', "no such key: nothing"),

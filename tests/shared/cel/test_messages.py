@@ -4,13 +4,15 @@ import pytest
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.cel import CelDevice, CompileError, compile_expression
 
+from tests.support.cases import each_case
+
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice("d", {"i": DeviceAttribute(int_=1)}, {})
 PB = "google.protobuf."
 FIELD = "field type conversion error for google.protobuf.{} value type: "
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "estimated", "cost"),
     [
         (f'{PB}Duration{{seconds: 1}} == duration("1s")', 42, 41),
@@ -40,7 +42,7 @@ def test_expressions_with_messages_are_true(expression: str, estimated: int, cos
     assert program.matches(DEVICE)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "error"),
     [
         (f"{PB}Int32Value{{value: 9999999999}} == 1", FIELD.format("Int32Value.value") + "integer overflow"),
@@ -61,7 +63,7 @@ def test_invalid_messages_have_these_errors(expression: str, error: str) -> None
     assert compile_expression(expression, features=FEATURES).evaluate(DEVICE).error == error
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "found"),
     [
         (f"{PB}BoolValue{{value: true}}", ["must evaluate to bool or the unknown type, not wrapper(bool)"]),

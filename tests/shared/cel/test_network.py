@@ -3,8 +3,10 @@
 import pytest
 from dra_shared.cel.network import AddressError, Cidr, Ip, parse_address
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "reason"),
     [
         ("", "unable to parse IP"),
@@ -38,7 +40,7 @@ def test_invalid_addresses_have_gos_errors(text: str, reason: str) -> None:
     assert str(caught.value) == f'ParseAddr("{text}"): {reason}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "shown"),
     [
         ("::", "::"),
@@ -54,7 +56,7 @@ def test_addresses_are_formatted_as_in_go(text: str, shown: str) -> None:
     assert str(Ip.parse(text)) == shown
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "reason"),
     [
         ("10.0.0.0", "no '/'"),

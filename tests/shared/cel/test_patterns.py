@@ -3,8 +3,10 @@
 import pytest
 from dra_shared.cel.library.patterns import RegexError, compile_regex
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("pattern", "text"),
     [
         ("x{99999999999}", "invalid repeat count: `{99999999999}`"),
@@ -28,7 +30,7 @@ def test_patterns_that_go_rejects_are_rejected(pattern: str, text: str) -> None:
     assert str(caught.value) == f"error parsing regexp: {text}"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("pattern", "text", "found"),
     [
         ("[{99999999999}]+", "a{9}", "{9}"),

@@ -3,13 +3,15 @@
 import pytest
 from dra_shared.cel import CompileError, compile_expression
 
+from tests.support.cases import each_case
+
 OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
     "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "found"),
     [
         ("", [f"1:0: Syntax error: mismatched input '<EOF>' expecting {OPERAND}"]),

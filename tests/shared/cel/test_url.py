@@ -3,8 +3,10 @@
 import pytest
 from dra_shared.cel.url import Url, UrlError
 
+from tests.support.cases import each_case
 
-@pytest.mark.parametrize(
+
+@each_case(
     ("text", "reason"),
     [
         ("", "empty url"),
@@ -33,7 +35,7 @@ def test_invalid_urls_have_gos_errors(text: str, reason: str) -> None:
     assert str(caught.value) == f'parse "{text}": {reason}'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("text", "host", "hostname", "port", "path"),
     [
         ("https://u:p@h:443/p%20q?x=1", "h:443", "h", "443", "/p%20q"),

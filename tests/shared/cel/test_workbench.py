@@ -13,6 +13,8 @@ from dra_shared.cel.program import MAX_COST
 from dra_shared.cel.workbench import CelAnswer, candidates, clauses, evaluate
 from dra_shared.features import FeatureGates
 
+from tests.support.cases import each_case
+
 _DRIVER = "gpu.example.com"
 _LARGE = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0'
 _A100 = 'device.attributes["gpu.example.com"].model == "A100"'
@@ -85,7 +87,7 @@ def test_compile_errors_have_their_position(expression: str, offset: int, messag
     assert report.findings == ()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("expression", "parts"),
     [
         ("a", ["a"]),

@@ -16,6 +16,7 @@ from dra_shared.classic.pods import pod_spec
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 DATA = REPOSITORY / "tests" / "data" / "classic"
@@ -191,7 +192,7 @@ def _gpu_parameters(**spec: Any) -> dict[str, Any]:
 _REFERENCE = {"apiGroup": "gpu.nvidia.com", "kind": "GpuClaimParameters", "name": "p"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("objects", "path", "reason"),
     [
         ([_claim(allocationMode="Immediate")], "spec.allocationMode", "when the first pod needs the claim"),

@@ -11,6 +11,8 @@ from dra_shared.classic.fields import Fields
 from dra_shared.classic.notes import Notes, find_lost
 from dra_shared.classic.selectors import conditions
 
+from tests.support.cases import each_case
+
 
 def _gpu(memory: str, **attributes: str) -> CelDevice:
     """Return a GPU, or a slice of one if it has a profile."""
@@ -42,7 +44,7 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "devices"),
     [
         # A slice's GPU has four times its memory at the least.
@@ -70,7 +72,7 @@ def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[Cel
     assert _find_matching(selector) == devices
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("selector", "reason"),
     [
         ({"index": 0}, "no index in v1"),

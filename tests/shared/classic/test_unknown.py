@@ -10,6 +10,7 @@ from dra_shared.classic import Conversion, convert
 from dra_shared.classic.notes import find_lost
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 _PARAMETERS: JsonObject = {
@@ -152,8 +153,8 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
             yield from _places(below, (*path, key))
 
 
-@pytest.mark.parametrize("name", ["device-plugin", "named-resources", "nvidia", "training", "versions"])
-@pytest.mark.parametrize("wrong", [None, "x", 7, [], [None], {"x": [1]}], ids=str)
+@each_case("name", ["device-plugin", "named-resources", "nvidia", "training", "versions"])
+@each_case("wrong", [None, "x", 7, [], [None], {"x": [1]}], ids=str)
 def test_a_value_of_a_wrong_type_raises_nothing(name: str, wrong: Any) -> None:
     objects = list(yaml.safe_load_all((REPOSITORY / "tests/data/classic" / f"{name}.yaml").read_text()))
     for index, obj in enumerate(objects):

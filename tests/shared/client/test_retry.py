@@ -13,6 +13,7 @@ from dra_shared.client.rest import Client
 from dra_shared.client.retry import MAX_RETRIES, retry_after
 
 from tests.shared.client.fake_server import reply, serve
+from tests.support.cases import each_case
 
 _LATER = reply(
     b'{"kind":"Status","status":"Failure","code":429}', "429 Too Many Requests", "Retry-After: 3\r\n"
@@ -88,7 +89,7 @@ async def test_services_see_refusals_at_once(sleeps: list[float]) -> None:
     assert not sleeps
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("status", "field", "seconds"),
     [
         (429, "1", 1),

@@ -3,8 +3,9 @@
 from typing import Any
 
 import httpx
-import pytest
 from dra_shared.jsontypes import JsonObject
+
+from tests.support.cases import each_case
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 APPS = "/apis/apps/v1/namespaces/default"
@@ -104,7 +105,7 @@ async def test_a_job_template_is_fixed_once_it_runs(client: httpx.AsyncClient) -
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "word"),
     [
         ("Deployment", "deployment"),
@@ -131,7 +132,7 @@ async def test_a_selector_is_needed_and_must_match(client: httpx.AsyncClient, ki
     ]
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
+@each_case("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
 async def test_a_selector_never_changes(client: httpx.AsyncClient, kind: str) -> None:
     path = f"{APPS}/{kind.lower()}s"
     assert (await client.post(path, json=workload(kind))).status_code == 201

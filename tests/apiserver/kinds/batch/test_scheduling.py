@@ -6,6 +6,8 @@ import pytest
 from dra_recordings.validate import answer
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 _LABELS = {"job": "j"}
 _PODS: JsonObject = {
     "metadata": {"labels": _LABELS},
@@ -66,7 +68,7 @@ def test_scheduling_is_dropped_without_its_gate() -> None:
     assert "scheduling" not in get_answer(job, gate=False)["object"]["spec"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("scheduling", "wanted"),
     [
         ({}, []),

@@ -16,6 +16,7 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
+from tests.support.cases import each_case
 from tests.support.waiting import until
 
 API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
@@ -46,7 +47,7 @@ async def test_the_service_of_the_api_server_is_created(client: httpx.AsyncClien
     }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "some"),
     [
         ("/apis/scheduling.k8s.io/v1/priorityclasses", {"system-cluster-critical", "system-node-critical"}),

@@ -10,6 +10,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.kinds import catalog
 from dra_apiserver.storage.catalog import IN_MEMORY
 
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 _CLASSIC = "resource.k8s.io/classic=true"
@@ -91,7 +92,7 @@ async def test_the_fields_of_a_class_may_be_at_its_top(client: httpx.AsyncClient
     assert "driverName: Required value" in response.json()["message"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "message"),
     [
         (

@@ -7,6 +7,7 @@ from dra_recordings.validate import answer
 from dra_shared.jsontypes import JsonObject
 
 from tests.support.apiobjects import CORE
+from tests.support.cases import each_case
 
 KINDS = {obj["kind"]: obj for obj in CORE}
 FROZEN = "Forbidden: field is immutable when `immutable` is set"
@@ -186,7 +187,7 @@ CASES: list[tuple[str, str, JsonObject, list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "operation", "changes", "expected"),
     [pytest.param(*case, id=f"{case[0]}-{case[1]}-{next(iter(case[2]))}") for case in CASES],
 )

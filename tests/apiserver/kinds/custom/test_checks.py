@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import pytest
 from dra_apiserver.kinds.custom.checks import check_definition, definition_name
 from dra_shared.jsontypes import JsonObject
+
+from tests.support.cases import each_case
 
 PATH = "spec.validation.openAPIV3Schema"
 A = f"{PATH}.properties[spec].properties[a]"
@@ -50,7 +51,7 @@ def with_rule(**rule: Any) -> JsonObject:
     return with_a({"type": "string", "maxLength": 10, "x-kubernetes-validations": [rule]})
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "expected"),
     [
         ({"type": "object"}, []),
@@ -158,7 +159,7 @@ def test_invalid_schemas_are_rejected(schema: JsonObject, expected: list[str]) -
     assert problems(definition(schema)) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("obj", "expected"),
     [
         (

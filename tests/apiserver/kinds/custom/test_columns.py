@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from dra_apiserver.kinds.custom.columns import custom_printer
+
+from tests.support.cases import each_case
 
 NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
 OBJECT = {
@@ -19,7 +20,7 @@ OBJECT = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("kind", "path", "cell"),
     [
         ("string", ".spec.size", "3"),

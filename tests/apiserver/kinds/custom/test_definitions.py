@@ -15,6 +15,7 @@ from dra_apiserver.kinds.custom.definitions import (
 from dra_apiserver.kinds.custom.validation import validate_custom
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
 from tests.support.work import Step, counted_strings, is_quadratic
 
 DEFINITION: JsonObject = {
@@ -127,7 +128,7 @@ SCHEMA: JsonObject = {
 }
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "errors"),
     [
         ({"size": 3, "color": "red", "name": "abc", "port": "http", "note": None}, []),
@@ -176,7 +177,7 @@ def _list_schema(kind: str, *keys: str) -> JsonObject:
     return {"properties": {"spec": {"properties": {"one": listed, "many": {"additionalProperties": listed}}}}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("schema", "items", "errors"),
     [
         (_list_schema("set"), ["a", "b", "a", "a", "b"], [("[2]", "a"), ("[4]", "b")]),

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 from dra_apiserver.kinds.custom.fieldpaths import PathError, check_selectable, follow
 
+from tests.support.cases import each_case
+
 SPEC = {
     "a": {"type": "string"},
     "n": {"type": "number"},
@@ -36,7 +38,7 @@ def test_paths_select_these_values(path: str, names: list[str]) -> None:
     assert follow(path, SCHEMA)[0] == names
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "expected"),
     [
         ("spec", "expected [ or . but got: spec"),
@@ -56,7 +58,7 @@ def test_invalid_paths_are_rejected(path: str, expected: str) -> None:
     assert str(refused.value) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("paths", "expected"),
     [
         ([".spec.a", ".spec.m.x"], []),

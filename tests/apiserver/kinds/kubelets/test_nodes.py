@@ -17,6 +17,8 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_shared.jsontypes import JsonObject
 
+from tests.support.cases import each_case
+
 # One server for all: starting one takes longer than any test here.
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -100,7 +102,7 @@ _LEASES = "/apis/coordination.k8s.io/v1/namespaces"
 _SLICES = f"{_DRA}/resourceslices"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("method", "path", "reason"),
     [
         ("GET", f"{_SECRETS}/mounted", None),
@@ -239,7 +241,7 @@ async def test_a_node_creates_only_its_own_mirror_pods(client: httpx.AsyncClient
 _MERGE = {**_NODE, "content-type": "application/merge-patch+json"}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "change", "reason"),
     [
         (f"{_PODS}/mine/status", {"status": {"phase": "Running"}}, None),
@@ -327,7 +329,7 @@ def _csr(name: str) -> str:
     return base64.b64encode(signed.public_bytes(Encoding.PEM)).decode()
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("signer", "request_", "reason"),
     [
         ("kubernetes.io/kube-apiserver-client-kubelet", _csr("system:node:n1"), None),

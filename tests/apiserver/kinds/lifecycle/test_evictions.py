@@ -15,6 +15,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
 
+from tests.support.cases import each_case
+
 _NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 _UID = "bd23f542-ac79-4b44-a628-9735e18b8037"
 _POD: JsonObject = {"pod": {"name": "p", "uid": _UID}}
@@ -78,7 +80,7 @@ def test_the_group_is_served_with_its_gate_since_1_37() -> None:
     assert list_resources(V1_36, "") == []
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "wanted"),
     [
         ({}, []),

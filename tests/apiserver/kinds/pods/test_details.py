@@ -8,6 +8,8 @@ from dra_apiserver.kinds.apps.rollouts import check_strategy
 from dra_apiserver.kinds.apps.strategy import ReplicationControllerStrategy
 from dra_apiserver.kinds.pods.spec import check_pod_spec
 
+from tests.support.cases import each_case
+
 RESOURCES = (
     '"limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", '
     '"requests.memory"'
@@ -77,7 +79,7 @@ def test_variables_need_a_source() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("source", "found"),
     [
         (
@@ -154,7 +156,7 @@ def test_equal_spreading_is_reported_once_where_it_begins() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("word", "spec", "found"),
     [
         (
@@ -300,7 +302,7 @@ def test_a_volume_is_mounted_or_a_device() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "found"),
     [
         (pod(hostnameOverride="a.b"), []),
@@ -334,7 +336,7 @@ def test_host_names_and_operating_systems_are_validated(spec: dict[str, Any], fo
     assert texts(spec) == found
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("context", "found"),
     [
         (

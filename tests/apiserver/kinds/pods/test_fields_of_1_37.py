@@ -13,6 +13,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_36, V1_37
 
+from tests.support.cases import each_case
+
 _PROBE = {"httpGet": {"port": 80, "protocol": "HTTP2"}}
 _POD: JsonObject = {
     "apiVersion": "v1",
@@ -68,7 +70,7 @@ _GATES = {
 }
 
 
-@pytest.mark.parametrize("gate", _GATES)
+@each_case("gate", _GATES)
 def test_fields_are_dropped_without_their_gate(gate: str) -> None:
     on = dict.fromkeys(_GATES, True)
     assert Judge(FeatureGates(V1_37, **on)).create(_POD).dropped == ()

@@ -15,6 +15,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, V1_36, V1_37, Version
 
+from tests.support.cases import each_case
+
 _PODS = "/api/v1/namespaces/default/pods"
 _EXTENDED = {
     "resourceClaimName": "made",
@@ -63,7 +65,7 @@ _JOB_TEMPLATE = {**_TEMPLATE, "spec": {**_TEMPLATE["spec"], "restartPolicy": "Ne
 _SELECTOR = {"matchLabels": {"a": "b"}}
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("version", "kind", "content", "path"),
     [
         ("v1", "PodTemplate", {"template": _TEMPLATE}, "template"),

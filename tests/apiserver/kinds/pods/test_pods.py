@@ -8,6 +8,7 @@ from dra_recordings.validate import answer
 from dra_shared.jsontypes import JsonObject
 
 from tests.support.apiobjects import POD
+from tests.support.cases import each_case
 
 Error = tuple[str, str]
 NAMESPACES = [{"metadata": {"name": "default"}}]
@@ -148,9 +149,7 @@ CREATE: list[tuple[str, JsonObject, list[Error]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"), [pytest.param(spec, expected, id=name) for name, spec, expected in CREATE]
-)
+@each_case(("spec", "expected"), [pytest.param(spec, expected, id=name) for name, spec, expected in CREATE])
 def test_invalid_pods_are_rejected(spec: JsonObject, expected: list[Error]) -> None:
     assert errors(new_pod(**spec)) == expected
 

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-import pytest
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from tests.apiserver.kinds.resource.answers import Errors, errors, slice_of
+from tests.support.cases import each_case
 
 
 def allocatable(entry: JsonObject, name: str = "cpu") -> Errors:
@@ -22,7 +22,7 @@ def allocatable(entry: JsonObject, name: str = "cpu") -> Errors:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("entry", "wanted"),
     [
         ({"mapping": {"capacityKey": "cores", "capacityMultiplier": "1"}}, []),
@@ -127,7 +127,7 @@ FRACTIONS = {"gates": ("DRAFractionalCapacityRange",)}
 STEP = "must be greater than zero"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("valid_range", "default", "how", "wanted"),
     [
         ({"min": "500m", "step": "500m", "max": "2500m"}, "1", FRACTIONS, []),

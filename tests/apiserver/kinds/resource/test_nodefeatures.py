@@ -1,13 +1,14 @@
 """Test ResourceSlices with node-allocatable resources in the cases of upstream's NodeDeclaredFeatureValidator."""
 
 import orjson
-import pytest
 from dra_apiserver.errors import StatusError
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds import catalog
 from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, Version
+
+from tests.support.cases import each_case
 
 GATE = "DRANodeAllocatableResources"
 SLICES = catalog.registry("", kubernetes=V1_37).kind("resource.k8s.io", "v1", "ResourceSlice")
@@ -64,7 +65,7 @@ UNABLE = 'node "unable" does not support DRANodeAllocatableResources feature'
 NOWHERE = 'device "d" in ResourceSlice has NodeAllocatableResources but does not map to any nodes'
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "device", "why"),
     [
         ({"nodeName": "able"}, {}, ""),

@@ -3,11 +3,11 @@
 import copy
 from typing import Any
 
-import pytest
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37, V1_38, Version
 
 from tests.apiserver.kinds.resource.answers import Errors, errors, get_answer, get_stored, slice_of
+from tests.support.cases import each_case
 
 DERIVED = {"name": "example.com/half", "expression": "device.attributes['gpu.example.com'].numa / 2"}
 GROUPS = {
@@ -65,7 +65,7 @@ UNUSED = (
 SCALAR = "must evaluate to a primitive scalar (string, integer, boolean, semver)"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("attribute", "constraint", "gates", "wanted"),
     [
         (DERIVED, None, (), [("FieldValueInvalid", "name", UNUSED)]),
@@ -201,7 +201,7 @@ def test_compatibility_groups_are_two_names_at_most() -> None:
 SKIP = "NodePrepareResources cannot be skipped unless NodeUnprepareResources is also skipped"
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("operations", "wanted"),
     [
         (["*"], []),
@@ -232,7 +232,7 @@ def test_skipped_node_operations_are_validated(operations: list[str], wanted: Er
     assert "skipNodeOperations" not in get_stored(obj)["spec"]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("device", "name", "wanted"),
     [
         (PARTITION, TYPE, []),

@@ -7,6 +7,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Version
 
 from tests.apiserver.kinds.resource.answers import errors, get_stored
+from tests.support.cases import each_case
 
 _LONG_AGO = "2026-01-01T00:00:00Z"
 _TOO_LONG = "a" * 64
@@ -29,8 +30,8 @@ def _claim(name: str, kind: str = "ResourceClaim") -> JsonObject:
     return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": meta, "spec": whole}
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
-@pytest.mark.parametrize(
+@each_case("version", VERSIONS, ids=str)
+@each_case(
     "taint", [{"effect": "NoExecute"}, {"key": "other"}, {"value": "v"}], ids=["effect", "key", "value"]
 )
 def test_a_rule_with_another_effect_is_added_now_since_1_36(version: Version, taint: JsonObject) -> None:
@@ -46,10 +47,8 @@ def test_a_client_may_set_the_time_of_a_changed_rule() -> None:
     assert rule["spec"]["taint"]["timeAdded"] == later
 
 
-@pytest.mark.parametrize(
-    ("kind", "path"), [("ResourceClaim", "spec"), ("ResourceClaimTemplate", "spec.spec")]
-)
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@each_case(("kind", "path"), [("ResourceClaim", "spec"), ("ResourceClaimTemplate", "spec.spec")])
+@each_case("version", VERSIONS, ids=str)
 def test_1_34_checks_specs_twice_when_they_change(version: Version, kind: str, path: str) -> None:
     found = errors(_claim(_TOO_LONG, kind), version=version, old=_claim("a", kind))
     again = [field for _, field, text in found if _NOT_A_NAME in text]

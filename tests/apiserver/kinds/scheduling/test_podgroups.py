@@ -14,6 +14,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
+from tests.support.cases import each_case
+
 GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 WORKLOADS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/workloads"
 POLICY: JsonObject = {"schedulingPolicy": {"gang": {"minCount": 2}}}
@@ -74,7 +76,7 @@ async def test_a_group_needs_its_workload(
     assert (await client.post(GROUPS, json=group(podGroupTemplateRef=reference))).status_code == 201
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("path", "obj", "causes"),
     [
         pytest.param(

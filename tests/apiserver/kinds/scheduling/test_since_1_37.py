@@ -10,6 +10,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37
 
+from tests.support.cases import each_case
+
 GANG = {"gang": {"minCount": 2}}
 BASIC: JsonObject = {"basic": {}}
 
@@ -60,7 +62,7 @@ def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "gates", "wanted"),
     [
         ({"schedulingPolicy": {}}, (), [("spec.schedulingPolicy", "must specify one of: `basic`, `gang`")]),
@@ -96,7 +98,7 @@ def composite(name: str, *children: JsonObject, groups: tuple[JsonObject, ...] =
 ONE = template("one")
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "wanted"),
     [
         ({"podGroupTemplates": [ONE]}, []),

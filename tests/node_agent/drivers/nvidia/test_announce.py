@@ -18,6 +18,8 @@ from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_shared.api.resource import Device, DeviceTaint
 
+from tests.support.cases import each_case
+
 
 def _publish(
     directory: Path,
@@ -242,7 +244,7 @@ def test_invalid_shares_are_rejected(gates: str, shares: str, message: str) -> N
         Announcer(NvidiaGates.parse(gates), shares)
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("gates", "message"),
     [
         ("Nonsense=true", "unrecognized feature gate: Nonsense"),

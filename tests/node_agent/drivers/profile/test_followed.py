@@ -14,6 +14,7 @@ from dra_recordings.validate import answer
 from dra_shared.api.resource import Device
 
 from tests.driverkit.claims import claim, result
+from tests.support.cases import each_case
 from tests.support.reference import REPOSITORY
 
 _FOLLOWED = [name for name in known_profiles() if load_profile(name).follows]
@@ -131,7 +132,7 @@ def _devices(name: str) -> list[Device]:
     ]
 
 
-@pytest.mark.parametrize("name", _PUBLISHED)
+@each_case("name", _PUBLISHED)
 def test_devices_have_the_attributes_and_capacities_of_the_real_driver(name: str) -> None:
     first = _devices(name)[0]
     attributes, capacity = _PUBLISHED[name]
@@ -140,7 +141,7 @@ def test_devices_have_the_attributes_and_capacities_of_the_real_driver(name: str
     assert {key: value.value for key, value in first.capacity.items()} == capacity
 
 
-@pytest.mark.parametrize("name", _FOLLOWED)
+@each_case("name", _FOLLOWED)
 def test_the_api_server_accepts_the_published_slices(name: str) -> None:
     for variant in (None, *load_profile(name).variants):
         devices = _devices(f"{name}:{variant}" if variant else name)
@@ -158,7 +159,7 @@ def test_the_api_server_accepts_the_published_slices(name: str) -> None:
         assert answer({"object": slice_})["server"]["errors"] == []
 
 
-@pytest.mark.parametrize("name", _FOLLOWED)
+@each_case("name", _FOLLOWED)
 def test_the_page_names_the_version_that_is_followed(name: str) -> None:
     repository, version = load_profile(name).follows.split(":")[0].split(" ", 1)
     assert f"[{repository}](https://github.com/{repository})" in _PAGE

@@ -20,6 +20,7 @@ from dra_shared.version import V1_34, V1_36, V1_37, Version
 from tests.driverkit.cdi.schema import check_file
 from tests.driverkit.claims import claim, opaque, ref, result
 from tests.node_agent.drivers.nvidia.node import Crash, crash_at
+from tests.support.cases import each_case
 
 _GPU_API = "gpu.resource.example.com/v1alpha1"
 
@@ -59,7 +60,7 @@ def _variants() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", _variants())
+@each_case("name", _variants())
 def test_profiles_stay_within_the_apis_limits(name: str) -> None:
     for slice_ in resources(load_profile(name), "node-0").pools["node-0"].slices:
         assert len(slice_.shared_counters) <= 8

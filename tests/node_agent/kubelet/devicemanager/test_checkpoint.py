@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from dra_node_agent.kubelet.devicemanager.checkpoint import CheckpointError, PodDevicesEntry, parse
 
+from tests.support.cases import each_case
+
 _NO_ENTRIES: list[Any] = []
 
 
@@ -39,7 +41,7 @@ def _entries(*lists: str) -> Sequence[PodDevicesEntry] | None:
     return data.pod_device_entries
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("lists", "expected"),
     [
         (

@@ -1,7 +1,6 @@
 """Test which registrations are invalid. The texts are those of kube-apiserver 1.36.2."""
 
 import httpx
-import pytest
 from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
@@ -11,6 +10,7 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     create,
     registration,
 )
+from tests.support.cases import each_case
 
 CHANGING = {**CONFIGMAP_RULE, "operations": ["CREATE"]}
 
@@ -24,7 +24,7 @@ async def problems(client: httpx.AsyncClient, path: str, obj: JsonObject) -> lis
     return [f"{cause['field']}: {cause['message']}" for cause in answer.json()["details"]["causes"]]
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "expected"),
     [
         ({}, []),
@@ -112,7 +112,7 @@ async def test_validating_policies_are_validated(
     assert await problems(client, "validatingadmissionpolicies", policy) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("spec", "expected"),
     [
         ({}, []),
@@ -145,7 +145,7 @@ async def test_invalid_bindings_are_rejected(
     assert await problems(client, "validatingadmissionpolicybindings", binding) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("webhook", "expected"),
     [
         ({}, []),
@@ -195,7 +195,7 @@ async def test_invalid_webhooks_are_rejected(
     assert await problems(client, "validatingwebhookconfigurations", configuration) == expected
 
 
-@pytest.mark.parametrize(
+@each_case(
     ("mutation", "expected"),
     [
         ({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}, []),

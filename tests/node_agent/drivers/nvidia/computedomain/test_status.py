@@ -20,6 +20,8 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodCondition, PodSpec, PodStatus
 from msgspec.structs import replace
 
+from tests.support.cases import each_case
+
 
 def daemon(node: str, index: int = 0, status: str = READY) -> DaemonInfo:
     return DaemonInfo(
@@ -45,7 +47,7 @@ class Case:
     nodes: list[tuple[str, int, str]] = field(default_factory=list)
 
 
-@pytest.mark.parametrize(
+@each_case(
     "case",
     [
         # With numNodes 0 a domain without nodes is ready at once.
