@@ -463,7 +463,7 @@ def test_past_revisions_are_shown_played_and_compared(page: Page, server: _Serve
     expect(page.locator("output")).to_contain_text("ago, revision")
     # With 5,000 nodes, a list for each moment would take a second.
     assert any("net=true" in url for url in asked)
-    assert not any("limit=" in url for url in asked)
+    assert not any("pretty=false&limit=" in url for url in asked)
     page.get_by_role("button", name="Compare with this moment").click()
     page.get_by_role("spinbutton", name="Speed").fill("7.5")
     page.get_by_role("spinbutton", name="Speed").press("Enter")
@@ -484,7 +484,7 @@ def test_past_revisions_are_shown_played_and_compared(page: Page, server: _Serve
     expect(panel.get_by_text("What if")).to_be_visible()
     server.claim("later", "true")
     expect(page.get_by_role("button", name="used 4")).to_be_visible()
-    assert not any("limit=" in url for url in asked)
+    assert not any("pretty=false&limit=" in url for url in asked)
 
 
 def test_the_console_opens_at_the_given_revision(page: Page, server: _Server, cluster: Path) -> None:
@@ -570,6 +570,39 @@ def test_objects_are_found_edited_and_left_by_keyboard(page: Page, server: _Serv
     page.keyboard.type(f"po {server.namespace}")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(rf"#/pods\?ns={server.namespace}$"))
+
+
+def test_choices_are_in_the_address_and_undone_by_the_back_button(page: Page, server: _Server) -> None:
+    _open(page, server, "#/fleet?colour=class&state=free")
+    expect(page.get_by_label("Colour by")).to_have_value("class")
+    page.get_by_label("Group by").select_option("own:driver")
+    expect(page).to_have_url(re.compile("group=own%3Adriver"))
+    page.go_back()
+    expect(page.get_by_label("Group by")).to_have_value("")
+    page.get_by_text("As a table").click()
+    page.locator("details.table tbody button").first.click()
+    device = page.get_by_role("complementary", name="Device")
+    expect(device).to_be_visible()
+    page.reload()
+    expect(device).to_be_visible()
+    page.go_back()
+    expect(device).to_have_count(0)
+
+
+def test_the_effect_of_more_replicas_is_planned_before_they_are_created(page: Page, server: _Server) -> None:
+    labels = {"app": "web"}
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "3600"]}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+    path = f"/apis/apps/v1/namespaces/{server.namespace}/deployments"
+    server.create(path, {"metadata": {"name": "web"}, "spec": spec})
+    _open(page, server, f"#/deployments/{server.namespace}/web")
+    page.get_by_role("spinbutton", name="Replicas").fill("2")
+    page.get_by_role("button", name="Plan it").click()
+    expect(page.locator(".preview")).to_contain_text("2 of 2 new pods would be placed")
+    assert server.pods() == []
+    page.get_by_role("button", name="Scale to 2 now").click()
+    expect(page.get_by_role("region", name="Its pods").locator("li")).to_have_count(2)
 
 
 def test_a_silent_server_is_reported(page: Page, server: _Server) -> None:

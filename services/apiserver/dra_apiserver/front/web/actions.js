@@ -64,28 +64,24 @@ const adding = (node) => ({
 });
 
 /** The actions on a pod: what deleting it would make room for. */
-export function actionsOnPod(pod) {
-  const path = podPath(pod);
+export const actionsOnPod = (pod) => [actionsOnPods(`Delete pod ${pod.name}`, podPath(pod), () => [pod], `pod ${pod.key} is deleted`)];
+
+/** The deletion of an object, and what would become of the other pods without those that go with it. */
+export function actionsOnPods(name, path, gone, done = `${name.replace("Delete ", "")} is deleted`) {
   const act = async () => {
-    await request(path, { method: "DELETE" });
-    return `pod ${pod.key} is deleted`;
+    await request(`${path}?propagationPolicy=Background`, { method: "DELETE" });
+    return done;
   };
-  return [{ name: `Delete pod ${pod.name}`, question: "change", changes: true, others: "other pods", body: () => ended(path, pod), act }];
+  const body = async () => ({ objects: (await Promise.all(gone().map(ended))).flat() });
+  return { name, question: "change", changes: true, others: "other pods", body, act };
 }
 
 /** The pod as one that has ended, which holds nothing, and the claims that it alone has as free. */
-async function ended(path, pod) {
-  const found = await request(path);
-  const claims = await Promise.all(
-    pod.claims.map((name) => request(claimPath({ namespace: pod.namespace, name }))),
-  );
+async function ended(pod) {
+  const found = await request(podPath(pod));
+  const claims = await Promise.all(pod.claims.map((name) => request(claimPath({ namespace: pod.namespace, name }))));
   const alone = claims.filter(({ status }) => (status?.reservedFor ?? []).every((one) => one.uid === found.metadata.uid));
-  return {
-    objects: [
-      { ...found, status: { ...found.status, phase: "Succeeded" } },
-      ...alone.map((claim) => ({ ...claim, status: {} })),
-    ],
-  };
+  return [{ ...found, status: { ...found.status, phase: "Succeeded" } }, ...alone.map((claim) => ({ ...claim, status: {} }))];
 }
 
 /** The device's slice without it. */

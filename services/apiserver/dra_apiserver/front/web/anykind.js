@@ -1,6 +1,7 @@
 // A list of any kind, with the columns that kubectl shows; and the list of all kinds.
 
 import { useEffect, useMemo } from "preact/hooks";
+import { labelText } from "./cluster.js";
 import { ageColumn, counted, nameColumn, namespaceColumn, plural } from "./columns.js";
 import { kinds, pageOf, pathOf, unknown, wantKinds } from "./discovery.js";
 import { html } from "./html.js";
@@ -31,6 +32,7 @@ const rowOf = ({ cells, object: { metadata } }) => ({
   namespace: metadata.namespace,
   name: metadata.name,
   created: metadata.creationTimestamp,
+  labels: labelText(metadata),
   cells,
 });
 

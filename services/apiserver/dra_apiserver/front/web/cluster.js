@@ -10,7 +10,7 @@ const dra = (plural, ...versions) => versions.map((version) => `/apis/resource.k
 
 // An attribute with more values than these has one for each device, such as its UUID: to share them brings nothing.
 const MOST_VALUES = 200;
-const MOST_OWNERS = 10_000;
+const MOST_TEXTS = 10_000;
 
 // Only what views read is kept: 5,000 nodes and 40,000 devices have to fit.
 const node = ({ metadata, spec, status }) => ({
@@ -23,19 +23,24 @@ const node = ({ metadata, spec, status }) => ({
   taints: (spec?.taints ?? []).map((taint) => `${taint.key}:${taint.effect}`),
 });
 
-// The pods of a workload have one owner: its name is kept once.
-const owners = new Map();
+// The pods of a workload have one owner and mostly the same labels: each text is kept once.
+const texts = new Map();
+function once(text) {
+  if (!texts.has(text)) {
+    if (texts.size > MOST_TEXTS) texts.clear();
+    texts.set(text, text);
+  }
+  return texts.get(text);
+}
+
 /** The controller of an object, as `Kind/name`; empty without one. */
 export function ownerOf({ ownerReferences }) {
   const owner = ownerReferences?.find((one) => one.controller);
-  if (!owner) return "";
-  const name = `${owner.kind}/${owner.name}`;
-  if (!owners.has(name)) {
-    if (owners.size > MOST_OWNERS) owners.clear();
-    owners.set(name, name);
-  }
-  return owners.get(name);
+  return owner ? once(`${owner.kind}/${owner.name}`) : "";
 }
+
+/** The labels of an object as a text that filters look at. */
+export const labelText = ({ labels }) => once(Object.entries(labels ?? {}).map(([name, value]) => `${name}=${value}`).join(" "));
 
 const claim = ({ metadata, spec, status }) => ({
   key: key({ metadata }),
@@ -60,6 +65,7 @@ const pod = ({ metadata, spec, status }) => {
     created: metadata.creationTimestamp,
     deleted: metadata.deletionTimestamp,
     owner: ownerOf(metadata),
+    labels: labelText(metadata),
     node: spec.nodeName ?? "",
     phase: status?.phase ?? "Pending",
     conditions,

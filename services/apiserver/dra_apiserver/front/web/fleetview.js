@@ -9,7 +9,7 @@ import { classes, world } from "./cluster.js";
 import { legend } from "./colours.js";
 import { STATES, STRANDED } from "./fleet.js";
 import { html } from "./html.js";
-import { go, Link } from "./links.js";
+import { Link, turn } from "./links.js";
 import { FleetMap } from "./map.js";
 import { NodePanel } from "./nodepanel.js";
 import { attributes, boards, choose, chosen, colour, describe, drawn, filter, group, labels, NO_CLASS, NOTHING, ofClass, OWN, plan, selected, state } from "./selection.js";
@@ -32,36 +32,39 @@ export function Fleet({ name }) {
   const cards = asCards();
   const node = name && world.value.nodes.find((one) => one.name === name);
   // A node that is chosen takes the place of a device.
-  useEffect(() => void (name && (selected.value = "")), [name]);
+  useEffect(() => void (usesClasses() && wantSelections()), []);
+  useEffect(() => void (name && selected.type("")), [name]);
   return html`<section class="fleet" aria-label="Fleet"><h1 class="hidden">Fleet</h1>
     <${Controls} cards=${cards} />
     <div class="split">
       ${cards ? html`<${Cards} groups=${plan.value.groups} selected=${selected.value} colour=${colour.value} choose=${choose} describe=${describe} zoom=${zoom.value} setZoom=${(value) => (zoom.value = value)} />` : html`<${FleetMap} />`}
-      ${chosen.value ? html`<${Board} board=${chosen.value} close=${() => choose("")} />` : node && html`<${NodePanel} node=${node} close=${() => go("fleet")} />`}
+      ${chosen.value ? html`<${Board} board=${chosen.value} close=${() => choose("")} />` : node && html`<${NodePanel} node=${node} close=${() => turn("fleet")} />`}
     </div>
     <${Table} />
   </section>`;
 }
 
+const usesClasses = () => ofClass.value !== "" || colour.value === "class" || group.value === "own:class";
+
 /** Notes what was chosen; what depends on classes is asked for then. */
 function choosing(what, event) {
   what.value = event.target.value;
-  if (what === ofClass || what.value === "class" || what.value === "own:class") wantSelections();
+  if (usesClasses()) wantSelections();
 }
 
 function Controls({ cards }) {
   const totals = world.value.totals;
   const choose = (one) => () => (state.value = state.value === one ? "" : one);
   return html`<div class="controls">
-    <label>Filter <input type="search" value=${filter} placeholder="node, model, claim, pod" onInput=${(event) => (filter.value = event.target.value)} /></label>
-    <label>Group by <select value=${group} onChange=${(event) => choosing(group, event)}>
+    <label>Filter <input type="search" value=${filter.value} placeholder="node, model, claim, pod" onInput=${(event) => filter.type(event.target.value)} /></label>
+    <label>Group by <select value=${group.value} onChange=${(event) => choosing(group, event)}>
       <option value="">NVLink domain, model</option>
       <option value=${NOTHING}>nothing</option>
       ${OWN.map((name) => html`<option value=${`own:${name}`}>${name}</option>`)}
       ${labels.value.map((name) => html`<option value=${`label:${name}`}>${name}</option>`)}
       ${attributes.value.map((name) => html`<option value=${`attribute:${name}`}>${name}</option>`)}
     </select></label>
-    <label>Colour by <select value=${colour} onChange=${(event) => choosing(colour, event)}>
+    <label>Colour by <select value=${colour.value} onChange=${(event) => choosing(colour, event)}>
       <option value="state">state</option>
       ${OWN.map((name) => html`<option value=${name}>${name}</option>`)}
       ${attributes.value.map((name) => html`<option value=${name}>${name}</option>`)}

@@ -67,7 +67,7 @@ export async function readIncidents(revision) {
 
 async function read(path, query, incident) {
   try {
-    const { items } = await request(`/history${path}?pretty=false&${query}`);
+    const { items } = await request(`/history${path}?${query}&pretty=false`);
     return items.flatMap(incident);
   } catch {
     // Who may not read a kind does not see its incidents.

@@ -39,10 +39,22 @@ export function go(to, more) {
   reread();
 }
 
-/** Show another object or part in the same view: its choices stay. */
-export function turn(to) {
-  if (to === place.value) return;
-  history.pushState(null, "", written(to, here.value.params));
+/**
+ * Show another object in the same view, whose choices stay except those in `changes`. From one object to the next the browser's
+ * history gets no entry, so that the back button leaves the view of all of them.
+ */
+export function turn(to, changes = {}) {
+  const params = new URLSearchParams(here.value.params);
+  let replaces = false;
+  for (const [name, value] of Object.entries(changes)) {
+    replaces ||= Boolean(params.get(name) && value);
+    if (value) params.set(name, value);
+    else params.delete(name);
+  }
+  const next = written(to, params);
+  if (next === written(place.value, here.value.params)) return;
+  if (replaces) history.replaceState(null, "", next);
+  else history.pushState(null, "", next);
   reread();
 }
 

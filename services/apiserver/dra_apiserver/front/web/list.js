@@ -14,8 +14,8 @@ const page = param("page", "1");
 
 /**
  * `columns` are `{id, title, text(row), cell(row), value(row), wide}`: `text` is what filters look at, `cell` what is shown
- * if that is more, `value` what sorts if that is different. Columns that are `wide` are left out on narrow screens. Rows are
- * in the order given until a column is chosen.
+ * if that is more, `value` what sorts if that is different. Columns that are `wide` are left out on narrow screens. Filters look
+ * at the `labels` of a row, too. Rows are in the order given until a column is chosen.
  */
 export function List({ label, columns, rows, id, hint, note, empty, controls }) {
   const wanted = filter.value.trim();
@@ -41,7 +41,7 @@ function typed(text) {
 
 function arranged(rows, columns, wanted, sort) {
   const matches = matcher(wanted);
-  const found = wanted ? rows.filter((row) => matches(columns.map((column) => column.text?.(row) ?? "").join(" "))) : rows;
+  const found = wanted ? rows.filter((row) => matches(`${columns.map((column) => column.text?.(row) ?? "").join(" ")} ${row.labels ?? ""}`)) : rows;
   const column = columns.find(({ id }) => id === sort.replace(/^-/, ""));
   return column ? sortBy(found, column.value ?? column.text, sort[0] === "-" ? -1 : 1) : found;
 }

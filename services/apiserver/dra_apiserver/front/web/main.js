@@ -26,6 +26,7 @@ import { Search, SearchButton } from "./search.js";
 import { Slices } from "./slicelist.js";
 import { TimeBar, TimeButton } from "./timebar.js";
 import { Workbench } from "./workbench.js";
+import { WORKLOAD } from "./workloadpage.js";
 import { Workloads } from "./workloads.js";
 
 // Pages that are not about a kind; what follows in the address is theirs.
@@ -38,7 +39,7 @@ const VIEWS = {
 };
 // Lists of a kind in a form of their own; all other kinds have the columns that the server gives them.
 const LISTS = { nodes: Nodes, pods: Pods, claims: Claims, classes: DeviceClasses, slices: Slices, quotas: Quotas, events: Events };
-const PARTS = { nodes: NODE, pods: POD, claims: CLAIM };
+const PARTS = { nodes: NODE, pods: POD, claims: CLAIM, deployments: WORKLOAD, statefulsets: WORKLOAD, replicasets: WORKLOAD, daemonsets: WORKLOAD, jobs: WORKLOAD };
 
 function View({ page, name }) {
   if (page in VIEWS) return VIEWS[page](name);

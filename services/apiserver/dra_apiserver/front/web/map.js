@@ -6,7 +6,7 @@ import { selections } from "./classes.js";
 import { world } from "./cluster.js";
 import { colourOf, scheme } from "./colours.js";
 import { html } from "./html.js";
-import { go } from "./links.js";
+import { turn } from "./links.js";
 import { Picture } from "./picture.js";
 import { boards, choose, colour, describe, plan, selected, size } from "./selection.js";
 import { Zoom } from "./zoom.js";
@@ -84,7 +84,7 @@ function pointing(picture, drag) {
       if (moved) return;
       const found = picture.current.hit(pixel(event));
       choose(found && found.index >= 0 ? found.place.boards[found.index].key : "");
-      if (found && found.index < 0) go(`fleet/${found.place.node.name}`);
+      if (found && found.index < 0) turn(`fleet/${found.place.node.name}`);
     },
     onPointerLeave: () => (hovered.value = undefined),
     onDblClick: (event) => picture.current.zoom(2, pixel(event)),

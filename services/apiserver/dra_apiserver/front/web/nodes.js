@@ -1,7 +1,7 @@
 // The nodes page: each node with its devices, pods and taints.
 
 import { useMemo } from "preact/hooks";
-import { pods, world } from "./cluster.js";
+import { labelText, pods, world } from "./cluster.js";
 import { ageColumn, counted, nameColumn } from "./columns.js";
 import { STATES } from "./fleet.js";
 import { html } from "./html.js";
@@ -29,7 +29,7 @@ export function Nodes() {
   const rows = useMemo(() => {
     const counts = new Map();
     for (const pod of pods.value) counts.set(pod.node, (counts.get(pod.node) ?? 0) + 1);
-    return nodes.filter(({ created }) => created).map((node) => ({ node, count: counts.get(node.name) ?? 0 }));
+    return nodes.filter(({ created }) => created).map((node) => ({ node, count: counts.get(node.name) ?? 0, labels: labelText(node) }));
   }, [nodes, pods.value]);
   const down = rows.filter(({ node }) => !node.ready).length;
   return html`<section aria-label="Nodes"><h1>Nodes</h1>

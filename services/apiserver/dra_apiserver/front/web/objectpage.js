@@ -21,7 +21,7 @@ export const tab = param("tab");
 const TABS = { "": "Overview", yaml: "YAML", events: "Events", history: "History" };
 
 /**
- * `parts` are what a kind has of its own: `{title, chip(name), tabs: {name: {title, view(name, object)}}, overview(name, object),
+ * `parts` are what a kind has of its own: `{title, chip(name), tabs: {name: {title, view(name, object)}}, overview(name, object, path),
  * shown, acts}`: `shown` are the kinds that the overview links to, and `acts` is set if it can delete the object.
  */
 export function ObjectPage({ page, name, parts = {} }) {
@@ -36,7 +36,7 @@ export function ObjectPage({ page, name, parts = {} }) {
 function Loaded({ kind, name, path, parts }) {
   const { object: item, state } = useObject(path);
   // Items of a list have no kind of their own.
-  const object = useMemo(() => item && { ...item, kind: kind.kind }, [item]);
+  const object = useMemo(() => item && { ...item, kind: kind.kind, apiVersion: kind.group ? `${kind.group}/${kind.version}` : kind.version }, [item]);
   const title = parts.title ?? kind.kind;
   const gone = !object && state !== "loading";
   const version = object?.metadata.resourceVersion ?? state;
@@ -47,7 +47,7 @@ function Loaded({ kind, name, path, parts }) {
     <div class="titled"><h1>${title} ${name} ${parts.chip?.(name)}</h1><${Copy} text=${name.split("/").pop()} what="the name" /></div>
     <nav class="tabs" aria-label="Parts">${Object.entries(tabs).map(([id, text]) => html`<a href=${address(place.value, { tab: id })} aria-current=${id === chosen ? "page" : undefined}>${text}</a>`)}</nav>
     ${gone && html`<p class="empty">${state === "live" ? `There is no ${title.toLowerCase()} of this name. Its history, and the slider over the past, may have it.` : state}</p>`}
-    ${chosen === "" && html`${parts.overview?.(name, object)}${object && html`<${About} object=${object} kind=${kind} path=${path} parts=${parts} />`}`}
+    ${chosen === "" && html`${parts.overview?.(name, object, path)}${object && html`<${About} object=${object} kind=${kind} path=${path} parts=${parts} />`}`}
     ${chosen === "yaml" && object && html`<${Yaml} path=${path} version=${version} />`}
     ${chosen === "events" && object && html`<${EventsOf} object=${object} />`}
     ${chosen === "history" && html`<${ObjectHistory} path=${path} version=${version} />`}
@@ -69,7 +69,7 @@ function About({ object, kind, path, parts }) {
       ${owners.length > 0 && html`<tr><th scope="row">Owner</th><td>${owners.map((one) => html`<${To} object=${{ ...one, namespace: metadata.namespace }} />`)}</td></tr>`}
       ${links.length > 0 && html`<tr><th scope="row">Refers to</th><td class="chips">${links.map((one) => html`<${To} object=${one} />`)}</td></tr>`}
       ${run.length > 0 && html`<tr><th scope="row">Images</th><td>${run.map((one) => html`<div class="copied"><code>${one}</code> <${Copy} text=${one} what=${`image ${one}`} /></div>`)}</td></tr>`}
-      <tr><th scope="row">Labels</th><td class="chips">${Object.entries(metadata.labels ?? {}).map(([key, value]) => html`<span class="tag">${key}${value && `=${value}`}</span> `)}${!metadata.labels && html`<span class="note">none</span>`}</td></tr>
+      <tr><th scope="row">Labels</th><td class="chips">${Object.entries(metadata.labels ?? {}).map(([key, value]) => html`<span class="tag"><${Link} to=${pageOf(kind)} more=${{ q: `${key}=${value}` }} title="All with this label">${key}${value && `=${value}`}<//></span> `)}${!metadata.labels && html`<span class="note">none</span>`}</td></tr>
       <tr><th scope="row">UID</th><td class="copied"><code>${metadata.uid}</code> <${Copy} text=${metadata.uid} what="the UID" /></td></tr>
       ${metadata.annotations && html`<tr><th scope="row">Annotations</th><td><details><summary>${Object.keys(metadata.annotations).length}</summary><table><tbody>${Object.entries(metadata.annotations).map(([key, value]) => html`<tr><th scope="row">${key}</th><td>${value}</td></tr>`)}</tbody></table></details></td></tr>`}
     </tbody></table></section>

@@ -23,13 +23,19 @@ function Indirect({ object }) {
     <${Direct} object=${object} owners=${mine.map((one) => `${kind}/${one.name}`)} />`;
 }
 
-/** The pods of an object, or of those between: in the namespace of the object. */
-export const podsOf = ({ metadata: { namespace } }, owners) => pods.value.filter((pod) => pod.namespace === namespace && owners.includes(pod.owner));
+const owned = (namespace, owners) => pods.value.filter((pod) => pod.namespace === namespace && owners.includes(pod.owner));
+
+/** The pods of a workload. The names of a Deployment's ReplicaSets, and of a CronJob's Jobs, begin with its own. */
+export function podsOf({ kind, metadata: { namespace, name } }) {
+  const between = BETWEEN[kind]?.[0];
+  if (!between) return owned(namespace, [`${kind}/${name}`]);
+  return pods.value.filter((pod) => pod.namespace === namespace && pod.owner.startsWith(`${between}/${name}-`) && !pod.owner.slice(between.length + name.length + 2).includes("-"));
+}
 
 function Direct({ object, owners }) {
   const { namespace } = object.metadata;
   if (!namespace) return null;
-  const mine = podsOf(object, owners);
+  const mine = owned(namespace, owners);
   const held = claims.value.filter((claim) => claim.namespace === namespace && owners.includes(claim.owner));
   return html`${mine.length > 0 && html`<section aria-label="Its pods"><h2>Pods</h2><ul class="plain">${mine.slice(0, MOST).map((pod) => html`<li key=${pod.key}><span class=${`chip phase-${pod.phase}`}>${pod.deleted ? "Terminating" : pod.phase}</span> <${Link} to=${`pods/${pod.key}`}>${pod.name}<//>${pod.node && html` on <${Link} to=${`nodes/${pod.node}`}>${pod.node}<//>`}</li>`)}</ul>
       ${mine.length > MOST && html`<p class="note">${mine.length - MOST} more are not shown.</p>`}</section>`}

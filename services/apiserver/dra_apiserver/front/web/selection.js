@@ -6,19 +6,20 @@ import { nodes, slices, world } from "./cluster.js";
 import { ownValues } from "./colours.js";
 import { STRANDED } from "./fleet.js";
 import { layout } from "./layout.js";
-import { go } from "./links.js";
+import { param, turn } from "./links.js";
 import { hasCapacity, modelOf, short } from "./segments.js";
 
 const ZONE = "topology.kubernetes.io/zone";
 
-export const selected = signal("");
-export const group = signal("");
-export const colour = signal("state");
-export const filter = signal("");
-export const state = signal("");
-export const ofClass = signal("");
+// All of them are in the address: a link shares the picture, and the back button undoes a choice.
+export const selected = param("device");
+export const group = param("group");
+export const colour = param("colour", "state");
+export const filter = param("q");
+export const state = param("state");
+export const ofClass = param("class");
 /** How the fleet is drawn: "cards", "map", or empty for what suits its size. */
-export const drawn = signal("");
+export const drawn = param("as");
 // In place of a class's name: devices that no class selects.
 export const NO_CLASS = "(none)";
 // What boards have besides attributes.
@@ -114,8 +115,7 @@ function matches(board, node, wanted) {
 
 /** Shows a board's panel, or none. */
 export function choose(key) {
-  selected.value = key;
-  go("fleet");
+  turn("fleet", { device: key });
 }
 
 /** One line about a board. */

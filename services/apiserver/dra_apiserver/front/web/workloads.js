@@ -3,7 +3,7 @@
 import { counted, ageColumn, nameColumn, namespaceColumn, within } from "./columns.js";
 import { html } from "./html.js";
 import { List } from "./list.js";
-import { ownerOf } from "./cluster.js";
+import { labelText, ownerOf } from "./cluster.js";
 import { param } from "./links.js";
 import { sortBy } from "./order.js";
 import { useObjects } from "./visit.js";
@@ -23,6 +23,7 @@ const keep = (kind, page, count, template = (spec) => spec.template) => ({ metad
     name: metadata.name,
     created: metadata.creationTimestamp,
     owner: ownerOf(metadata),
+    labels: labelText(metadata),
     ready,
     wanted,
     images: images(template(spec)),
