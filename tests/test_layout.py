@@ -14,6 +14,7 @@ _NOT_OURS = {"data", "__pycache__"}
 # Programs and tasks that act repeatedly. They wait for nothing.
 _ACTORS = {
     "driver_conformance/mutants/life.py": "drivers that report health periodically",
+    "driver_conformance/mutants/unseen.py": "drivers that publish and report health periodically",
     "driver_conformance/reference.py": "a driver that publishes and reports health periodically",
     "driver_conformance/test_suite.py": "an API server that deletes late",
     "endurance/plugin.py": "a device plugin that registers at each new kubelet",

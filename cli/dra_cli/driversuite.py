@@ -59,7 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
     from dra_conformance import show
     from dra_conformance.pace import Pace
-    from dra_conformance.suite import Options
+    from dra_conformance.suite import NODE, Options
     from dra_conformance.suite import run as run_suite
 
     _need_formats(chosen.report)
@@ -68,7 +68,7 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
         command=_command(chosen),
         checks=checks,
         directory=_directory(chosen.directory),
-        node=chosen.node_name,
+        node=chosen.node_name or NODE,
         version=_version(chosen.kubernetes_version),
         port=chosen.port,
         rules=_rules(chosen.role) if chosen.role else None,

@@ -240,8 +240,12 @@ class Reference:
         return found
 
     def same(self, spec: JsonObject, content: JsonObject) -> bool:
-        names = [one["name"] for one in spec.get("devices") or ()]
-        return names == [one["name"] for one in content.get("devices") or ()]
+        """True if the slice has these devices with these attributes."""
+        published, wanted = (
+            [(one["name"], one.get("attributes")) for one in part.get("devices") or ()]
+            for part in (spec, content)
+        )
+        return published == wanted
 
     def slice(self, place: int, content: JsonObject, generation: int, count: int, owner: str) -> JsonObject:
         node = {"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": owner, "controller": True}
@@ -328,6 +332,7 @@ class Reference:
             "device_name": result["device"],
             "cdi_device_ids": [f"{self.kind}={part}"],
             "share_id": result.get("shareID"),
+            "consumed": result.get("consumedCapacity", {}),
             "color": color,
             "admin": result.get("adminAccess", False),
         }
@@ -392,7 +397,10 @@ class Reference:
             "containerEdits": {
                 # Needs 0.5.0, because the path on the host differs.
                 "deviceNodes": [{"path": f"/dev/{device['device_name']}", "hostPath": "/dev/null"}],
-                "env": [f"{name}_COLOR={device['color']}"],
+                "env": [
+                    f"{name}_COLOR={device['color']}",
+                    *(f"{name}_{key.upper()}={value}" for key, value in device["consumed"].items()),
+                ],
                 "mounts": [
                     {"hostPath": "/tmp", "containerPath": "/mutant", "options": ["ro"]},
                     *self.metadata_mounts(device),

@@ -11,6 +11,7 @@ from dra_conformance.kubelet import Kubelet
 from dra_conformance.pace import Pace
 from dra_conformance.runner import run
 from dra_conformance.session import Session
+from dra_conformance.suite import NODE
 from dra_conformance.world import World, default_rules
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
@@ -52,13 +53,13 @@ async def run_suite(
     async with contextlib.AsyncExitStack() as stack:
         # Below /tmp, because a unix socket's path must be short.
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="d", dir="/tmp")))
-        world = await stack.enter_async_context(World(root, "node-0", version, rules, tls=False))
+        world = await stack.enter_async_context(World(root, NODE, version, rules, tls=False))
         access = load(world.kubeconfig)
         client = await stack.enter_async_context(
             Client(access.server, user_agent="mutant/1.0", token=access.token)
         )
         cdi = await stack.enter_async_context(CdiFiles(root / "cdi"))
-        driver = LocalDriver(made, root, "node-0", client)
+        driver = LocalDriver(made, root, NODE, client)
         parameters = {
             "apiVersion": f"{made.name}/v1",
             "kind": "Paint",

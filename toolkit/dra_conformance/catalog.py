@@ -15,7 +15,7 @@ from dra_conformance.areas import (
     permissions,
     process,
     registration,
-    slicenames,
+    slicerepairs,
     status,
     taints,
     thousands,
@@ -26,8 +26,8 @@ AREAS: Sequence[Area] = (
     registration.AREA,
     # Before the checks that need a driver that still runs.
     process.PROCESS,
-    # The checks of the module slices and those of slicenames.
-    slicenames.AREA,
+    # The checks of the modules slices, slicenames and slicerepairs.
+    slicerepairs.AREA,
     # The checks of the module prepare, and those of oddclaims, slowreads and afterrestart, in the same area.
     afterrestart.PREPARE,
     afterrestart.UNPREPARE,

@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import os
+import stat
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -45,6 +46,10 @@ class CdiFiles:
     def others(self) -> set[str]:
         """Return the names of files that are not spec files."""
         return {path.name for path in self.directory.iterdir() if not _is_spec(path.name)}
+
+    def writable_by_all(self, names: Iterable[str]) -> list[str]:
+        """Return those of the files that every user may change."""
+        return [name for name in sorted(names) if (self.directory / name).stat().st_mode & stat.S_IWOTH]
 
     def content(self) -> dict[str, bytes]:
         """Return the bytes of each spec file, by name."""

@@ -4,7 +4,7 @@ import itertools
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dra_driverkit.proto import dra_v1_pb2
@@ -45,6 +45,8 @@ class Result:
     device: Device
     request: str = "r0"
     admin: bool = False
+    amounts: Mapping[str, str] = field(default_factory=dict)
+    """The share's consumption of capacities, if it is not the default."""
 
     def to_json(self) -> JsonObject:
         """Return the result as in ``status.allocation.devices.results``."""
@@ -60,7 +62,8 @@ class Result:
         elif self.device.is_shared:
             found["shareID"] = str(uuid.uuid4())
             consumed = {
-                name: _default_consumption(capacity) for name, capacity in spec.get("capacity", {}).items()
+                name: self.amounts.get(name) or default_consumption(capacity)
+                for name, capacity in spec.get("capacity", {}).items()
             }
             if consumed:
                 found["consumedCapacity"] = consumed
@@ -216,7 +219,8 @@ def _requests(results: Sequence[Result], configs: Sequence[JsonObject]) -> list[
     return list(found.values())
 
 
-def _default_consumption(capacity: JsonObject) -> str:
+def default_consumption(capacity: JsonObject) -> str:
+    """Return the amount that a share consumes if its request says nothing."""
     policy = capacity.get("requestPolicy") or {}
     return str(policy.get("default") or capacity["value"])
 

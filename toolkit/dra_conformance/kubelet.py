@@ -6,6 +6,7 @@ The steps follow pkg/kubelet/pluginmanager and pkg/kubelet/cm/dra/plugin. The wi
 import asyncio
 import contextlib
 import os
+import socket as socketlib
 import stat
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
@@ -21,12 +22,17 @@ from grpc import aio
 
 _SERVICE = "/pluginregistration.Registration"
 _ASK, _NOTIFY = 1.0, 5.0
+#: A service that starts late gets this part of the time for a registration.
+_LATE = 4
 HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
 
 @dataclass(frozen=True)
 class Registration:
-    """A driver's answer to GetInfo, and the seconds until the kubelet had it."""
+    """A driver's answer to GetInfo, and the seconds until the kubelet had it.
+
+    ``unserved`` says why the endpoint did not accept connections when GetInfo was answered; empty if it did.
+    """
 
     socket: Path
     type: str
@@ -34,6 +40,7 @@ class Registration:
     endpoint: str
     versions: tuple[str, ...]
     seconds: float
+    unserved: str = ""
 
     def is_there(self) -> bool:
         """True if both of the driver's sockets exist."""
@@ -90,11 +97,23 @@ class Kubelet:
                     continue
                 versions = tuple(info.supported_versions)
                 endpoint = info.endpoint or str(socket)
-                return Registration(socket, info.type, info.name, endpoint, versions, spent)
+                unserved = _connection_problem(endpoint)
+                if unserved:
+                    await self._await_service(endpoint, within / _LATE)
+                return Registration(socket, info.type, info.name, endpoint, versions, spent, unserved)
             if not alive():
                 raise DriverError(f"the driver ended after {spent:.1f} s; {problem}")
             await asyncio.sleep(self._poll)
         raise DriverError(f"{problem} within {within:g} s")
+
+    async def _await_service(self, endpoint: str, within: float) -> None:
+        """Wait until the endpoint accepts connections, so that a late service fails one check and not all."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while _connection_problem(endpoint):
+            if loop.time() > end:
+                return
+            await asyncio.sleep(self._poll)
 
     async def ask(self, socket: Path) -> Any:
         """Call GetInfo.
@@ -128,6 +147,20 @@ class Kubelet:
         return DriverConnection(
             registration.name, registration.endpoint, registration.versions, timeout=timeout
         )
+
+
+def _connection_problem(endpoint: str) -> str:
+    """Return why the unix socket accepts no connection, or ""."""
+    with socketlib.socket(socketlib.AF_UNIX, socketlib.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(endpoint)
+        except BlockingIOError:
+            # The queue of connections is full, so somebody listens.
+            return ""
+        except OSError as error:
+            return error.strerror or str(error)
+    return ""
 
 
 async def serves(registration: Registration, service: str) -> bool:

@@ -288,6 +288,7 @@ class Prepared:
     specs: dict[str, Any]
     documents: dict[str, Any]
     defined: list[str]
+    writable: list[str]
     left: set[str] = field(default_factory=set)
     still: list[str] = field(default_factory=list)
 
@@ -308,6 +309,7 @@ async def prepare_one_claim(session: Session) -> Prepared:
             dict(session.cdi.specs()),
             session.cdi.documents(),
             session.cdi.device_names(),
+            session.cdi.writable_by_all(files),
         )
         if problem := await session.try_unprepare(claim):
             raise Unmet(f"the claim is not unprepared: {problem}")

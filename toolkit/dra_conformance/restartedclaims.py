@@ -14,8 +14,12 @@ from dra_conformance.check import Unmet
 from dra_conformance.claims import Claim, Device, Result, allocatable_together, config
 from dra_conformance.edits import edits_of
 from dra_conformance.session import Session, cdi_ids, plain
+from dra_conformance.traffic import is_about
 
 _MOST = 3
+_CROWD = 8
+#: Reads of claims are held for this many polls, until those of all claims have arrived.
+_GATHERING = 10
 
 
 @dataclass
@@ -64,6 +68,59 @@ async def restart_with_claims(session: Session) -> Kept:
 async def start_in_outage(session: Session) -> Kept:
     """Kill the driver, and start it while all its requests are answered with 503."""
     return await _observe(session, _start_without_api)
+
+
+@dataclass
+class Crowd:
+    """Observations of a start after several claims were prepared concurrently.
+
+    Args:
+        missing: CDI ids of the claims that no file defined after the start.
+        answers: claims whose answer had changed, by their device, with the answer or the error.
+    """
+
+    missing: list[str] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+
+
+async def restart_after_concurrent_claims(session: Session) -> Crowd:
+    """Prepare several claims at the same time, kill the driver and start it again.
+
+    Raises:
+        NotShown: the driver has only one device that can be prepared.
+        Unmet: not all claims are prepared.
+    """
+    session.need_restarts()
+    await session.restart_if_stuck("claims that are prepared concurrently")
+    session.pick(2)
+    devices = allocatable_together([one for one in session.devices if not one.is_shared], session.counters())
+    seen = Crowd()
+    async with contextlib.AsyncExitStack() as stack:
+        results = [[Result(device)] for device in devices[:_CROWD]]
+        claims = [await stack.enter_async_context(session.claim(one)) for one in results]
+        answers = await _prepare_at_once(session, claims)
+        if refused := [one for one in answers if isinstance(one, str)]:
+            raise Unmet(f"of several claims at the same time one is not prepared: {refused[0]}")
+        await session.driver.kill()
+        await session.start_again()
+        seen.missing = session.cdi.undefined_names(name for answer in answers for name in cdi_ids(answer))
+        for claim, device, before in zip(claims, devices, answers, strict=False):
+            again = await session.try_prepare(claim)
+            answer = again if isinstance(again, str) else plain(again)
+            if answer != plain(before):
+                seen.answers[device.name] = answer
+    return seen
+
+
+async def _prepare_at_once(session: Session, claims: Sequence[Claim]) -> list[Any]:
+    """Prepare the claims concurrently. Their reads are answered together, so that the rest of the work coincides."""
+    with session.world.requests.hold(lambda visit: is_about(visit, "resourceclaims")) as hold:
+        calls = [asyncio.create_task(session.try_prepare(claim)) for claim in claims]
+        waiting = asyncio.create_task(hold.reached.wait())
+        await asyncio.wait([*calls, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        await asyncio.sleep(_GATHERING * session.pace.poll)
+    return await asyncio.gather(*calls)
 
 
 async def _observe(session: Session, start: Any) -> Kept:

@@ -192,7 +192,7 @@ async def _interrupt(session: Session, moment: str) -> Interrupted:
                 await session.driver.kill()
         else:
             call = asyncio.create_task(session.try_prepare(claim))
-            await _first(call, _await_new_file(session, files), session.pace.start)
+            await _first(call, await_new_file(session, files), session.pace.start)
             await session.driver.kill()
         await asyncio.gather(call, return_exceptions=True)
         await session.start_again()
@@ -211,7 +211,8 @@ async def _first(call: "asyncio.Task[Any]", moment: Any, within: float) -> None:
     waiting.cancel()
 
 
-async def _await_new_file(session: Session, files: set[str]) -> None:
+async def await_new_file(session: Session, files: set[str]) -> None:
+    """Wait until there is a CDI file besides these."""
     for _ in itertools.count():
         if session.cdi.names() - files:
             return

@@ -75,7 +75,7 @@ class _Run:
         if session.start_problem or self._lost >= _REVIVALS:
             return
         if session.driver.restarts and not session.driver.alive():
-            if result.outcome is not Outcome.BROKEN:
+            if result.outcome not in _BLAMED:
                 session.deaths.append(result.check.id)
             try:
                 await session.driver.kill()

@@ -207,6 +207,16 @@ class Session:
         except Exception as error:
             raise Unmet(f"the driver does not come back: {error}") from error
 
+    async def ends(self, within: float) -> bool:
+        """Wait a while, and return True as soon as the driver has ended by itself."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + within
+        while self.driver.alive():
+            if loop.time() > end:
+                return False
+            await asyncio.sleep(self.pace.poll)
+        return True
+
     async def probe(self) -> str:
         """Prepare and unprepare claims for the devices that most checks use. Return the first error or ""."""
         for device in allocatable_together(self.devices, self.counters())[:_PROBED]:

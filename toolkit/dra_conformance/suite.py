@@ -20,6 +20,9 @@ from dra_conformance.runner import run as run_checks
 from dra_conformance.session import Session
 from dra_conformance.world import NAMESPACE, World, default_rules
 
+#: Nodes of many clouds have names with dots, which some drivers cut off.
+NODE = "node-0.example.com"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -38,7 +41,7 @@ class Options:
     command: Sequence[str] = ()
     checks: Sequence[Check] = CHECKS
     directory: Path | None = None
-    node: str = "node-0"
+    node: str = NODE
     version: Version = DEFAULT
     port: int = 0
     rules: Sequence[JsonObject] | None = None

@@ -76,7 +76,7 @@ def _add_driver_options(driver: "argparse._ArgumentGroup") -> None:
         metavar="DIR",
         help="the directory for sockets, CDI files and data; its path must be short",
     )
-    driver.add_argument("--node-name", default="node-0", help="the name of the node (node-0)")
+    driver.add_argument("--node-name", help="the name of the node (node-0.example.com)")
     driver.add_argument("--port", type=number(0, 65535), default=0, help="the API server's port (any)")
     driver.add_argument(
         "--cycles",

@@ -14,6 +14,7 @@ from tests.driver_conformance.mutants import (
     mixedup,
     scopes,
     slices,
+    unseen,
     versions,
 )
 from tests.driver_conformance.mutants.mutant import Mutant
@@ -31,6 +32,7 @@ MUTANTS: Sequence[type[Mutant]] = [
     *scopes.MUTANTS,
     *missed.MUTANTS,
     *afterwards.MUTANTS,
+    *unseen.MUTANTS,
 ]
 
 __all__ = [
@@ -47,5 +49,6 @@ __all__ = [
     "mixedup",
     "scopes",
     "slices",
+    "unseen",
     "versions",
 ]

@@ -276,10 +276,6 @@ class NamesByPlace(Mutant):
         file.write_text(str(known + (self.socket.name == "dra-0.sock")))
         return int(file.read_text())
 
-    def same(self, spec: JsonObject, content: JsonObject) -> bool:
-        found = [one["attributes"]["serial"] for one in spec.get("devices") or ()]
-        return found == [one["attributes"]["serial"] for one in content.get("devices") or ()]
-
 
 MUTANTS = (
     PublishesOnce,

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from dra_conformance.check import Area, Breach, Unmet
-from dra_conformance.claims import Result
+from dra_conformance.claims import Device, Result
 from dra_conformance.session import Session, cdi_ids
 
 AREA = Area("admin", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAAdminAccess")
@@ -48,6 +48,7 @@ async def _check_holder_kept(session: Session) -> None:
         session.claim([Result(device, admin=True)]) as admin,
     ):
         answer = await session.prepare_or_skip(holder)
+        exclusive = not await _is_free(session, device)
         if session.cdi.undefined_names(cdi_ids(answer)):
             raise Unmet("the holder's CDI devices are not there at all")
         await session.prepare_or_skip(admin)
@@ -58,6 +59,14 @@ async def _check_holder_kept(session: Session) -> None:
         again = await session.try_prepare(holder)
         if isinstance(again, str):
             raise Breach(f"the holder's claim: {again}")
+        if exclusive and await _is_free(session, device):
+            raise Breach(f"another claim gets {device.name}, which its holder still has")
+
+
+async def _is_free(session: Session, device: Device) -> bool:
+    """True if another claim gets the device."""
+    async with session.claim([Result(device)]) as other:
+        return not isinstance(await session.try_prepare(other), str)
 
 
 @AREA.check(

@@ -5,7 +5,11 @@ from dra_conformance.areas.shares import AREA as SHARES
 from dra_conformance.areas.slowreads import AREA as PREPARE
 from dra_conformance.areas.unprepare import AREA as UNPREPARE
 from dra_conformance.check import Breach, NotOffered, NotShown, Stage
-from dra_conformance.restartedclaims import restart_with_claims, start_in_outage
+from dra_conformance.restartedclaims import (
+    restart_after_concurrent_claims,
+    restart_with_claims,
+    start_in_outage,
+)
 from dra_conformance.session import Session
 
 __all__ = ["CDI", "PREPARE", "SHARES", "UNPREPARE"]
@@ -29,6 +33,23 @@ async def _check_exclusive_after_restart(session: Session) -> None:
         raise NotOffered("the driver refuses no devices in use")
     if seen.freed:
         raise Breach(f"in use, and given to another claim: {', '.join(seen.freed)}")
+
+
+@PREPARE.check(
+    "concurrent-kept",
+    "claims prepared concurrently survive kill -9",
+    promise="Claims that are prepared at the same time are all in the checkpoint: after a crash each is known.",
+    source=_KEP + "; staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (calls may be concurrent)",
+    cost="Of pods that start together, some lose their devices with the next restart of the driver.",
+    stage=Stage.RESTART,
+    rests_on=("prepare.concurrent-claims", "prepare.after-kill", "cdi.after-restart", "cdi.defined"),
+)
+async def _check_concurrent_kept(session: Session) -> None:
+    seen = await session.once(restart_after_concurrent_claims)
+    if seen.missing:
+        raise Breach(f"no file defines {seen.missing[0]} of a prepared claim any more")
+    for device, answer in seen.answers.items():
+        raise Breach(f"the claim of {device} is answered with {answer}")
 
 
 @PREPARE.check(

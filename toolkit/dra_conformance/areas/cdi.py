@@ -60,6 +60,7 @@ async def _check_defined(session: Session) -> None:
     promise="Files are YAML or JSON of CDI's schema: known fields, kinds, names, edits that are not empty.",
     source=_SPEC,
     cost="The engine skips the whole file, and each container that needs it fails.",
+    rests_on=("cdi.qualified",),
 )
 async def _check_schema(session: Session) -> None:
     seen = await _observe_files(session)
@@ -149,6 +150,19 @@ async def _check_atomic(session: Session) -> None:
     if session.cdi.written_in_place:
         names = sorted(session.cdi.written_in_place)
         raise Breach(f"written in place: {', '.join(names[:3])}")
+
+
+@AREA.check(
+    "writable",
+    "nobody else can change its files",
+    promise="Files in the CDI directory cannot be written by every user of the node.",
+    source=_SPEC + " (hooks run with the rights of the container engine)",
+    cost="Any user of the node becomes root: the engine runs the hooks that the file names.",
+)
+async def _check_writable(session: Session) -> None:
+    seen = await _observe_files(session)
+    if seen.writable:
+        raise Breach(f"every user may write {', '.join(seen.writable)}")
 
 
 @AREA.check(

@@ -62,7 +62,8 @@ async def prepare_pair(session: Session) -> Pair:
             answer = await session.prepare_or_skip(claim)
             seen.nodes.alone |= _nodes_of(session, answer)
             seen.environment.alone |= _environment_of(session, answer, claim)
-    results = [Result(device, f"r{number}") for number, device in enumerate(devices)]
+    # The names of requests and devices have opposite orders, so that a driver that sorts one of them mixes both up.
+    results = [Result(device, f"r{number}") for number, device in enumerate(reversed(devices))]
     async with session.claim(results) as claim:
         answer = await session.prepare_or_skip(claim)
         seen.nodes.together = _nodes_of(session, answer)

@@ -3,13 +3,14 @@
 The checks need parameters that change what containers get.
 """
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
 from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.areas.config import AREA
-from dra_conformance.check import Breach, NotOffered, NotShown, Stage
+from dra_conformance.check import Breach, NotOffered, NotShown, Stage, Unmet
 from dra_conformance.claims import Result, config
 from dra_conformance.edits import common_edits, edits_of
 from dra_conformance.session import Session
@@ -117,6 +118,11 @@ async def _check_precedence(session: Session) -> None:
     _needs_effect(plain != await _effects(session, results, default), plain, given)
     if await _effects(session, results, default, config(session.name, parameters)) != given:
         raise Breach("with defaults from the class the claim's parameters do not count")
+    other = await _other_parameters(session, results, given)
+    if other is not None:
+        of_class = config(session.name, other, source="FromClass")
+        if await _effects(session, results, of_class, config(session.name, parameters)) != given:
+            raise Breach("with other values from the class the claim's parameters do not count")
 
 
 @AREA.check(
@@ -184,6 +190,34 @@ async def _check_undone(session: Session) -> None:
     _needs_effect(varies, plain, given)
     if await _effects(session, results) != plain:
         raise Breach("a claim without configuration gets what the claim before it had asked for")
+
+
+async def _other_parameters(
+    session: Session, results: Sequence[Result], given: Mapping[str, str]
+) -> JsonObject | None:
+    """Return parameters that the driver accepts and that have another effect than those of --config, or None."""
+    parameters = _parameters(session)
+    for name, value in parameters.items():
+        if name in ("apiVersion", "kind"):
+            continue
+        for other in _other_values(value):
+            changed = {**parameters, name: other}
+            with contextlib.suppress(Unmet):
+                if await _effects(session, results, config(session.name, changed)) != given:
+                    return changed
+    return None
+
+
+def _other_values(value: object) -> Sequence[object]:
+    """Return values of the same type, which the driver may accept."""
+    match value:
+        case bool():
+            return (not value,)
+        case int():
+            return (value + 1, value - 1)
+        case str():
+            return (f"{value}x",)
+    return ()
 
 
 def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:

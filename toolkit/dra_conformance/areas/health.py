@@ -333,17 +333,49 @@ async def _check_resumed(session: Session) -> None:
     source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (a stream for each registered instance)",
     cost="While the connection of a kubelet that ended lingers, the next one gets no health.",
     recommended=True,
-    rests_on=("health.first-report", "health.resumed"),
+    stage=Stage.BACKGROUND,
+    rests_on=("health.first-report", "health.resumed", "health.again"),
 )
 async def _check_two_streams(session: Session) -> None:
-    async with contextlib.aclosing(health_reports(session.registration, _service(session))) as stream:
+    seen = await session.once(observe_renewal)
+    while True:
+        starts = session.starts
+        problem = await _problem_of_two_streams(session, renewed=seen.again is not None)
+        async with session.changing:
+            if not problem or session.starts == starts:
+                break
+    if problem:
+        raise Breach(problem)
+
+
+async def _problem_of_two_streams(session: Session, *, renewed: bool) -> str:
+    """Open two streams and return what is wrong with their reports, or "".
+
+    ``renewed`` says that reports are renewed, so that the first stream has to get a second report.
+    """
+    within = session.pace.start + session.pace.health
+    async with (
+        contextlib.aclosing(health_reports(session.registration, _service(session))) as first,
+        contextlib.aclosing(health_reports(session.registration, _service(session))) as second,
+    ):
         try:
-            async with asyncio.timeout(session.pace.start):
-                await anext(stream)
+            async with asyncio.timeout(within):
+                await anext(first)
         except (TimeoutError, CallError, StopAsyncIteration) as error:
             raise Unmet(f"there is no stream: {error}") from error
-        if problem := (await open_stream(session)).problem:
-            raise Breach(problem)
+        for place, stream in (("second", second), ("first", first)):
+            if stream is first and not renewed:
+                break
+            try:
+                async with asyncio.timeout(within):
+                    await anext(stream)
+            except TimeoutError:
+                return f"the {place} of two streams got no report within {within:g} s"
+            except StopAsyncIteration:
+                return f"the driver ended the {place} of two streams"
+            except CallError as error:
+                return f"the {place} of two streams: {error}"
+    return ""
 
 
 @AREA.check(

@@ -116,7 +116,9 @@ async def _check_requests(session: Session) -> None:
 )
 async def _check_subrequests(session: Session) -> None:
     async with session.claim([Result(session.pick()[0], "r0/large")]) as claim:
-        answer = await session.prepare_or_skip(claim)
+        answer = await session.try_prepare(claim)
+        if isinstance(answer, str):
+            raise Breach(f"a claim with r0/large is not prepared: {answer}")
         for device in answer.devices:
             if list(device.request_names) not in (["r0"], []):
                 raise Breach(f"device {device.device_name} is for {list(device.request_names)}, not r0")
@@ -136,7 +138,9 @@ async def _check_subrequests(session: Session) -> None:
 async def _check_several_devices(session: Session) -> None:
     results = [Result(device, f"r{number}") for number, device in enumerate(session.pick(2))]
     async with session.claim(results) as claim:
-        answer = await session.prepare_or_skip(claim)
+        answer = await session.try_prepare(claim)
+        if isinstance(answer, str):
+            raise Breach(f"a claim with two devices is not prepared: {answer}")
         given = {(one.pool_name, one.device_name): list(one.request_names) for one in answer.devices}
         for result in results:
             if result.device.key not in given:

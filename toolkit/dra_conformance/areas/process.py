@@ -239,7 +239,7 @@ async def _usage(session: Session) -> tuple[Usage, Usage, int]:
     promise="The plugins' directory, the registry and the CDI directory have as many files as before.",
     source=_LEAKS,
     cost="The node's disk, or the tmpfs of /var/run, fills up.",
-    rests_on=("cdi.gone", "metadata.gone"),
+    rests_on=("cdi.gone", "cdi.no-leftovers", "metadata.gone"),
 )
 async def _check_directories(session: Session) -> None:
     seen = await session.once(cycle_claims)

@@ -1,5 +1,6 @@
 """Registration: how the kubelet finds a driver (pkg/kubelet/pluginmanager, kubelet/pkg/apis/pluginregistration)."""
 
+import contextlib
 import os
 import re
 import stat
@@ -62,7 +63,7 @@ async def _check_name(session: Session) -> None:
 @AREA.check(
     "endpoint",
     "its endpoint is a unix socket",
-    promise="The endpoint in GetInfo is the absolute path of a unix socket that exists when GetInfo answers.",
+    promise="The endpoint in GetInfo is the absolute path of a unix socket.",
     source=_KUBELETPLUGIN,
     cost="The driver is registered, and every call to it fails.",
 )
@@ -76,6 +77,20 @@ async def _check_endpoint(session: Session) -> None:
         raise Breach(f"endpoint {path}: {error.strerror}") from error
     if not stat.S_ISSOCK(mode):
         raise Breach(f"endpoint {path} is not a socket")
+
+
+@AREA.check(
+    "served-first",
+    "it serves before it registers",
+    promise="The endpoint accepts connections when GetInfo answers: the kubelet may call it at once.",
+    source=_KUBELETPLUGIN + " (Start: the registration server starts last)",
+    cost="Pods that wait for the driver fail to start once, and are delayed by the kubelet's back-off.",
+    rests_on=("registration.endpoint",),
+)
+async def _check_served_first(session: Session) -> None:
+    registration = session.registration
+    if registration.unserved:
+        raise Breach(f"GetInfo answered, and {registration.endpoint}: {registration.unserved}")
 
 
 @AREA.check(
@@ -185,6 +200,34 @@ async def _check_asked_again(session: Session) -> None:
     answered = (info.type, info.name, info.endpoint or str(known.socket), tuple(info.supported_versions))
     if answered != (known.type, known.name, known.endpoint, known.versions):
         raise Breach(f"first {known.name} at {known.endpoint}, then {answered[1]} at {answered[2]}")
+
+
+@AREA.check(
+    "failed",
+    "it outlives a failed registration",
+    promise="A driver whose registration fails runs on: the kubelet tries again. It may answer the notification with an"
+    " error.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/registrationserver.go;"
+    " pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go",
+    cost="A short failure of the kubelet becomes a crash loop of the driver, and pods in start wait for its back-off.",
+    recommended=True,
+    stage=Stage.OUTAGE,
+    rests_on=("registration.asked-again", "prepare.succeeds", "prepare.released"),
+)
+async def _check_failed(session: Session) -> None:
+    socket = session.registration.socket
+    with contextlib.suppress(CallError):
+        await session.kubelet.notify(socket, "the suite lets this registration fail")
+    if await session.ends(session.pace.outage):
+        raise Breach("it ended when it was told that its registration failed")
+    try:
+        await session.kubelet.ask(socket)
+        await session.kubelet.notify(socket)
+    except CallError as error:
+        raise Breach(f"after a failed registration: {error}") from error
+    async with session.claim() as claim:
+        if isinstance(answer := await session.try_prepare(claim), str):
+            raise Breach(f"after a failed registration a claim is not prepared: {answer}")
 
 
 @AREA.check(

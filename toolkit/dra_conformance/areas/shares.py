@@ -6,6 +6,7 @@ from dra_shared.quantity import Quantity
 
 from dra_conformance.check import Area, Breach, NotOffered, Unmet
 from dra_conformance.claims import Device, Result
+from dra_conformance.edits import edits_by_id
 from dra_conformance.session import Session, cdi_ids
 
 AREA = Area("shares", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAConsumableCapacity")
@@ -105,7 +106,7 @@ async def _check_own_names(session: Session) -> None:
     promise="Two results of a claim with the same device and two shareIDs are both prepared.",
     source=_KEP,
     cost="A pod that asks for two shares gets one, or its containers do not start.",
-    rests_on=("prepare.several-devices", "cdi.defined", "cdi.unique"),
+    rests_on=("prepare.several-devices", "cdi.defined", "cdi.schema", "cdi.unique"),
 )
 async def _check_same_claim(session: Session) -> None:
     device = session.pick(shared=True)[0]
@@ -119,6 +120,72 @@ async def _check_same_claim(session: Session) -> None:
         ids, defined = set(cdi_ids(answer)), session.cdi.device_names()
         if wrong := sorted(one for one in ids if defined.count(one) != 1):
             raise Breach(f"{wrong[0]} is defined {defined.count(wrong[0])} times")
+
+
+@AREA.check(
+    "amounts",
+    "each share has its own amount",
+    promise="What containers get with a share follows its consumedCapacity, also if the claim has another share of the"
+    " device with another amount.",
+    source=_KEP
+    + "; staging/src/k8s.io/api/resource/v1/types.go (DeviceRequestAllocationResult.consumedCapacity)",
+    cost="A container may use what another one was promised, or less than it asked for.",
+    rests_on=("shares.same-claim", "prepare.requests", "cdi.defined", "cdi.schema"),
+)
+async def _check_amounts(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    amounts = _other_amounts(device)
+    if not amounts:
+        raise NotOffered("no capacity of the device can be consumed in two amounts")
+    usual, other = Result(device), Result(device, "r1", amounts=amounts)
+    alone = {
+        result.request: (await _environments(session, result))[result.request] for result in (usual, other)
+    }
+    if alone["r0"] == alone["r1"]:
+        raise NotOffered("the environment of containers does not depend on the consumed capacity")
+    together = await _environments(session, usual, other)
+    for request, wanted in alone.items():
+        if together[request] != wanted:
+            lacking = sorted(wanted - together[request]) or sorted(together[request] - wanted)
+            raise Breach(
+                f"{request} alone and with another share of {device.name} differ in {', '.join(lacking)}"
+            )
+
+
+def _other_amounts(device: Device) -> dict[str, str]:
+    """Return amounts of the device's capacities that a share may consume and that are not the default."""
+    for name, capacity in (device.spec.get("capacity") or {}).items():
+        policy = capacity.get("requestPolicy") or {}
+        if "default" not in policy:
+            continue
+        default, most = Quantity.parse(policy["default"]), Quantity.parse(capacity["value"])
+        limits = policy.get("validRange") or {}
+        step = Quantity.parse(limits.get("step") or policy["default"])
+        most = Quantity.parse(limits["max"]) if limits.get("max") else most
+        values = [Quantity.parse(value) for value in policy.get("validValues") or (str(default.add(step)),)]
+        for value in values:
+            if value != default and not most < value:
+                return {name: str(value)}
+    return {}
+
+
+async def _environments(session: Session, *results: Result) -> dict[str, set[str]]:
+    """Return the environment for each request of such a claim, with the claim's own names replaced by fixed ones."""
+    async with session.claim(results) as claim:
+        answer = await session.prepare_or_skip(claim)
+        edits = edits_by_id(session)
+        names = {claim.uid: "UID", claim.name: "NAME"}
+        names |= {one["shareID"]: "SHARE" for one in claim.results}
+        found: dict[str, set[str]] = {result.request: set() for result in results}
+        for device in answer.devices:
+            texts = {
+                text for name in device.cdi_device_ids for part in edits.get(name, ()) for text in part.env
+            }
+            for old, new in names.items():
+                texts = {text.replace(old, new) for text in texts}
+            for request in device.request_names or found:
+                found.setdefault(request, set()).update(texts)
+        return found
 
 
 @AREA.check(

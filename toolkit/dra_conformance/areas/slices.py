@@ -150,6 +150,7 @@ async def _check_node(session: Session) -> None:
     source=_CONTROLLER + " (Owner)",
     cost="Slices stay when the Node is deleted, until somebody deletes them by hand.",
     recommended=True,
+    rests_on=("slices.owner-there",),
 )
 async def _check_owner(session: Session) -> None:
     _require_node_slices(session)
@@ -158,6 +159,23 @@ async def _check_owner(session: Session) -> None:
         mine = [o for o in owners if o["kind"] == "Node" and o["uid"] == session.world.node_uid]
         if one["spec"].get("nodeName") and not mine:
             raise Breach(f"{one['metadata']['name']} is not owned by the node")
+
+
+@AREA.check(
+    "owner-there",
+    "the owner of a slice exists",
+    promise="A Node that owns a slice is named with the UID that it has in the API.",
+    source=_CONTROLLER + " (Owner); https://kubernetes.io/docs/concepts/architecture/garbage-collection/",
+    cost="The garbage collector deletes the slices as soon as they are published, again and again.",
+)
+async def _check_owner_there(session: Session) -> None:
+    require_slices(session)
+    for one in session.slices:
+        for owner in one["metadata"].get("ownerReferences") or ():
+            known = (owner["name"], owner["uid"]) == (session.world.node, session.world.node_uid)
+            if owner["kind"] == "Node" and not known:
+                name = one["metadata"]["name"]
+                raise Breach(f"{name} is owned by the node {owner['name']} with the UID {owner['uid']}")
 
 
 @AREA.check(

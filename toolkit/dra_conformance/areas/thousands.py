@@ -111,7 +111,7 @@ async def _check_generation(session: Session) -> None:
     promise="A driver that starts with fewer devices publishes only these, in a complete pool.",
     source=f"{_TYPES} (ResourcePool); KEP-4381 (obsolete slices are deleted)",
     cost="Claims are allocated devices that do not exist, or none because the pool stays incomplete.",
-    rests_on=("thousands.published", "slices.leftovers", "slices.in-use"),
+    rests_on=("thousands.published", "thousands.quiet", "slices.leftovers", "slices.in-use"),
 )
 async def _check_shrunk(session: Session) -> None:
     seen = await _observe_published(session)

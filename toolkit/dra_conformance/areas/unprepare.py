@@ -6,9 +6,15 @@ from dataclasses import replace
 from dra_node_agent.kubelet.dra.connection import DriverError
 
 from dra_conformance.check import Area, Breach, NotShown, Stage, Unmet
-from dra_conformance.claims import Result
+from dra_conformance.claims import Device, Result
 from dra_conformance.observations import fail_api_server
-from dra_conformance.restarts import Restarted, interrupt_preparations, kill_driver, stop_driver
+from dra_conformance.restarts import (
+    Restarted,
+    await_new_file,
+    interrupt_preparations,
+    kill_driver,
+    stop_driver,
+)
 from dra_conformance.session import Session, cdi_ids
 from dra_conformance.traffic import is_about
 
@@ -259,7 +265,7 @@ async def _check_files_gone(session: Session) -> None:
     " device is free.",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1162",
     cost="The device of a pod that was deleted while it started stays with a claim that is never unprepared again.",
-    rests_on=("prepare.cancelled", "prepare.released", "unprepare.never-prepared"),
+    rests_on=("prepare.cancelled", "prepare.released", "unprepare.never-prepared", "cdi.gone"),
 )
 async def _check_given_up(session: Session) -> None:
     device = session.pick()[0]
@@ -286,6 +292,26 @@ async def _check_given_up(session: Session) -> None:
         async with session.claim([Result(device)]) as other:
             if isinstance(answer := await session.try_prepare(other), str):
                 raise Breach(f"the next claim: {answer}")
+    await _give_up_with_file(session, device)
+
+
+async def _give_up_with_file(session: Session, device: Device) -> None:
+    """Cancel a preparation as soon as its CDI file exists, and unprepare the claim."""
+    before = session.cdi.names()
+    async with session.claim([Result(device)]) as claim:
+        call = asyncio.create_task(session.try_prepare(claim))
+        written = asyncio.create_task(await_new_file(session, before))
+        await asyncio.wait([call, written], return_when=asyncio.FIRST_COMPLETED)
+        for task in (call, written):
+            task.cancel()
+        await asyncio.gather(call, written, return_exceptions=True)
+        if problem := await session.try_unprepare(claim):
+            raise Unmet(f"the claim is not unprepared: {problem}")
+        await asyncio.sleep(min(1.0, session.pace.quiet))
+        if left := session.cdi.names() - before:
+            raise Breach(
+                f"cancelled with its file written, after unprepare there is still {', '.join(sorted(left))}"
+            )
 
 
 @AREA.check(
