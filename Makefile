@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers operators upstream compare drivers lint format types layers bench bench-compare dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers operators upstream compare contracts drivers lint format types layers bench bench-compare dist try-dist release docs reference pictures lock gates schemas served tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -72,6 +72,9 @@ upstream: install-dev ## Build the programs that answer cases with real Kubernet
 
 compare: install-dev ## Compare random cases with real Kubernetes packages (COMPARE="alloc cel tracker validate", VERSION=1.37 SEED=1 COUNT=1000; needs Go)
 	@$(BIN)/python -m tools.compare $(COMPARE) --programs $(UPSTREAM) $(addprefix --version ,$(VERSION)) --seed $(or $(SEED),1) --count $(or $(COUNT),1000)
+
+contracts: install-dev ## Run the driver suite on dralab's own drivers with each Kubernetes (CONTRACTS="--versions 1.34,1.37 project")
+	@$(BIN)/python -m tools.drivers.versions $(CONTRACTS)
 
 drivers: install-dev ## Build published DRA drivers and run the driver suite on each (DRIVERS="cpu dranet --sources DIR"; needs Go, some root)
 	@$(BIN)/python -m tools.drivers $(DRIVERS)
