@@ -70,7 +70,7 @@ operators: install-dev ## Run JobSet's own program, installed by kubectl and by 
 upstream: install-dev ## Build the programs that answer cases with real Kubernetes packages, into .upstream/ (needs Go)
 	@$(BIN)/python -m tools.compare --build $(UPSTREAM)
 
-compare: install-dev ## Compare random cases with real Kubernetes packages (COMPARE="alloc cel tracker validate", VERSION=1.37 SEED=1 COUNT=1000; needs Go)
+compare: install-dev ## Compare random cases with real Kubernetes packages (COMPARE="alloc cel tracker prepare validate", VERSION=1.37 SEED=1 COUNT=1000; needs Go)
 	@$(BIN)/python -m tools.compare $(COMPARE) --programs $(UPSTREAM) $(addprefix --version ,$(VERSION)) --seed $(or $(SEED),1) --count $(or $(COUNT),1000)
 
 contracts: install-dev ## Run the driver suite on dralab's own drivers with each Kubernetes (CONTRACTS="--versions 1.34,1.37 project")

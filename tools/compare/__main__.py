@@ -13,9 +13,10 @@ from typing import Any
 from dra_recordings import alloc as allocator
 from dra_recordings import cel
 from dra_shared.jsontypes import JsonObject
+from dra_shared.log import configure
 from dra_shared.version import VERSIONS, Version
 
-from tools.compare import taints, writes
+from tools.compare import preparations, taints, writes
 from tools.compare.expressions import draw_expression
 from tools.compare.shrink import shrink
 from tools.compare.upstream import Upstream, build
@@ -37,6 +38,7 @@ SUBJECTS = {
     "alloc": Subject(draw_world, allocator.answer, allocator.agrees),
     "cel": Subject(draw_expression, cel.answer, cel.agrees),
     "tracker": Subject(taints.draw_history, taints.answer, taints.agrees),
+    "prepare": Subject(preparations.draw_node, preparations.answer, preparations.agrees, "kubelet"),
     "validate": Subject(writes.draw_write, writes.answer, writes.agrees, "apiserver"),
 }
 
@@ -78,6 +80,8 @@ def compare(subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: 
         if agree:
             break
         answers = upstream.answer(case)
+        if any(answer.get("panic") for answer in answers):
+            return Comparison(ours, theirs, "panic")
         agree = any(subject.agrees(ours, answer) for answer in answers)
         theirs += [answer for answer in answers if answer not in theirs]
     return Comparison(ours, theirs, "agree" if agree else "disagree")
@@ -136,7 +140,7 @@ def _list_subjects(kubernetes: Version) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the comparison that the command line asks for. Return 1 if an answer of dralab differs."""
     parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
-    parser.add_argument("subject", nargs="*", help="alloc, cel, tracker or validate (all)")
+    parser.add_argument("subject", nargs="*", help="alloc, cel, tracker, prepare or validate (all)")
     parser.add_argument("--version", action="append", help="a Kubernetes version (all that are released)")
     parser.add_argument("--seed", default="1", help="other seeds draw other cases")
     parser.add_argument("--count", type=int, default=1000, help="cases of each subject and version")
@@ -144,6 +148,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--programs", type=Path, help="a folder for the programs (a temporary one)")
     parser.add_argument("--build", type=Path, metavar="FOLDER", help="only build the programs")
     options = parser.parse_args(arguments)
+    # Standard output has the disagreements alone.
+    configure("compare", "error")
     for name in options.subject:
         if name not in SUBJECTS:
             parser.error(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}")

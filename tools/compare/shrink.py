@@ -20,10 +20,13 @@ _KEPT = frozenset(
         "metadata",
         "name",
         "namespace",
+        "operation",
+        "pod",
         "pool",
         "resourceSliceCount",
         "resourceVersion",
         "shareID",
+        "uid",
     }
 )
 

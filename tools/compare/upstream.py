@@ -25,8 +25,8 @@ def find_go() -> str | None:
 def build(kubernetes: Version, folder: Path, name: str = "upstream") -> Path:
     """Build a program of a release, and return its path. Go's cache makes a second build quick.
 
-    ``upstream`` answers with the libraries of DRA. ``apiserver`` answers with k8s.io/kubernetes, whose first build
-    takes minutes.
+    ``upstream`` answers with the libraries of DRA. ``apiserver`` and ``kubelet`` answer with k8s.io/kubernetes, whose
+    first build takes minutes.
 
     A release that needs a newer Go than the installed one is built with that Go, which ``go`` downloads.
 

@@ -9,7 +9,7 @@ from dra_recordings.alloc import answer as allocate
 from dra_recordings.cel import answer as evaluate
 from dra_shared.version import DEFAULT, V1_34, V1_37, VERSIONS, Version, release
 
-from tools.compare import taints
+from tools.compare import preparations, taints
 from tools.compare.expressions import draw_expression
 from tools.compare.upstream import SOURCE
 from tools.compare.worlds import draw_world
@@ -116,6 +116,16 @@ def test_histories_have_devices_with_and_without_taints_of_rules(kubernetes: Ver
     devices = [device for step in last for listed in step["slices"].values() for device in listed]
     tainted = sum(bool(device["taints"]) for device in devices)
     assert len(devices) / 10 < tainted < len(devices) * 0.9
+
+
+def test_claims_of_nodes_are_often_prepared_and_often_not() -> None:
+    cases = [{**preparations.draw_node(seed, V1_37), "kubernetesVersion": "1.37"} for seed in _SEEDS[:20]]
+
+    steps = [step for case in cases for step in preparations.answer(case)["steps"]]
+
+    failed = sum("error" in step for step in steps)
+    assert len(steps) / 10 < failed < len(steps) * 0.7
+    assert sum(bool(step["calls"]) for step in steps) > len(steps) / 10
 
 
 def test_the_order_of_taints_does_not_matter() -> None:

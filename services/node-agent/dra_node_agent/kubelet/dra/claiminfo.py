@@ -15,9 +15,12 @@ _ALL = "*"
 
 
 class ClaimInfo:
-    """A claim: the pods that use it, its prepared devices by driver, and the operations that drivers skip."""
+    """A claim: the pods that use it, its prepared devices by driver, and the operations that drivers skip.
 
-    __slots__ = ("devices", "name", "namespace", "pod_uids", "prepared", "skips", "uid")
+    ``unpreparing`` is set as soon as drivers are asked to unprepare it. No pod may use it any more.
+    """
+
+    __slots__ = ("devices", "name", "namespace", "pod_uids", "prepared", "skips", "uid", "unpreparing")
 
     def __init__(self, namespace: str, name: str, uid: str, drivers: Sequence[str] = ()) -> None:
         self.namespace = namespace
@@ -27,6 +30,7 @@ class ClaimInfo:
         self.devices: dict[str, list[CheckpointDevice]] = {driver: [] for driver in drivers}
         self.skips: dict[str, frozenset[str]] = {}
         self.prepared = False
+        self.unpreparing = False
 
     @classmethod
     def from_claim(cls, claim: ResourceClaim, *, optional_operations: bool | None = False) -> "ClaimInfo":

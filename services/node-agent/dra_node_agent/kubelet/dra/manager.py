@@ -118,6 +118,7 @@ class DraManager:
         self._extended_resources = features.enabled("DRAExtendedResource")
         known = features.version >= V1_37
         self._optional_operations = features.enabled("DRAOptionalNodeOperations") if known else None
+        self._names_in_cache = known
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
         self._on_phase = on_phase
         self._locks: WeakValueDictionary[str, asyncio.Lock] | None = None
@@ -202,7 +203,6 @@ class DraManager:
 
     async def _reserve(self, pod: Pod, wanted: Sequence[_Wanted]) -> list[_Batch]:
         batches: dict[DriverConnection, _Batch] = {}
-        asked: set[str] = set()
         for entry in wanted:
             meta = entry.claim.metadata
             known = self.cache.get(meta.namespace, meta.name)
@@ -213,10 +213,12 @@ class DraManager:
                     f"old ResourceClaim with same name {meta.name} and different UID {known.uid} still exists"
                     " (previous pod force-deleted?!)"
                 )
+            if known.unpreparing:
+                raise DraError(f"ResourceClaim {meta.name} is being unprepared")
             known.pod_uids.add(pod.metadata.uid)
-            if known.prepared or known.uid in asked:
+            if known.prepared:
                 continue
-            asked.add(known.uid)
+            # A claim in two entries of the pod is asked for twice. That fails, because it gets one answer.
             for driver in known.devices:
                 if known.skips_operation(SKIP_PREPARE, driver):
                     PREPARE_SKIPS.labels(driver).inc()
@@ -248,7 +250,7 @@ class DraManager:
             info.devices[batch.connection.driver] = []
             for device in answer.devices:
                 info.add_device(batch.connection.driver, _checkpoint_device(device))
-        if skipped := len(asked.keys() - answers.keys()):
+        if skipped := len(batch.claims) - len(answers):
             raise DraError(f"NodePrepareResources skipped {skipped} ResourceClaims")
 
     def _info(self, claim: ResourceClaim) -> ClaimInfo:
@@ -266,15 +268,24 @@ class DraManager:
             DraError: a driver failed; the pod still counts as a user of that claim.
         """
         try:
-            names = []
-            for entry in self._pod_claims(pod):
-                name, _ = claim_name(pod, entry)
-                if name is not None:
-                    names.append(name)
             with observe_duration("UnprepareResources", self._clock):
+                names = self._claims_to_unprepare(pod)
                 await self._unprepare(pod.metadata.uid, pod.metadata.namespace, names)
         except (DraError, ClaimReferenceError, DriverError) as error:
             raise DraError(f"unprepare dynamic resources: {error}") from error
+
+    def _claims_to_unprepare(self, pod: Pod) -> list[str]:
+        """Return the names of the pod's claims.
+
+        Since 1.37 the stored state names them, because a pod may have lost the names in its status.
+        """
+        if self._names_in_cache:
+            uid = pod.metadata.uid
+            names = [info.name for info in self.cache if uid in info.pod_uids]
+            if names:
+                return names
+        found = (claim_name(pod, entry)[0] for entry in self._pod_claims(pod))
+        return [name for name in found if name is not None]
 
     def might_need_to_unprepare(self, pod_uid: str) -> bool:
         """True if the pod still uses a claim, so that it must not be reported as finished."""
@@ -309,6 +320,8 @@ class DraManager:
                 info.pod_uids.discard(pod_uid)
                 continue
             leaving.append(info)
+            # It stays so if a driver fails, because another driver may have unprepared its devices already.
+            info.unpreparing = True
             for driver in info.devices:
                 if info.skips_operation(SKIP_UNPREPARE, driver):
                     UNPREPARE_SKIPS.labels(driver).inc()
@@ -332,7 +345,7 @@ class DraManager:
                     raise DraError(
                         f"NodeUnprepareResources failed for ResourceClaim {asked[uid].name}: {message}"
                     )
-            if skipped := len(asked.keys() - errors.keys()):
+            if skipped := len(claims) - len(errors):
                 raise DraError(f"NodeUnprepareResources skipped {skipped} ResourceClaims")
         for info in leaving:
             self.cache.delete(info.namespace, info.name)
