@@ -89,9 +89,10 @@ def load_all(data: bytes | str) -> Iterator[Document]:
     line = 0
     try:
         for event in yaml.parse(data, Loader=_Loader):
-            if isinstance(event, yaml.DocumentStartEvent):
+            kind = type(event)
+            if kind is yaml.DocumentStartEvent:
                 builder, line = _Builder(), 0
-            elif isinstance(event, yaml.DocumentEndEvent):
+            elif kind is yaml.DocumentEndEvent:
                 assert builder is not None
                 yield Document(builder.value, builder.repeated, line or 1)
                 builder = None
@@ -141,21 +142,34 @@ class _Anchored:
     open: bool = True
 
 
-@dataclass(slots=True)
 class _Open:
     """A list or mapping whose end was not reached. ``height`` is the number of levels below it so far."""
 
-    anchored: _Anchored | None
-    flow: bool
-    line: int
-    items: list[Any] | None = None
-    pairs: list[tuple[str, Any]] = field(default_factory=list)
-    merged: list[dict[str, Any]] = field(default_factory=list)
-    keys: set[str] = field(default_factory=set)
-    key: Any = None
-    has_key: bool = False
-    merges: bool = False
-    height: int = 0
+    __slots__ = (
+        "anchored",
+        "event",
+        "has_key",
+        "height",
+        "items",
+        "key",
+        "merged",
+        "merges",
+        "pairs",
+        "values",
+    )
+
+    def __init__(self, event: yaml.CollectionStartEvent, anchored: _Anchored | None) -> None:
+        self.event = event
+        self.anchored = anchored
+        self.items: list[Any] | None = [] if type(event) is yaml.SequenceStartEvent else None
+        self.values: dict[str, Any] = {}
+        # All pairs in order, from the first repeated key on.
+        self.pairs: list[tuple[str, Any]] | None = None
+        self.merged: list[dict[str, Any]] = []
+        self.key: Any = None
+        self.has_key = False
+        self.merges = False
+        self.height = 0
 
 
 class _Builder:
@@ -171,40 +185,42 @@ class _Builder:
         self._flow = 0
         self._flow_steps = 0
 
-    def take(self, event: yaml.Event) -> None:
+    def take(self, event: Any) -> None:
+        """Add an event of the document."""
         if self._flow:
             self._flow_steps += self._flow
             if self._flow_steps > _FLOW_STEPS:
                 raise YamlError("document contains excessive nesting")
-        if isinstance(event, yaml.ScalarEvent):
+        # Both parsers create events of exactly these types.
+        kind = type(event)
+        if kind is yaml.ScalarEvent:
             self._scalar(event)
-        elif isinstance(event, yaml.CollectionStartEvent):
+        elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
             self._start(event)
-        elif isinstance(event, yaml.CollectionEndEvent):
+        elif kind is yaml.MappingEndEvent or kind is yaml.SequenceEndEvent:
             self._end()
-        elif isinstance(event, yaml.AliasEvent):
+        elif kind is yaml.AliasEvent:
             self._alias(event)
 
     def _scalar(self, event: yaml.ScalarEvent) -> None:
-        self._count(1, 0)
+        self._decoded += 1
+        if self._aliased:
+            self._check_aliases()
         text: str = event.value
-        plain = event.implicit[0] and not event.tag
-        if plain and text == _MERGE and self._wants_key():
+        if event.tag:
+            value = _convert_tagged(event)
+        elif not event.implicit[0]:
+            value = text
+        elif text == _MERGE and self._wants_key():
             self._open[-1].merges = self._open[-1].has_key = True
             return
-        if not plain:
-            value = _convert_tagged(event)
-        elif text[:1] in _NUMERIC:
-            value = _number(text)
         else:
-            value = _WORDS.get(text, text)
+            value = _plain_value(text)
         if event.anchor is not None:
             self._close_anchor(self._anchor(event.anchor), value, 0)
-        self._add(value, _line(event), 0)
+        self._add(value, event, 0)
 
-    def _count(self, decoded: int, aliased: int) -> None:
-        self._decoded += decoded
-        self._aliased += aliased
+    def _check_aliases(self) -> None:
         if (
             self._aliased > 100
             and self._decoded > 1000
@@ -226,23 +242,25 @@ class _Builder:
         anchored.repeated = self.repeated[anchored.repeated_before :]
 
     def _start(self, event: yaml.CollectionStartEvent) -> None:
-        self._count(1, 0)
+        self._decoded += 1
+        if self._aliased:
+            self._check_aliases()
         if len(self._open) >= MAX_DEPTH:
             raise _TooDeep
-        flow = bool(event.flow_style)
-        self._flow += flow
-        items: list[Any] | None = [] if isinstance(event, yaml.SequenceStartEvent) else None
+        if event.flow_style:
+            self._flow += 1
         anchored = self._anchor(event.anchor) if event.anchor is not None else None
-        self._open.append(_Open(anchored, flow, _line(event), items))
+        self._open.append(_Open(event, anchored))
 
     def _end(self) -> None:
         ended = self._open.pop()
-        self._flow -= ended.flow
+        if ended.event.flow_style:
+            self._flow -= 1
         value = ended.items if ended.items is not None else _mapping(ended)
         height = ended.height + 1
         if ended.anchored is not None:
             self._close_anchor(ended.anchored, value, height)
-        self._add(value, ended.line, height)
+        self._add(value, ended.event, height)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         named = self._anchors.get(event.anchor or "")
@@ -250,13 +268,16 @@ class _Builder:
             raise YamlError(f"unknown anchor '{event.anchor}' referenced")
         if named.open:
             raise YamlError(f"anchor '{event.anchor}' value contains itself")
-        self._count(named.decoded + 1, named.decoded)
+        self._decoded += named.decoded + 1
+        self._aliased += named.decoded
+        self._check_aliases()
         if len(self._open) + named.height > MAX_DEPTH:
             raise _TooDeep
         self.repeated += named.repeated
-        self._add(copy_deep(named.value), _line(event), named.height)
+        self._add(copy_deep(named.value), event, named.height)
 
-    def _add(self, value: Any, line: int, height: int) -> None:
+    def _add(self, value: Any, event: yaml.Event, height: int) -> None:
+        """Add a value, which begins with the event, to the innermost list or mapping."""
         if not self._open:
             self.value = value
             return
@@ -266,22 +287,25 @@ class _Builder:
         if parent.items is not None:
             parent.items.append(value)
         elif not parent.has_key:
+            if type(value) is not str:
+                _key(value, event)
             parent.key, parent.has_key = value, True
-            _key(value, line)
         else:
-            self._pair(parent, value, line)
+            self._pair(parent, value, event)
 
-    def _pair(self, parent: _Open, value: Any, line: int) -> None:
+    def _pair(self, parent: _Open, value: Any, event: yaml.Event) -> None:
         parent.has_key = False
         if parent.merges:
             parent.merges = False
             parent.merged += _merge_sources(value)
             return
-        key = _key(parent.key, line)
-        if key in parent.keys:
-            self.repeated.append(Repeated(parent.key, line + 1))
-        parent.keys.add(key)
-        parent.pairs.append((key, value))
+        key = parent.key if type(parent.key) is str else _key(parent.key, event)
+        if key in parent.values:
+            self.repeated.append(Repeated(parent.key, _line(event) + 1))
+            parent.pairs = parent.pairs or [*parent.values.items()]
+        if parent.pairs is not None:
+            parent.pairs.append((key, value))
+        parent.values[key] = value
 
 
 def _line(event: yaml.Event) -> int:
@@ -308,17 +332,17 @@ def _mapping(ended: _Open) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for one in reversed(ended.merged):
             merged.update(one)
-        return {**merged, **dict(ended.pairs)}
-    return dict(ended.pairs) if len(ended.keys) == len(ended.pairs) else RepeatedKeys(ended.pairs)
+        return {**merged, **ended.values}
+    return ended.values if ended.pairs is None else RepeatedKeys(ended.pairs)
 
 
-def _key(value: Any, line: int) -> str:
+def _key(value: Any, event: yaml.Event) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, dict | list):
-        raise YamlError(f"line {line + 1}: a key must be text")
+        raise YamlError(f"line {_line(event) + 1}: a key must be text")
     return str(value)
 
 
@@ -333,6 +357,11 @@ def copy_deep(value: Any) -> Any:
                 parent[place] = copy.copy(below)
                 pending.append(parent[place])
     return copies[0]
+
+
+def _plain_value(text: str) -> Any:
+    """Return the value of a scalar without quotes and tags."""
+    return _number(text) if text[:1] in _NUMERIC else _WORDS.get(text, text)
 
 
 def _number(text: str) -> Any:
@@ -369,7 +398,7 @@ def _integer(text: str) -> int | None:
 
 
 def _convert_tagged(event: yaml.ScalarEvent) -> Any:
-    """Return the value of a scalar that is quoted or has a tag. Unknown tags are ignored."""
+    """Return the value of a scalar with a tag. Unknown tags are ignored."""
     tag = _SHORT.get(event.tag or "")
     if tag is None or tag == "!!str":
         return event.value
@@ -380,7 +409,7 @@ def _convert_tagged(event: yaml.ScalarEvent) -> Any:
             )
         except (binascii.Error, ValueError):
             raise YamlError("!!binary value contains invalid base64 data") from None
-    value: Any = _number(event.value) if event.value[:1] in _NUMERIC else _WORDS.get(event.value, event.value)
+    value = _plain_value(event.value)
     found = _tag_of(value)
     if tag == "!!float" and found == "!!int":
         return float(value)
