@@ -91,7 +91,7 @@ def server(cluster: Path) -> Iterator[_Server]:
     made.close()
 
 
-def _open(page: Page, server: _Server, view: str = "") -> None:
+def _open(page: Page, server: _Server, view: str = "#/fleet") -> None:
     page.goto(f"{server.url}/console/{view}")
     # Everything is loaded: the header counts what there is.
     shown = page.get_by_role("banner").get_by_role("status")
@@ -101,6 +101,23 @@ def _open(page: Page, server: _Server, view: str = "") -> None:
 def _chip(page: Page, state: str) -> int:
     text = page.get_by_role("button", name=re.compile(f"^{state} ")).inner_text()
     return int(text.split()[-1])
+
+
+def test_the_overview_shows_what_is_in_use_and_what_waits(page: Page, server: _Server) -> None:
+    server.claim("works", "true")
+    server.claim("zz-waits", "device.attributes['gpu.nvidia.com'].productName.contains('H100')")
+    page.goto(f"{server.url}/console/")
+    overview = page.get_by_role("region", name="Overview")
+    expect(overview.locator(".figure").first).to_contain_text("2 of 16 devices")
+    waiting = page.get_by_role("region", name="What waits")
+    expect(waiting).to_contain_text(f"{server.namespace}/zz-waits")
+    expect(waiting).to_contain_text("What would help: if request gpu of claim")
+    chart = overview.get_by_role("img", name=re.compile("^Devices in use .* A100-SXM4-40GB 13 percent"))
+    # The history of claims has a moment before the first one.
+    expect(chart.locator("path.line")).to_have_attribute("d", re.compile("^M0 .*V210H1000$"))
+    expect(page.get_by_role("region", name="Recent incidents")).to_contain_text("failed scheduling")
+    assert Axe().run(page).violations_count == 0
+    shoot(page, "overview")
 
 
 def test_the_fleet_view_updates_when_devices_are_allocated(page: Page, server: _Server) -> None:
@@ -492,7 +509,7 @@ def test_the_console_opens_at_the_given_revision(page: Page, server: _Server, cl
     server.claim("train", "true")
     command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--data", str(cluster)]
     printed = subprocess.run([*command, "--at", revision], capture_output=True, text=True, check=True)
-    page.goto(printed.stdout.strip())
+    page.goto(f"{printed.stdout.strip()}#/fleet")
     expect(page.locator("output")).to_contain_text(f"revision {revision}")
     assert _chip(page, "used") == 0
     page.get_by_role("button", name="Back to now").click()

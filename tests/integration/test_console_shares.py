@@ -64,7 +64,7 @@ def test_placements_and_shares_are_drawn_in_their_devices(page: Page, cluster: P
     manifest.write_text(_MIG)
     shared = REPOSITORY / "examples" / "consumable-capacity" / "shared-memory.yaml"
     dralab(cluster, "apply", "-f", str(manifest), "-f", str(shared))
-    page.goto(f"{Cluster(cluster).record().server}/console/")
+    page.goto(f"{Cluster(cluster).record().server}/console/#/fleet")
     # One GPU in parts, and two whose memory is shared.
     expect(page.get_by_role("button", name=re.compile("^used 3$"))).to_be_visible()
     cut = page.locator("article[aria-label='node-0'] .tile.used .bar i")

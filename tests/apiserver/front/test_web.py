@@ -166,6 +166,51 @@ def test_a_node_picture_shows_placements_and_shares(modules: Page) -> None:
     assert found["simple"] == [["simple", "free", 0, 0, 0, 1, 1]]
 
 
+_SERIES = """async () => {
+  const { series } = await import("/console/series.js");
+  const results = (...devices) => devices.map((device) => ({ driver: "d", pool: "n", device }));
+  const status = (...devices) => ({ allocation: { devices: { results: results(...devices) } } });
+  const change = (time, type, name, ...changes) => ({ time, type, namespace: "x", name, changes });
+  const allocation = (old, current) => ({ path: ".status.allocation", old: old?.allocation, new: current?.allocation });
+  const day = (hour) => `2026-01-01T0${hour}:00:00Z`;
+  // The parts of a GPU are one device of the machine.
+  const [a, b] = [{ key: "a", model: "A" }, { key: "b", model: "B" }];
+  const board = (key) => ({ "d/n/a": a, "d/n/b-1": b, "d/n/b-2": b })[key];
+  const changes = [
+    change(day(1), "MODIFIED", "old", allocation(status("a"), undefined)),
+    change(day(2), "ADDED", "part"),
+    change(day(3), "MODIFIED", "part", { path: ".status", new: status("b-1") }),
+    change(day(4), "MODIFIED", "part", { path: ".status.reservedFor", new: [] }),
+    change(day(5), "DELETED", "part")];
+  const claims = [{ key: "x/stays", results: results("b-2", "gone") }, { key: "x/old", results: [] }];
+  const hour = (time) => new Date(time).getUTCHours();
+  return series(changes, claims, board).map(({ time, used }) => [hour(time), used.get("A"), used.get("B")]);
+}"""
+
+
+def test_utilisation_over_time_is_read_from_the_history_of_claims(modules: Page) -> None:
+    assert modules.evaluate(_SERIES) == [[1, 0, 1], [3, 0, 1], [5, 0, 1]]
+
+
+_ARRANGED = """async () => {
+  const { arrange } = await import("/console/arrangement.js");
+  const page = { width: 1300, height: 620 };
+  const one = (groups, more) => arrange(groups, { ...page, framed: groups.length > 1, ...more });
+  const eight = (cards) => ({ cards, tiles: 8 });
+  return [one([eight(4)]), one([eight(40)]), one([eight(4)], { zoom: 0.5 }), one([eight(4)], { width: 360 })].map(
+    ({ size, across, height, row }) => [size, across, height <= page.height, row]);
+}"""
+
+
+def test_tiles_are_as_large_as_the_page_allows(modules: Page) -> None:
+    few, many, smaller, narrow = modules.evaluate(_ARRANGED)
+    assert few[:3] == ["large", 2, True]
+    assert many[0] == "tiny"
+    assert many[2]
+    assert smaller[0] != "large"
+    assert narrow[0] == "medium"
+
+
 _WRITTEN = """async () => {
   const { sinceCreated, firstWritten, createdAt } = await import("/console/written.js");
   const field = ([path, value]) => ({ path, new: value });

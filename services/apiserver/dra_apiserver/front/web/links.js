@@ -4,7 +4,7 @@
 import { computed, signal } from "@preact/signals";
 import { html } from "./html.js";
 
-const FIRST = "fleet";
+const FIRST = "overview";
 // Choices that another view takes over.
 const KEPT = ["ns"];
 

@@ -20,6 +20,7 @@ import { Menu, NamespaceChoice, Navigation, PAGES } from "./navigation.js";
 import { NODE } from "./nodepage.js";
 import { Nodes } from "./nodes.js";
 import { ObjectPage } from "./objectpage.js";
+import { Overview } from "./overview.js";
 import { POD, Pods } from "./pods.js";
 import { Quotas } from "./quotas.js";
 import { Search, SearchButton } from "./search.js";
@@ -31,6 +32,7 @@ import { Workloads } from "./workloads.js";
 
 // Pages that are not about a kind; what follows in the address is theirs.
 const VIEWS = {
+  overview: () => html`<${Overview} />`,
   fleet: (name) => html`<${Fleet} name=${name} />`,
   cel: (name) => html`<${Workbench} name=${name} />`,
   learn: () => html`<${Learn} />`,

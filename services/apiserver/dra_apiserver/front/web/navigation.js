@@ -9,7 +9,7 @@ import { settings } from "./settings.js";
 
 /** Groups of `[page, title]`. */
 export const PAGES = {
-  Cluster: [["fleet", "Fleet"], ["nodes", "Nodes"], ["events", "Events"]],
+  Cluster: [["overview", "Overview"], ["fleet", "Fleet"], ["nodes", "Nodes"], ["events", "Events"]],
   Work: [["workloads", "Workloads"], ["pods", "Pods"], ["quotas", "Quotas"]],
   Devices: [["claims", "Claims"], ["claimtemplates", "Claim templates"], ["classes", "Classes"], ["slices", "Slices"]],
   More: [["cel", "CEL"], ["kinds", "All kinds"]],

@@ -19,8 +19,8 @@ import { WhatIf } from "./preview.js";
 import { podPhases, Timeline } from "./timeline.js";
 
 // The scheduler is asked about so many pods that wait, where it has no more than so many nodes to look at.
-const HELPED = 3;
-const FEW_NODES = 100;
+export const HELPED = 3;
+export const FEW_NODES = 100;
 
 const ORDER = { Pending: 0, Failed: 1, Running: 2, Succeeded: 3 };
 const sorted = computed(() => sortBy(pods.value, (pod) => pod.key).sort((a, b) => (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4)));
@@ -43,12 +43,12 @@ export function reason(pod) {
 }
 
 /** The single change with which the pod would be placed. */
-function Help({ pod }) {
+export function Help({ pod }) {
   const [report] = useAnswer(`/insight/explain/pod/${pod.key}?nodes=1`, pod.conditions.PodScheduled?.message);
   return report?.change ? html`<p class="change"><b>What would help:</b> ${report.change.text}</p>` : null;
 }
 
-const unscheduled = (pod) => pod.conditions.PodScheduled?.status === "False";
+export const unscheduled = (pod) => pod.conditions.PodScheduled?.status === "False";
 const restarts = (pod) => pod.statuses.reduce((sum, one) => sum + (one.restartCount ?? 0), 0);
 
 const columns = (helped) => [
