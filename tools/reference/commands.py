@@ -14,7 +14,7 @@ from tools.reference.markdown import Page, code, plain, table
 _GUIDES = {
     "up": "configuration.md#dralab-up",
     "snapshot": "history.md#snapshots",
-    "node": "configuration.md#nodes-that-come-and-go",
+    "node": "configuration.md#add-and-remove-nodes",
     "kubeconfig": "security.md#services-and-users-on-other-machines",
     "certificates": "deploy.md",
     "learn": "learn.md",
