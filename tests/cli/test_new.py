@@ -40,7 +40,7 @@ def test_a_failing_test_of_a_new_project_does_not_break_the_following_ones(proje
     """Its pod was left behind, and each later test ended with a TimeoutError without a text."""
     file = project / "tests/test_driver.py"
     wrong = """
-def test_that_fails_while_its_pod_runs(cluster: Cluster) -> None:
+def test_a_failing_test_leaves_its_pod_running(cluster: Cluster) -> None:
     cluster.apply(_example("turbo", "sleep 1000"))
     cluster.pod("a-card-user").wait_for("Running")
     raise AssertionError

@@ -70,7 +70,7 @@ def _rules(field: Field) -> set[str]:
 
 
 @each_case("group_version", _GROUPS)
-def test_rules_are_those_of_the_tags(group_version: str) -> None:
+def test_declared_rules_equal_the_tags_of_upstream(group_version: str) -> None:
     package = _GROUPS[group_version]
     document = schema_document(package)
     known = json.loads(document) if document is not None else {}
@@ -85,7 +85,7 @@ def test_rules_are_those_of_the_tags(group_version: str) -> None:
     assert tried or group_version == "scheduling.k8s.io/v1"
 
 
-def test_values_are_those_of_the_enumerations() -> None:
+def test_declared_values_equal_the_enumerations_of_upstream() -> None:
     table = json.loads(
         reference_path("reference", "kubernetes-1.37", "declarative-tags-1.37.json").read_text()
     )

@@ -10,7 +10,7 @@ _NODE = {**POD_SPEC, "nodeName": "node-0"}
 
 
 @pytest.mark.parametrize("is_deleted", [False, True], ids=["new", "deleted"])
-async def test_kubelet_leaves_a_pod_alone_that_replaced_a_listed_one(
+async def test_kubelet_does_not_change_a_pod_that_replaced_a_listed_one(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
 ) -> None:
     """test_a_failed_pod_is_created_again failed with delays: the controller's new pod was deleted with the old one."""

@@ -114,7 +114,7 @@ def _place(block: Block) -> str:
     return f"{block.page.relative_to(REPOSITORY)}:{block.line}"
 
 
-def test_commands_and_options_exist() -> None:
+def test_documented_commands_and_options_exist() -> None:
     """Commands that are not run, and those in sentences, are parsed at least."""
     wrong = []
     for where, words in _commands():

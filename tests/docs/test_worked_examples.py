@@ -87,7 +87,7 @@ def _create(version: str, name: str, purpose: str) -> tuple[str, str, dict[str, 
     return ("POST", CLAIMS.format(version) + "?fieldValidation=Strict", {}, claim)
 
 
-def test_a_new_field_of_a_claim(tmp_path: Path) -> None:
+def test_the_documented_new_field_of_a_claim_is_served(tmp_path: Path) -> None:
     (code, before), *_ = _ask(REPOSITORY, _create("v1", "a", "training"))
     assert code == 400
     assert 'unknown field "spec.devices.requests[0].exactly.purpose"' in before["message"]
@@ -174,7 +174,7 @@ print(ask(Planner(world.objects), "idle", b'{"prefix": "node-0"}').decode())
 """
 
 
-def test_new_planner_question_is_answered_at_every_door(tmp_path: Path) -> None:
+def test_new_planner_question_is_answered_by_every_interface(tmp_path: Path) -> None:
     part = "services/scheduler"
     copy_packages(REPOSITORY, tmp_path, [f"{part}/dra_scheduler"])
     _apply_more_changes("Example: a planner question", tmp_path, f"{part}/dra_scheduler/plan/questions/")

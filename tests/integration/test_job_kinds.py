@@ -175,7 +175,7 @@ async def test_the_nodes_of_a_trainjob_get_devices(lab: AsyncCluster) -> None:
     assert await lab.pod(pods[0]["metadata"]["name"]).logs() == "3\n"
 
 
-async def test_a_rayjob_runs_its_entrypoint_and_gives_its_cluster_back(lab: AsyncCluster) -> None:
+async def test_a_rayjob_runs_its_entrypoint_and_deletes_its_cluster(lab: AsyncCluster) -> None:
     head = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.46.0"}]}}
     spec = {
         "entrypoint": "echo trained",

@@ -13,7 +13,7 @@ _RECORDED = json.loads((REPOSITORY / "tests/data/gotemplates.json").read_text())
 
 
 @each_case("case", _RECORDED["cases"], ids=lambda case: case["template"])
-def test_a_template_prints_the_output_of_go(case: dict[str, str]) -> None:
+def test_a_template_has_the_output_or_error_of_go(case: dict[str, str]) -> None:
     if "error" in case:
         with pytest.raises(TemplateError) as error:
             GoTemplate(case["template"]).text(_RECORDED["data"])

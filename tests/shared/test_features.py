@@ -89,14 +89,14 @@ def test_invalid_feature_gates_are_rejected(text: str, message: str) -> None:
         ("GangScheduling=true", "GenericWorkload=true,DRADeviceTaintRules=true,GangScheduling=true"),
     ],
 )
-def test_own_defaults_omit_impossible_combinations(text: str, composed: str) -> None:
+def test_defaults_of_dralab_omit_impossible_combinations(text: str, composed: str) -> None:
     # Since 1.37 gangs have no gate, and rules of taints are on.
     own = dict.fromkeys(("GenericWorkload", "GangScheduling", "DRADeviceTaintRules"), True)
     assert with_defaults(own, text, V1_36) == composed
     FeatureGates.parse(composed, V1_36)
 
 
-def test_own_defaults_omit_gates_that_depend_on_a_disabled_stage() -> None:
+def test_defaults_of_dralab_omit_gates_that_depend_on_a_disabled_stage() -> None:
     # The first gate needs DRAPartitionableDevices, which is beta. The second one needs no gate that is off.
     own = dict.fromkeys(("DRADeviceCompatibilityGroups", "DRADerivedAttributes"), True)
     off = "AllBeta=false"

@@ -29,5 +29,5 @@ def test_texts_that_are_not_numbers_are_rejected(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"), [("0", True), ("9" * 5000, True), ("", False), ("+1", False), ("²", False)]
 )
-def test_digits_are_those_of_go(text: str, expected: bool) -> None:
+def test_only_ascii_digits_are_digits(text: str, expected: bool) -> None:
     assert is_digits(text) is expected

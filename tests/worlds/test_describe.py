@@ -109,5 +109,5 @@ def test_other_sources_are_no_fleets(tmp_path: Path) -> None:
     assert not any(map(is_fleet, ("-", str(tmp_path), str(tmp_path / "absent"))))
 
 
-def test_each_profile_is_tried() -> None:
+def test_the_list_of_profiles_is_complete() -> None:
     assert {load_profile(name).driver for name in _PROFILES} >= {"gpu.amd.com", "tpu.google.com"}

@@ -29,7 +29,7 @@ def test_byte_fields_are_byte_strings(message: str, obj: dict[str, Any], expecte
     assert cbor.mark(message, obj) == expected
 
 
-def test_a_schemas_limits_are_floats_wherever_they_are() -> None:
+def test_limits_at_every_depth_of_a_schema_are_floats() -> None:
     schema = {"properties": {"a": {"minimum": 1}}, "maximum": 2, "minLength": 3}
     spec = {"versions": [{"schema": {"openAPIV3Schema": schema}}]}
     made = cbor.mark(f"{_EXTENSIONS}.CustomResourceDefinition", {"spec": spec})

@@ -188,7 +188,7 @@ async def test_a_review_confirms_only_audiences_that_the_token_has(client: httpx
     assert (await review(client, token=own))["audiences"] == [server]
 
 
-async def test_a_review_confirms_no_token_that_is_not_the_servers(
+async def test_a_review_rejects_tokens_that_the_server_did_not_issue(
     client: httpx.AsyncClient, clock: FakeClock
 ) -> None:
     await account(client)

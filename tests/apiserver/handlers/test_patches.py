@@ -296,7 +296,7 @@ async def test_applying_an_empty_list_conflicts_with_the_manager_of_its_items(
     assert answer.json()["details"]["causes"][0]["field"] == ".spec.taints"
 
 
-async def test_keys_that_are_applied_twice(client: httpx.AsyncClient) -> None:
+async def test_the_last_value_of_a_repeated_key_is_applied_with_a_warning(client: httpx.AsyncClient) -> None:
     body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata:\n  a: b\n  a: c\n"
     path = "/api/v1/namespaces/default/configmaps/m"
     answer = await patch(client, "apply", body, path, fieldManager="m")
@@ -345,7 +345,7 @@ async def test_errors_of_invalid_base64_name_the_position(
     assert answer.json()["message"].endswith(f": error decoding from json: {expected}")
 
 
-async def test_lines_of_base64_are_one(client: httpx.AsyncClient) -> None:
+async def test_line_breaks_in_base64_are_ignored(client: httpx.AsyncClient) -> None:
     answer = await client.post(
         "/api/v1/namespaces/default/secrets",
         json={"metadata": {"name": "s"}, "data": {"a": "Y\ng==\n", "b": "YG=="}},
@@ -353,7 +353,9 @@ async def test_lines_of_base64_are_one(client: httpx.AsyncClient) -> None:
     assert answer.json()["data"] == {"a": "Yg==", "b": "YA=="}
 
 
-async def test_an_empty_list_is_none_to_managers_of_another_version(client: httpx.AsyncClient) -> None:
+async def test_an_empty_applied_list_conflicts_with_managers_of_the_same_version_only(
+    client: httpx.AsyncClient,
+) -> None:
     path = "/apis/resource.k8s.io/v1/deviceclasses"
     selector = {"cel": {"expression": "true"}}
     made = {"metadata": {"name": "k"}, "spec": {"selectors": [selector]}}

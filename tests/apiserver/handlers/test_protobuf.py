@@ -38,7 +38,7 @@ async def test_objects_are_the_same_in_protobuf(client: httpx.AsyncClient) -> No
     assert obj["metadata"]["uid"] == (await client.get(f"{MAPS}/a")).json()["metadata"]["uid"]
 
 
-async def test_the_answers_to_writes(client: httpx.AsyncClient) -> None:
+async def test_responses_to_writes_are_in_protobuf(client: httpx.AsyncClient) -> None:
     made = await client.post(MAPS, json={"metadata": {"name": "b"}}, headers=CLIENT_GO)
     assert (made.status_code, _read(made, _MAP)[2]["metadata"]["name"]) == (201, "b")
     gone = await client.delete(f"{MAPS}/b", headers=CLIENT_GO)

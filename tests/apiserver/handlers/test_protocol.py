@@ -57,7 +57,7 @@ async def test_invalid_delete_options_are_rejected(
     assert (answer.status_code, answer.json()["message"]) == (400, message)
 
 
-async def test_delete_options_of_another_media_type(client: httpx.AsyncClient) -> None:
+async def test_delete_options_of_an_unsupported_media_type_are_rejected(client: httpx.AsyncClient) -> None:
     await client.post(MAPS, json={"metadata": {"name": "c"}})
     plain = {"Content-Type": "text/plain"}
     answer = await client.request("DELETE", f"{MAPS}/c", content="x", headers=plain)

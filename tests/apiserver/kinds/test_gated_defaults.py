@@ -63,7 +63,7 @@ def test_stateful_sets_replace_one_pod_at_a_time_since_1_37(version: Version, wa
     assert stored["spec"]["updateStrategy"]["rollingUpdate"] == wanted
 
 
-def test_an_object_from_before_its_gate_keeps_to_no_default() -> None:
+def test_an_update_sets_no_gated_default_that_the_old_object_lacks() -> None:
     def complete(obj: JsonObject) -> None:
         obj.setdefault("a", 1)
 

@@ -61,7 +61,7 @@ def test_use_is_unknown_without_two_comparable_samples() -> None:
     assert pod_use(_sample(100, 0, a=4, b=1), _sample(90, 0, a=3, b=2), "ns", "pod") is None
 
 
-def test_values_without_a_time_have_that_of_the_answer() -> None:
+def test_samples_without_a_time_get_the_time_of_the_response() -> None:
     assert parse("node_cpu_usage_seconds_total 5\n", 42.0).node.at == 42.0
 
 

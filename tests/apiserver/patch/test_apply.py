@@ -126,7 +126,7 @@ def test_updates_take_over_fields_without_conflict() -> None:
     assert get_owned(second, "editor") == {"f:data": {"f:x": {}}}
 
 
-def test_removed_fields_have_no_owner() -> None:
+def test_a_removed_field_is_removed_from_its_owners() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = write(MAPS, first, "editor", data={"y": "1"})
     assert get_owned(second, "a") == {"f:data": {"f:y": {}}}
@@ -289,7 +289,7 @@ def test_apply_bodies_may_be_yaml() -> None:
             decode_apply(bad)
 
 
-def test_kubectl_annotation_follows() -> None:
+def test_an_apply_updates_the_annotation_of_kubectl() -> None:
     name = "kubectl.kubernetes.io/last-applied-configuration"
     live = apply(MAPS, None, {"metadata": {"name": "m", "annotations": {name: "{}"}}}, "old")
     made = apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"x": "1"}}, "kubectl")

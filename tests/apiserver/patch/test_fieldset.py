@@ -36,7 +36,7 @@ def paths_of(fields: FieldSet) -> set[Path]:
 
 
 @given(PATHS)
-def test_joined_paths_are_members(paths: set[Path]) -> None:
+def test_a_tree_of_paths_contains_these_paths(paths: set[Path]) -> None:
     assert paths_of(tree(paths)) == paths
 
 
@@ -61,7 +61,7 @@ def test_the_order_of_paths_does_not_matter(paths: set[Path]) -> None:
     assert sort_steps(tree(paths)) == tree(paths)
 
 
-def test_paths_read_as_upstream_writes_them() -> None:
+def test_paths_are_formatted_as_upstream() -> None:
     path = ("f:spec", "f:ports", key_step({"protocol": "TCP", "containerPort": 80}), "f:name")
     assert path_text(path) == '.spec.ports[containerPort=80,protocol="TCP"].name'
     assert path_text(("f:metadata", "f:finalizers", value_step("x/y"))) == '.metadata.finalizers[="x/y"]'

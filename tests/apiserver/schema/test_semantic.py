@@ -58,13 +58,13 @@ def test_opaque_values_are_compared_as_they_are(other: Any) -> None:
     assert not same(_CLAIM, claim(True), claim(other))
 
 
-def test_members_and_lists_are_compared_alone() -> None:
+def test_given_members_and_lists_are_compared() -> None:
     assert same_members(_CONTAINER, {"name": "a", "env": []}, {"name": "b"}, "env", "args")
     assert not same_members(_CONTAINER, {"name": "a"}, {"name": "b"}, "env", "name")
     assert same_items(_CONTAINER, [{"name": "a", "ports": []}], [{"name": "a"}])
     assert not same_items(_CONTAINER, [{"name": "a"}], None)
 
 
-def test_members_of_other_versions_of_kubernetes_have_their_types() -> None:
+def test_fields_that_only_older_versions_have_are_compared_by_type() -> None:
     # The field was removed from PodSpec after 1.36.
     assert same(_POD, {"workloadRef": {"name": "w", "podGroup": ""}}, {"workloadRef": {"name": "w"}})

@@ -74,7 +74,7 @@ def test_database_in_memory_has_one_server_at_a_time(tmp_path: Path) -> None:
     second.open()
 
 
-async def test_an_engine_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_engine_needs_one_catalog_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Database] = []
 
     def other(database: Database) -> Engine:

@@ -58,7 +58,7 @@ def test_the_size_of_encodings_kept_with_events_is_bounded(monkeypatch: pytest.M
     assert [bool(one.cache) for one in events] == [False, False, False, False, True]
 
 
-def test_objects_are_found_by_a_field_as_they_change() -> None:
+def test_the_index_of_a_field_follows_changes() -> None:
     made = Collection(0)
     made.load([Record("a", 1, b"x"), Record("b", 2, b"y"), Record("c", 3, b"x")])
     read: list[bytes] = []

@@ -8,7 +8,7 @@ from dra_shared.clock import SystemClock
 from tests.controller.cluster import Cluster
 
 
-async def test_the_api_server_takes_all_definitions_once(cluster: Cluster) -> None:
+async def test_the_api_server_accepts_all_definitions_and_keeps_existing_ones(cluster: Cluster) -> None:
     await install(cluster.client, OPERATORS, SystemClock())
     await install(cluster.client, OPERATORS, SystemClock())
     for operator in OPERATORS:
@@ -18,7 +18,7 @@ async def test_the_api_server_takes_all_definitions_once(cluster: Cluster) -> No
             assert "NonStructuralSchema" not in str(stored["status"]["conditions"])
 
 
-def test_operators_bring_those_that_they_need() -> None:
+def test_an_operator_includes_the_operators_that_it_needs() -> None:
     assert parse_operators("trainer, lws,") == {"trainer", "jobset", "lws"}
     assert complete(()) == frozenset()
     with pytest.raises(ValueError, match='"kueue" is not one of jobset, lws, ray, mpi, trainer'):

@@ -139,7 +139,7 @@ async def test_rules_of_the_failure_policy_decide_by_job_and_reason(kinds: Kinds
     assert conditions(done)["Failed"] == ("True", "FailJobSetFailurePolicyAction")
 
 
-async def test_a_success_policy_may_ask_for_some_jobs_only(kinds: Kinds) -> None:
+async def test_a_success_policy_may_require_only_some_jobs(kinds: Kinds) -> None:
     spec = {
         "successPolicy": {"operator": "Any", "targetReplicatedJobs": ["leader"]},
         "replicatedJobs": [_describe_jobs("leader", 2), _describe_jobs("worker")],

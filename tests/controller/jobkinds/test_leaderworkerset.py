@@ -48,7 +48,7 @@ async def kinds(cluster: Cluster) -> AsyncIterator[Kinds]:
         yield Kinds(cluster)
 
 
-async def test_each_group_has_a_leader_and_workers_that_know_it(kinds: Kinds) -> None:
+async def test_each_group_has_a_leader_and_workers_with_its_address(kinds: Kinds) -> None:
     made = await kinds.create(LEADER_WORKER_SETS, "serve", _describe())
     assert made.spec["rolloutStrategy"]["rollingUpdateConfiguration"]["maxUnavailable"] == 1
     assert made.spec["networkConfig"] == {"subdomainPolicy": "Shared"}
@@ -101,7 +101,7 @@ async def test_groups_are_scaled(kinds: Kinds) -> None:
     assert [pod.metadata.name for pod in pods] == ["serve-0", "serve-0-1"]
 
 
-async def test_a_new_template_rolls_through_the_groups_from_the_last(kinds: Kinds) -> None:
+async def test_a_new_template_is_rolled_out_from_the_last_group(kinds: Kinds) -> None:
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(2, 2))
     old = (await kinds.wait_for_pods(4))[0].metadata.labels[REVISION]
     await kinds.wait(LEADER_WORKER_SETS, "serve", is_true("Available"))
@@ -126,7 +126,7 @@ async def test_a_new_template_rolls_through_the_groups_from_the_last(kinds: Kind
     await kinds.cluster.until(is_one, meanwhile=kinds.cluster.run_pods)
 
 
-async def test_a_group_begins_again_when_a_worker_is_gone(kinds: Kinds) -> None:
+async def test_a_group_is_recreated_when_a_worker_is_deleted(kinds: Kinds) -> None:
     # A pod on a node has time to stop. Without one it may be gone before the controller sees that it ends.
     template = {"workerTemplate": pod_template(nodeName="node-1")}
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2, leaderWorkerTemplate=template))
@@ -150,7 +150,7 @@ async def test_workers_wait_for_a_ready_leader_if_the_policy_says_so(kinds: Kind
     await kinds.wait_for_pods(2)
 
 
-async def test_an_exclusive_group_follows_its_leader(kinds: Kinds) -> None:
+async def test_an_exclusive_group_is_scheduled_to_the_domain_of_its_leader(kinds: Kinds) -> None:
     await kinds.cluster.create("Node", "n1", metadata={"name": "n1", "labels": {_RACK: "r1"}})
     annotations = {"leaderworkerset.sigs.k8s.io/exclusive-topology": _RACK}
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2), annotations=annotations)
@@ -166,7 +166,7 @@ async def test_an_exclusive_group_follows_its_leader(kinds: Kinds) -> None:
     assert pods[1].spec.node_selector == {_RACK: "r1"}
 
 
-async def test_groups_may_have_subdomains_of_their_own(kinds: Kinds) -> None:
+async def test_each_group_may_have_its_own_subdomain(kinds: Kinds) -> None:
     network = {"subdomainPolicy": "UniquePerReplica"}
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2, networkConfig=network))
     leader, worker = await kinds.wait_for_pods(2)
@@ -189,7 +189,7 @@ def test_workers_join_subgroups(size: int, subgroup: int, index: int, expected: 
     ("leads", "worker", "hosts"),
     [("true", "2", "s-0.s,s-0-1.s,s-0-2.s"), ("false", "1", "s-0-1.s,s-0-2.s")],
 )
-def test_workers_with_tpus_know_their_slice(leads: str, worker: str, hosts: str) -> None:
+def test_workers_with_tpus_get_the_environment_of_their_slice(leads: str, worker: str, hosts: str) -> None:
     container = {
         "resources": {"limits": {"google.com/tpu": "4"}},
         "env": [{"name": "MODE", "value": "fast"}],

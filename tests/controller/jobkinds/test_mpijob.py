@@ -98,7 +98,7 @@ async def test_a_suspended_job_keeps_no_workers(kinds: Kinds) -> None:
     await kinds.wait(MPI_JOBS, "pi", is_true("Running"))
 
 
-async def test_the_launcher_may_wait_for_the_workers_and_work_too(kinds: Kinds) -> None:
+async def test_a_launcher_that_is_also_a_worker_waits_for_the_others(kinds: Kinds) -> None:
     spec = _describe(1, launcherCreationPolicy="WaitForWorkersReady", runLauncherAsWorker=True)
     await kinds.create(MPI_JOBS, "pi", spec)
     (worker,) = await kinds.wait_for_pods(1, run=False)
@@ -110,7 +110,7 @@ async def test_the_launcher_may_wait_for_the_workers_and_work_too(kinds: Kinds) 
     assert hosts == ["pi-launcher.pi.default.svc slots=2", "pi-worker-0.pi.default.svc slots=2"]
 
 
-def test_the_key_is_one_that_ssh_takes() -> None:
+def test_the_generated_key_has_the_format_of_openssh() -> None:
     private, public = create_key_pair()
     key = load_pem_private_key(private, None).public_key()
     assert key.public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH) == public.strip()

@@ -104,7 +104,7 @@ async def test_worker_groups_are_scaled_and_ended_pods_replaced(kinds: Kinds) ->
     assert named not in [pod.metadata.name for pod in pods]
 
 
-async def test_the_hosts_of_a_replica_come_and_go_together(kinds: Kinds) -> None:
+async def test_hosts_of_a_replica_are_created_and_deleted_together(kinds: Kinds) -> None:
     await kinds.create(RAY_CLUSTERS, "c", _cluster(_group("tpu", 2, numOfHosts=2)))
     workers = _workers(await kinds.wait_for_pods(5))
     places = {(pod.metadata.labels[REPLICA_INDEX], pod.metadata.labels[HOST_INDEX]) for pod in workers}
@@ -131,7 +131,7 @@ async def test_a_suspended_cluster_has_no_pods(kinds: Kinds) -> None:
     await kinds.wait(RAY_CLUSTERS, "c", lambda obj: obj.status.get("state") == "ready")
 
 
-async def test_a_job_makes_a_cluster_and_ends_as_its_submitter(kinds: Kinds) -> None:
+async def test_a_job_creates_a_cluster_and_ends_with_its_submitter(kinds: Kinds) -> None:
     spec = {
         "entrypoint": "python train.py",
         "rayClusterSpec": _cluster(_group(replicas=1)),
@@ -179,7 +179,7 @@ async def test_a_failed_job_is_tried_again_with_a_new_cluster(kinds: Kinds) -> N
     assert (done.status["reason"], done.status["failed"]) == ("AppFailed", 2)
 
 
-async def test_a_suspended_job_gives_its_cluster_back(kinds: Kinds) -> None:
+async def test_a_suspended_job_deletes_its_cluster(kinds: Kinds) -> None:
     await kinds.create(RAY_JOBS, "train", {"entrypoint": "true", "rayClusterSpec": _cluster()})
     await kinds.wait(RAY_JOBS, "train", lambda obj: obj.status.get("jobStatus") == "RUNNING")
     await kinds.patch(RAY_JOBS, "train", {"suspend": True})
@@ -218,7 +218,7 @@ async def test_a_head_that_cannot_be_created_is_a_condition(kinds: Kinds) -> Non
         ),
     ],
 )
-def test_the_start_command_says_what_the_node_has(
+def test_the_start_command_contains_the_resources_of_the_node(
     group: JsonObject, limits: dict[str, str], words: list[str]
 ) -> None:
     command = format_command(complete_params(group, {"limits": limits}, "head:6379"), head=False)

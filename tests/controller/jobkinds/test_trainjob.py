@@ -74,7 +74,7 @@ async def test_a_job_runs_on_the_nodes_that_it_asks_for_and_completes(kinds: Kin
     assert conditions(done) == {"Complete": ("True", "AllJobsCompleted")}
 
 
-async def test_a_job_keeps_the_runtime_that_it_began_with(kinds: Kinds) -> None:
+async def test_a_job_keeps_the_runtime_of_its_start(kinds: Kinds) -> None:
     await kinds.create(TRAINING_RUNTIMES, "mine", _runtime(_job("node", "trainer"), numNodes=1))
     spec = {"runtimeRef": {"name": "mine", "kind": "TrainingRuntime"}, "suspend": True}
     await kinds.create(TRAIN_JOBS, "t", spec)

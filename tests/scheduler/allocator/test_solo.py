@@ -78,7 +78,7 @@ def _could_have(world: World, device: DeviceID) -> bool | None:
     return True if DeviceID(picked.driver, picked.pool, picked.device) == device else None
 
 
-def test_devices_that_suit_a_request_are_those_that_it_gets_when_alone() -> None:
+def test_a_device_suits_a_request_if_the_request_alone_can_get_it() -> None:
     seen: Counter[bool] = Counter()
     for seed in range(120):
         world = random_world(seed)

@@ -29,7 +29,7 @@ def estimate(expression: str, version: Version) -> int:
         ('"A".endsWith(["A", "B"].distinct()[9])', 1844674407370955294, 32),
     ],
 )
-def test_estimated_costs(expression: str, before: int, now: int) -> None:
+def test_estimated_costs_changed_in_1_38(expression: str, before: int, now: int) -> None:
     assert (estimate(expression, V1_37), estimate(expression, V1_38)) == (before, now)
 
 
@@ -66,7 +66,7 @@ def test_suggestions_are_the_nearest_or_longer_names() -> None:
     assert catalog.suggest("completelyDifferent") == ""
 
 
-def test_masks_are_recognized() -> None:
+def test_ismask_recognizes_networks_without_host_bits() -> None:
     for text, is_mask in (("10.0.0.0/8", "true"), ("10.0.0.1/8", "false")):
         expression = f'cidr("{text}").isMask() == {is_mask}'
         assert compile_stored(expression, V1_38).evaluate(CelDevice("d.example.com")).matches

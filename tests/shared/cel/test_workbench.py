@@ -66,7 +66,7 @@ def test_costs_are_those_that_the_scheduler_counts() -> None:
     assert 0 < report.highest_cost <= report.estimated_cost < MAX_COST
 
 
-def test_a_limit_keeps_the_devices_that_match() -> None:
+def test_a_limited_report_lists_matching_devices_first() -> None:
     report = _try(_LARGE, most=3)
     assert (report.devices, report.matches, len(report.findings)) == (4, 3, 3)
     assert all(one.matches for one in report.findings)

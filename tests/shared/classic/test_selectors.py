@@ -107,7 +107,7 @@ def test_conditions_without_equivalent_in_v1_are_lost(selector: dict[str, Any], 
         ),
     ],
 )
-def test_other_drivers_attributes_have_the_type_of_the_value(values: list[str], expression: str) -> None:
+def test_attributes_of_unknown_drivers_have_the_type_of_the_value(values: list[str], expression: str) -> None:
     selector = Fields(_expression("speed", "Gt", *values), Notes("x"))
     assert conditions(selector, Driver("nic.acme.com"), "here") == [expression]
 

@@ -81,7 +81,7 @@ async def test_a_request_is_sent_again_ten_times(sleeps: list[float]) -> None:
     assert len(sleeps) == 10
 
 
-async def test_services_see_refusals_at_once(sleeps: list[float]) -> None:
+async def test_clients_of_services_do_not_retry_refused_requests(sleeps: list[float]) -> None:
     server = _Server(1)
     async with serve(server.handle) as url, Client(url) as client:
         with pytest.raises(TooManyRequests):
@@ -104,7 +104,7 @@ async def test_services_see_refusals_at_once(sleeps: list[float]) -> None:
         (200, "1", None),
     ],
 )
-def test_answers_after_which_a_request_is_sent_again(
+def test_the_delay_of_a_retry_depends_on_status_and_header(
     status: int, field: str | None, seconds: int | None
 ) -> None:
     assert retry_after(status, field) == seconds

@@ -50,7 +50,7 @@ def test_each_group_of_a_leaderworkerset_is_a_gang() -> None:
         ({"replicas": 2, "suspend": True}, 0),
     ],
 )
-def test_worker_groups_of_ray_stay_between_their_bounds(group: JsonObject, pods: int) -> None:
+def test_replicas_of_ray_worker_groups_are_limited_by_their_bounds(group: JsonObject, pods: int) -> None:
     cluster = {
         "headGroupSpec": {"template": _OTHER},
         "workerGroupSpecs": [{"groupName": "w", "template": _POD, **group}],

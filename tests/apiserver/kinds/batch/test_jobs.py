@@ -83,7 +83,7 @@ def test_success_rules_need_enough_indexes() -> None:
     assert success({"succeededIndexes": "0-1", "succeededCount": 2}) == []
 
 
-def test_pods_are_replaced_once_they_failed_where_failures_matter() -> None:
+def test_a_failure_policy_requires_replacement_of_failed_pods_only() -> None:
     policy = {"rules": [{"action": "Count", "onExitCodes": {"operator": "In", "values": [1]}}]}
     assert find_errors(podFailurePolicy=policy, podReplacementPolicy="TerminatingOrFailed") == [
         'spec.podReplacementPolicy: Unsupported value: "TerminatingOrFailed": supported values: "Failed"'

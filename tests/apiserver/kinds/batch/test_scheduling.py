@@ -113,7 +113,9 @@ def test_scheduling_of_jobs_is_validated(scheduling: JsonObject, wanted: list[st
             "spec.scheduling.disruptionMode: Invalid value: null: field is immutable"]),
     ],
 )  # fmt: skip
-def test_scheduling_of_jobs_stays(old: JsonObject | None, new: JsonObject | None, wanted: list[str]) -> None:
+def test_scheduling_of_a_job_is_immutable(
+    old: JsonObject | None, new: JsonObject | None, wanted: list[str]
+) -> None:
     assert errors(create_job(new), create_job(old)) == wanted
 
 

@@ -340,7 +340,7 @@ def test_gates_give_controllers_rules(controller: str, version: Version, gate: s
         ),
     ],
 )
-def test_rules_that_only_some_versions_have(
+def test_some_rules_exist_only_in_some_versions(
     controller: str, gate: str, rule: str, versions: set[Version]
 ) -> None:
     gates = {gate: True} if gate else {}

@@ -63,7 +63,7 @@ def test_devices_must_not_be_overcommitted() -> None:
         "pods",
     ],
 )
-def test_quotas_accept_these_resources(name: str) -> None:
+def test_quotas_accept_known_resources(name: str) -> None:
     assert quota(hard={name: "1"}) == []
 
 

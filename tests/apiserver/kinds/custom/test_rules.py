@@ -163,13 +163,13 @@ async def test_replicas_that_a_scale_cannot_have_are_rejected(client: httpx.Asyn
     ]
 
 
-async def test_kind_and_version_have_no_owner(client: httpx.AsyncClient) -> None:
+async def test_kind_and_version_are_not_in_managed_fields(client: httpx.AsyncClient) -> None:
     made = (await client.post(WIDGETS, json=widget({"size": 1}))).json()
     fields = made["metadata"]["managedFields"][0]["fieldsV1"]
     assert fields == {"f:spec": {".": {}, "f:mode": {}, "f:size": {}}}
 
 
-def test_unchanged_values_may_break_a_newer_rule() -> None:
+def test_unchanged_values_are_not_checked_by_a_newer_rule() -> None:
     schema = {
         "type": "object",
         "properties": {

@@ -274,7 +274,7 @@ _MERGE = {**_NODE, "content-type": "application/merge-patch+json"}
         ),
     ],
 )
-async def test_nodes_may_change_only_these_fields(
+async def test_nodes_may_change_only_allowed_fields(
     client: httpx.AsyncClient, path: str, change: JsonObject, reason: str | None
 ) -> None:
     answer = await client.patch(path, json=change, headers=_MERGE)

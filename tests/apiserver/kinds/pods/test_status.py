@@ -140,7 +140,7 @@ async def test_the_observed_generation_is_kept_until_it_is_written(client: httpx
 
 
 @pytest.mark.parametrize(("kubernetes", "known"), [(V1_36, False), (V1_37, True)])
-def test_the_claim_for_extended_resources_can_take_of_the_node(kubernetes: Version, known: bool) -> None:
+def test_node_resources_of_the_extended_resource_claim_are_accepted(kubernetes: Version, known: bool) -> None:
     """Check a claim that neither the spec nor resourceClaimStatuses names (kubernetes/kubernetes#141556)."""
     mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
     amount = {"resources": {"cpu": "1"}} if kubernetes == V1_36 else {}

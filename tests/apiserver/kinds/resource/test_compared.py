@@ -152,7 +152,7 @@ def test_empty_tolerations_of_v1beta1_are_absent_in_v1() -> None:
     assert '"Tolerations":null' in text
 
 
-def test_request_of_v1beta1_with_only_false_admin_access_is_an_exact_one() -> None:
+def test_v1beta1_request_with_only_false_admin_access_is_converted_to_exactly() -> None:
     obj = claim()
     obj |= {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -169,7 +169,7 @@ def test_1_34_keeps_distinct_attributes_of_claims_while_the_gate_is_off() -> Non
     assert [field for _, field, _ in found] == ["spec.devices.constraints[0].matchAttribute"]
 
 
-def test_empty_capacity_of_a_stored_claim_is_in_use() -> None:
+def test_empty_capacity_of_a_stored_claim_counts_as_field_in_use() -> None:
     obj = claim({"capacity": {"requests": {}}})
     assert errors(obj, version=V1_35, old=obj, off=("DRAConsumableCapacity",)) == []
 
@@ -204,7 +204,7 @@ def test_stored_derived_attribute_without_name_is_not_an_error_again() -> None:
     assert missing not in {field for _, field, _ in changed}
 
 
-def test_equal_errors_of_pool_status_requests_are_one_in_1_36() -> None:
+def test_equal_errors_of_pool_status_requests_are_reported_once_in_1_36() -> None:
     obj = {
         "apiVersion": "resource.k8s.io/v1alpha3",
         "kind": "ResourcePoolStatusRequest",

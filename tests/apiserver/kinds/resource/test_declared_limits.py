@@ -6,7 +6,7 @@ from dra_apiserver.kinds.resource.declared import limit, values
 from dra_shared.features import FeatureGates
 
 
-def test_limits_and_values_are_those_of_the_tags() -> None:
+def test_limits_and_values_are_read_from_the_tags() -> None:
     assert limit("DeviceAllocationResult", "config") == 64
     assert limit("NetworkDeviceData", "hardwareAddress") == 128
     assert values("DeviceToleration", "operator") == ("Equal", "Exists")

@@ -367,6 +367,6 @@ def test_declared_rules_name_the_fields_of_the_clients_version() -> None:
     assert fields_in_v1beta1(slice_of(device), version=V1_36) == ["spec.devices[0].attributes[empty]"]
 
 
-def test_an_invalid_type_of_partitions_that_do_not_exist_has_each_error_once() -> None:
+def test_errors_of_an_invalid_partition_type_are_reported_once() -> None:
     found = errors(slice_of({"name": "d"}, partitionTypeAttribute="no slash"), "DRAPartitionableDevicesType")
     assert len({body for _, _, body in found}) == len(found) == 3

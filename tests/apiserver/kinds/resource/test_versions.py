@@ -58,7 +58,7 @@ def test_counter_sets_moved_out_of_the_slices_of_devices(version: str) -> None:
         assert apart == []
 
 
-def test_counters_have_to_be_the_slices_own_and_few_in_1_34() -> None:
+def test_counters_must_be_in_the_same_slice_and_are_limited_in_1_34() -> None:
     def consumer(**counters: str) -> JsonObject:
         return {
             "name": "a",

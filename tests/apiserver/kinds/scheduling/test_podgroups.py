@@ -139,7 +139,7 @@ async def test_specs_never_change(client: httpx.AsyncClient) -> None:
         ]
 
 
-async def test_statuses_of_claims_are_those_of_the_groups_claims(client: httpx.AsyncClient) -> None:
+async def test_claim_statuses_of_a_group_must_name_its_claims(client: httpx.AsyncClient) -> None:
     claims = [{"name": "a", "resourceClaimTemplateName": "t"}]
     made = (await client.post(GROUPS, json=group(resourceClaims=claims))).json()
     made["status"] = {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "A"}]}

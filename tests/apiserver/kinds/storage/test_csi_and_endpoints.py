@@ -33,7 +33,7 @@ def test_drivers_of_a_csi_node_are_validated() -> None:
     ]
 
 
-def test_a_driver_on_a_node_only_changes_how_many_volumes_it_takes() -> None:
+def test_only_the_volume_limit_of_a_csi_node_driver_may_change() -> None:
     grown = {**DRIVER, "allocatable": {"count": 5}}
     assert texts(check_csi_node(node(grown), node(DRIVER))) == []
     assert texts(check_csi_node(node({**DRIVER, "nodeID": "b"}), node(DRIVER))) == [

@@ -348,7 +348,7 @@ def _deployment(containers: list[JsonObject]) -> JsonObject:
     ],
     ids=str,
 )
-async def test_the_store_refuses_an_object_that_is_not_its_key(
+async def test_the_store_rejects_an_object_that_does_not_match_its_key(
     server: ApiServer, changed: JsonObject
 ) -> None:
     obj = {
