@@ -11,7 +11,7 @@ def number(lowest: float, highest: float | None = None, kind: type[Any] = int) -
         try:
             value = kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
         # NaN compares with nothing.
         if not value >= lowest or (highest is not None and value > highest):
             bounds = f"at least {lowest}" if highest is None else f"between {lowest} and {highest}"

@@ -92,7 +92,7 @@ class Options(argparse.ArgumentParser):
             "--serving-token-file",
             default=None,
             type=Path,
-            help="file with the token that requests to this service need, but for health and metrics",
+            help="file with the token that requests to this service need, except for health and metrics",
         )
         self.option("--server", default="http://127.0.0.1:8080", help="the API server's URL")
         self.option(

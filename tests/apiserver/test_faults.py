@@ -189,7 +189,7 @@ async def test_a_body_that_is_no_fault_is_refused(
 
 async def test_a_fault_reports_its_promises_and_the_kept_ones(client: httpx.AsyncClient) -> None:
     begun = (await client.post("/faults", json={"fault": "error", "seconds": 0.6, "code": 503})).json()
-    assert begun["promise"] == "clients try again, later each time; all that was wanted happens in the end"
+    assert begun["promise"] == "clients retry with growing delays; every request succeeds in the end"
     assert begun["what"].startswith("the API server answers --code")
     assert begun["state"] == "working"
     await until(lambda: _state(client, begun["id"]))

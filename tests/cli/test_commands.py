@@ -138,7 +138,7 @@ def test_exec_with_a_terminal_forwards_keys_and_size(dralab: Command) -> None:
         os.write(ours, b"forgotten\x03")
         shown += _until(ours, b"^C\r\n/ # ")
         termios.tcsetwinsize(theirs, (33, 111))
-        # As the kernel sends it to the programs in the terminal's foreground.
+        # The kernel sends this signal to the programs in the foreground when the terminal's size changes.
         process.send_signal(signal.SIGWINCH)
         while not shown.endswith(b"33 111\r\n/ # "):
             os.write(ours, b"stty size\r")

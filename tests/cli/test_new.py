@@ -37,7 +37,7 @@ def test_tests_of_a_new_project_pass(project: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.system
 def test_a_failing_test_of_a_new_project_does_not_break_the_following_ones(project: Path) -> None:
-    """Its pod was left behind, and each later test ended with a TimeoutError without a text."""
+    """Once, the test's pod was left behind, and each later test ended with a TimeoutError without a text."""
     file = project / "tests/test_driver.py"
     wrong = """
 def test_a_failing_test_leaves_its_pod_running(cluster: Cluster) -> None:

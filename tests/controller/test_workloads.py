@@ -283,7 +283,7 @@ async def test_a_daemon_set_runs_on_the_nodes_that_it_tolerates(cluster: Cluster
 
 
 async def test_failed_pods_of_a_daemon_set_are_replaced_with_back_off(cluster: Cluster) -> None:
-    """They were deleted at once, as fast as a kubelet could reject them."""
+    """Once, they were deleted without delay, as fast as a kubelet could reject them."""
     await cluster.create("Node", "bad")
     clock = FakeClock()
 

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.system
 
 
 async def test_a_driver_that_exits_at_once_is_started_only_once() -> None:
-    """It was started again for each check, half a minute each."""
+    """Once, it was started again for each check, which took half a minute each."""
     script = "import sys; sys.exit('no licence')"
     checks = select("registration.appears,registration.type,prepare.succeeds,process.alive")
     results = await run(Options([sys.executable, "-S", "-c", script], checks))
@@ -39,7 +39,7 @@ async def test_a_driver_that_exits_at_once_is_started_only_once() -> None:
 
 
 async def test_a_driver_that_never_runs_passes_no_check() -> None:
-    """It passed 23 checks, such as never ending by itself and not reading secrets."""
+    """Once, such a driver passed 23 checks, for example because it never read secrets."""
     results = await run(Options([sys.executable, "-S", "-c", "raise SystemExit('no licence')"]))
     assert [one.check.id for one in results if one.outcome is Outcome.KEPT] == []
     assert [one.check.id for one in results if one.outcome is Outcome.BROKEN] == ["registration.appears"]

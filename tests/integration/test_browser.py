@@ -130,7 +130,7 @@ def _browser(profile: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]
         try:
             yield process
         finally:
-            # It has processes of its own, in its group.
+            # Chromium starts other processes in its process group.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()

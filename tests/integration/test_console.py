@@ -93,7 +93,7 @@ def server(cluster: Path) -> Iterator[_Server]:
 
 def _open(page: Page, server: _Server, view: str = "#/fleet") -> None:
     page.goto(f"{server.url}/console/{view}")
-    # Everything is loaded: the header counts what there is.
+    # Everything is loaded: the header has the numbers of nodes and devices.
     shown = page.get_by_role("banner").get_by_role("status")
     expect(shown).to_have_text(re.compile(r"2 nodes, \d+ devices"))
 

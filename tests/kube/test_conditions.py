@@ -28,7 +28,7 @@ def _conditions(**more: Any) -> list[dict[str, Any]]:
         ("condition=Other=unknown", _object(conditions=_conditions()), True),
         ("condition=Missing", _object(conditions=_conditions()), False),
         ("condition=Ready", {"metadata": {}}, False),
-        # About an older generation.
+        # The condition was observed for an older generation.
         ("condition=Ready", _object(generation=2, conditions=_conditions(observedGeneration=1)), False),
         ("condition=Ready", _object(generation=2, observedGeneration=1, conditions=_conditions()), False),
         ("condition=Ready", _object(generation=2, observedGeneration=2, conditions=_conditions()), True),

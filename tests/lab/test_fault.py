@@ -128,7 +128,7 @@ async def test_a_storm_counts_the_faults_that_did_not_happen(tmp_path: Path) -> 
         async with cluster.client("kubectl") as client:
             await client.create(DEVICE_CLASSES, DeviceClass(metadata=ObjectMeta(name="it")))
         storm = Storm(cluster, "it", lambda line: None, rest=5)
-        # No agent has a node here.
+        # No node agent of this cluster has a node.
         await storm.run(
             [Step(0, "xid", {"seconds": 1, "node": "node-7"}), Step(0, "conflict", {"seconds": 1})]
         )
@@ -137,7 +137,7 @@ async def test_a_storm_counts_the_faults_that_did_not_happen(tmp_path: Path) -> 
 
 async def test_a_storm_without_its_device_class_fails(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
-        with pytest.raises(UserError, match="there is no deviceclass 'nope'"):
+        with pytest.raises(UserError, match="there is no DeviceClass 'nope'"):
             await Storm(cluster, "nope", lambda line: None).run([])
 
 

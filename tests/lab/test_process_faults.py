@@ -102,7 +102,7 @@ async def world(tmp_path: Path) -> AsyncIterator[_World]:
 async def test_a_killed_service_is_restarted_and_its_promise_is_checked(world: _World) -> None:
     first = world.pid
     begun = (await world.client.post("/faults", json={"fault": "kill", "service": "scheduler"})).json()
-    assert begun["promise"] == "it continues from what is stored; what was answered is not lost"
+    assert begun["promise"] == "it continues from the stored state; no acknowledged write is lost"
     over = await until(lambda: world.over(begun["id"]))
     assert over["broken"] == []
     assert world.pid != first
@@ -172,7 +172,7 @@ async def test_a_fault_is_ended_by_its_number(world: _World) -> None:
 async def test_a_fault_that_is_ended_before_it_begins_never_begins(
     world: _World, monkeypatch: pytest.MonkeyPatch, one: bool
 ) -> None:
-    """Its response is sent before it begins. An end request in between was lost."""
+    """The response is sent before the fault begins. Once, a request to end it in between was lost."""
     ended, begun = asyncio.Event(), asyncio.Event()
     begin = faultprocesses.Supervisor.begin
 
@@ -197,7 +197,7 @@ async def test_a_fault_that_is_ended_before_it_begins_never_begins(
 async def test_a_fault_that_is_ended_while_it_begins_is_over(
     world: _World, monkeypatch: pytest.MonkeyPatch, one: bool
 ) -> None:
-    """It was undone but shown as active, or not undone."""
+    """Once, such a fault was undone but shown as active, or not undone."""
     entered, ended = asyncio.Event(), asyncio.Event()
     released, withdraw = processes.resume_if_killed, Cases.withdraw
 

@@ -43,7 +43,7 @@ def test_the_agent_of_a_remote_node_has_only_its_own_identities(cluster: Cluster
     names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "192.0.2.9" in map(str, names.get_values_for_type(x509.IPAddress))
     assert (folder / "ca.crt").read_text() == (cluster.data / "auth" / "ca.crt").read_text()
-    with pytest.raises(UserError, match="'Far_1' is no name of a node: a lowercase RFC 1123 subdomain"):
+    with pytest.raises(UserError, match="'Far_1' is not a valid node name: a lowercase RFC 1123 subdomain"):
         write_node(cluster, tmp_path / "other", "Far_1", "192.0.2.9", None)
     assert not (tmp_path / "other").exists()
 

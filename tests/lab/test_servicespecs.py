@@ -42,7 +42,7 @@ def test_invalid_gpus_are_rejected_before_any_service_starts(tmp_path: Path, gpu
 
 def test_a_missing_folder_of_gpu_models_is_rejected(tmp_path: Path) -> None:
     folder = str(tmp_path / "none")
-    with pytest.raises(UserError, match="none is no folder with GPU models"):
+    with pytest.raises(UserError, match="none is not a folder with GPU models"):
         _specs(tmp_path, ClusterOptions(port=0, gpu_models=[folder]))
 
 

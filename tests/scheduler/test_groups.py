@@ -87,7 +87,7 @@ async def test_attempts_are_counted_by_result() -> None:
 
 
 async def test_gangs_need_no_separate_gate_since_1_37() -> None:
-    """Their condition has another name, and says how many pods fit."""
+    """The condition of a gang has another name since 1.37, and its message has the number of pods that fit."""
     api = FakeApi(node_json("a"), _group(2))
     gates = FeatureGates(V1_37, GenericWorkload=True)
     async with run_scheduler(api, gates=gates):
@@ -179,7 +179,7 @@ async def test_gang_members_that_wait_for_others_report_their_node() -> None:
 
 @pytest.mark.parametrize("enough", [True, False])
 async def test_members_that_preempt_pods_are_nominated(enough: bool) -> None:
-    """One node has to be cleared. The gang waits for that with all pods nominated, if it fits then."""
+    """Pods on one node must be preempted. If the gang fits then, all of its pods are nominated while they wait."""
     low = pod_json("low", requests={"cpu": "3"}, nodeName="a")
     nodes = [node_json("a"), node_json("b")] if enough else [node_json("a")]
     api = FakeApi(*nodes, low, _group(2))

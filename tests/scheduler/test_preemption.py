@@ -152,7 +152,7 @@ async def test_the_event_names_the_preemptor() -> None:
 
 
 async def test_a_victim_that_waits_in_prebind_is_requeued_instead_of_deleted() -> None:
-    """It waits for its device, whose binding condition is never set."""
+    """The victim waits for its device, whose binding condition is never set."""
     ready = {"bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update(ready)
@@ -175,7 +175,7 @@ async def test_a_victim_that_waits_in_prebind_is_requeued_instead_of_deleted() -
 
 
 async def test_room_of_a_pod_that_is_deleted_in_prebind_is_free_at_once() -> None:
-    """It waited for its device, whose binding condition is never set."""
+    """The pod waited for its device, whose binding condition is never set."""
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update({"bindingConditions": ["ready"], "bindingFailureConditions": ["no"]})
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
@@ -191,7 +191,7 @@ async def test_room_of_a_pod_that_is_deleted_in_prebind_is_free_at_once() -> Non
 
 
 async def test_a_pod_is_not_retried_while_its_victims_terminate() -> None:
-    """After the end of the first victim alone it would preempt more pods."""
+    """If the pod were retried after the end of only the first victim, it would preempt more pods."""
     api = FakeApi(node_json("a"), *(_scheduled_pod(name, "a", cpu="1") for name in ("one", "two", "three")))
     async with run_scheduler(api) as (_, clock):
         api.add(pod_json("high", requests={"cpu": "4"}, priority=100))

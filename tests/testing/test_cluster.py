@@ -252,8 +252,8 @@ def test_service_processes_are_forked_from_one_with_imported_modules(
         assert all(b"dra_lab.warm" in command for command in commands)
         # Only such clusters have faults of processes.
         stopped = cluster.disturb("stop", seconds=0.5, service="scheduler")
-        assert stopped.promise == "what runs keeps running; what waits continues when it is back"
-        assert "containers went on" in stopped.check()
+        assert stopped.promise == "running pods keep running; pending work continues when the service is back"
+        assert "containers kept running" in stopped.check()
     assert not any(Path(f"/proc/{service.pid}").exists() for service in services)
     (warm,) = processes.WARM
     warm.close()

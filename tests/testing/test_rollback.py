@@ -104,7 +104,7 @@ class _Sockets(driver.Handler):
 
 
 async def test_a_rollback_says_which_pod_a_driver_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was a TimeoutError without a text."""
+    """Once, the error was a TimeoutError without a text."""
     name = "socket.example.com"
     claim_class = {
         "apiVersion": "resource.k8s.io/v1",

@@ -244,7 +244,7 @@ class RefusedClaims:
 
 
 async def refuse_claims(session: Session) -> RefusedClaims:
-    """Have claims with an unknown device refused; unprepare and delete them.
+    """Prepare claims with an unknown device, which must fail, and then unprepare and delete them.
 
     Raises:
         Unmet: such a claim is prepared.

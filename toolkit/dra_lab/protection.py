@@ -182,7 +182,7 @@ def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: 
     from dra_shared.names import dns_subdomain
 
     if problems := dns_subdomain(node):
-        raise UserError(f"{node!r} is no name of a node: {problems[0]}", 2)
+        raise UserError(f"{node!r} is not a valid node name: {problems[0]}", 2)
     authority = _authority(cluster)
     users = {name: issue_credentials(authority, name, groups_of(name)) for name in users_of_agent([node])}
     reached = kubeconfig(server or load(cluster.kubeconfig).server, users, authority.pem)

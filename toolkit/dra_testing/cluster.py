@@ -287,7 +287,7 @@ class AsyncCluster:
         kind = KINDS.get(fault)
         strikes_process = kind is not None and kind.where in ("process", "scheduling")
         if strikes_process and isinstance(self._services, Services):
-            raise UserError(f"{fault} strikes a process: ask for a cluster with processes=True")
+            raise UserError(f"{fault} affects a process: ask for a cluster with processes=True")
         self.is_damaged = self.is_damaged or (kind is not None and kind.where == "node")
         return await inject(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
 

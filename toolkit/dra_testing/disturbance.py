@@ -88,7 +88,7 @@ async def _read_verdict(client: Client, number: int) -> Verdict | None:
         return None
     seen = orjson.loads(response.content)
     if response.status_code == 404:
-        raise UserError(f"what watched the fault was restarted: {seen['message']}")
+        raise UserError(f"the process that watched the fault was restarted: {seen['message']}")
     if response.status_code != 200 or seen["state"] != "over":
         return None
     return Verdict(seen.get("kept", []), seen.get("broken", []), seen.get("untried", []))

@@ -93,7 +93,7 @@ def group(text: str) -> Group:
     rest, at, zone = text.partition("@")
     count, colon, gpus = rest.partition(":")
     if not count.isdecimal() or bool(at) != bool(zone) or bool(colon) != bool(gpus):
-        raise ValueError(f"{text!r} is no number of nodes, such as 4 or 4:8xH100-SXM5-80GB")
+        raise ValueError(f"{text!r} is not a number of nodes, such as 4 or 4:8xH100-SXM5-80GB")
     if int(count) > MOST_NODES:
         raise ValueError(f"{count} is not between 0 and {MOST_NODES}")
     if problem := _zone(zone):

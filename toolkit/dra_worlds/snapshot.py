@@ -77,7 +77,7 @@ class Snapshot:
         if kind == "class":
             found = explainer.device_class(name)
             if found is None:
-                raise UserError(f'there is no deviceclass "{name}"')
+                raise UserError(f'there is no DeviceClass "{name}"')
             return orjson.loads(msgspec.json.encode(found)), render_class(found)
         explain = explainer.pod if kind == "pod" else explainer.claim
         report = explain(namespace, name, most_nodes=nodes)

@@ -49,7 +49,7 @@ def run(chosen: argparse.Namespace) -> int:
     asked = up.read_options(chosen)
     nodes = [name for pool in asked.pools for name in pool.nodes]
     if not nodes:
-        raise UserError("a storm needs a node: its faults strike nodes, and its pods run there", 2)
+        raise UserError("a storm needs a node for its faults and pods", 2)
     steps = script(chosen.seed, chosen.minutes * 60, nodes)
     if chosen.script:
         print("\n".join(map(str, steps)))

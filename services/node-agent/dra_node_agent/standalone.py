@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         prog="dralab-driver",
         description="One of dralab's drivers on one node; dralab-driver NAME --help lists its options.",
     )
-    parser.add_argument("name", help="a driver, or a profile's file, perhaps with :variant")
+    parser.add_argument("name", help="a driver, or a profile's file, optionally with :variant")
     name = parser.parse_args(words[:1]).name
 
     async def serve(found: Surroundings) -> None:

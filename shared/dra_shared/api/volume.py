@@ -115,8 +115,8 @@ class ImageVolumeSource(Struct):
     reference: str = ""
 
 
-# Services read single fields at most of sources that are plain objects. They are kept whole, because pod
-# templates are written back as pods.
+# Volume sources without a struct are kept as plain objects, because services read few of their fields. They must be
+# complete, because the pods of a template are written with them.
 class Volume(Struct):
     aws_elastic_block_store: JsonObject | None = None
     azure_disk: JsonObject | None = None

@@ -91,7 +91,7 @@ class Key:
         if self.name in driver.gone:
             raise Inexpressible(driver.gone[self.name])
         if not _IDENTIFIER.fullmatch(self.name):
-            raise Inexpressible(f"{key!r} can be no attribute's name in v1")
+            raise Inexpressible(f"{key!r} cannot be the name of an attribute in v1")
         self._type = driver.types.get(self.name) if self.domain == driver.name else None
 
     def type_for(self, values: Sequence[str]) -> Type:
@@ -146,14 +146,14 @@ def compare(key: Key, sign: str, value: str) -> str:
     type_ = key.type_for([value])
     if type_ is Type.QUANTITY:
         if not is_quantity(value):
-            raise Inexpressible(f"{value!r} is no quantity")
+            raise Inexpressible(f"{value!r} is not a quantity")
         return f"{key.exists(type_)} && {_amount(key, sign, value)}"
     guard = key.exists(type_)
     if type_ is Type.VERSION:
         return f"{guard} && {key.attribute}.compareTo(semver({text(version(value))})) {sign} 0"
     if type_ is Type.INT:
         if not _DIGITS.fullmatch(value):
-            raise Inexpressible(f"{value!r} is no whole number")
+            raise Inexpressible(f"{value!r} is not a whole number")
         return f"{guard} && {key.attribute} {sign} {int(value)}"
     if sign != "==":
         raise Inexpressible(f"{key.name} is {type_.value} and can't be compared with {sign}")
@@ -196,7 +196,7 @@ def version(value: str) -> str:
     """
     numbers = value.removeprefix("v").split(".")
     if not all(is_digits(number) for number in numbers) or len(numbers) > 3:
-        raise Inexpressible(f"{value!r} is no version")
+        raise Inexpressible(f"{value!r} is not a version")
     return ".".join(str(integer(number)) for number in [*numbers, "0", "0"][:3])
 
 

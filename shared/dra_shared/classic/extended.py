@@ -116,7 +116,7 @@ class ExtendedResources:
             notes.note_lost(field, f"no DeviceClass is known for it: name one with --class {resource}=CLASS")
             return None
         if not count:
-            notes.note_lost(field, f"{amount!r} is no number of devices")
+            notes.note_lost(field, f"{amount!r} is not a number of devices")
             return None
         free = (one for one in requests if one.resource == resource and one.count == count and not one.shared)
         request = None if stays else next(free, None)

@@ -33,7 +33,7 @@ def rewrite(expression: str, driver: Driver) -> str:
 
     changed = _READ.sub(read, _HAS.sub(has, expression)).strip()
     if reason := problem(changed):
-        raise Inexpressible(f"the expression is none of v1: {reason}")
+        raise Inexpressible(f"the expression is not valid in v1: {reason}")
     return changed
 
 

@@ -112,7 +112,7 @@ def _count(spec: Fields) -> int | None:
         return None
     count = spec.take("count")
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        spec.note_lost("count", f"{count!r} is no number of devices")
+        spec.note_lost("count", f"{count!r} is not a number of devices")
         return None
     spec.note_moved("count", f"{_REQUEST}: exactly.count")
     return count

@@ -124,7 +124,7 @@ def _read(path: Path) -> "_File":
     except YamlError as error:
         raise KubeconfigError(f"{path}: {error}") from error
     if not isinstance(document, dict):
-        raise KubeconfigError(f"{path}: is no kubeconfig")
+        raise KubeconfigError(f"{path} is not a kubeconfig")
     return _File(path, document)
 
 

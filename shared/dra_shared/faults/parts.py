@@ -192,7 +192,7 @@ def _boot_id_stays(story: Story) -> Iterable[str]:
     if not _is_ready(story.after, story.node):
         yield f"node {story.node} is not Ready again"
     if _boot_id(story.before, story.node) == _boot_id(story.after, story.node):
-        yield f"node {story.node} has the boot id of before"
+        yield f"node {story.node} has the same boot id as before"
 
 
 def _boot_id(sample: Sample, name: str) -> str:
@@ -336,8 +336,8 @@ def _revision(text: str) -> int:
     return integer(text) if is_digits(text) else 0
 
 
-CONTAINERS = Part("containers went on", _containers_go_on, _none_ran)
-CLAIMS = Part("claims have the devices of before", _claims_stay, _none_allocated)
+CONTAINERS = Part("containers kept running", _containers_go_on, _none_ran)
+CLAIMS = Part("claims kept their devices", _claims_stay, _none_allocated)
 ONCE = Part("nothing was done twice", _nothing_twice, _no_claims)
 RIVALS = Part("no device was used twice", _nothing_used_twice, _none_scheduled)
 STORED = Part("nothing that was stored was lost", _nothing_lost, _always)

@@ -13,7 +13,7 @@ from tests.support.reference import REPOSITORY
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of the plain site of the pages."""
+    """Return the folder of the pages as rendered without MkDocs."""
     folder = tmp_path_factory.mktemp("plain")
     Pages(REPOSITORY, []).write_with_navigation(folder / "pages")
     build(folder / "pages", folder / "site")

@@ -230,7 +230,7 @@ _READY, _OLD, _DOWN = Group(ready=True, updated=True), Group(ready=True), Group(
         ([_READY, _READY, _READY, _READY], 0, 0, (0, 4)),
         # A group that is down is updated without waiting for others that are down.
         ([_OLD, _OLD, _DOWN, _DOWN], 4, 0, (3, 4)),
-        # The surge group is updated first, and leaves at the end.
+        # The surge group is updated first and deleted last.
         ([_OLD, _OLD, _OLD, _OLD, _READY], 4, 1, (2, 5)),
         ([_READY, _READY, _READY, _READY, _READY], 0, 1, (0, 4)),
     ],

@@ -200,7 +200,7 @@ def test_a_deployment_is_scaled_and_an_evicted_pod_is_replaced(api: Any, name: s
 
 
 def test_the_dynamic_client_creates_applies_and_lists_claims(api: Any, name: str, tmp_path: Path) -> None:
-    # It keeps what it discovers, by default in the folder of temporary files.
+    # The client caches discovery, by default in the folder of temporary files.
     found = dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery.json"))
     claims = found.resources.get(api_version="resource.k8s.io/v1", kind="ResourceClaim")
     assert claims.create(body=claim(name), namespace="default").metadata.name == name

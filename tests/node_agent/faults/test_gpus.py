@@ -58,7 +58,7 @@ async def test_a_fault_that_conflicts_with_an_active_one_is_rejected(
     parts = len(list(system.gpus[0].mig_devices()))
     node = cast(AgentNode, _Node(tmp_path))
     strikes = NodeFaults(lambda _: node, lambda _: system).strikes()
-    message = f"{first} of GPU 0 is at work on node 'node-0': wait for its end, or clear it, before {second}"
+    message = f"{first} of GPU 0 is active on node 'node-0': wait for its end, or clear it, before {second}"
     async with strikes[first](_fault(fault=first, seconds=1)):
         with pytest.raises(FaultError, match=message):
             await strikes[second](_fault(fault=second, seconds=1, gpu=gpu)).__aenter__()

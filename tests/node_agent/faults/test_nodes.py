@@ -116,8 +116,8 @@ def test_a_disturbance_reports_its_promise_and_the_checks_that_held(cluster: Clu
     assert crashed.promise.startswith("what runs keeps running")
     assert crashed.check() == [
         "its devices are published again",
-        "containers went on",
-        "claims have the devices of before",
+        "containers kept running",
+        "claims kept their devices",
         "nothing was done twice",
     ]
 
@@ -145,7 +145,7 @@ def test_a_fault_that_affected_no_call_reports_that(cluster: Cluster) -> None:
 
 
 def test_faults_of_processes_need_a_cluster_with_processes(cluster: Cluster) -> None:
-    with pytest.raises(UserError, match="kill strikes a process: ask for a cluster with processes=True"):
+    with pytest.raises(UserError, match="kill affects a process: ask for a cluster with processes=True"):
         cluster.disturb("kill", seconds=1, service="scheduler")
 
 

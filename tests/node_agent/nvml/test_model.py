@@ -106,5 +106,5 @@ def test_a_missing_file_or_folder_is_reported_in_one_line(tmp_path: Path) -> Non
         ModelError, match=f"^cannot read GPU model {tmp_path}/x.yaml: No such file or directory$"
     ):
         load_model(f"{tmp_path}/x.yaml")
-    with pytest.raises(ModelError, match=f"^{tmp_path}/nowhere is no folder with GPU models$"):
+    with pytest.raises(ModelError, match=f"^{tmp_path}/nowhere is not a folder with GPU models$"):
         load_model("T4", (tmp_path / "nowhere",))

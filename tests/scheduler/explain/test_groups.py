@@ -115,7 +115,7 @@ def test_members_that_share_a_claim_and_need_different_nodes_do_not_fit(
     assert b.saw["DynamicResources"] == (
         f"claim default/one has {DRIVER}/a/g0, for nodes with metadata.name In [a] only",
     )
-    # Everything is as before.
+    # The trial changed no state.
     claims = world.scheduler.manager.claims
     assert not claims.in_flight
     assert not claims.state.dedicated

@@ -1,4 +1,4 @@
-"""Extension points are those whose methods a plugin has; profiles place plugins there."""
+"""A plugin has the extension points whose methods it implements. Profiles enable plugins at extension points."""
 
 import pytest
 from dra_scheduler.componentconfig.profiles import ProfileError

@@ -79,7 +79,7 @@ def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[Cel
         ({"migEnabled": True}, "as its slices alone"),
         ({"orExpression": [{"index": 0}, {"uuid": "GPU-1"}]}, "no index in v1"),
         ({"warp": "9"}, "publishes no attribute 'warp'"),
-        (_expression("memory", "Gt", "much"), "is no quantity"),
+        (_expression("memory", "Gt", "much"), "is not a quantity"),
         (_expression("memory", "Gt", "1Gi", "2Gi"), "takes one value"),
         (_expression("memory", "Near", "1Gi"), "is not known"),
         (_expression("architecture", "Gt", "ampere"), "can't be compared"),
@@ -120,7 +120,7 @@ def test_versions_become_semantic(text: str, semantic: str) -> None:
 
 
 def test_texts_that_are_not_versions_are_rejected() -> None:
-    with pytest.raises(Inexpressible, match="is no version"):
+    with pytest.raises(Inexpressible, match="is not a version"):
         version("new")
 
 

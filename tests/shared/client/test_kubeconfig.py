@@ -75,7 +75,7 @@ def test_missing_contexts_and_files_are_reported(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match="absent"):
         load(tmp_path / "absent")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(KubeconfigError, match="is no kubeconfig"):
+    with pytest.raises(KubeconfigError, match="is not a kubeconfig"):
         load(tmp_path / "text")
 
 

@@ -47,7 +47,7 @@ async def test_kept_promises_are_named_when_the_cluster_is_at_rest() -> None:
     clock = FakeClock()
     verdict = await _verdict(clock, _Cluster(clock, RUNS), Story("stop", 5))
     assert not verdict.broken
-    assert verdict.kept[0] == "containers went on"
+    assert verdict.kept[0] == "containers kept running"
     assert 6 <= clock.monotonic() < 20
 
 
@@ -56,7 +56,7 @@ async def test_a_temporary_breach_is_named() -> None:
     cluster = _Cluster(clock, RUNS, (2, RESTARTED))
     verdict = await _verdict(clock, cluster, Story("kubelet-stop", 5))
     assert verdict.broken == ["containers of pod a/p were restarted"]
-    assert "containers went on" not in verdict.kept
+    assert "containers kept running" not in verdict.kept
     # The judge does not wait for processes that do not come back.
     assert clock.monotonic() < 20
 

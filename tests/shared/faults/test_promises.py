@@ -29,8 +29,8 @@ def test_kept_promises_are_named() -> None:
     verdict = judge(Story("clock-ahead", 5, "node-0", calm, [calm], calm))
     assert verdict.kept == [
         "the node stayed Ready",
-        "containers went on",
-        "claims have the devices of before",
+        "containers kept running",
+        "claims kept their devices",
     ]
     assert (verdict.broken, verdict.untried) == ([], [])
 
@@ -169,7 +169,7 @@ def test_a_reboot_gives_another_boot_id_and_restarts_containers() -> None:
         "pod a/p ran, and is Failed"
     ]
     assert _find_broken("reboot", before, [], before) == [
-        "node node-0 has the boot id of before",
+        "node node-0 has the same boot id as before",
         "containers of pod a/p were not restarted",
     ]
     assert _find_broken(

@@ -30,7 +30,7 @@ _KEP = "KEP-4381 (drivers and kubelets may be restarted at any time)"
 async def _check_exclusive_after_restart(session: Session) -> None:
     seen = await session.once(restart_with_claims)
     if not seen.exclusive:
-        raise NotOffered("the driver refuses no devices in use")
+        raise NotOffered("the driver does not refuse devices in use")
     if seen.freed:
         raise Breach(f"in use, and given to another claim: {', '.join(seen.freed)}")
 
@@ -94,7 +94,7 @@ async def _check_started_in_outage(session: Session) -> None:
 async def _check_same_after_restart(session: Session) -> None:
     seen = await session.once(restart_with_claims)
     if not seen.repeatable:
-        raise NotShown("what containers get differs each time")
+        raise NotShown("containers get different edits each time")
     if seen.edits:
         raise Breach(f"other edits than before: {', '.join(seen.edits)}")
 

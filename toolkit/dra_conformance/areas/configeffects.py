@@ -189,7 +189,7 @@ async def _check_undone(session: Session) -> None:
     given = await _effects(session, results, config(session.name, parameters))
     _needs_effect(varies, plain, given)
     if await _effects(session, results) != plain:
-        raise Breach("a claim without configuration gets what the claim before it had asked for")
+        raise Breach("a claim without configuration gets the configuration of the claim before it")
 
 
 async def _other_parameters(
@@ -222,7 +222,7 @@ def _other_values(value: object) -> Sequence[object]:
 
 def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:
     if varies:
-        raise NotShown("what containers get differs each time")
+        raise NotShown("containers get different edits each time")
     if plain == given:
         raise NotShown("with the parameters of --config containers get the same as without")
 

@@ -346,7 +346,7 @@ async def _check_after_restart(session: Session) -> None:
 @AREA.check(
     "after-kill",
     "claims prepared before kill -9 are unprepared",
-    promise="After a crash a claim that was prepared before is unprepared, without a preparation.",
+    promise="After a crash, a claim that was prepared before can be unprepared without being prepared again.",
     source=_PLUGIN + "; KEP-4381",
     cost="Each crash of the driver leaves devices and files behind.",
     stage=Stage.RESTART,

@@ -151,7 +151,7 @@ class _Desk:
         number = _number_in_path(request)
         order = self._cases.order(number)
         if order is None:
-            return _json({"message": f"there is no fault {number} that waits"}, 404)
+            return _json({"message": f"there is no pending fault {number}"}, 404)
         try:
             return _json(await self._begin(number, order), 200)
         except FaultError as error:

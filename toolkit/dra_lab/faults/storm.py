@@ -72,7 +72,7 @@ class Storm:
         try:
             await client.get(DEVICE_CLASSES, self._class)
         except NotFound:
-            raise UserError(f"there is no deviceclass {self._class!r}", 2) from None
+            raise UserError(f"there is no DeviceClass {self._class!r}", 2) from None
 
     async def _prepare(self, client: Client) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}

@@ -13,7 +13,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.errors import StatusError, bad_request, server_error
 
 _TIMEOUT = 30.0
-_NONE = "it strikes a service's process, and no supervisor is known: --supervisor-url names it, as `dralab up` does"
+_NONE = "it affects a service's process, but no supervisor is known: --supervisor-url names it, as `dralab up` does"
 
 
 class Supervisor:

@@ -140,7 +140,7 @@ def _quantity_message() -> str:
         Quantity.parse("{}")
     except QuantityError as error:
         return str(error)
-    raise AssertionError("a brace is no quantity")
+    raise AssertionError("a brace is not a quantity")
 
 
 def _int_or_string(value: Any) -> int | str:

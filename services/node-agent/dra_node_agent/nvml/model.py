@@ -148,7 +148,7 @@ def load_model_file(path: Path) -> GpuModel:
 @functools.cache
 def _directory(directory: Path) -> dict[str, Path]:
     if not directory.is_dir():
-        raise ModelError(f"{directory} is no folder with GPU models")
+        raise ModelError(f"{directory} is not a folder with GPU models")
     return {path.stem.lower(): path for path in sorted(directory.glob("*.yaml"))}
 
 

@@ -172,7 +172,7 @@ def _write(file: str, text: str, system: SimulatedSystem) -> None:
         private_folder(path.parent)
         write_atomically(path, msgspec.json.encode(content), durable=False)
     except OSError as error:
-        # A full disk must not fail a call to the hardware. The next change writes this one, too.
+        # A full disk must not fail a call to the hardware. The next change writes the whole state again.
         _log.warning("GPU state not written", path=file, error=str(error))
 
 

@@ -35,7 +35,7 @@ SCRIPT = "dralab.dev/script"
 RUN_SECONDS = "dralab.dev/run-seconds"
 EXIT_CODE = "dralab.dev/exit-code"
 
-# Programs that only install others. A script that could not run them is as good as before.
+# Programs that only install others. They need not run, because the installed programs are not simulated either.
 _INSTALLERS = frozenset(("apk", "apt", "apt-get", "conda", "dnf", "microdnf", "pip", "pip3", "yum"))
 # Exit code of a process that SIGTERM ended.
 _TERMINATED = 143

@@ -87,7 +87,7 @@ def check_values(resource: Resource[Any], obj: Object) -> None:
             try:
                 Quantity.parse(text)
             except QuantityError as error:
-                raise ValueError(f"{where.lstrip('.')}: {text!r} is no quantity: {error}") from error
+                raise ValueError(f"{where.lstrip('.')}: {text!r} is not a quantity: {error}") from error
     for path in _SELECTORS.get(resource, ()):
         for where, selector in _values(obj, path, ""):
             try:

@@ -47,7 +47,7 @@ async def _end_driver(node: FaultyNode, fault: _DriverFault) -> AsyncIterator[No
 DRIVER_CRASH = NodeKind(
     name="driver-crash",
     what="a DRA driver ends, and is started again",
-    promise="what runs keeps running; what is to be prepared waits; slices are back with the driver",
+    promise="running pods keep running; new preparations wait; slices are published again with the driver",
     parts=(SLICES, CONTAINERS, CLAIMS, ONCE),
     spec=_DriverFault,
     flags=(_DRIVER,),
@@ -69,7 +69,7 @@ def _disturb_calls(kind: CallFault) -> NodeStrike:
 DRIVER_HANG = NodeKind(
     name="driver-hang",
     what="calls to a driver do not return",
-    promise="the kubelet gives up after 45 seconds and calls again; other drivers' pods start",
+    promise="the kubelet times out after 45 seconds and calls again; pods of other drivers start",
     parts=OF_CALLS,
     spec=_DriverFault,
     flags=(_DRIVER,),
@@ -120,7 +120,7 @@ DRIVER_GONE = NodeKind(
 )
 DRIVER_RESET = NodeKind(
     name="driver-reset",
-    what="a driver does its work, and its answers are lost",
+    what="a driver executes calls, but its responses are lost",
     promise="the kubelet calls again; the driver gives the same answer and prepares nothing twice",
     parts=OF_CALLS,
     spec=_DriverFault,
@@ -129,8 +129,8 @@ DRIVER_RESET = NodeKind(
 )
 DRIVER_OLD = NodeKind(
     name="driver-old",
-    what="a driver is spoken to as one of before Kubernetes 1.34, which has v1beta1 alone",
-    promise="pods get the same; what was prepared in one version is unprepared in the other",
+    what="a driver is called like one for Kubernetes 1.33, which only has v1beta1",
+    promise="pods get the same devices; claims prepared in one version are unprepared in the other",
     parts=OF_CALLS,
     spec=_DriverFault,
     flags=(_DRIVER,),

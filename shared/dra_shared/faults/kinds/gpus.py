@@ -45,7 +45,7 @@ def _find_gpu(node: FaultyNode, fault: GpuFault) -> Gpu:
             and (other.gpu == fault.gpu or {other.fault, fault.fault} <= _TAINTING)
         ):
             raise FaultError(
-                f"{other.fault} of GPU {other.gpu} is at work on node {fault.node!r}: "
+                f"{other.fault} of GPU {other.gpu} is active on node {fault.node!r}: "
                 f"wait for its end, or clear it, before {fault.fault} of GPU {fault.gpu}"
             )
     return node.gpu(fault.gpu)
@@ -75,7 +75,7 @@ async def _report_xid(node: FaultyNode, fault: _XidFault) -> AsyncIterator[None]
 XID = NodeKind(
     name="xid",
     what="a GPU reports critical error --xid (79)",
-    promise="the driver taints the device, and no new claim gets it; the others are as before",
+    promise="the driver taints the device, and no new claim gets it; other devices do not change",
     parts=(TAINTED, AVOIDED, CONTAINERS, CLAIMS),
     spec=_XidFault,
     flags=(_GPU, Flag("xid", "--xid", "xid: which error (79)", {"type": number(1, _LAST_XID, int)})),
@@ -99,7 +99,7 @@ async def _count_memory_error(node: FaultyNode, fault: GpuFault) -> AsyncIterato
 ECC = NodeKind(
     name="ecc",
     what="a GPU counts an uncorrectable memory error",
-    promise="the driver goes on; claims and pods are as before",
+    promise="the driver continues; claims and pods do not change",
     parts=(CONTAINERS, CLAIMS),
     spec=GpuFault,
     flags=(_GPU,),
@@ -123,7 +123,7 @@ async def _lose_gpu(node: FaultyNode, fault: GpuFault) -> AsyncIterator[None]:
 GPU_LOST = NodeKind(
     name="gpu-lost",
     what="a GPU falls off the bus, and comes back",
-    promise="the driver cannot know which, and taints all of the node's; new claims get them when it is back",
+    promise="the driver cannot know which GPU, and taints all GPUs of the node until it is back",
     parts=(TAINTED, AVOIDED, SLICES, CONTAINERS, CLAIMS),
     spec=GpuFault,
     flags=(_GPU,),
@@ -149,8 +149,8 @@ def _draw_mig(rng: random.Random) -> dict[str, Any]:
 
 MIG_CHANGED = NodeKind(
     name="mig-changed",
-    what="the MIG devices of a GPU go behind the driver's back, and come back",
-    promise="drivers do not look again: claims and pods are as before, and programs find no device",
+    what="the MIG devices of a GPU are deleted without the driver, and created again later",
+    promise="drivers do not notice: claims and pods do not change, and programs find no device",
     parts=(CONTAINERS, CLAIMS),
     spec=GpuFault,
     flags=(_GPU,),
@@ -168,8 +168,8 @@ async def _fill_memory(node: FaultyNode, fault: GpuFault) -> AsyncIterator[None]
 
 MEMORY_FULL = NodeKind(
     name="memory-full",
-    what="a program that Kubernetes does not know fills a GPU's memory",
-    promise="DRA does not look at use: claims and pods are as before",
+    what="a program outside of Kubernetes fills a GPU's memory",
+    promise="DRA does not consider actual use: claims and pods do not change",
     parts=(CONTAINERS, CLAIMS),
     spec=GpuFault,
     flags=(_GPU,),

@@ -27,7 +27,7 @@ async def _stop_kubelet(node: FaultyNode, fault: NodeFault) -> AsyncIterator[Non
 KUBELET_STOP = NodeKind(
     name="kubelet-stop",
     what="a kubelet ends, and is started again",
-    promise="containers go on; what is prepared is found in its checkpoint",
+    promise="containers keep running; prepared claims are read from the checkpoint",
     parts=(CONTAINERS, CLAIMS, ONCE),
     spec=NodeFault,
     strike=_stop_kubelet,
@@ -71,8 +71,8 @@ async def _lose_checkpoint(node: FaultyNode, fault: NodeFault) -> AsyncIterator[
 
 CHECKPOINT_LOST = NodeKind(
     name="checkpoint-lost",
-    what="a kubelet starts again without its checkpoint of claims, which is found later",
-    promise="containers go on; drivers keep what they prepared until the kubelet knows of it again",
+    what="a kubelet restarts without its checkpoint of claims, which is restored later",
+    promise="containers keep running; drivers keep prepared devices until the checkpoint is restored",
     parts=(CONTAINERS, CLAIMS, ONCE),
     spec=NodeFault,
     strike=_lose_checkpoint,
@@ -96,7 +96,7 @@ async def _damage_checkpoint(node: FaultyNode, fault: NodeFault) -> AsyncIterato
 CHECKPOINT_CORRUPT = NodeKind(
     name="checkpoint-corrupt",
     what="a kubelet's checkpoint of claims is damaged, and repaired later",
-    promise="the kubelet does not start with it, and no device leaks; containers go on",
+    promise="the kubelet does not start with it, and no device leaks; containers keep running",
     parts=(CONTAINERS, CLAIMS, ONCE),
     spec=NodeFault,
     strike=_damage_checkpoint,
@@ -112,7 +112,7 @@ async def _fill_disk(node: FaultyNode, fault: NodeFault) -> AsyncIterator[Count]
 DISK_FULL = NodeKind(
     name="disk-full",
     what="nothing can be written to a node's disk",
-    promise="pods wait with an event; nothing is prepared that no checkpoint knows",
+    promise="pods wait with an event; no device is prepared that is not in a checkpoint",
     parts=(CLAIMS, ONCE),
     spec=NodeFault,
     strike=_fill_disk,

@@ -21,8 +21,8 @@ async def _silence(node: FaultyNode, fault: NodeFault) -> AsyncIterator[None]:
 
 NODE_SILENT = NodeKind(
     name="node-silent",
-    what="a node does not report: no status, no lease",
-    promise="after 40 seconds it is NotReady and gets no pods; then its pods have as long as they tolerate",
+    what="a node reports neither status nor lease",
+    promise="after 40 seconds it is NotReady and gets no pods; its pods are evicted after their tolerations",
     parts=(SILENCE, ONCE),
     spec=NodeFault,
     strike=_silence,
@@ -39,7 +39,7 @@ async def _delete_node(node: FaultyNode, fault: NodeFault) -> AsyncIterator[None
 NODE_GONE = NodeKind(
     name="node-gone",
     what="a Node object is deleted, and its kubelet registers it again later",
-    promise="its slices go with it and come back; its pods are deleted if it stays away",
+    promise="its slices are deleted and published again with it; its pods are deleted if it does not return",
     parts=(BACK, SLICES, ONCE),
     spec=NodeFault,
     strike=_delete_node,
@@ -92,7 +92,7 @@ def _draw_ahead(rng: random.Random) -> dict[str, Any]:
 CLOCK_AHEAD = NodeKind(
     name="clock-ahead",
     what="a node's clock is ahead by --ahead seconds (300)",
-    promise="others measure by their own clocks: the node stays Ready, and nothing is evicted",
+    promise="other components use their own clocks: the node stays Ready, and nothing is evicted",
     parts=(READY, CONTAINERS, CLAIMS),
     spec=_ClockFault,
     flags=(Flag("ahead", "--ahead", "clock-ahead: seconds (300)", {"type": number(0.1, _YEAR, float)}),),

@@ -15,8 +15,8 @@ async def _stop(processes: Processes, fault: ServiceFault) -> AsyncIterator[None
 
 STOP = ProcessKind(
     name="stop",
-    what="a service's process stands still, as on a machine without memory",
-    promise="what runs keeps running; what waits continues when it is back",
+    what="a service's process is suspended, as on a machine that runs out of memory",
+    promise="running pods keep running; pending work continues when the service is back",
     parts=OF_REQUESTS,
     strike=_stop,
 )
@@ -31,7 +31,7 @@ async def _kill(processes: Processes, fault: ServiceFault) -> AsyncIterator[None
 KILL = ProcessKind(
     name="kill",
     what="a service's process is killed without warning (SIGKILL), and started again",
-    promise="it continues from what is stored; what was answered is not lost",
+    promise="it continues from the stored state; no acknowledged write is lost",
     parts=(CLAIMS, ONCE, STORED),
     strike=_kill,
     lasts=False,
@@ -47,7 +47,7 @@ async def _add_scheduler(processes: Processes, fault: ProcessFault) -> AsyncIter
 TWO_SCHEDULERS = SchedulingKind(
     name="two-schedulers",
     what="a second scheduler works without leader election",
-    promise="no device goes to two claims and no pod to two nodes: the later write is refused",
+    promise="no device is in two claims and no pod on two nodes: the later write is rejected",
     parts=(RIVALS, CONTAINERS, CLAIMS),
     strike=_add_scheduler,
 )

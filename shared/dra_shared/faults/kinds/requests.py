@@ -64,7 +64,7 @@ def _draw_error(rng: random.Random) -> dict[str, Any]:
 ERROR = RequestKind(
     name="error",
     what="the API server answers --code (429, 500, 503, 504)",
-    promise="clients try again, later each time; all that was wanted happens in the end",
+    promise="clients retry with growing delays; every request succeeds in the end",
     parts=OF_REQUESTS,
     spec=_ErrorFault,
     flags=(
@@ -87,7 +87,7 @@ async def _answer_conflict(meeting: Meeting, fault: RequestFault) -> Fate:
 CONFLICT = RequestKind(
     name="conflict",
     what="updates and patches are answered with 409",
-    promise="clients read again and decide again; no change of another is overwritten",
+    promise="clients read again and decide again; no change of another client is overwritten",
     parts=OF_REQUESTS,
     spec=RequestFault,
     flags=SELECTION,
@@ -105,7 +105,7 @@ async def _cut(meeting: Meeting, fault: RequestFault) -> Fate:
 RESET = RequestKind(
     name="reset",
     what="the network cuts connections to the API server: a request is lost, or its answer",
-    promise="clients try again; what was done already is found and not done twice",
+    promise="clients retry; they notice requests that were executed, and do nothing twice",
     parts=OF_REQUESTS,
     spec=RequestFault,
     flags=SELECTION,
@@ -121,8 +121,8 @@ async def _lose(meeting: Meeting, fault: RequestFault) -> Fate:
 
 LOSS = RequestKind(
     name="loss",
-    what="the network loses requests to the API server: no answer comes until it is over",
-    promise="clients wait or give up and try again; nothing is done twice",
+    what="the network loses requests to the API server: there is no response until the fault ends",
+    promise="clients wait or time out and retry; nothing is done twice",
     parts=OF_REQUESTS,
     spec=RequestFault,
     flags=SELECTION,

@@ -46,8 +46,8 @@ async def _hold_back(watches: Watches, fault: WatchFault) -> None:
 
 WATCH_BEHIND = WatchKind(
     name="watch-behind",
-    what="watches are behind: events come every --delay seconds only",
-    promise="clients act on what they know, and what is out of date is refused; nothing is done twice",
+    what="watches are delayed: events are sent only every --delay seconds",
+    promise="clients act on their outdated state, and outdated writes are rejected; nothing is done twice",
     parts=OF_REQUESTS,
     spec=WatchFault,
     flags=(DELAY,),

@@ -35,7 +35,7 @@ def _check_mapping(
     key, each = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
     errors: list[FieldError] = []
     if key is not None:
-        # Since 1.38 the name is validated. One that is invalid cannot be that of a capacity either.
+        # Since 1.38 the name is validated. An invalid name cannot be the name of a capacity.
         bad = (
             names.qualified_name(key, f"{path}.capacityKey", kubernetes)
             if key and kubernetes >= V1_38

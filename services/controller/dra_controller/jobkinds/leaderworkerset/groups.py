@@ -53,7 +53,7 @@ class Groups:
             return
         found = [one for one in revisions if one.metadata.labels[sets.REVISION] == labels[sets.REVISION]]
         if not found:
-            # Its event will come.
+            # The event of that change triggers the next sync.
             return
         domain: dict[str, str] = {}
         topology = obj.metadata.annotations.get(sets.EXCLUSIVE)

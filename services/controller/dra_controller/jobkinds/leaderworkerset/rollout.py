@@ -70,7 +70,7 @@ def _move(groups: Sequence[Group], present: int, step: int, partition: int) -> i
             break
         done += 1
     floor = max(0, present - done - step)
-    # Groups below that are down count, too.
+    # Groups below the partition that are not ready count as well.
     new = floor + sum(not group.ready for group in groups[:floor])
     # A group that is down loses nothing by an update.
     for number in range(min(new, present - 1), floor - 1, -1):

@@ -136,7 +136,7 @@ def build_worker(job: Custom, index: int) -> JsonObject:
     assert spec is not None
     name = name_worker(job, index)
     pod = _begin(job, spec, "worker", name, "Never")
-    # Of all pods of a job that has a working launcher, that is the first.
+    # If the launcher also works, it has the index 0, and the workers follow.
     pod["metadata"]["labels"][INDEX] = str(index + _works_too(job))
     search = f"{job.metadata.name}.{job.metadata.namespace}.svc.cluster.local"
     pod["spec"].setdefault("dnsConfig", {}).setdefault("searches", []).append(search)

@@ -126,7 +126,7 @@ class RayClusterController(JobKindController):
             return
         hosts = integer(group, "numOfHosts", 1)
         replicas = _group_replicas(pods, hosts)
-        # The hosts of a replica come and go together.
+        # The hosts of a replica are created and deleted together.
         over = [
             pod
             for replica in replicas

@@ -51,8 +51,8 @@ def _ask(door: Door, asked: FitRequest) -> Fit:
 def _add_words(words: argparse.ArgumentParser) -> None:
     words.add_argument("file", help="manifests: a file, a folder, or - for standard input")
     many = words.add_mutually_exclusive_group()
-    many.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
-    many.add_argument("--max", action="store_true", dest="most", help="as many copies as fit")
+    many.add_argument("--count", type=number(1), help="the number of copies of the pods in FILE")
+    many.add_argument("--max", action="store_true", dest="most", help="find the number of copies that fit")
     add_namespace(words)
 
 

@@ -60,11 +60,13 @@ def _ask(door: Door, asked: PurchaseRequest) -> Purchase:
 
 
 def _add_words(words: argparse.ArgumentParser) -> None:
-    words.add_argument("file", nargs="?", help="manifests that come on top of what waits in the world")
+    words.add_argument(
+        "file", nargs="?", help="manifests with pods, in addition to the pending pods of the world"
+    )
     words.add_argument(
         "--catalog", type=Path, required=True, metavar="TYPES", help="types of nodes and prices"
     )
-    words.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
+    words.add_argument("--count", type=number(1), help="the number of copies of the pods in FILE")
     add_seconds(words)
     add_namespace(words)
 

@@ -44,8 +44,8 @@ def _ask(door: Door, asked: PackRequest) -> Packing:
 
 
 def _add_words(words: argparse.ArgumentParser) -> None:
-    words.add_argument("--for", dest="file", metavar="FILE", help="pods that moves are to make room for")
-    words.add_argument("--count", type=number(1), help="so many copies of the pods in FILE")
+    words.add_argument("--for", dest="file", metavar="FILE", help="make room for the pods of these manifests")
+    words.add_argument("--count", type=number(1), help="the number of copies of the pods in FILE")
     add_seconds(words)
     add_namespace(words)
 

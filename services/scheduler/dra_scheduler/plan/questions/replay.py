@@ -53,13 +53,15 @@ def _ask(door: Door, asked: ReplayRequest) -> Replay:
 def _add_words(words: argparse.ArgumentParser) -> None:
     words.add_argument("file", help="the timeline: CSV of start, end and shape, a dump, or a recorded watch")
     words.add_argument("--shapes", metavar="FILE", help="manifests of the pods that a CSV names")
-    words.add_argument("--changes", type=Path, metavar="FILE", help="changes to try, each on top of the last")
+    words.add_argument(
+        "--changes", type=Path, metavar="FILE", help="changes to try, each in addition to the last"
+    )
     words.add_argument(
         "--starved-after",
         type=number(0.0, None, float),
         default=600.0,
         metavar="SECONDS",
-        help="pods that wait longer starve (600)",
+        help="seconds after which a waiting pod is listed as starved (600)",
     )
 
 
