@@ -85,7 +85,7 @@ def test_groups_of_the_command_line_are_converted_to_pools() -> None:
 @each_case("text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001", "3@eu/1", "3:1xT4@-a", "3@a@b"])
 def test_an_invalid_group_is_rejected(text: str) -> None:
     with pytest.raises(
-        ValueError, match=r"no number of nodes|not between 0 and 10000|zone '.*': a valid label"
+        ValueError, match=r"not a number of nodes|not between 0 and 10000|zone '.*': a valid label"
     ):
         group(text)
 
