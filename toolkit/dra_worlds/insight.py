@@ -4,7 +4,7 @@ other clusters and dumps.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
@@ -15,8 +15,10 @@ from dra_scheduler.explain.report import ClassReport, PodReport
 from dra_scheduler.explain.text import render, render_class
 from dra_shared.errors import UserError
 
-from dra_worlds.snapshot import Snapshot
 from dra_worlds.surroundings import lines, surroundings
+
+if TYPE_CHECKING:
+    from dra_worlds.snapshot import Snapshot
 
 Warn = Callable[[str], None]
 _KINDS = {
@@ -70,7 +72,7 @@ async def explain(
     if kind not in _KINDS:
         raise UserError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
     asked = await _choose_scheduler(cluster, source, warn)
-    if isinstance(asked, Snapshot):
+    if not isinstance(asked, Service):
         answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
     else:
         within = "" if _KINDS[kind] == "class" else f"{namespace}/"
@@ -97,10 +99,10 @@ async def free(cluster: ChosenCluster, output: str, source: str | None = None, *
     """
     _check(output)
     asked = await _choose_scheduler(cluster, source, warn)
-    if isinstance(asked, Snapshot):
-        text = await asked.free("json" if output else "")
-    else:
+    if isinstance(asked, Service):
         text = await _ask(asked, "/free", {} if output else {"format": "text"})
+    else:
+        text = await asked.free("json" if output else "")
     return _format(text, output).rstrip()
 
 
@@ -111,9 +113,9 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
         UserError: it does not exist, or no cluster runs there.
     """
     asked = await _choose_scheduler(cluster, None, ignore)
-    if isinstance(asked, Snapshot):
-        return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
-    return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
+    if isinstance(asked, Service):
+        return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
+    return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
 
 
 def _render(kind: str, report: str) -> str:
@@ -138,7 +140,7 @@ def _format(text: str, output: str) -> str:
     return dumped
 
 
-async def _choose_scheduler(cluster: ChosenCluster, source: str | None, warn: Warn) -> Service | Snapshot:
+async def _choose_scheduler(cluster: ChosenCluster, source: str | None, warn: Warn) -> "Service | Snapshot":
     """Return the scheduler to ask: that of a dralab cluster, or a new one with the objects of any other cluster
     or dump.
     """
@@ -162,7 +164,10 @@ async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
     return response.text
 
 
-async def _snapshot(source: str | None, cluster: ChosenCluster, warn: Warn) -> Snapshot:
+async def _snapshot(source: str | None, cluster: ChosenCluster, warn: Warn) -> "Snapshot":
+    # It imports the scheduler, which takes longer than all else when a running scheduler can be asked.
+    from dra_worlds.snapshot import Snapshot
+
     snapshot = await Snapshot.read(source, cluster)
     for problem in snapshot.uncertain:
         warn(problem)
