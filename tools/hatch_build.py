@@ -16,7 +16,10 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class Gather(MetadataHookInterface):
-    """Sets ``dependencies`` and ``optional-dependencies`` to the union of the parts that pyproject.toml names."""
+    """Sets ``dependencies`` and ``optional-dependencies`` to the union of the parts that pyproject.toml names.
+
+    ``command`` and ``extras`` are added to them.
+    """
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the dependencies.
@@ -30,7 +33,9 @@ class Gather(MetadataHookInterface):
         import tomllib
 
         needs: set[str] = set(self.config["command"])
-        extras: dict[str, set[str]] = {}
+        extras: dict[str, set[str]] = {
+            name: set(optional) for name, optional in self.config.get("extras", {}).items()
+        }
         for part in self.config["parts"]:
             project = tomllib.loads((Path(self.root) / part / "pyproject.toml").read_text())["project"]
             needs.update(need for need in project["dependencies"] if not need.startswith("dra-"))

@@ -67,6 +67,8 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     from dra_worlds.reading import world
 
     problems: list[str] = []
+    if _brings_nodes(chosen):
+        return Source(Objects())
     if _is_described(chosen):
         objects = _describe_world(chosen)
         return Source(objects)
@@ -85,6 +87,8 @@ def describe_source(chosen: argparse.Namespace) -> str:
     """Return the origin of the world that the options select, for people."""
     if chosen.source is not None:
         return "standard input" if chosen.source == "-" else str(chosen.source)
+    if _brings_nodes(chosen):
+        return str(chosen.file)
     if _is_described(chosen):
         groups = chosen.nodes or [Group(_NODES)]
         named = [
@@ -130,6 +134,12 @@ def _nodes(text: str) -> Group:
         return group(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _brings_nodes(chosen: argparse.Namespace) -> bool:
+    """True if the question's file describes the nodes, and no option selects another world."""
+    selected = (chosen.source, chosen.nodes, chosen.gpus, chosen.kubeconfig, chosen.context, chosen.server)
+    return getattr(chosen, "brings_nodes", False) and not any(selected) and is_fleet(chosen.file)
 
 
 def _is_described(chosen: argparse.Namespace) -> bool:

@@ -88,7 +88,13 @@ def test_the_sdist_has_the_sources_of_the_wheel(dist: Path) -> None:
 def test_extras_are_named(dist: Path) -> None:
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         described = wheel.read(f"dralab-{__version__}.dist-info/METADATA").decode()
-    for extra, need in (("docker", "docker"), ("console", "fastapi"), ("postgresql", "psycopg[binary]")):
+    extras = {
+        "docker": "docker",
+        "console": "fastapi",
+        "postgresql": "psycopg[binary]",
+        "dask": "distributed",
+    }
+    for extra, need in extras.items():
         assert f"Requires-Dist: {need}; extra == '{extra}'" in described
     assert "Requires-Dist: httpx\n" in described
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from dra_cli.commandline import run
+from dra_scheduler.plan.charts import Bar, Line, Part, Point, draw_bars, draw_scatter, draw_steps
 from dra_scheduler.plan.questions.catalog import QUESTIONS
-from dra_scheduler.plan.report.charts import Bar, Line, Part, Point, draw_bars, draw_scatter, draw_steps
 from dra_shared.mediatypes import CSV, HTML, JSON, choose
 from dralab import World
 
@@ -125,7 +125,7 @@ def _widths(plot: str) -> list[float]:
 
 
 def test_points_are_placed_by_both_values() -> None:
-    points = [Point(0, 0, "origin"), Point(10, 20, "top", "best", (10, 20))]
+    points = [Point(0, 0, "origin"), Point(10, 20, "top", "A", (10, 20))]
     plot = draw_scatter("t", points, ("cost", "wait"), points)
     (x0, y0), (x1, y1) = ((float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', plot))
     assert (x0 < x1, y0 > y1) == (True, True)

@@ -45,11 +45,16 @@ def apply_changes(path: Path, start: Changed) -> Iterator[Changed]:
         raise UserError(f"{path}: changes are a list, each with {', '.join(_FIELDS)}")
     now = start
     for number, change in enumerate(given):
-        now = _change(change, now, f"{path}: changes[{number}]", path.parent)
+        now = apply_change(change, now, f"{path}: changes[{number}]", path.parent)
         yield now
 
 
-def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
+def apply_change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
+    """Return the world after one change. Its files are relative to the folder.
+
+    Raises:
+        UserError: the change is malformed.
+    """
     if not isinstance(change, dict) or not isinstance(change.get("name"), str):
         raise UserError(f"{where}: a change needs a name")
     for name in change:

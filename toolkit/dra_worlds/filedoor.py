@@ -10,6 +10,8 @@ from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.purchase.buyer import NodeType
 from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.question import Recording
+from dra_scheduler.plan.questions.sweep import SweepRequest
+from dra_scheduler.plan.sweeping.trials import Trials
 from dra_shared.errors import UserError
 
 from dra_worlds.edits import Changed, apply_changes
@@ -84,6 +86,13 @@ class FileDoor:
         shapes = read_pods(objects, self._planner.objects) if objects else None
         found, problems = timeline(arrivals, self._planner.objects, shapes)
         return Recording(found, shapes.left_out if shapes is not None else (), problems)
+
+    def trials(self, asked: SweepRequest) -> Trials:
+        """Return the trials of a sweep's file."""
+        from dra_worlds.sweeping.run import run_sweep
+
+        file: Any = asked.variants
+        return run_sweep(file, asked.starved_after, self._planner, self._settings)
 
     def seconds(self, seconds: float) -> float:
         """Return how long a search may take: there is no limit."""

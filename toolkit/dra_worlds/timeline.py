@@ -51,7 +51,7 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
     if len(text) > MOST and (source.endswith(".csv") or _WATCHED.match(text)):
         raise UserError(f"{where} is larger than {size_text(MOST)}")
     if source.endswith(".csv"):
-        found = _from_csv(where, bytes(text).decode(errors="replace"), shapes)
+        found = from_csv(where, bytes(text).decode(errors="replace"), shapes)
     elif _WATCHED.match(text):
         found = _from_dump(world(_read_watch(where, bytes(text)), problems), objects)
     else:
@@ -66,7 +66,12 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
 # CSV
 
 
-def _from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
+def from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
+    """Return the timeline of CSV text, which comes from ``where``.
+
+    Raises:
+        UserError: a row is malformed.
+    """
     rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     missing = [name for name in ("start", "end", "shape") if name not in (rows.fieldnames or ())]
     if missing:

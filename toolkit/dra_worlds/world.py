@@ -35,15 +35,18 @@ from dra_scheduler.plan.packing.answer import Packing
 from dra_scheduler.plan.planner import Planner, unknown_kinds_line, without_nodes
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.purchase.buyer import NodeType
-from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay
+from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay, sweep
 from dra_scheduler.plan.questions.catalog import QUESTIONS
 from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.question import Answer, Question, Recording, Request
+from dra_scheduler.plan.questions.sweep import SweepFile, SweepRequest
 from dra_scheduler.plan.questions.taint import QUESTION as TAINT
 from dra_scheduler.plan.questions.taint import parse_taint
 from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.report.page import Inputs, write_report
 from dra_scheduler.plan.setup import Setup
+from dra_scheduler.plan.sweeping.answer import Sweep
+from dra_scheduler.plan.sweeping.trials import Trials
 from dra_scheduler.plan.tables import table
 from dra_scheduler.plan.wanted import of
 from dra_shared.api.resources import PODS
@@ -57,6 +60,7 @@ from dra_worlds.reading import manifests as read_manifests
 from dra_worlds.reading import read
 from dra_worlds.running import UNKNOWN, Running, of_objects
 from dra_worlds.sources import from_cluster
+from dra_worlds.sweeping.run import run_sweep
 from dra_worlds.timeline import timeline
 from dra_worlds.working import Settings
 
@@ -267,6 +271,17 @@ class World:
         answer = self._ask(replay.QUESTION, arrivals=times, objects=objects, starved_after=starved_after)
         return answer.courses[0]
 
+    def sweep(self, path: str | Path, *, workers: int = 1, starved_after: float = 600.0) -> Sweep:
+        """Try the variants of a sweep's file on this world, in so many processes.
+
+        With one worker they run in this process.
+
+        Raises:
+            WorldError: the file cannot be read.
+        """
+        file = SweepFile(Path(path), workers)
+        return self._ask(sweep.QUESTION, variants=file, starved_after=starved_after)
+
     def ask(self, question: str, **fields: Any) -> Any:
         """Return the answer of any question of ``dralab plan``. ``fields`` are those of its request.
 
@@ -357,6 +372,18 @@ class _WorldDoor:
     def timeline(self, arrivals: Any, objects: Any) -> Recording:
         shapes = self.pods(objects) if objects else None
         return Recording(timeline(str(arrivals), self._planner.objects, shapes)[0])
+
+    def trials(self, asked: SweepRequest) -> Trials:
+        given: Any = asked.variants
+        file = given if isinstance(given, SweepFile) else SweepFile(Path(given), workers=1)
+        setup = self._planner.setup
+        if setup.load is not None:
+            raise WorldError(
+                "a sweep does not know the world's SchedulerConfig: name a file with vary.config"
+            )
+        gates = ",".join(f"{name}={str(on).lower()}" for name, on in setup.gates.items())
+        settings = Settings(gates, str(setup.version), seed=setup.seed)
+        return run_sweep(file, asked.starved_after, self._planner, settings)
 
     def seconds(self, seconds: float) -> float:
         return seconds

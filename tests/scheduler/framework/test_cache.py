@@ -14,7 +14,16 @@ def _on(name: str, node_name: str, **fields: object) -> Pod:
 
 
 def _changes(cache: Cache, since: tuple[int, int]) -> set[str] | None:
-    return cache.changed_since(since)
+    changed = cache.changed_since(since)
+    return None if changed is None else set(changed)
+
+
+def test_changes_are_in_the_order_in_which_they_happened() -> None:
+    cache, names = Cache(), [f"node-{number}" for number in range(20)]
+    position = cache.position
+    for name in reversed(names):
+        cache.touch(name)
+    assert list(cache.changed_since(position) or ()) == names[::-1]
 
 
 def test_nodes_are_added_and_removed() -> None:

@@ -7,7 +7,7 @@ nodes again.
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, KeysView
 
 from dra_shared.api.node import ContainerImage, Node
 from dra_shared.api.pod import Pod
@@ -218,12 +218,16 @@ class Cache:
         """The current end of the log of changes."""
         return self._epoch, self._start + len(self._log)
 
-    def changed_since(self, position: tuple[int, int]) -> set[str] | None:
-        """Return the nodes that changed after ``position``, or None if all of them may have changed."""
+    def changed_since(self, position: tuple[int, int]) -> KeysView[str] | None:
+        """Return the nodes that changed after ``position``, or None if all of them may have changed.
+
+        They are in the order of their first change. The order decides between equal nodes, so that with a set a
+        plan would have other answers in each process.
+        """
         epoch, end = position
         if epoch != self._epoch or end < self._start:
             return None
-        return set(self._log[end - self._start :])
+        return dict.fromkeys(self._log[end - self._start :]).keys()
 
 
 def _is_affine(pod: Pod) -> bool:

@@ -1,6 +1,6 @@
 """The door for ``POST /plan/…``: reads requests whose objects are JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -17,10 +17,13 @@ from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.nodes import NodeTypeRequest
 from dra_scheduler.plan.questions.question import Recording
 from dra_scheduler.plan.questions.replay import ArrivalRequest
+from dra_scheduler.plan.questions.sweep import SweepRequest
 from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
+from dra_scheduler.plan.sweeping.trials import Outcome, Trials, try_variant
 from dra_scheduler.plan.wanted import of
 from dra_scheduler.plugins.profiles import load
 
+_replace = msgspec.structs.replace
 _MOST_COPIES = 100_000
 _MOST_SECONDS = 3600.0
 
@@ -79,6 +82,26 @@ class JsonDoor:
             [each for each in others.objects if each[0] is not POD_GROUPS],
         )
         return Recording(timeline, others.left_out)
+
+    def trials(self, asked: SweepRequest) -> Trials:
+        """Return the trials of all variants with all timelines, which run in this thread one after the other."""
+        names = [each.name or f"variant {number}" for number, each in enumerate(asked.variants, 1)]
+        if len(set(names)) < len(names) or not names or not asked.draws:
+            raise ValueError("a sweep needs variants with names of their own, and draws")
+        timelines = [self.timeline(arrivals, asked.objects).timeline for arrivals in asked.draws]
+        left_out = [name for each in asked.variants for name in Manifests.of(each.objects).left_out]
+
+        def run() -> Iterator[Outcome]:
+            for name, change in zip(names, asked.variants, strict=True):
+                planner = apply_change(self._planner, change)
+                try:
+                    for seed, timeline in enumerate(timelines):
+                        outcome = try_variant(planner, timeline, asked.starved_after)
+                        yield _replace(outcome, variant=name, seed=seed)
+                finally:
+                    planner.close()
+
+        return Trials(len(names) * len(timelines), run(), left_out)
 
     def seconds(self, seconds: float) -> float:
         """Check how long a search may take."""

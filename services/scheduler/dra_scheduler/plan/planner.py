@@ -68,6 +68,14 @@ class Planner:
         """The setup of the world's scheduler."""
         return self._engine.setup
 
+    def goes_on(self) -> bool:
+        """Return False after an interruption."""
+        return self._running()
+
+    def report_progress(self, number: int) -> None:
+        """Report so many steps of a question that does not place pods itself."""
+        self._progress(number)
+
     def uncertain(self) -> tuple[str, ...]:
         """Return read errors, gaps of the world, and assumptions about it."""
         found = self._objects.needed_gates()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay, taint
+from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay, sweep, taint
 from dra_scheduler.plan.questions.question import Question
 
 # In the order in which `dralab plan --help` lists them.
@@ -16,5 +16,6 @@ _ALL: tuple[Question[Any, Any], ...] = (
     nodes.QUESTION,
     pack.QUESTION,
     replay.QUESTION,
+    sweep.QUESTION,
 )
 QUESTIONS: dict[str, Question[Any, Any]] = {question.name: question for question in _ALL}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dra_scheduler.plan.purchase.buyer import NodeType
     from dra_scheduler.plan.questions.change import ChangeRequest
     from dra_scheduler.plan.replaying.replayer import Timeline
+    from dra_scheduler.plan.sweeping.trials import Trials
     from dra_scheduler.plan.tables import Table
 
 Request = TypeVar("Request", bound=Struct)
@@ -56,6 +57,10 @@ class Door(Protocol):
 
     def timeline(self, arrivals: Any, objects: Any) -> Recording:
         """Return the timeline of the arrivals. ``objects`` are what its pods refer to, or their shapes."""
+        ...
+
+    def trials(self, asked: Any) -> Trials:
+        """Return the trials of a sweep's request."""
         ...
 
     def seconds(self, seconds: float) -> float:

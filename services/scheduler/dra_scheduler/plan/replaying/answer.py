@@ -29,7 +29,7 @@ class Course(Struct):
     ``placed`` of ``pods`` got a place, after the ``waits``. ``utilisation`` is the average fraction of all
     devices in use from the first arrival to the last departure, ``span`` seconds later. A partition counts
     as the part of its device's counters that it consumes, a share as the part of the capacity. ``preempted``
-    pods had to start again.
+    pods had to start again. ``all_waits`` are those of all pods: a pod without a place waits until the end.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Course(Struct):
     span: float
     starved: tuple[Starved, ...] = ()
     preempted: int = 0
+    all_waits: Waits = Waits()
 
 
 class Replay(Struct):

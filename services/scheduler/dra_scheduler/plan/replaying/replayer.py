@@ -191,9 +191,11 @@ class Replayer:
 
     def _course(self, name: str, started: float, starved_after: float) -> Course:
         accounts = self._accounts
-        waits = sorted(a.placed - a.arrived for a in accounts.values() if a.placed is not None)
+        waits = [a.placed - a.arrived for a in accounts.values() if a.placed is not None]
         first = started + min((arrival.at for arrival in self._timeline.arrivals), default=0.0)
         end = max(self._last, first)
+        # A pod may arrive after the last departure.
+        rest = [max(0.0, end - a.arrived) for a in accounts.values() if a.placed is None]
         starved = []
         for key, account in accounts.items():
             waited = (end if account.placed is None else account.placed) - account.arrived
@@ -213,6 +215,7 @@ class Replayer:
             pods=len(accounts),
             placed=len(waits),
             waits=_waits(waits),
+            all_waits=_waits([*waits, *rest]),
             utilisation=round(self._used / room, 6) if room else 0.0,
             span=round(span, 3),
             starved=tuple(sorted(starved, key=lambda each: -each.waited)),
@@ -223,7 +226,8 @@ class Replayer:
         return self._world.message(key)
 
 
-def _waits(waits: Sequence[float]) -> Waits:
+def _waits(seconds: Sequence[float]) -> Waits:
+    waits = sorted(seconds)
     if not waits:
         return Waits()
     return Waits(

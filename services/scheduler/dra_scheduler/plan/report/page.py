@@ -12,12 +12,12 @@ from dra_shared.plurals import count
 from dra_shared.version import release
 
 from dra_scheduler.explain.text import names_text
+from dra_scheduler.plan.charts import Bar, Part, draw_bars
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
 from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.questions.question import Door, Holders, Question
-from dra_scheduler.plan.report.charts import Bar, Part, draw_bars
 from dra_scheduler.plan.report.fleet import Fleet, Unit, holders
 from dra_scheduler.plan.tables import Table
 
@@ -54,9 +54,7 @@ def write_report(question: Question[Any, Any], asked: Any, answer: Any, door: Do
     sections = [
         _header(title, headline, answer),
         _section("Inputs", _inputs(door.planner, inputs)),
-        _section("Cost", _cost(door.planner.objects, fleet, answer)),
-        _section("Utilisation by model", _utilisation(fleet)),
-        _section("Stranded devices", _show_stranded(door, asked, answer)),
+        *(_sections_about_nodes(door, asked, answer, fleet) if objects.of(NODES) else ()),
         *(_section(name, content) for name, content in question.sections(answer)),
         *(_section(each.caption, _table(each)) for each in question.tables(answer) if each.rows),
         f"<details><summary>The answer as text</summary><pre>{escape(question.text(answer))}</pre></details>",
@@ -67,6 +65,12 @@ def write_report(question: Question[Any, Any], asked: Any, answer: Any, door: Do
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE.read_text()}</style></head><body><main>{''.join(sections)}</main></body></html>\n"
     )
+
+
+def _sections_about_nodes(door: Door, asked: Any, answer: Any, fleet: Fleet) -> Iterator[str]:
+    yield _section("Cost", _cost(door.planner.objects, fleet))
+    yield _section("Utilisation by model", _utilisation(fleet))
+    yield _section("Stranded devices", _show_stranded(door, asked, answer))
 
 
 def _first_line(question: Question[Any, Any], answer: Any) -> str:
@@ -102,7 +106,11 @@ def _inputs(planner: Planner, inputs: Inputs) -> str:
         "World": inputs.source,
         "Newest object": _newest(objects),
         "Asked": inputs.asked_at.strftime("%Y-%m-%d %H:%M UTC") if inputs.asked_at is not None else "",
-        "Contents": f"{count(len(objects.of(NODES)), 'node')}, {count(len(pods), 'pod')}, {waiting} waiting",
+        "Contents": (
+            f"{count(len(objects.of(NODES)), 'node')}, {count(len(pods), 'pod')}, {waiting} waiting"
+            if len(objects)
+            else ""
+        ),
         "Scheduler": f"Kubernetes {gates.version}, seed {setup.seed}",
         "Feature gates": ", ".join(changed) or "the defaults of that version",
         **inputs.more,
@@ -116,7 +124,7 @@ def _newest(objects: Objects) -> str:
     return max((str(time) for time in times if time), default="")
 
 
-def _cost(objects: Objects, fleet: Fleet, answer: Any) -> str:
+def _cost(objects: Objects, fleet: Fleet) -> str:
     """Return the price of the world's nodes, and the part of it that pays for devices without a holder."""
     prices = fleet.prices()
     if not prices:

@@ -34,12 +34,15 @@ class Bar:
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a scatter plot. ``spread`` are the ends of its vertical confidence interval."""
+    """A point of a scatter plot with a title, and a mark next to it.
+
+    ``spread`` are the ends of its vertical confidence interval.
+    """
 
     x: float
     y: float
-    label: str
-    kind: str = ""
+    title: str
+    mark: str = ""
     spread: tuple[float, float] | None = None
 
 
@@ -78,20 +81,18 @@ def draw_scatter(title: str, points: Sequence[Point], axes: tuple[str, str], fro
     if len(steps) > 1:
         path = " ".join(f"{scale.x(point.x):.1f},{scale.y(point.y):.1f}" for point in steps)
         rows.append(f'<polyline points="{path}" class="front"/>')
-    for point in points:
+    # Points with a mark cover the others.
+    for point in sorted(points, key=lambda point: bool(point.mark)):
         x, y = scale.x(point.x), scale.y(point.y)
+        kind = "point best" if point.mark else "point"
         if point.spread is not None:
             low, high = (scale.y(value) for value in point.spread)
             rows.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}" class="spread"/>')
         rows.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="point {point.kind}">'
-            f"<title>{escape(point.label)}</title></circle>"
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" class="{kind}">'
+            f"<title>{escape(point.title)}</title></circle>"
+            f'<text x="{x + 8:.1f}" y="{y - 8:.1f}" class="mark">{escape(point.mark)}</text>'
         )
-    for point in _apart(steps, scale):
-        x, y = scale.x(point.x), scale.y(point.y)
-        anchor, offset = ("end", -9) if x > _WIDTH * 0.7 else ("start", 9)
-        place = f'x="{x + offset:.1f}" y="{y - 8:.1f}" text-anchor="{anchor}"'
-        rows.append(f'<text {place} class="name">{_shorten(point.label)}</text>')
     return _svg(title, height, rows)
 
 
@@ -151,18 +152,6 @@ def _values(points: Sequence[Point]) -> list[float]:
     return [value for point in points for value in (point.y, *(point.spread or ()))]
 
 
-def _apart(points: Sequence[Point], scale: _Scale) -> list[Point]:
-    """Return the points whose labels do not cover the label of an earlier point."""
-    kept: list[Point] = []
-    for point in points:
-        if all(
-            abs(scale.y(point.y) - scale.y(other.y)) > 16 or abs(scale.x(point.x) - scale.x(other.x)) > 180
-            for other in kept
-        ):
-            kept.append(point)
-    return kept
-
-
 def _round_up(value: float) -> float:
     """Return the next number that four steps divide into round numbers."""
     if value <= 0:
@@ -173,7 +162,9 @@ def _round_up(value: float) -> float:
     while unit > value:
         unit /= 10
     return next(
-        unit * factor for factor in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 6, 8, 10) if unit * factor >= value * 0.9999
+        unit * factor
+        for factor in (1, 1.2, 1.6, 2, 2.4, 3.2, 4, 4.8, 6, 8, 10)
+        if unit * factor >= value * 0.9999
     )
 
 

@@ -1,0 +1,1 @@
+"""``plan sweep``: many variants of a world, each with the same timelines."""
