@@ -72,7 +72,7 @@ def _from_python(cluster: Cluster, name: str, arguments: dict[str, Any]) -> None
     cluster.calm()
 
 
-@pytest.mark.parametrize("name", sample(list(KINDS), 12))
+@pytest.mark.parametrize("name", sample(list(KINDS), 8))
 def test_a_fault_begins_and_is_undone_through_each_interface(cluster: Cluster, name: str) -> None:
     devices = _devices(cluster)
     ways: tuple[Callable[[Cluster, str, dict[str, Any]], None], ...] = (_by_command, _over_http, _from_python)
@@ -88,7 +88,7 @@ def test_a_fault_begins_and_is_undone_through_each_interface(cluster: Cluster, n
     cluster.delete(f"pod/{name}")
 
 
-@pytest.mark.parametrize("name", ["checkpoint-corrupt", "checkpoint-lost", "xid"])
+@pytest.mark.parametrize("name", sample(["checkpoint-corrupt", "checkpoint-lost", "xid"], 2))
 def test_a_fault_ends_even_if_the_node_agent_is_killed_meanwhile(cluster: Cluster, name: str) -> None:
     devices = _devices(cluster)
     cluster.apply(_POD.replace("NAME", name))

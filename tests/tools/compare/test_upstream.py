@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from dra_shared.version import DEFAULT
 
-from tests.support.sampling import seed
+from tests.support.sampling import either, sample, seed
 from tools.compare.__main__ import SUBJECTS, compare
 from tools.compare.upstream import Upstream, build, find_go
 
-_COUNT = 150
+# Of 150 cases, a run of the tests tries so many.
+_COUNT = either(150, few=60)
 # Linking the kubelet takes as long as all other subjects together.
 _NAMES = [name for name, one in SUBJECTS.items() if one.program != "kubelet" or seed() == "all"]
 # The first build compiles the packages. It has no limit of its own: a busy machine takes minutes.
@@ -38,7 +39,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def test_sample_of_random_cases_agrees_with_the_real_code(name: str, programs: Callable[[str], Path]) -> None:
     subject = SUBJECTS[name]
     with Upstream(programs(subject.program), name) as upstream:
-        cases = [subject.draw(f"sample-{number}", DEFAULT) for number in range(_COUNT)]
+        cases = [subject.draw(f"sample-{number}", DEFAULT) for number in sample(range(150), _COUNT)]
         found = [(case, compare(subject, upstream, case, DEFAULT)) for case in cases]
 
     assert [(case, one) for case, one in found if one.verdict in ("disagree", "crash")] == []
