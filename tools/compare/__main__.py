@@ -14,7 +14,7 @@ from dra_recordings import alloc as allocator
 from dra_recordings import cel
 from dra_shared.jsontypes import JsonObject
 from dra_shared.log import configure
-from dra_shared.version import VERSIONS, Version
+from dra_shared.version import V1_34, V1_37, VERSIONS, Version
 
 from tools.compare import preparations, taints, writes
 from tools.compare.expressions import draw_expression
@@ -32,19 +32,21 @@ class Subject:
     agrees: Callable[[JsonObject, JsonObject], bool]
     program: str = "upstream"
     """The program of tools/upstream that has the real answers."""
+    since: Version = V1_34
+    """The first version that is compared."""
 
 
 SUBJECTS = {
     "alloc": Subject(draw_world, allocator.answer, allocator.agrees),
     "cel": Subject(draw_expression, cel.answer, cel.agrees),
     "tracker": Subject(taints.draw_history, taints.answer, taints.agrees),
-    "prepare": Subject(preparations.draw_node, preparations.answer, preparations.agrees, "kubelet"),
+    "prepare": Subject(preparations.draw_node, preparations.answer, preparations.agrees, "kubelet", V1_37),
     "validate": Subject(writes.draw_write, writes.answer, writes.agrees, "apiserver"),
 }
 
 
 _FAULTS = ("disagree", "crash")
-_MORE_ANSWERS = 20
+_MORE_ANSWERS = 60
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,11 @@ def _shrunk(
 
 def _list_subjects(kubernetes: Version) -> list[str]:
     """Return the names of the subjects that have a program for the version."""
-    return [name for name, one in SUBJECTS.items() if one.program == "upstream" or not kubernetes.is_preview]
+    return [
+        name
+        for name, one in SUBJECTS.items()
+        if one.since <= kubernetes and (one.program == "upstream" or not kubernetes.is_preview)
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -159,3 +159,10 @@ func (d *driver) NodeUnprepareResources(
 	}
 	return response, nil
 }
+
+func convertDevice(given device) *drapb.Device {
+	return &drapb.Device{
+		PoolName: given.Pool, DeviceName: given.Device, ShareId: given.ShareID,
+		RequestNames: given.Requests, CdiDeviceIds: given.CDI,
+	}
+}

@@ -203,33 +203,40 @@ class DraManager:
 
     async def _reserve(self, pod: Pod, wanted: Sequence[_Wanted]) -> list[_Batch]:
         batches: dict[DriverConnection, _Batch] = {}
-        for entry in wanted:
-            meta = entry.claim.metadata
-            known = self.cache.get(meta.namespace, meta.name)
-            if known is None:
-                known = self.cache.add(entry.info)
-            elif known.uid != meta.uid:
-                raise DraError(
-                    f"old ResourceClaim with same name {meta.name} and different UID {known.uid} still exists"
-                    " (previous pod force-deleted?!)"
-                )
-            if known.unpreparing:
-                raise DraError(f"ResourceClaim {meta.name} is being unprepared")
-            known.pod_uids.add(pod.metadata.uid)
-            if known.prepared:
-                continue
-            # A claim in two entries of the pod is asked for twice. That fails, because it gets one answer.
-            for driver in known.devices:
-                if known.skips_operation(SKIP_PREPARE, driver):
-                    PREPARE_SKIPS.labels(driver).inc()
-                    continue
-                connection = entry.connections.get(driver) or self.connections.get(driver)
-                batch = batches.setdefault(connection, _Batch(connection))
-                batch.claims.append(_request(known))
-        if wanted:
-            # If the pod never gets further, the reconcile loop finds this entry and unprepares it.
-            await self._save("checkpoint ResourceClaim cache")
+        is_changed = False
+        try:
+            for entry in wanted:
+                self._add_user(pod, entry, batches)
+                is_changed = True
+        finally:
+            if is_changed:
+                # If the pod never gets further, the reconcile loop finds these entries and unprepares them.
+                await self._save("checkpoint ResourceClaim cache")
         return list(batches.values())
+
+    def _add_user(self, pod: Pod, entry: _Wanted, batches: dict[DriverConnection, _Batch]) -> None:
+        """Make the pod a user of the claim, and add the claim to the calls of its drivers unless it is prepared."""
+        meta = entry.claim.metadata
+        known = self.cache.get(meta.namespace, meta.name)
+        if known is None:
+            known = self.cache.add(entry.info)
+        elif known.uid != meta.uid:
+            raise DraError(
+                f"old ResourceClaim with same name {meta.name} and different UID {known.uid} still exists"
+                " (previous pod force-deleted?!)"
+            )
+        if known.unpreparing:
+            raise DraError(f"ResourceClaim {meta.name} is being unprepared")
+        known.pod_uids.add(pod.metadata.uid)
+        if known.prepared:
+            return
+        # A claim in two entries of the pod is asked for twice. That fails, because it gets one answer.
+        for driver in known.devices:
+            if known.skips_operation(SKIP_PREPARE, driver):
+                PREPARE_SKIPS.labels(driver).inc()
+                continue
+            connection = entry.connections.get(driver) or self.connections.get(driver)
+            batches.setdefault(connection, _Batch(connection)).claims.append(_request(known))
 
     async def _call_prepare(self, batch: _Batch, wanted: Sequence[_Wanted], phase: _Preparing) -> None:
         try:
