@@ -56,7 +56,7 @@ from dra_shared.cel.syntax import (
     StructLiteral,
     walk,
 )
-from dra_shared.cel.types import DEVICE, DYN, Kind
+from dra_shared.cel.types import DEVICE, DYN, Kind, Type
 from dra_shared.cel.values import NO_OVERLOAD, TypeValue, Uint, go_type
 
 _CONVERSIONS: Final = frozenset(
@@ -88,7 +88,8 @@ def compile_tree(
     Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
     """
     nulls = any(type(node) is Literal and node.value is None for node in walk(expr))
-    compiler = _Compiler(functions, tracked, nulls, strict)
+    guesses = any(isinstance(node, Call) and _guesses_type(node, functions) for node in walk(expr))
+    compiler = _Compiler(functions, tracked, nulls, strict, guesses)
     for name in variables:
         compiler.declare(name)
     with room():
@@ -109,7 +110,7 @@ def may_panic(expr: Expr) -> bool:
 
 
 class _Compiler:
-    def __init__(self, functions: Functions, tracked: bool, nulls: bool, strict: bool) -> None:
+    def __init__(self, functions: Functions, tracked: bool, nulls: bool, strict: bool, guesses: bool) -> None:
         self.functions = functions
         self._strict = strict
         self.tracked = tracked
@@ -117,6 +118,8 @@ class _Compiler:
         self._scopes: dict[str, list[Run]] = {}
         #: Whether a value of a struct's type may be null.
         self._nulls = nulls
+        #: Whether a value may be of another type than the checker found.
+        self._guesses = guesses
 
     def declare(self, name: str) -> None:
         """Assign the next local of the frame to a variable."""
@@ -188,7 +191,9 @@ class _Compiler:
                 if member is not None:
                     return member
         return self._function(
-            expr, args, [DYN if _may_change_type(operand) else operand.type for operand in operands]
+            expr,
+            args,
+            [DYN if self._guesses or _may_change_type(operand) else operand.type for operand in operands],
         )
 
     def _index(self, args: Sequence[Code], *, optional: bool) -> Code:
@@ -388,6 +393,24 @@ def _compares(overloads: Sequence[str]) -> bool:
     return len(overloads) == 1 and (
         overloads[0] == "list_distinct" or overloads[0].endswith(("_sort", "_sortByAssociatedKeys"))
     )
+
+
+def _guesses_type(expr: Call, functions: Functions) -> bool:
+    """True if the type of the call's result does not cover what a dynamic argument may be.
+
+    The type of ``dyn(["a"]) + [1]`` is ``list(int)``.
+    """
+    if len(expr.overloads) != 1 or _has_dynamic_part(expr.type):
+        return False
+    overload = functions[expr.function].overload(expr.overloads[0])
+    if overload is None or not overload.params or not overload.result.params:
+        return False
+    operands = expr.args if expr.target is None else [expr.target, *expr.args]
+    return any(operand.type.is_dyn for operand in operands)
+
+
+def _has_dynamic_part(type_: Type) -> bool:
+    return type_.is_dyn or any(map(_has_dynamic_part, type_.params))
 
 
 def _by_value(function: str) -> bool:

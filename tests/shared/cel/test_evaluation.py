@@ -181,6 +181,9 @@ def test_expressions_are_true(expression: str) -> None:
         ("quantity('1x') == quantity('1')", "quantities must match the regular expression"),
         ("semver('1') == semver('1.0.0')", "No Major.Minor.Patch elements found"),
         ("quantity('2') == quantity('1').add(1)", "no such overload"),
+        # The checker guesses the type of the elements.
+        ("([] + dyn([1])).exists(v, double(v) == 1.0)", "no such overload: double(int)"),
+        ("([1] + dyn(['a'])).exists(v, double(v) == 2.0)", "no such overload: double(string)"),
         ("ip('192.168.0.1.0').family() == 4", 'ParseAddr("192.168.0.1.0"): IPv4 address too long'),
         ("cidr('10.0.0.0/').prefixLength() == 1", 'bad bits after slash: ""'),
         ("lists.range(1000000).size() == 1", "operation cancelled: actual cost limit exceeded"),
