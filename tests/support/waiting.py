@@ -24,6 +24,8 @@ T = TypeVar("T")
 Obj = TypeVar("Obj", bound=Object)
 _SECONDS = 60.0
 _TURNS = 500
+# Between two evaluations of a condition: 2 ms grow to this within a second.
+_LONGEST_PAUSE = 0.02
 
 
 @overload
@@ -63,9 +65,12 @@ async def until(
 
     The condition is evaluated after each turn of the loop, and later every so many seconds. Between two evaluations
     ``meanwhile`` runs, and ``clock`` advances by a second: code that retries after real I/O begins to sleep at an
-    unknown time. After ``seconds`` a TimeoutError is raised, or an AssertionError with the text from ``describe``.
+    unknown time. Without them the time between two evaluations grows, because a process that is awaited needs the
+    cores itself. After ``seconds`` a TimeoutError is raised, or an AssertionError with the text from ``describe``.
     """
-    turns = _TURNS if clock is None and meanwhile is None else 0
+    alone = clock is None and meanwhile is None
+    turns = _TURNS if alone else 0
+    pause = every
     try:
         async with asyncio.timeout(seconds):
             for turn in itertools.count():
@@ -77,7 +82,12 @@ async def until(
                     return result
                 if meanwhile is not None:
                     await meanwhile()
-                await asyncio.sleep(0 if turn < turns else every)
+                if turn < turns:
+                    await asyncio.sleep(0)
+                else:
+                    await asyncio.sleep(pause)
+                    if alone:
+                        pause = max(every, min(pause * 1.05, _LONGEST_PAUSE))
                 if clock is not None:
                     await clock.advance(1)
     except TimeoutError:
