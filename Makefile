@@ -86,7 +86,7 @@ format: install-dev ## Let ruff mend what it can
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 types: install-dev ## mypy, strict
-	@$(BIN)/mypy -n 2 $(MYPY_TARGETS)
+	@tools/types $(BIN)/mypy $(MYPY_TARGETS)
 
 layers: install-dev ## import-linter: who may import whom
 	@$(BIN)/lint-imports
