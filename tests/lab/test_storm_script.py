@@ -47,6 +47,6 @@ def test_every_fault_and_service_is_drawn_in_a_few_seeds() -> None:
 
 
 def test_faults_are_injected_into_existing_nodes() -> None:
-    """Nodes of a fleet, or of two groups, were never chosen: the script named only node-0."""
+    """Once, nodes of a fleet or of two groups were never chosen: the script only named node-0."""
     steps = script(7, 120, ("h100-0", "h100-1"))
     assert {step.arguments["node"] for step in steps if "node" in step.arguments} == {"h100-0", "h100-1"}

@@ -87,7 +87,7 @@ def test_csv_has_a_row_for_each_pod(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "cannot allocate all claims" in rows[-1]["message"]
 
 
-def test_python_writes_the_same_report() -> None:
+def test_world_writes_the_same_report_as_the_command() -> None:
     page = World.describe(1, "8xH100-SXM5-80GB").report("drain", nodes=["node-0"])
     assert "Where do the pods of node-0 go if it is drained?" in page
     assert "No pod has to move." in page

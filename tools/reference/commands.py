@@ -31,7 +31,7 @@ _GUIDES = {
     "export": "plan.md#a-world-as-one-file",
     "fault": "faults.md",
     "storm": "faults.md#storms",
-    "new": "writing-a-driver.md#a-project-to-begin-with",
+    "new": "writing-a-driver.md#create-a-project",
     "conformance": "conformance.md",
     "webhook": "operators.md",
 }

@@ -63,7 +63,7 @@ class TestVersion:
         assert minimum_version(spec) == version
         assert check_file(write_spec(tmp_path, "x", spec))["cdiVersion"] == version
 
-    def test_a_spec_must_not_claim_less_than_it_needs(self) -> None:
+    def test_a_spec_with_a_version_that_is_too_low_is_rejected(self) -> None:
         spec = _spec(annotations={"a": "b"}, cdi_version="0.5.0")
         with pytest.raises(SpecError, match=r"the spec version must be at least v0\.6\.0"):
             spec.validate()

@@ -112,7 +112,7 @@ class GoPlugin:
             },
         }
         made = (await self._request("POST", _SLICES, slice_)).json()
-        # As the helper does with what it just wrote: the server may have dropped fields.
+        # Like the helper, check the stored slice: the server may have dropped fields.
         assert made["spec"] == slice_["spec"]
 
     async def slices(self) -> list[JsonObject]:

@@ -1,6 +1,6 @@
 """Makes the pods of RayClusters, and the clusters and submitters of RayJobs.
 
-Mirrors ray-operator/controllers/ray of ray-project/kuberay. Its gates have their defaults.
+Mirrors ray-operator/controllers/ray of ray-project/kuberay. The operator's feature gates have their defaults.
 """
 
 from dra_controller.jobkinds.ray.cluster import RayClusterController
