@@ -67,7 +67,7 @@ def test_only_the_module_for_waiting_polls() -> None:
     assert polling == set()
 
 
-def test_every_module_that_may_sleep_in_a_loop_does() -> None:
+def test_every_module_allowed_to_sleep_in_a_loop_does_so() -> None:
     assert [path for path in _ACTORS if not _loops_that_sleep((_TESTS / path).read_text())] == []
 
 

@@ -101,7 +101,7 @@ def test_missing_referenced_objects_are_no_error() -> None:
     assert _judge(V1_37).create(pod).refused == ()
 
 
-def test_a_kind_behind_a_gate_names_it() -> None:
+def test_the_place_of_a_gated_kind_names_its_gate() -> None:
     place = _judge(V1_36).place("scheduling.k8s.io/v1alpha2", "PodGroup")
     assert (place.known, place.served, place.gate) == (True, False, "GenericWorkload")
 

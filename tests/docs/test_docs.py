@@ -102,7 +102,7 @@ def test_every_environment_variable_is_documented() -> None:
     assert unknown <= made
 
 
-def test_environment_variables_with_a_row_exist() -> None:
+def test_documented_environment_variables_exist() -> None:
     section = (
         (DOCS / "configuration.md").read_text().partition("## Environment variables that are no flag")[2]
     )

@@ -134,7 +134,7 @@ def test_preempted_pods_are_restarted(world: str, tmp_path: Path, capsys: pytest
     path.write_text("start,end,shape,name,priority\n0,100,0xnone+cpu=3,low,0\n10,30,0xnone+cpu=3,high,100\n")
     _, (course,) = _ask(capsys, str(path), "--from", world)
     assert (course["preempted"], course["placed"], course["waits"]["longest"]) == (1, 2, 0)
-    # It runs its 100 seconds from the start, once the other is gone.
+    # The preempted pod starts again when the other pod has ended, and then runs for its whole 100 seconds.
     assert course["span"] == pytest.approx(130, abs=11)
 
 

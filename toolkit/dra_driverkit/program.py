@@ -103,7 +103,7 @@ def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.Argum
         "--kubeconfig",
         default=environment.get("KUBECONFIG", ""),
         metavar="FILE",
-        help="the way to the API server (KUBECONFIG; default: that of the driver's pod)",
+        help="the file for connecting to the API server (KUBECONFIG; default: the service account of the driver's pod)",
     )
     for flag, default, text in (
         (

@@ -35,7 +35,7 @@ _OF_THE_PREVIEW = (
     "type io.k8s.api.scheduling.v1alpha3.WorkloadPodGroup",
 )
 
-# Types of documents that our OpenAPI has no path for, and types that no other type has.
+# Types in documents whose paths are not in our OpenAPI, and types that no other type refers to.
 _NOT_DESCRIBED = (
     "type io.k8s.apimachinery.pkg.apis.meta.v1.APIGroup ",
     "type io.k8s.apimachinery.pkg.apis.meta.v1.APIGroupList ",

@@ -115,7 +115,7 @@ class TestFiles:
         check_file(path)
         written = msgspec.structs.replace(spec, cdi_version="1.1.0")
         assert read_spec(path) == written
-        # Another text with the same meaning: it is parsed.
+        # The text differs, so it is parsed, but it means the same.
         with path.open("a") as file:
             file.write("# by hand")
         assert read_spec(path) == written

@@ -15,7 +15,7 @@ from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_36, V1_37
 
-# A function of lists among the attributes, which came in 1.36.
+# `includes` is a function for list attributes that exists since 1.36.
 _INCLUDES = 'device.attributes["gpu.example.com"].nodes.includes(1)'
 _CLASS = b'{"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}'
 _CLAIM = f"""

@@ -136,7 +136,7 @@ async def _check_exit_code(session: Session) -> None:
     source="pkg/kubelet/util/store/filestore.go (writeFile: rename); pkg/kubelet/checkpointmanager, which drivers"
     " use, too",
     cost="After a crash or a power cut the driver does not start any more, or forgets which devices are in use.",
-    # After all other calls, of which plain ones come first.
+    # Run this check after all other calls. Calls without faults come first.
     stage=Stage.OUTAGE,
     rests_on=("prepare.succeeds", "unprepare.succeeds"),
 )
