@@ -52,7 +52,8 @@ def test_replay_reports_waiting_times_and_utilization(
     code, (course,) = _ask(capsys, times, "--from", world)
     assert (code, course["placed"], course["pods"]) == (0, 4, 4)
     # b has to wait from 10 to 100; c from 10 to 110, when b is gone.
-    assert course["waits"] == {"mean": 47.5, "median": 45.0, "p95": 100.0, "longest": 100.0}
+    percentiles = {"median": 45.0, "p90": 100.0, "p95": 100.0, "p99": 100.0}
+    assert course["waits"] == {"mean": 47.5, **percentiles, "longest": 100.0}
     assert course["span"] == 210
     assert course["utilisation"] == pytest.approx((2 * 100 + 10 + 2 * 20) / (2 * 210), abs=1e-6)
     code, (course,) = _ask(capsys, times, "--from", world, "--starved-after", "95")
@@ -189,3 +190,85 @@ def test_timelines_are_read_from_dumps_and_watches(
 def test_invalid_timelines_are_rejected(rows: list[str], message: str, world: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=message):
         run("plan", ["replay", _csv(tmp_path / "t.csv", *rows), "--from", world])
+
+
+def test_replay_reports_use_and_cost_by_model_class_and_namespace(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For an hour, a pod of team a has four of eight H100s, and one of team b all T4s for half of it."""
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text(
+        "pools: [{name: h, gpus: 8xH100-SXM5-80GB, price: 80, memory: 2Ti},"
+        " {name: t, gpus: 4xT4, price: 4, cpu: 100}]\n"
+    )
+    times = tmp_path / "t.csv"
+    rows = ["0,3600,4xgpu.nvidia.com+memory=1Ti,a,one", "0,1800,4xgpu.nvidia.com+cpu=90,b,two"]
+    times.write_text("\n".join(("start,end,shape,namespace,name", *rows)))
+    code, (course,) = _ask(capsys, str(times), "--from", str(fleet))
+    assert code == 0
+    uses = {use["name"]: use for use in course["models"]}
+    assert uses["NVIDIA H100 80GB HBM3"] == _use("NVIDIA H100 80GB HBM3", 4.0, 0.5, 40.0)
+    assert uses["Tesla T4"] == _use("Tesla T4", 2.0, 0.5, 2.0)
+    assert course["classes"] == [_use("gpu.nvidia.com", 6.0, 0.5, 42.0)]
+    assert course["namespaces"] == [_use("a", 4.0, 0.333333, 40.0), _use("b", 2.0, 0.166667, 2.0)]
+    assert (course["cost"], course["idleCost"]) == (84.0, 42.0)
+    assert [(each["at"], each["used"]["Tesla T4"]) for each in course["moments"]][-1] == (3600.0, 0.0)
+
+
+def _use(name: str, hours: float, utilisation: float, cost: float) -> JsonObject:
+    return {"name": name, "deviceHours": hours, "utilisation": utilisation, "cost": cost}
+
+
+def test_columns_may_have_the_names_of_metrics(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = tmp_path / "pods.csv"
+    head = "namespace,pod,kube_pod_start_time,kube_pod_completion_time,gpus,class"
+    rows = ("team,a,1767225600,1767225660,2,gpu", "team,b,1767225600,,1,gpu", "team,c,1767225600,,0,gpu")
+    times.write_text("\n".join((head, *rows)))
+    _, (course,) = _ask(capsys, str(times), "--from", world)
+    assert (course["placed"], course["waits"]["longest"]) == (3, 60.0)
+    assert [use["name"] for use in course["namespaces"]] == ["team"]
+
+
+def test_events_of_kubectl_are_a_timeline(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shape of a pod is that of its workload: its name without the endings that controllers add."""
+    shapes = tmp_path / "shapes.json"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train"},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    shapes.write_text(json.dumps(pod))
+    events = [
+        _event("train-x7x2q", "FailedScheduling", "10:00:00"),
+        _event("train-x7x2q", "Scheduled", "10:00:30"),
+        _event("train-x7x2q", "Killing", "10:02:00"),
+        _event("train-abcde", "Scheduled", "10:01:00"),
+        _event("other-abcde", "Scheduled", "10:01:00"),
+    ]
+    times = tmp_path / "events.json"
+    times.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": events}))
+    code = run("plan", ["replay", str(times), "--shapes", str(shapes), "--from", world, "-o", "json"])
+    answer = json.loads(capsys.readouterr().out)
+    (course,) = answer["courses"]
+    assert (code, course["pods"], course["span"]) == (0, 2, 90.0)
+    assert any("other-abcde" in line for line in answer["uncertain"])
+
+
+def _event(pod: str, reason: str, time: str) -> JsonObject:
+    involved = {"kind": "Pod", "namespace": "default", "name": pod}
+    meta = {"name": f"{pod}.{reason}", "namespace": "default"}
+    moment = f"2026-01-01T{time}Z"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": meta,
+        "involvedObject": involved,
+        "reason": reason,
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
+    }

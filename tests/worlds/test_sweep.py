@@ -191,7 +191,7 @@ def test_a_sweep_answers_as_the_questions_one_by_one(
             _, answer = _ask(capsys, "replay", times, "--from", fleet)
             (asked,) = answer["courses"]
             assert course is not None
-            assert msgspec.convert(asked, Course) == msgspec.structs.replace(course, name=asked["name"])
+            assert msgspec.convert(asked | {"moments": []}, Course) == course
 
 
 def _row(arrival: Any) -> str:

@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 from dra_scheduler.plan.fit import Wanted
-from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
-from dra_scheduler.plan.wanted import of
 from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import (
@@ -30,11 +28,19 @@ from dra_shared.errors import UserError
 from dra_shared.jsontext import dumps
 
 from dra_worlds.documents import Document, documents
+from dra_worlds.eventtimes import from_events
 from dra_worlds.files import texts
-from dra_worlds.reading import complete, world
+from dra_worlds.reading import world
+from dra_worlds.timeshapes import Shapes
 
 _replace = msgspec.structs.replace
-_SHAPE = re.compile(r"(?P<count>\d+)x(?P<name>[a-z0-9.-]+)(?P<more>(?:\+[a-z0-9./-]+=[^+]+)*)")
+# The names that columns may have, ours first. The others are those of metrics of kube-state-metrics.
+_COLUMNS = {
+    "start": ("start", "kube_pod_start_time", "kube_pod_created"),
+    "end": ("end", "kube_pod_completion_time"),
+    "name": ("name", "pod"),
+    "gpus": ("gpus", "kube_pod_container_resource_requests"),
+}
 _WORD = re.compile(r"\S")
 _WATCHED = re.compile(rb'\s*\{\s*"type"\s*:')
 
@@ -56,8 +62,12 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
         found = _from_dump(world(_read_watch(where, bytes(text)), problems), objects)
     else:
         parts = chain([(where, text)], read)
-        dump = chain.from_iterable(documents(where, text, problems) for where, text in parts)
-        found = _from_dump(world(dump, problems), objects)
+        dump = list(chain.from_iterable(documents(where, text, problems) for where, text in parts))
+        events = [document for document in dump if document.kind == "Event"]
+        if events and not any(document.kind == "Pod" for document in dump):
+            found = from_events(events, shapes, problems)
+        else:
+            found = _from_dump(world(dump, problems), objects)
     if not found.arrivals:
         raise UserError(f"no pods in {source}{f': {problems[0]}' if problems else ''}")
     return found, problems
@@ -73,10 +83,12 @@ def from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
         UserError: a row is malformed.
     """
     rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    missing = [name for name in ("start", "end", "shape") if name not in (rows.fieldnames or ())]
-    if missing:
+    names = {other: name for name, others in _COLUMNS.items() for other in others}
+    head = [names.get(each.strip(), each.strip()) for each in rows.fieldnames or ()]
+    if not {"start", "end"} <= set(head) or not {"shape", "gpus"} & set(head):
         raise UserError(f"{where}: the first line must name the columns start, end and shape")
-    known = _Shapes(shapes)
+    rows.fieldnames = head
+    known = Shapes(shapes)
     found: list[tuple[float, float | None, Pod, int]] = []
     for number, row in enumerate(rows, 2):
         try:
@@ -85,7 +97,8 @@ def from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
                 raise ValueError("a pod needs a start")
             if end is not None and end < start:
                 raise ValueError("it ends before it starts")
-            pod = known.pod(row["shape"] or "", row.get("name") or f"row-{number}")
+            shape = row.get("shape") or _shape_of_gpus(row)
+            pod = known.pod(shape, row.get("name") or f"row-{number}", row.get("namespace") or "default")
             if row.get("priority"):
                 pod = _replace(pod, spec=_replace(pod.spec, priority=int(row["priority"])))
             found.append((start, None if end is None else end - start, pod, int(row.get("count") or 1)))
@@ -98,6 +111,11 @@ def from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
         for copy in range(copies)
     ]
     return Timeline(arrivals, (), known.others)
+
+
+def _shape_of_gpus(row: Mapping[str, str | None]) -> str:
+    """Return the shape of a row with a number of devices in place of a shape."""
+    return f"{int(float(row.get('gpus') or 0))}x{row.get('class') or 'gpu.nvidia.com'}"
 
 
 def _rename_copy(pod: Pod, copy: int, copies: int) -> Pod:
@@ -115,65 +133,6 @@ def _moment(text: str | None) -> float | None:
         return float(text)
     except ValueError:
         return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-class _Shapes:
-    """Pods by the shape in a CSV: the name of a pod of the manifests, or a text such as ``2xgpu.nvidia.com+cpu=4``."""
-
-    def __init__(self, wanted: Wanted | None) -> None:
-        pods = wanted.pods if wanted is not None else ()
-        self._pods: Mapping[str, Pod] = {name: pod for pod in pods for name in _names(pod)}
-        self.others: list[tuple[Resource[Any], Object]] = list(wanted.others if wanted is not None else ())
-        self._made: dict[str, Pod] = {}
-
-    def pod(self, shape: str, name: str) -> Pod:
-        """Return a pod of that shape and name. Raises :class:`ValueError` for an unknown shape."""
-        shape = shape.strip()
-        found = self._pods.get(shape) or self._made.get(shape)
-        if found is None:
-            parts = _SHAPE.fullmatch(shape)
-            if parts is None:
-                raise ValueError(
-                    f"shape {shape!r} is neither a pod of --shapes nor COUNTxCLASS[+cpu=AMOUNT][+memory=AMOUNT]"
-                )
-            found = self._made[shape] = self._make(parts, len(self._made))
-        return _replace(found, metadata=_replace(found.metadata, name=name))
-
-    def _make(self, parts: re.Match[str], number: int) -> Pod:
-        requests = dict(pair.split("=", 1) for pair in parts["more"].split("+") if pair)
-        container: dict[str, Any] = {"name": "main", "image": "x", "resources": {"requests": requests}}
-        pod: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": "shape", "namespace": "default"},
-            "spec": {"containers": [container]},
-        }
-        manifests = [pod]
-        if int(parts["count"]):
-            template = f"replay-shape-{number}"
-            pod["spec"]["resourceClaims"] = [{"name": "devices", "resourceClaimTemplateName": template}]
-            container["resources"]["claims"] = [{"name": "devices"}]
-            exactly = {"deviceClassName": parts["name"], "count": int(parts["count"])}
-            manifests.append(
-                {
-                    "apiVersion": RESOURCE_CLAIM_TEMPLATES.api_version,
-                    "kind": RESOURCE_CLAIM_TEMPLATES.kind,
-                    "metadata": {"name": template, "namespace": "default"},
-                    "spec": {"spec": {"devices": {"requests": [{"name": "devices", "exactly": exactly}]}}},
-                }
-            )
-        found = Manifests(complete)
-        for each in manifests:
-            found.add(each)
-        made = of(found, Objects())
-        self.others += made.others
-        return made.pods[0]
-
-
-def _names(pod: Pod) -> Iterator[str]:
-    """Return the pod's name, and the name of its workload."""
-    yield pod.metadata.name
-    yield from (owner.name for owner in pod.metadata.owner_references if owner.controller)
 
 
 # Dumps and watches

@@ -42,30 +42,34 @@ class Weights:
             model = sets.get(place, place[0])
             self.totals[model] = self.totals.get(model, 0.0) + 1.0
 
-    @property
-    def total(self) -> float:
-        """The number of whole devices."""
-        return sum(self.totals.values())
-
-    def of(self, claim: ResourceClaim) -> float:
-        """Return the weight of the claim's devices."""
-        return sum(self.by_model(claim).values())
-
-    def by_model(self, claim: ResourceClaim) -> dict[str, float]:
-        """Return the weight of the claim's devices by model."""
-        found: dict[str, float] = {}
+    def by_model_and_class(self, claim: ResourceClaim) -> dict[tuple[str, str], float]:
+        """Return the weight of the claim's devices by model and device class."""
+        found: dict[tuple[str, str], float] = {}
+        classes = _classes_of(claim)
         allocation = claim.status.allocation
         for result in allocation.devices.results if allocation is not None else ():
             known = self._of.get((result.driver, result.pool, result.device))
             if known is not None and not result.admin_access:
                 weight, model, device = known
-                found[model] = found.get(model, 0.0) + weight * _share(device, result.consumed_capacity)
+                key = model, classes.get(result.request, "")
+                found[key] = found.get(key, 0.0) + weight * _share(device, result.consumed_capacity)
         return found
 
     def device(self, driver: str, pool: str, device: str) -> tuple[float, str] | None:
         """Return the weight and the model of a device, or None if no slice publishes it."""
         known = self._of.get((driver, pool, device))
         return None if known is None else known[:2]
+
+
+def _classes_of(claim: ResourceClaim) -> dict[str, str]:
+    """Return the device class of each request, and of each ``request/subrequest``."""
+    found: dict[str, str] = {}
+    for request in claim.spec.devices.requests:
+        if request.exactly is not None:
+            found[request.name] = request.exactly.device_class_name
+        for each in request.first_available:
+            found[f"{request.name}/{each.name}"] = each.device_class_name
+    return found
 
 
 def model_of(driver: str, device: Device) -> str:

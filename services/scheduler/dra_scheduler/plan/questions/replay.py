@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.optiontypes import number
 from dra_shared.plurals import count
 
+from dra_scheduler.plan.charts import Line, draw_steps
 from dra_scheduler.plan.questions.change import ChangeRequest
 from dra_scheduler.plan.questions.question import Door, Question
 from dra_scheduler.plan.questions.texts import INTERRUPTED, MOST_PODS, name_objects, uncertainty_lines
@@ -20,7 +21,11 @@ from dra_scheduler.plan.tables import Table
 
 if TYPE_CHECKING:
     from dra_scheduler.plan.objects import Objects
-    from dra_scheduler.plan.replaying.answer import Replay
+    from dra_scheduler.plan.replaying.answer import Course, Replay, Use
+
+
+_MOST_USES = 6
+_FIGURES = ("utilisation", "starved", "preempted", "cost", "idle cost")
 
 
 class ArrivalRequest(Struct):
@@ -84,6 +89,12 @@ def _text(answer: Replay) -> str:
             f"  waits: mean {waits.mean:g} s, median {waits.median:g} s, 95th percentile {waits.p95:g} s, "
             f"longest {waits.longest:g} s",
         ]
+        if course.cost:
+            lines.append(f"  cost: {course.cost:.6g}, of which {course.idle_cost:.6g} for unused devices")
+        for name, uses in (("model", course.models), ("namespace", course.namespaces)):
+            if len(uses) > 1:
+                parts = (f"{use.name} {use.utilisation:.1%}" for use in uses[:_MOST_USES])
+                lines.append(f"  utilisation by {name}: {', '.join(parts)}")
         if course.preempted:
             lines.append(f"  {count(course.preempted, 'pod')} preempted, which started again")
         for pod in course.starved[:MOST_PODS]:
@@ -116,7 +127,8 @@ def _state_result(answer: Replay) -> str:
 
 
 def _tables(answer: Replay) -> Sequence[Table]:
-    head = ("change", "pods", "placed", "mean wait", "median wait", "p95 wait", "longest wait")
+    waits = ("mean wait", "median wait", "p90 wait", "p95 wait", "p99 wait", "longest wait")
+    head = ("change", "pods", "placed", *waits)
     rows = [
         (
             course.name,
@@ -124,11 +136,15 @@ def _tables(answer: Replay) -> Sequence[Table]:
             course.placed,
             course.waits.mean,
             course.waits.median,
+            course.waits.p90,
             course.waits.p95,
+            course.waits.p99,
             course.waits.longest,
             round(course.utilisation, 4),
             len(course.starved),
             course.preempted,
+            course.cost,
+            course.idle_cost,
         )
         for course in answer.courses
     ]
@@ -137,10 +153,43 @@ def _tables(answer: Replay) -> Sequence[Table]:
         for course in answer.courses
         for pod in course.starved
     ]
-    found = [Table("Waiting times in seconds", (*head, "utilisation", "starved", "preempted"), rows)]
+    found = [Table("Waiting times in seconds", (*head, *_FIGURES), rows)]
+    found += [
+        _tabulate_uses(f"Use by {name}", answer, uses)
+        for name, uses in (
+            ("model", lambda course: course.models),
+            ("device class", lambda course: course.classes),
+            ("namespace", lambda course: course.namespaces),
+        )
+    ]
     if starved:
         found.append(Table("Who starved", ("change", "pod", "at", "waited", "message"), starved))
     return found
+
+
+def _tabulate_uses(caption: str, answer: Replay, uses: Callable[[Course], Sequence[Use]]) -> Table:
+    rows = [
+        (course.name, use.name, use.device_hours, round(use.utilisation, 4), use.cost)
+        for course in answer.courses
+        for use in uses(course)
+    ]
+    return Table(
+        caption, ("change", caption.removeprefix("Use by "), "device hours", "utilisation", "cost"), rows
+    )
+
+
+def _plot(answer: Replay) -> Iterator[tuple[str, str]]:
+    for course in answer.courses:
+        lines = [
+            Line(
+                use.name,
+                [(moment.at / 3600, 100 * moment.used.get(use.name, 0.0)) for moment in course.moments],
+            )
+            for use in course.models[:_MOST_USES]
+        ]
+        if course.moments:
+            title = f"Utilisation over time: {course.name}"
+            yield title, draw_steps(title, lines, ("hours", "% of the devices in use"))
 
 
 QUESTION = Question(
@@ -155,4 +204,5 @@ QUESTION = Question(
     phrase=_phrase,
     headline=_state_result,
     tables=_tables,
+    sections=_plot,
 )

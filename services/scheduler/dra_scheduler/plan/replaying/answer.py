@@ -19,8 +19,30 @@ class Waits(Struct):
 
     mean: float = 0.0
     median: float = 0.0
+    p90: float = 0.0
     p95: float = 0.0
+    p99: float = 0.0
     longest: float = 0.0
+
+
+class Use(Struct):
+    """The devices that were used by one model, device class or namespace.
+
+    ``utilisation`` is the fraction of the model's devices over the span, for classes and namespaces that of all
+    devices. ``cost`` is their part of the nodes' prices, which are those of an hour.
+    """
+
+    name: str
+    device_hours: float
+    utilisation: float
+    cost: float
+
+
+class Moment(Struct):
+    """The fraction of each model's devices in use from ``at`` seconds on."""
+
+    at: float
+    used: dict[str, float]
 
 
 class Course(Struct):
@@ -30,6 +52,10 @@ class Course(Struct):
     devices in use from the first arrival to the last departure, ``span`` seconds later. A partition counts
     as the part of its device's counters that it consumes, a share as the part of the capacity. ``preempted``
     pods had to start again. ``all_waits`` are those of all pods: a pod without a place waits until the end.
+
+    ``cost`` is the price of all nodes over the span, of which ``idle_cost`` pays for devices that nothing
+    used. ``models``, ``classes`` and ``namespaces`` are the use of devices by each, and ``moments`` that of
+    models over time.
     """
 
     name: str
@@ -41,6 +67,12 @@ class Course(Struct):
     starved: tuple[Starved, ...] = ()
     preempted: int = 0
     all_waits: Waits = Waits()
+    cost: float = 0.0
+    idle_cost: float = 0.0
+    models: tuple[Use, ...] = ()
+    classes: tuple[Use, ...] = ()
+    namespaces: tuple[Use, ...] = ()
+    moments: tuple[Moment, ...] = ()
 
 
 class Replay(Struct):

@@ -14,11 +14,14 @@ from typing import Any
 import msgspec
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import NODES, POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.plan.copies import copy_pods
+from dra_scheduler.plan.prices import price_of
 from dra_scheduler.plan.replaying.answer import Course, Starved, Waits
+from dra_scheduler.plan.replaying.ledger import Holding, Holdings, Ledger
 from dra_scheduler.plan.simulation import Simulation
 from dra_scheduler.plan.upkeep import claim_names
 from dra_scheduler.plan.weights import Weights
@@ -52,7 +55,7 @@ class _Account:
     arrived: float
     placed: float | None = None
     since: float | None = None
-    used: float = 0.0
+    used: Holdings = field(default_factory=dict)
 
 
 class Replayer:
@@ -71,9 +74,8 @@ class Replayer:
         self._refused: list[Pod] = []
         self._restarts = 0
         self._weights = Weights(world.client.objects(RESOURCE_SLICES))
-        self._in_use = 0.0
-        self._used = 0.0
-        self._counted_to = 0.0
+        self._prices = [price_of(node) or 0.0 for node in world.client.objects(NODES)]
+        self._ledger = Ledger({}, {}, 0.0)
         self._last = 0.0
 
     def run(self, name: str, starved_after: float) -> Course:
@@ -95,8 +97,10 @@ class Replayer:
             world.create_other(resource, obj)
         world.settle()
         started = world.elapsed_seconds
-        self._counted_to = self._last = started
-        self._in_use = sum(map(self._weights.of, world.client.objects(RESOURCE_CLAIMS)))
+        self._last = started
+        self._ledger = Ledger(self._weights.totals, self._find_device_prices(), started)
+        for claim in world.client.objects(RESOURCE_CLAIMS):
+            self._ledger.change(self._holdings_of(claim), 1, started)
         for group in self._timeline.groups:
             world.add(POD_GROUPS, group)
         for arrival in sorted(self._timeline.arrivals, key=lambda arrival: arrival.at):
@@ -109,7 +113,7 @@ class Replayer:
                 heapq.heappop(self._events)[2]()
             world.settle(lambda: world.elapsed_seconds)
         world.settle()
-        self._count_use()
+        self._ledger.count(world.elapsed_seconds)
         return self._course(name, started, starved_after)
 
     def _next(self) -> float:
@@ -142,9 +146,8 @@ class Replayer:
         now = self._world.elapsed_seconds
         account.placed = now if account.placed is None else account.placed
         account.since = now
-        self._count_use()
         account.used = self._use_of(pod)
-        self._in_use += account.used
+        self._ledger.change(account.used, 1, now)
         if account.arrival.lasts is not None:
             # Arrivals at the same moment come after departures.
             self._at(now + account.arrival.lasts, lambda: self._depart(pod.key, now))
@@ -161,9 +164,8 @@ class Replayer:
         account = self._accounts.get(pod.key)
         if account is None:
             return
-        self._count_use()
-        self._in_use -= account.used
-        account.used, account.since = 0.0, None
+        self._ledger.change(account.used, -1, self._world.elapsed_seconds)
+        account.used, account.since = {}, None
         if pod.key != self._leaving:
             # The pod was preempted. Its controller recreates it, here under the same name.
             self._restarts += 1
@@ -174,20 +176,33 @@ class Replayer:
         again = self._accounts[pod.key].arrival.pod
         self._create(Pod(metadata=meta, spec=again.spec))
 
-    def _use_of(self, pod: Pod) -> float:
+    def _find_device_prices(self) -> dict[str, float]:
+        """Return the price of a device of each model. The devices of a node share its price in equal parts."""
+        pieces = self._world.client.objects(RESOURCE_SLICES)
+        found: dict[str, float] = {}
+        for node in self._world.client.objects(NODES):
+            price = price_of(node)
+            own = Weights(piece for piece in pieces if piece.spec.node_name == node.metadata.name)
+            devices = sum(own.totals.values())
+            for model, number in own.totals.items() if price and devices else ():
+                found[model] = found.get(model, 0.0) + (price or 0.0) * number / devices
+        return {model: price / self._weights.totals[model] for model, price in found.items()}
+
+    def _holdings_of(self, claim: ResourceClaim) -> Holdings:
+        space = claim.metadata.namespace
+        weights = self._weights.by_model_and_class(claim)
+        return {Holding(model, name, space): amount for (model, name), amount in weights.items()}
+
+    def _use_of(self, pod: Pod) -> Holdings:
         find = self._world.client.find
-        total = 0.0
+        total: dict[Holding, float] = {}
         for name in claim_names(pod):
             claim = find(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}")
             # A claim that several pods share counts only once.
             if claim is not None and len(claim.status.reserved_for) <= 1:
-                total += self._weights.of(claim)
+                for holding, amount in self._holdings_of(claim).items():
+                    total[holding] = total.get(holding, 0.0) + amount
         return total
-
-    def _count_use(self) -> None:
-        now = self._world.elapsed_seconds
-        self._used += self._in_use * (now - self._counted_to)
-        self._counted_to = now
 
     def _course(self, name: str, started: float, starved_after: float) -> Course:
         accounts = self._accounts
@@ -209,17 +224,25 @@ class Replayer:
                     )
                 )
         span = end - first
-        room = self._weights.total * span
+        ledger, room = self._ledger, sum(self._weights.totals.values()) * span
+        cost = sum(self._prices) * span / 3600
+        models = ledger.models(span)
         return Course(
             name=name,
             pods=len(accounts),
             placed=len(waits),
             waits=_waits(waits),
             all_waits=_waits([*waits, *rest]),
-            utilisation=round(self._used / room, 6) if room else 0.0,
+            utilisation=round(ledger.device_seconds / room, 6) if room else 0.0,
             span=round(span, 3),
             starved=tuple(sorted(starved, key=lambda each: -each.waited)),
             preempted=self._restarts,
+            cost=round(cost, 4),
+            idle_cost=round(max(0.0, cost - sum(use.cost for use in models)), 4),
+            models=models,
+            classes=ledger.classes(span),
+            namespaces=ledger.namespaces(span),
+            moments=ledger.moments(),
         )
 
     def _message(self, key: str) -> str:
@@ -233,6 +256,12 @@ def _waits(seconds: Sequence[float]) -> Waits:
     return Waits(
         mean=round(mean(waits), 3),
         median=round(median(waits), 3),
-        p95=round(waits[min(len(waits) - 1, int(0.95 * len(waits)))], 3),
+        p90=_quantile(waits, 0.9),
+        p95=_quantile(waits, 0.95),
+        p99=_quantile(waits, 0.99),
         longest=round(waits[-1], 3),
     )
+
+
+def _quantile(waits: Sequence[float], part: float) -> float:
+    return round(waits[min(len(waits) - 1, int(part * len(waits)))], 3)
