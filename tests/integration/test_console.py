@@ -1,6 +1,5 @@
 """The console in a real Chromium, on a real cluster: views and actions, by mouse and by keyboard."""
 
-import itertools
 import re
 import subprocess
 import sys
@@ -14,88 +13,22 @@ from axe_playwright_python.sync_playwright import Axe
 from dra_kube.cluster import Cluster
 from playwright.sync_api import Browser, Page, expect
 
+from tests.integration.consoleserver import DRA, ConsoleServer, open_console
 from tests.integration.lab import Setup, on
 from tests.support.chromium import shoot
 from tests.support.waiting import blocking_until
 
 _CONSOLE = Setup("console", ("gpu.nvidia.com",), nodes=2)
-_DRA = "/apis/resource.k8s.io/v1"
 _A100 = "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-40GB'"
-_numbers = itertools.count()
 
 pytestmark = [pytest.mark.slow, on(_CONSOLE)]
 
 
-class _Server:
-    """The cluster's API, for changes while the page is open."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-        self._client = httpx.Client(base_url=url, timeout=30)
-        self.namespace = f"seen-{next(_numbers)}"
-        self.create("/api/v1/namespaces", {"metadata": {"name": self.namespace}})
-
-    def create(self, path: str, body: dict[str, Any]) -> None:
-        answer = self._client.post(path, json=body)
-        assert answer.status_code == 201, answer.text
-
-    def claim(self, name: str, expression: str) -> None:
-        """Create a claim for two GPUs, and a pod of the same name that uses it."""
-        namespace = self.namespace
-        exactly = {
-            "deviceClassName": "gpu.nvidia.com",
-            "count": 2,
-            "selectors": [{"cel": {"expression": expression}}],
-        }
-        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-        self.create(
-            f"{_DRA}/namespaces/{namespace}/resourceclaims", {"metadata": {"name": name}, "spec": spec}
-        )
-        container = {
-            "name": "main",
-            "image": "busybox",
-            "command": ["sh", "-c", "echo at work; sleep 3600"],
-            "resources": {"claims": [{"name": "gpu"}]},
-        }
-        pod = {
-            "containers": [container],
-            "resourceClaims": [{"name": "gpu", "resourceClaimName": name}],
-            "terminationGracePeriodSeconds": 0,
-        }
-        self.create(f"/api/v1/namespaces/{namespace}/pods", {"metadata": {"name": name}, "spec": pod})
-
-    def get(self, path: str) -> dict[str, Any]:
-        found: dict[str, Any] = self._client.get(path).json()
-        return found
-
-    def pods(self) -> list[str]:
-        items = self.get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
-        return [item["metadata"]["name"] for item in items]
-
-    def delete(self, path: str) -> None:
-        assert self._client.delete(path).status_code == 200
-
-    def close(self) -> None:
-        """Remove everything, so that the next test finds its devices free."""
-        try:
-            self.delete(f"/api/v1/namespaces/{self.namespace}")
-            blocking_until(lambda: self._client.get(f"{_DRA}/resourceclaims").json()["items"] == [])
-        finally:
-            self._client.close()
-
-
 @pytest.fixture
-def server(cluster: Path) -> Iterator[_Server]:
-    made = _Server(Cluster(cluster).record().server)
+def server(cluster: Path) -> Iterator[ConsoleServer]:
+    made = ConsoleServer(Cluster(cluster).record().server)
     yield made
     made.close()
-
-
-def _open(page: Page, server: _Server, view: str = "#/fleet") -> None:
-    page.goto(f"{server.url}/console/{view}")
-    # Everything is loaded: the header has the numbers of nodes and devices.
-    shown = page.get_by_role("banner").get_by_role("status")
-    expect(shown).to_have_text(re.compile(r"2 nodes, \d+ devices"))
 
 
 def _chip(page: Page, state: str) -> int:
@@ -103,7 +36,7 @@ def _chip(page: Page, state: str) -> int:
     return int(text.split()[-1])
 
 
-def test_the_overview_shows_what_is_in_use_and_what_waits(page: Page, server: _Server) -> None:
+def test_the_overview_shows_what_is_in_use_and_what_waits(page: Page, server: ConsoleServer) -> None:
     server.claim("works", "true")
     server.claim("zz-waits", "device.attributes['gpu.nvidia.com'].productName.contains('H100')")
     page.goto(f"{server.url}/console/")
@@ -120,8 +53,8 @@ def test_the_overview_shows_what_is_in_use_and_what_waits(page: Page, server: _S
     shoot(page, "overview")
 
 
-def test_the_fleet_view_updates_when_devices_are_allocated(page: Page, server: _Server) -> None:
-    _open(page, server)
+def test_the_fleet_view_updates_when_devices_are_allocated(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server)
     free = _chip(page, "free")
     server.claim("train", "true")
     expect(page.get_by_role("button", name="used 2")).to_be_visible()
@@ -138,18 +71,18 @@ def test_the_fleet_view_updates_when_devices_are_allocated(page: Page, server: _
     expect(page.get_by_role("heading", name=f"Pod {server.namespace}/train")).to_be_visible()
 
 
-def test_ages_are_updated_while_nothing_changes(page: Page, server: _Server) -> None:
+def test_ages_are_updated_while_nothing_changes(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
     page.clock.install()
-    _open(page, server, "#/pods")
+    open_console(page, server, "#/pods")
     age = page.locator("table.rows tbody tr").filter(has_text="train").locator("td").nth(3)
     expect(age).to_have_text(re.compile(r"^\d+ m?s$"))
     page.clock.fast_forward("02:30:00")
     expect(age).to_have_text(re.compile(r"^2 h 3\d min$"))
 
 
-def test_every_device_is_reachable_by_keyboard(page: Page, server: _Server) -> None:
-    _open(page, server)
+def test_every_device_is_reachable_by_keyboard(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server)
     page.get_by_role("button", name="Map", exact=True).click()
     picture = page.locator("canvas")
     picture.focus()
@@ -164,9 +97,9 @@ def test_every_device_is_reachable_by_keyboard(page: Page, server: _Server) -> N
     expect(page.locator("#chosen")).to_have_text("")
 
 
-def test_nodes_are_cards_with_a_labelled_tile_for_each_gpu(page: Page, server: _Server) -> None:
+def test_nodes_are_cards_with_a_labelled_tile_for_each_gpu(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
-    _open(page, server)
+    open_console(page, server)
     tiles = page.get_by_role("article", name="node-0").locator(".tiles .tile")
     # Four of the eight GPUs are cut into MIG devices, which are no GPUs of their own.
     expect(tiles).to_have_count(8)
@@ -190,9 +123,9 @@ def test_nodes_are_cards_with_a_labelled_tile_for_each_gpu(page: Page, server: _
     assert Axe().run(page).violations_count == 0
 
 
-def test_effects_of_an_action_are_previewed(page: Page, server: _Server) -> None:
+def test_effects_of_an_action_are_previewed(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
-    _open(page, server)
+    open_console(page, server)
     page.get_by_role("button", name="used 2").click()
     page.get_by_text("As a table (2)").click()
     row = page.locator("details.table tbody tr").first
@@ -214,10 +147,10 @@ def test_effects_of_an_action_are_previewed(page: Page, server: _Server) -> None
     expect(undo).to_have_count(0)
 
 
-def test_a_preview_shows_uncertainties(page: Page, server: _Server) -> None:
+def test_a_preview_shows_uncertainties(page: Page, server: ConsoleServer) -> None:
     answer = {"moved": 0, "stuck": 0, "moves": [], "uncertain": ["there are no DeviceClasses"]}
     page.route("**/insight/plan/drain", lambda route: route.fulfill(json=answer))
-    _open(page, server)
+    open_console(page, server)
     page.get_by_text("As a table").click()
     page.locator("details.table tbody button").first.click()
     panel = page.get_by_role("complementary", name="Device")
@@ -225,10 +158,10 @@ def test_a_preview_shows_uncertainties(page: Page, server: _Server) -> None:
     expect(panel.locator(".preview")).to_contain_text("Uncertain: there are no DeviceClasses")
 
 
-def test_the_effect_of_additional_nodes_is_previewed(page: Page, server: _Server) -> None:
+def test_the_effect_of_additional_nodes_is_previewed(page: Page, server: ConsoleServer) -> None:
     for number in range(5):
         server.claim(f"pod-{number}", "true")
-    _open(page, server)
+    open_console(page, server)
     # Eight GPUs are not partitioned, so there is no fifth pair.
     expect(page.get_by_role("button", name=re.compile("^used 8$"))).to_be_visible()
     page.get_by_text("As a table").click()
@@ -239,8 +172,8 @@ def test_the_effect_of_additional_nodes_is_previewed(page: Page, server: _Server
     assert len(server.get("/api/v1/nodes")["items"]) == 2
 
 
-def test_devices_are_filtered_colored_and_grouped_by_class(page: Page, server: _Server) -> None:
-    _open(page, server)
+def test_devices_are_filtered_colored_and_grouped_by_class(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server)
     page.get_by_text("As a table").click()
     rows = page.locator("details.table tbody tr")
     expect(rows.first).to_be_visible()
@@ -262,15 +195,17 @@ def test_devices_are_filtered_colored_and_grouped_by_class(page: Page, server: _
     expect(rows).to_have_count(every)
 
 
-def test_devices_of_one_state_may_be_shown_alone(page: Page, server: _Server) -> None:
-    _open(page, server)
+def test_devices_of_one_state_may_be_shown_alone(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server)
     page.get_by_role("button", name="stranded 0").click()
     page.get_by_text("As a table (0)").click()
 
 
-def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(page: Page, server: _Server) -> None:
+def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(
+    page: Page, server: ConsoleServer
+) -> None:
     server.claim("train", "true")
-    _open(page, server, f"#/pods/{server.namespace}/train")
+    open_console(page, server, f"#/pods/{server.namespace}/train")
     page.get_by_role("link", name=re.compile("^node-")).click()
     page.get_by_role("link", name="in the picture").click()
     panel = page.get_by_role("complementary", name="Node")
@@ -298,8 +233,8 @@ def test_a_node_has_a_panel_and_its_taint_is_previewed_set_and_removed(page: Pag
     expect(panel).to_have_count(0)
 
 
-def test_devices_have_names_when_zoomed_in(page: Page, server: _Server) -> None:
-    _open(page, server)
+def test_devices_have_names_when_zoomed_in(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server)
     page.get_by_role("button", name="Map", exact=True).click()
     page.locator("canvas").focus()
     # The first four are cut into MIG devices, whose names are shown instead.
@@ -317,20 +252,20 @@ def test_devices_have_names_when_zoomed_in(page: Page, server: _Server) -> None:
     blocking_until(lambda: chosen in page.evaluate(shown))
 
 
-def test_lists_are_requested_without_indentation(page: Page, server: _Server) -> None:
+def test_lists_are_requested_without_indentation(page: Page, server: ConsoleServer) -> None:
     """A browser's User-Agent gets indented JSON, which takes the server and the browser three times as long."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    _open(page, server)
+    open_console(page, server)
     lists = [url for url in asked if "limit=" in url]
     assert len(lists) >= 6
     assert all("pretty=false" in url for url in lists)
 
 
-def test_the_effect_of_losing_a_pod_or_device_is_previewed(page: Page, server: _Server) -> None:
+def test_the_effect_of_losing_a_pod_or_device_is_previewed(page: Page, server: ConsoleServer) -> None:
     for number in range(5):
         server.claim(f"pod-{number}", "true")
-    _open(page, server)
+    open_console(page, server)
     page.get_by_role("button", name=re.compile("^used 8$")).click()
     page.get_by_text("As a table").click()
     page.locator("details.table tbody button").first.click()
@@ -346,10 +281,10 @@ def test_the_effect_of_losing_a_pod_or_device_is_previewed(page: Page, server: _
     blocking_until(lambda: "pod-0" not in server.pods())
 
 
-def test_a_pending_pod_is_listed_first_with_its_reasons(page: Page, server: _Server) -> None:
+def test_a_pending_pod_is_listed_first_with_its_reasons(page: Page, server: ConsoleServer) -> None:
     server.claim("works", "true")
     server.claim("zz-waits", "device.attributes['gpu.nvidia.com'].productName.contains('H100')")
-    _open(page, server, "#/pods")
+    open_console(page, server, "#/pods")
     first = page.locator("tbody tr").first
     expect(first).to_contain_text("0/2 nodes are available: 2 cannot allocate all claims")
     expect(first).to_contain_text("What would help: if request gpu of claim")
@@ -362,9 +297,9 @@ def test_a_pending_pod_is_listed_first_with_its_reasons(page: Page, server: _Ser
     shoot(page, "explanation")
 
 
-def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> None:
+def test_a_pod_has_its_phases_devices_and_log(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
-    _open(page, server, f"#/pods/{server.namespace}/train")
+    open_console(page, server, f"#/pods/{server.namespace}/train")
     expect(page.locator(".timeline li.done", has_text="containers started")).to_be_visible()
     page.get_by_text("Log", exact=True).click()
     expect(page.locator("pre.log")).to_contain_text("at work")
@@ -378,11 +313,11 @@ def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> No
     expect(page.locator("table.devices tbody tr")).to_have_count(2)
 
 
-def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, server: _Server) -> None:
+def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(f"{message.text[:60]} {message.location}"))
-    _open(page, server, f"#/pods/{server.namespace}/train")
+    open_console(page, server, f"#/pods/{server.namespace}/train")
     page.get_by_text(re.compile("^What its devices brought: ")).click()
     expect(page.get_by_role("cell", name="device node").first).to_be_visible()
     expect(page.locator(".injected code", has_text=re.compile("^/dev/nvidia[0-9] "))).to_have_count(2)
@@ -406,8 +341,8 @@ def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, serve
     assert complaints == []
 
 
-def test_the_workbench_updates_at_each_keystroke(page: Page, server: _Server) -> None:
-    _open(page, server, "#/cel")
+def test_the_workbench_updates_at_each_keystroke(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server, "#/cel")
     field = page.get_by_role("textbox", name="Selector")
     field.press_sequentially('device.attributes["gpu')
     expect(page.locator("#options li").first).to_contain_text('device.attributes["gpu.nvidia.com"]')
@@ -424,11 +359,11 @@ def test_the_workbench_updates_at_each_keystroke(page: Page, server: _Server) ->
     page.get_by_label("Save as a DeviceClass named").fill("a100-of-the-test")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("deviceclass a100-of-the-test created")).to_be_visible()
-    server.delete(f"{_DRA}/deviceclasses/a100-of-the-test")
+    server.delete(f"{DRA}/deviceclasses/a100-of-the-test")
 
 
-def test_the_workbench_evaluates_whole_claims(page: Page, server: _Server) -> None:
-    _open(page, server, "#/cel")
+def test_the_workbench_evaluates_whole_claims(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server, "#/cel")
     page.get_by_role("textbox", name="Selector").fill(_A100)
     page.get_by_role("link", name="Use it in a claim").click()
     field = page.get_by_role("textbox", name="A ResourceClaim")
@@ -460,8 +395,8 @@ def test_the_workbench_evaluates_whole_claims(page: Page, server: _Server) -> No
     expect(page.get_by_text(f"resourceclaim {server.namespace} created")).to_be_visible()
 
 
-def test_past_revisions_are_shown_played_and_compared(page: Page, server: _Server) -> None:
-    _open(page, server)
+def test_past_revisions_are_shown_played_and_compared(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server)
     server.claim("train", "true")
     expect(page.get_by_role("button", name="used 2")).to_be_visible()
     page.get_by_role("button", name="Look back").click()
@@ -504,7 +439,7 @@ def test_past_revisions_are_shown_played_and_compared(page: Page, server: _Serve
     assert not any("pretty=false&limit=" in url for url in asked)
 
 
-def test_the_console_opens_at_the_given_revision(page: Page, server: _Server, cluster: Path) -> None:
+def test_the_console_opens_at_the_given_revision(page: Page, server: ConsoleServer, cluster: Path) -> None:
     revision = server.get("/api/v1/nodes")["metadata"]["resourceVersion"]
     server.claim("train", "true")
     command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--data", str(cluster)]
@@ -519,12 +454,12 @@ def test_the_console_opens_at_the_given_revision(page: Page, server: _Server, cl
     expect(page.get_by_role("alert").first).to_contain_text("nonsense")
 
 
-def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> None:
+def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: ConsoleServer) -> None:
     """Kubernetes 1.32 serves only v1beta1, in which the attributes of a device are below `basic`."""
     server.claim("train", "true")
     gone = re.compile(r"/apis/resource\.k8s\.io/(v1|v1beta2)/")
     page.route(gone, lambda route: route.fulfill(status=404, json={"kind": "Status", "code": 404}))
-    _open(page, server)
+    open_console(page, server)
     page.get_by_role("button", name="used 2").click()
     page.get_by_text("As a table (2)").click()
     page.locator("details.table tbody button").first.click()
@@ -536,13 +471,13 @@ def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> N
     expect(page.locator(".timeline li.done")).to_have_count(6)
 
 
-def test_text_of_the_cluster_is_not_rendered_as_html(page: Page, server: _Server) -> None:
+def test_text_of_the_cluster_is_not_rendered_as_html(page: Page, server: ConsoleServer) -> None:
     attack = "<img src=x onerror=document.title='run'>"
     spec = {
         "containers": [{"name": "main", "image": "x", "command": ["sh", "-c", f'echo "{attack}"; sleep 999']}]
     }
     server.create(f"/api/v1/namespaces/{server.namespace}/pods", {"metadata": {"name": "bad"}, "spec": spec})
-    _open(page, server, f"#/pods/{server.namespace}/bad")
+    open_console(page, server, f"#/pods/{server.namespace}/bad")
     page.get_by_text("Log", exact=True).click()
     expect(page.locator("pre.log")).to_contain_text(attack)
     assert "run" not in page.title()
@@ -551,46 +486,8 @@ def test_text_of_the_cluster_is_not_rendered_as_html(page: Page, server: _Server
     assert "unsafe" not in policy
 
 
-def test_objects_are_found_edited_and_left_by_keyboard(page: Page, server: _Server) -> None:
-    path = f"/api/v1/namespaces/{server.namespace}/configmaps"
-    server.create(path, {"metadata": {"name": "notes"}, "data": {"colour": "green"}})
-    _open(page, server, "#/pods")
-    page.keyboard.press("/")
-    page.keyboard.type(f"{server.namespace} notes")
-    expect(page.get_by_role("option", name=f"ConfigMap {server.namespace}/notes")).to_be_visible()
-    page.keyboard.press("ArrowDown")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name=f"ConfigMap {server.namespace}/notes")).to_be_visible()
-    page.keyboard.press("y")
-    text = page.get_by_label("YAML", exact=True)
-    expect(text).to_contain_text("colour: green")
-    expect(text).not_to_contain_text("managedFields:")
-    page.keyboard.press("e")
-    text = page.get_by_role("textbox", name="YAML")
-    text.fill(text.input_value().replace("green", "blue"))
-    page.get_by_role("button", name="Try it").click()
-    expect(page.locator(".diff .old")).to_have_text(re.compile("- +colour: green"))
-    expect(page.locator(".diff .new")).to_have_text(re.compile("[+] +colour: blue"))
-    # The server has only tried it so far.
-    assert server.get(f"{path}/notes")["data"] == {"colour": "green"}
-    page.get_by_role("button", name="Write it").click()
-    expect(page.get_by_role("button", name="Edit")).to_be_visible()
-    assert server.get(f"{path}/notes")["data"] == {"colour": "blue"}
-    page.keyboard.press("h")
-    expect(page.locator(".history")).to_contain_text("green → blue")
-    page.go_back()
-    expect(text).to_have_count(0)
-    page.keyboard.press("Escape")
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("heading", name="ConfigMaps")).to_be_visible()
-    page.keyboard.press(":")
-    page.keyboard.type(f"po {server.namespace}")
-    page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(rf"#/pods\?ns={server.namespace}$"))
-
-
-def test_choices_are_in_the_address_and_undone_by_the_back_button(page: Page, server: _Server) -> None:
-    _open(page, server, "#/fleet?colour=class&state=free")
+def test_choices_are_in_the_address_and_undone_by_the_back_button(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server, "#/fleet?colour=class&state=free")
     expect(page.get_by_label("Colour by")).to_have_value("class")
     page.get_by_label("Group by").select_option("own:driver")
     expect(page).to_have_url(re.compile("group=own%3Adriver"))
@@ -606,32 +503,8 @@ def test_choices_are_in_the_address_and_undone_by_the_back_button(page: Page, se
     expect(device).to_have_count(0)
 
 
-def test_the_effect_of_more_replicas_is_planned_before_they_are_created(page: Page, server: _Server) -> None:
-    labels = {"app": "web"}
-    container = {"name": "main", "image": "busybox", "command": ["sleep", "3600"]}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-    path = f"/apis/apps/v1/namespaces/{server.namespace}/deployments"
-    server.create(path, {"metadata": {"name": "web"}, "spec": spec})
-    _open(page, server, f"#/deployments/{server.namespace}/web")
-    page.get_by_role("spinbutton", name="Replicas").fill("2")
-    page.get_by_role("button", name="Plan it").click()
-    expect(page.locator(".preview")).to_contain_text("2 of 2 new pods would be placed")
-    assert server.pods() == []
-    page.get_by_role("button", name="Scale to 2 now").click()
-    expect(page.get_by_role("region", name="Its pods").locator("li")).to_have_count(2)
-
-
-def test_a_silent_server_is_reported(page: Page, server: _Server) -> None:
-    _open(page, server, "#/pods")
-    page.route("**/version", lambda route: route.abort())
-    expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
-    page.unroute("**/version")
-    expect(page.get_by_role("alert")).to_have_count(0)
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_passes_the_axe_checks(browser: Browser, server: _Server, scheme: Any) -> None:
+def test_every_view_passes_the_axe_checks(browser: Browser, server: ConsoleServer, scheme: Any) -> None:
     server.claim("train", "true")
     server.claim("waits", "false")
     context = browser.new_context(color_scheme=scheme)
@@ -648,24 +521,24 @@ def test_every_view_passes_the_axe_checks(browser: Browser, server: _Server, sch
         "#/deployments",
         "#/cel",
     ):
-        _open(page, server, view)
+        open_console(page, server, view)
         page.wait_for_load_state("networkidle")
         found = Axe().run(page)
         assert found.violations_count == 0, f"{view}: {found.generate_report()}"
     context.close()
 
 
-def test_a_narrow_page_needs_no_horizontal_scrolling(browser: Browser, server: _Server) -> None:
+def test_a_narrow_page_needs_no_horizontal_scrolling(browser: Browser, server: ConsoleServer) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     page = context.new_page()
     for view in ("", "#/pods", "#/claims", "#/nodes", "#/nodes/node-0", "#/events", "#/cel"):
-        _open(page, server, view)
+        open_console(page, server, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, view
     context.close()
 
 
 def test_the_console_connects_to_any_cluster_by_kubeconfig(
-    page: Page, server: _Server, cluster: Path
+    page: Page, server: ConsoleServer, cluster: Path
 ) -> None:
     server.claim("waits", "false")
     command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--kubeconfig"]

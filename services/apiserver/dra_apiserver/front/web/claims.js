@@ -9,7 +9,7 @@ import { html } from "./html.js";
 import { Link } from "./links.js";
 import { List } from "./list.js";
 import { past } from "./moments.js";
-import { sortBy } from "./order.js";
+import { grouped, keptOrder } from "./order.js";
 import { claimPhases, firstUser, Timeline } from "./timeline.js";
 
 /** As kubectl's STATE column has it. */
@@ -18,7 +18,8 @@ function state(claim) {
   return parts.filter(Boolean).join(",") || "pending";
 }
 
-const sorted = computed(() => sortBy(claims.value, (claim) => claim.key).sort((a, b) => Number(a.allocated) - Number(b.allocated)));
+const byName = keptOrder((claim) => claim.key);
+const sorted = computed(() => grouped(byName(claims.value), (claim) => Number(claim.allocated)));
 
 const COLUMNS = [
   nameColumn("Claim", (claim) => `claims/${claim.key}`, (claim) => claim.key),

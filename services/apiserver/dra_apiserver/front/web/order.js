@@ -31,6 +31,34 @@ export function sortBy(rows, value, way = 1) {
   return found.map(([, row]) => row);
 }
 
+/**
+ * Return a function that sorts rows by their names in natural order. While the names stay the same, as they do when objects
+ * change, nothing is compared: each row goes to the place of its name.
+ */
+export function keptOrder(name) {
+  let ranks = new Map();
+  return (rows) => {
+    if (rows.length === ranks.size) {
+      const found = new Array(rows.length);
+      if (rows.every((row) => {
+        const rank = ranks.get(name(row));
+        found[rank] = row;
+        return rank !== undefined;
+      })) return found;
+    }
+    const found = sortBy(rows, name);
+    ranks = new Map(found.map((row, rank) => [name(row), rank]));
+    return found;
+  };
+}
+
+/** Rows in groups by a small number, the smallest first; within a group they keep their order. */
+export function grouped(rows, group) {
+  const found = [];
+  for (const row of rows) (found[group(row)] ??= []).push(row);
+  return found.flat();
+}
+
 /** True if the text has every word of the filter, and none of those that begin with `!`. */
 export function matcher(filter) {
   const words = filter.toLowerCase().split(/\s+/).filter(Boolean);

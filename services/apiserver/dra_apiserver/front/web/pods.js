@@ -14,7 +14,7 @@ import { List } from "./list.js";
 import { Logs, PodLogs } from "./logs.js";
 import { Terminal } from "./terminal.js";
 import { past } from "./moments.js";
-import { sortBy } from "./order.js";
+import { grouped, keptOrder } from "./order.js";
 import { WhatIf } from "./preview.js";
 import { podPhases, Timeline } from "./timeline.js";
 
@@ -23,7 +23,8 @@ export const HELPED = 3;
 export const FEW_NODES = 100;
 
 const ORDER = { Pending: 0, Failed: 1, Running: 2, Succeeded: 3 };
-const sorted = computed(() => sortBy(pods.value, (pod) => pod.key).sort((a, b) => (ORDER[a.phase] ?? 4) - (ORDER[b.phase] ?? 4)));
+const byName = keptOrder((pod) => pod.key);
+const sorted = computed(() => grouped(byName(pods.value), (pod) => ORDER[pod.phase] ?? 4));
 
 /** What kubectl's STATUS column would say. */
 export function status(pod) {
