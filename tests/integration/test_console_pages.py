@@ -83,3 +83,15 @@ def test_a_silent_server_is_reported(page: Page, server: ConsoleServer) -> None:
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
     page.unroute("**/version")
     expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_objects_are_tried_and_planned_before_they_are_created(page: Page, server: ConsoleServer) -> None:
+    open_console(page, server, f"#/create?ns={server.namespace}")
+    page.get_by_role("button", name="Try it").click()
+    preview = page.locator(".preview")
+    expect(preview).to_contain_text("Pod my-pod would be created")
+    expect(preview).to_contain_text("1 of 1 new pod would be placed")
+    assert server.pods() == []
+    page.get_by_role("button", name="Create now").click()
+    page.get_by_role("link", name="Pod my-pod").click()
+    expect(page.get_by_role("heading", name=f"Pod {server.namespace}/my-pod")).to_be_visible()

@@ -1,12 +1,12 @@
-// The server's pulse: a small question every few seconds, so that the page says at once when what it shows may be old.
+// The server's pulse: a small question every second, so that the page says at once when what it shows may be old.
 
 import { effect, signal } from "@preact/signals";
 import { Age } from "./age.js";
 import { trouble } from "./cluster.js";
 import { html } from "./html.js";
 
-const EVERY = 2000;
-const PATIENCE = 2500;
+const EVERY = 1000;
+const PATIENCE = 2000;
 
 /** The time of the last answer, as text, while the server is silent; else empty. */
 export const silentSince = signal("");

@@ -20,6 +20,7 @@ const HELP = [
   ["d, y, v, h", "of an object: overview, YAML, events, history"],
   ["l", "the logs of a pod"],
   ["e", "edit the YAML"],
+  ["c", "create objects"],
   ["0", "all namespaces"],
   ["Esc", "back: from an edit, an object, or a filter"],
   ["?", "these keys"],
@@ -70,6 +71,7 @@ const KEYS = {
   h: part("history"),
   l: part("logs"),
   e: edit,
+  c: () => go("create"),
   0: () => (namespace.value = ""),
   Escape: back,
 };

@@ -6,6 +6,7 @@ import { AnyKind, Kinds } from "./anykind.js";
 import { CLAIM, Claims } from "./claims.js";
 import { loading, trouble, world } from "./cluster.js";
 import { counted } from "./columns.js";
+import { Create } from "./create.js";
 import { DeviceClasses } from "./deviceclasses.js";
 import { kindOf, kinds, unknown, wantKinds } from "./discovery.js";
 import { Events } from "./events.js";
@@ -36,6 +37,7 @@ const VIEWS = {
   fleet: (name) => html`<${Fleet} name=${name} />`,
   cel: (name) => html`<${Workbench} name=${name} />`,
   learn: () => html`<${Learn} />`,
+  create: () => html`<${Create} />`,
   kinds: () => html`<${Kinds} />`,
   workloads: () => html`<${Workloads} />`,
 };

@@ -12,7 +12,7 @@ export const PAGES = {
   Cluster: [["overview", "Overview"], ["fleet", "Fleet"], ["nodes", "Nodes"], ["events", "Events"]],
   Work: [["workloads", "Workloads"], ["pods", "Pods"], ["quotas", "Quotas"]],
   Devices: [["claims", "Claims"], ["claimtemplates", "Claim templates"], ["classes", "Classes"], ["slices", "Slices"]],
-  More: [["cel", "CEL"], ["kinds", "All kinds"]],
+  More: [["create", "Create"], ["cel", "CEL"], ["kinds", "All kinds"]],
 };
 
 const open = signal(false);

@@ -9,6 +9,7 @@ import { references } from "./references.js";
 import { Uncertain } from "./preview.js";
 import { informers } from "./cluster.js";
 
+const MOST = 20;
 const MERGE = "application/merge-patch+json";
 
 /** A question with the pods that would be added, and the claim templates that they refer to. */
@@ -54,12 +55,17 @@ export function Scaling({ object, path }) {
 
 function Answer({ plan: { count, answer, problem }, now }) {
   if (problem) return html`<p class="bad">No preview: ${problem}</p>`;
-  if (!answer) return html`<p><b>${counted(now - count, "pod")}</b> would be deleted.</p>`;
-  const reason = answer.unplaced?.message;
+  return answer ? html`<${Placement} answer=${answer} />` : html`<p><b>${counted(now - count, "pod")}</b> would be deleted.</p>`;
+}
+
+/** Where new pods would be placed, and what keeps the others from it: an answer of `plan fit`. */
+export function Placement({ answer }) {
+  const placed = (answer.pods ?? []).filter(({ node }) => node);
   return html`<p><b>${answer.fits}</b> of ${counted(answer.wanted, "new pod")} would be placed${answer.fits === answer.wanted ? `, and ${answer.moreAtLeast ? "at least " : ""}${answer.more} more` : ""}.</p>
-    ${answer.fits < answer.wanted && html`<p class="bad">${reason || "The others would wait."}</p>`}
+    ${answer.fits < answer.wanted && html`<p class="bad">${answer.unplaced?.message || "The others would wait."}</p>`}
     ${answer.unplaced?.change && html`<p class="change"><b>What would help:</b> ${answer.unplaced.change.text}</p>`}
     ${Object.entries(answer.preempted ?? {}).map(([pod, by]) => html`<p class="bad">${pod} would be preempted: ${by}</p>`)}
-    ${answer.pods?.length > 0 && html`<ul class="plain">${answer.pods.filter(({ node }) => node).slice(0, 20).map((one) => html`<li>${one.node}: ${one.devices.map((device) => device.split("/").slice(2).join("/")).join(", ") || "no device"}</li>`)}</ul>`}
+    ${placed.length > 0 && html`<ul class="plain">${placed.slice(0, MOST).map((one) => html`<li>${one.node}: ${one.devices.map((device) => device.split("/").slice(2).join("/")).join(", ") || "no device"}</li>`)}</ul>`}
+    ${placed.length > MOST && html`<p class="note">${placed.length - MOST} more are not shown.</p>`}
     <${Uncertain} lines=${answer.uncertain} />`;
 }

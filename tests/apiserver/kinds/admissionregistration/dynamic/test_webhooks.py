@@ -90,6 +90,13 @@ async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncCl
     }
 
 
+async def test_proxies_work_while_objects_are_mutated(client: httpx.AsyncClient, hook: Hook) -> None:
+    """Check a request whose object, the options of a proxy, has no metadata."""
+    await register(client, MUTATING, webhook("m", hook.url("/change")))
+    answer = await client.get("/api/v1/nodes/unknown/proxy/metrics")
+    assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

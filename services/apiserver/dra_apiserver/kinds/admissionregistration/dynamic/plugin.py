@@ -272,7 +272,8 @@ class _Admission:
         changed = mutating.mutate(policies, attributes, self._policy_rounds, again) if policies else False
         if hooks and webhooks.mutate(hooks, attributes, self._dynamic.client, self._webhook_rounds, again):
             changed = True
-        if obj is not None:
+        # Nothing was set aside of other objects. The options of a proxy request do not even have metadata.
+        if obj is not None and kept:
             _restore(obj["metadata"], kept)
         return changed
 
