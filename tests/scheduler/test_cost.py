@@ -12,7 +12,7 @@ _NODES = ("a", "b", "c", "d")
 
 @pytest.mark.parametrize(
     ("claims", "recorded"),
-    [((), Cost(1223, 284, 55.7)), (("gpu",), Cost(1965, 668, 104.9))],
+    [((), Cost(1223, 284, 49)), (("gpu",), Cost(1884, 638, 95))],
     ids=["plain", "with a claim"],
 )
 async def test_a_placement_costs_few_calls(claims: tuple[str, ...], recorded: Cost) -> None:
