@@ -272,9 +272,17 @@ def test_the_effect_of_losing_a_pod_or_device_is_previewed(page: Page, server: C
     panel = page.get_by_role("complementary", name="Device")
     panel.get_by_role("button", name=re.compile("^Lose device ")).click()
     expect(panel.locator(".preview")).to_contain_text("3 of 5 pods would be placed, 4 now")
+    pods = server.get(f"/api/v1/namespaces/{server.namespace}/pods")["items"]
+    [waits] = [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]
+    page.goto(f"{server.url}/console/#/pods/{server.namespace}/{waits}")
+    remedies = page.get_by_role("region", name="Remedies")
+    # The scheduler's remedy is to free the claim of another pod.
+    remedies.get_by_role("button", name=re.compile(r"^Delete pod pod-\d$")).click()
+    expect(remedies.locator(".preview")).to_contain_text("4 of 4 other pods would be placed, 3 now")
     page.goto(f"{server.url}/console/#/pods/{server.namespace}/pod-0")
-    page.get_by_role("button", name="Delete pod pod-0", exact=True).click()
-    preview = page.locator(".preview")
+    whatif = page.get_by_role("region", name="What if")
+    whatif.get_by_role("button", name="Delete pod pod-0", exact=True).click()
+    preview = whatif.locator(".preview")
     expect(preview).to_contain_text("4 of 4 other pods would be placed, 3 now")
     assert len(server.pods()) == 5
     preview.get_by_role("button", name="Delete pod pod-0 now").click()

@@ -92,6 +92,7 @@ async def test_a_device_in_use_names_the_claim_that_holds_it() -> None:
     assert request.devices[0].reasons == ("in use by claim default/theirs (their-pod)",)
     assert report.change is not None
     assert report.change.text == "if claim default/theirs gave its devices back"
+    assert report.change.claims == ("default/theirs",)
     assert "their-pod" in render(report)
 
 

@@ -104,12 +104,14 @@ class NodeSummary(Struct):
 class Change(Struct):
     """A change after which the node would take the pod. It was tried with the allocator.
 
-    Without a node, it is a missing object without which nothing can be tried.
+    Without a node, it is a missing object without which nothing can be tried. ``claims`` would have to give
+    their devices back.
     """
 
     node: str
     kind: str
     text: str
+    claims: tuple[str, ...] = ()
 
 
 class ClaimReport(Struct):

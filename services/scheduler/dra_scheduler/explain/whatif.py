@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from dra_shared.api.node import Node
@@ -55,8 +55,13 @@ class World:
         return Allocator(manager.features, self.state, self.classes, slices)
 
 
-# The kind of change, its text, and a function that returns the changed world.
-_Candidate = tuple[str, str, Callable[[], World]]
+class _Candidate(NamedTuple):
+    """A change. ``world`` returns the changed world, and ``claims`` are those that lose their devices."""
+
+    kind: str
+    text: str
+    world: Callable[[], World]
+    claims: tuple[str, ...] = ()
 
 
 class WhatIf:
@@ -74,12 +79,13 @@ class WhatIf:
         """Return the first change that makes the claims of the trace fit on its node."""
         base = self._base(trace.claims)
         tried: set[tuple[str, str]] = set()
-        for kind, text, world in self._candidates(base, trace):
-            if (kind, text) in tried:
+        for found in self._candidates(base, trace):
+            if (found.kind, found.text) in tried:
                 continue
-            tried.add((kind, text))
-            if self._fits(node, world()):
-                return Change(node=node.metadata.name, kind=kind, text=text)
+            tried.add((found.kind, found.text))
+            if self._fits(node, found.world()):
+                name = node.metadata.name
+                return Change(node=name, kind=found.kind, text=found.text, claims=found.claims)
             if len(tried) >= _MOST_TRIES:
                 return None
         return None
@@ -93,7 +99,7 @@ class WhatIf:
         candidate = _candidate(self._base(claims), request, reason)
         if candidate is None:
             raise ValueError(f"nothing to change about: {reason}")
-        return candidate[2]()
+        return candidate.world()
 
     def _base(self, claims: Sequence[ResourceClaim]) -> World:
         return World(tuple(claims), self._manager.claims.state, self._manager.classes.get)
@@ -147,7 +153,7 @@ class WhatIf:
 
         missing = f"{pool.slices_wanted - pool.slices_known} of {count(pool.slices_wanted, 'slice')}"
         text = f"if pool {pool.driver}/{pool.pool} did not wait for {missing} of generation {pool.generation}"
-        return "pool", text, world
+        return _Candidate("pool", text, world)
 
 
 def _as_complete(piece: ResourceSlice, pool: PoolTrace) -> ResourceSlice:
@@ -172,14 +178,17 @@ def _each(base: World, looked_at: Iterable[tuple[RequestTrace, Reason]]) -> Iter
 
 
 def _with_freed_claims(base: World, keys: tuple[str, ...]) -> _Candidate:
-    names = ", ".join(map(claim_key, keys))
-    return "free", f"if claim {names} gave its devices back", functools.partial(_without, base, keys)
+    claims = tuple(map(claim_key, keys))
+    text = f"if claim {', '.join(claims)} gave its devices back"
+    return _Candidate("free", text, functools.partial(_without, base, keys), claims)
 
 
 def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
     text = f"if {_where(request)} asked for {count} instead of {request.count}"
     edit = functools.partial(_field, name="count", value=count)
-    return "count", text, functools.partial(_with_edited_request, base, request.claim, request.request, edit)
+    return _Candidate(
+        "count", text, functools.partial(_with_edited_request, base, request.claim, request.request, edit)
+    )
 
 
 def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
@@ -191,7 +200,7 @@ def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
         requests = part.capacity.requests if part.capacity is not None else {}
         return _field(part, "capacity", CapacityRequirements(requests={**requests, short.name: left}))
 
-    return (
+    return _Candidate(
         "capacity",
         text,
         functools.partial(_with_edited_request, base, request.claim, request.request, edit),
@@ -214,19 +223,25 @@ def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate
         taint = reason.taint
         toleration = DeviceToleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
         text = f"if {where} tolerated taint {reason.text}"
-        return "tolerate", text, functools.partial(edit, functools.partial(_tolerate, toleration))
+        return _Candidate("tolerate", text, functools.partial(edit, functools.partial(_tolerate, toleration)))
     if isinstance(reason, SelectorRejected) and reason.of_class:
         text = f"if device class {reason.of_class} had no selector #{reason.index}: {reason.expression}"
-        return "classSelector", text, functools.partial(_looser_class, base, reason.of_class, reason.index)
+        return _Candidate(
+            "classSelector", text, functools.partial(_looser_class, base, reason.of_class, reason.index)
+        )
     if isinstance(reason, SelectorRejected):
         text = f"if {where} had no selector #{reason.index}: {reason.expression}"
-        return "selector", text, functools.partial(edit, functools.partial(_drop_selector, reason.index))
+        return _Candidate(
+            "selector", text, functools.partial(edit, functools.partial(_drop_selector, reason.index))
+        )
     if isinstance(reason, ConstraintUnmet):
         text = f"if claim {request.claim} had no constraint #{reason.index}: {reason.kind} {reason.attribute}"
-        return "constraint", text, functools.partial(_without_constraint, base, request.claim, reason.index)
+        return _Candidate(
+            "constraint", text, functools.partial(_without_constraint, base, request.claim, reason.index)
+        )
     if isinstance(reason, CapacityShort):
         text = f"if {where} asked for no particular capacity"
-        return (
+        return _Candidate(
             "capacity",
             text,
             functools.partial(edit, functools.partial(_field, name="capacity", value=None)),

@@ -56,11 +56,23 @@ export function actionsOnNode(node) {
 
 const draining = (node) => ({ name: `Drain node ${node}`, question: "drain", body: { nodes: [node] }, act: (pods) => drain(node, pods) });
 
-const adding = (node) => ({
+export const adding = (node) => ({
   name: `Add five nodes such as ${node}`,
   question: "change",
   body: () => copies(node),
   note: `A cluster of dralab gets them by: dralab node add NAME --count ${COPIES}`,
+});
+
+/** The action that makes a cordoned node schedulable again. */
+export const uncordoning = (node) => ({
+  name: `Uncordon node ${node}`,
+  question: "change",
+  changes: true,
+  body: async () => {
+    const found = await request(`/api/v1/nodes/${node}`);
+    return { objects: [{ ...found, spec: { ...found.spec, unschedulable: false } }] };
+  },
+  act: () => cordon(node, false),
 });
 
 /** The actions on a pod: what deleting it would make room for. */

@@ -2,6 +2,7 @@
 
 import { html } from "./html.js";
 import { useAnswer } from "./answers.js";
+import { Remedy } from "./remedy.js";
 
 export function Explanation({ of, version }) {
   const [report, error] = useAnswer(`/insight/explain/${of}?nodes=50`, version);
@@ -10,18 +11,24 @@ export function Explanation({ of, version }) {
   return html`<${Explained} report=${report} />`;
 }
 
-/** The tree itself. */
+// The first word of a report's state, as a chip is coloured.
+const CHIPS = { pending: "waiting", running: "used", scheduled: "used", placed: "used", failed: "unhealthy" };
+
+/** The state with its reason and its remedy as a card, and below it the tree. */
 export function Explained({ report }) {
+  const kind = CHIPS[report.state.split(/\W/)[0]] ?? "";
   return html`<div class="explanation">
-    <p class="state">${report.state}${report.message ? `: ${report.message}` : ""}</p>
-    ${report.notSimulated ? html`<p>not simulated: ${report.notSimulated}</p>` : ""}
-    ${(report.waitsFor ?? []).map((text) => html`<p>waits for ${text}</p>`)}
-    ${report.change && html`<p class="change"><b>What would help:</b> ${report.change.text}${report.change.node ? ` (node ${report.change.node})` : ""}</p>`}
-    ${(report.shortfalls ?? []).map((text) => html`<p class="change">${text}</p>`)}
+    <section class=${`card verdict ${kind}`} aria-label="Why"><p class="state">${report.state}</p>
+      ${report.message && html`<p>${report.message}</p>`}
+      ${report.notSimulated ? html`<p>not simulated: ${report.notSimulated}</p>` : ""}
+      ${(report.waitsFor ?? []).map((text) => html`<p>waits for ${text}</p>`)}
+      ${(report.summary ?? []).length > 0 && html`<ul class="summary">${report.summary.map((one) => html`<li><b>${one.count}</b> ${one.count === 1 ? "node" : "nodes"} <span class="note">${(one.objections ?? []).join("; ") || "could take it"}</span></li>`)}</ul>`}
+      ${(report.shortfalls ?? []).map((text) => html`<p class="change">${text}</p>`)}
+      <${Remedy} report=${report} /></section>
     ${(report.unpublished ?? []).map((held) => html`<p class="bad">No ResourceSlice publishes device ${held.device} any more, which ${held.claims.join(", ")} holds${held.pods?.length ? ` (${held.pods.join(", ")})` : ""}.</p>`)}
     ${(report.notAsked ?? []).map((name) => html`<p class="note">Not asked: extender ${name}, which might reject nodes.</p>`)}
     ${report.group && html`<${Group} group=${report.group} />`}
-    ${(report.summary ?? []).length > 0 && html`<h2>Nodes</h2><ul class="summary">${report.summary.map((one) => html`<li><b>${one.count}</b> ${one.count === 1 ? "node" : "nodes"}: ${(one.objections ?? []).join("; ") || "could take it"}</li>`)}</ul>`}
+    ${(report.nodes ?? []).length > 0 && html`<h2>Nodes</h2>`}
     ${(report.nodes ?? []).map((node) => html`<${Node} key=${node.node} node=${node} closest=${node.node === report.closest} />`)}
     ${report.nodesLeftOut > 0 && html`<p class="note">${report.nodesLeftOut} more nodes are left out.</p>`}
     ${report.notExamined > 0 && html`<p class="bad">Stopped for lack of time: ${report.notExamined} nodes were not examined.</p>`}

@@ -8,8 +8,8 @@ import { html } from "./html.js";
 import { Link } from "./links.js";
 import { readOnly } from "./moments.js";
 
-/** `device` or `node` is that of which something may be undone, if it is about one. */
-export function WhatIf({ actions, device, node }) {
+/** `device` or `node` is that of which something may be undone, if it is about one. `title` replaces the heading, and `main` makes the first action the main one. */
+export function WhatIf({ actions, device, node, title, main }) {
   const [preview, setPreview] = useState(undefined);
   const [outcome, setOutcome] = useState("");
   const report = (work) => work.then(setOutcome, (error) => setOutcome(error.message));
@@ -28,8 +28,8 @@ export function WhatIf({ actions, device, node }) {
     setPreview(undefined);
     report(preview.action.act(pods.value));
   };
-  return html`<section class="whatif" aria-label="What if"><h3>What if…</h3>
-    <p class="controls">${actions.map((action) => html`<button aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
+  return html`<section class=${title ? "remedies" : "whatif"} aria-label=${title ?? "What if"}>${!title && html`<h3>What if…</h3>`}
+    <p class="controls">${actions.map((action, index) => html`<button class=${main && !index ? "primary" : undefined} aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
     ${preview && html`<${Preview} preview=${preview} act=${act} />`}
     ${(device || node) && !readOnly.value && html`<${Undo} device=${device} node=${node} report=${report} />`}
     <p role="status">${outcome}</p></section>`;
