@@ -6,7 +6,7 @@ from pathlib import Path
 
 _TESTS = Path(__file__).parent
 _REPOSITORY = _TESTS.parent
-# JSON in braces that is not an object.
+# Other aliases of dict that are not JSON objects.
 _OTHER_TYPES = {"FieldSet", "Schema"}
 _TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
 # Files that tests read or run, and that pytest does not collect.

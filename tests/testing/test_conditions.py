@@ -65,7 +65,7 @@ def test_waiting_for_a_failed_pod_to_succeed_ends_at_once(dra_cluster: Cluster) 
             "spec": {"restartPolicy": "Never", "containers": [container]},
         }
     )
-    # The time of a test is shorter.
+    # The failure comes at once: the time limit of a test is shorter than this timeout.
     with pytest.raises(WaitTimeout, match="pod/fails is Failed and can no longer be Succeeded"):
         dra_cluster.pod("fails").wait_for("Succeeded", timeout=3600)
 

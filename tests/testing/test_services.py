@@ -55,7 +55,10 @@ def test_logging_that_a_program_configured_is_not_changed(
 
 @pytest.fixture
 def unfreeze() -> Iterator[None]:
-    """Unfreeze objects that the test process keeps from the garbage collector, as such programs are not changed."""
+    """Unfreeze the objects of the test process.
+
+    A cluster does not freeze its objects in a program that has frozen some.
+    """
     gc.unfreeze()
     yield
     gc.freeze()

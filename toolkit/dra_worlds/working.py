@@ -56,11 +56,6 @@ class Progress:
             self.at(self._tries, "tried")
         return not self._stopped
 
-    @property
-    def is_uninterrupted(self) -> bool:
-        """True unless it was interrupted."""
-        return not self._stopped
-
     def at(self, count: int, what: str = "") -> None:
         """Show that so many steps are done."""
         if self._shown and time.monotonic() > self._next:

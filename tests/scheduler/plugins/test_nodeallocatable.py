@@ -115,7 +115,7 @@ async def test_pods_of_a_group_share_overhead_alone(resources: JsonObject, share
     )
     async with run_scheduler(api, gates=gates) as (_, clock):
         await quiet(api)
-        await clock.advance(0.1)  # the claim's writes that conflicted
+        await clock.advance(0.1)  # The claim's writes that conflicted are retried.
         await quiet(api)
     assert node_of(api, "first") == "a"
     text = "node allocatable resource claim c has a mapped device and cannot be shared across pods"

@@ -1,1 +1,1 @@
-"""The checks, an area a module."""
+"""The checks of the suite. Each module has the checks of one area."""

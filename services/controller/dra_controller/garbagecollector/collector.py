@@ -167,7 +167,7 @@ class GarbageCollector(Controller):
             self._absent.add(_memory(node.identity))
             self._graph.remove(uid)
             if self._graph.get(uid) is not None:
-                raise Retry(f"{node.identity} is where its other dependents say")
+                raise Retry(f"its other dependents name {node.identity}, which is looked up next")
             return
         if node.virtual:
             # Only its informer may add it to the graph. If it was deleted before, no event would ever
