@@ -1,14 +1,15 @@
 """The planner's questions about one world. The command line, HTTP routes, console and ``World`` call it."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
-from dra_shared.api.resources import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.api.resources import DEVICE_CLASSES, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
+from dra_scheduler.plan.alignment import Aligned, find_aligned
 from dra_scheduler.plan.change import Comparison, compare, places
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.errors import PlanError
@@ -231,6 +232,24 @@ class Planner:
             return Packer(engine.at(objects, wanted), objects).answer(wanted.pods)
         finally:
             engine.close()
+
+    def count_aligned(self, classes: Mapping[str, int], attribute: str) -> Aligned:
+        """Return the free sets of so many devices of each class that share the attribute's value.
+
+        Raises:
+            PlanError: no class is named, a class does not exist, or a number is not positive.
+        """
+        known = self._objects.of(DEVICE_CLASSES)
+        for name, number in classes.items():
+            if name not in known:
+                raise PlanError(f'there is no device class "{name}"')
+            if number < 1:
+                raise PlanError(f"a set needs at least one device of class {name}")
+        if not classes:
+            raise PlanError("a set needs device classes")
+        scheduler = self._engine.at(self._objects).scheduler
+        nodes = list(scheduler.cache.node_objects())
+        return self._with_doubts(find_aligned(scheduler.manager, nodes, classes, attribute))
 
     def replay(
         self,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_scheduler.plan.questions import change, fit, moves, nodes, pack, replay, sweep, taint
+from dra_scheduler.plan.questions import aligned, change, fit, moves, nodes, pack, replay, sweep, taint
 from dra_scheduler.plan.questions.question import Question
 
 # In the order in which `dralab plan --help` lists them.
@@ -15,6 +15,7 @@ _ALL: tuple[Question[Any, Any], ...] = (
     change.QUESTION,
     nodes.QUESTION,
     pack.QUESTION,
+    aligned.QUESTION,
     replay.QUESTION,
     sweep.QUESTION,
 )

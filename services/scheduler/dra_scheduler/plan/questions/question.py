@@ -135,7 +135,7 @@ class Question(Generic[Request, Answer]):
     A report starts with ``phrase``, the request as a question, and ``headline``, the answer in a sentence. Without
     them it starts with ``about`` and the first line of ``text``. ``tables`` are the lists of an answer; the first
     one is the answer as CSV. ``sections`` are titles with further HTML. ``bring`` returns the world with the nodes that
-    an answer adds.
+    an answer adds. An answer that is ``timeless`` has a picture, and cost and use of its world's devices.
     """
 
     name: str
@@ -151,4 +151,5 @@ class Question(Generic[Request, Answer]):
     headline: Callable[[Answer], str] | None = None
     tables: Callable[[Answer], Sequence[Table]] = list_no_tables
     sections: Callable[[Answer], Iterable[tuple[str, str]]] = write_no_sections
+    timeless: bool = True
     bring: Callable[[Door, Request, Answer], Objects] = bring_nothing

@@ -127,8 +127,7 @@ def _state_result(answer: Replay) -> str:
 
 
 def _tables(answer: Replay) -> Sequence[Table]:
-    waits = ("mean wait", "median wait", "p90 wait", "p95 wait", "p99 wait", "longest wait")
-    head = ("change", "pods", "placed", *waits)
+    head = ("change", "pods", "placed", "mean", "median", "p90", "p95", "p99", "longest")
     rows = [
         (
             course.name,
@@ -205,4 +204,5 @@ QUESTION = Question(
     headline=_state_result,
     tables=_tables,
     sections=_plot,
+    timeless=False,
 )

@@ -232,4 +232,5 @@ QUESTION = Question(
     headline=_state_result,
     tables=_tables,
     sections=_plot,
+    timeless=False,
 )

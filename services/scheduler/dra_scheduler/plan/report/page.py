@@ -51,14 +51,16 @@ def write_report(question: Question[Any, Any], asked: Any, answer: Any, door: Do
     fleet = Fleet(objects, after.devices)
     title = question.phrase(asked) if question.phrase is not None else f"{question.about}?".capitalize()
     headline = question.headline(answer) if question.headline is not None else _first_line(question, answer)
+    # The answer of a replay or a sweep is a course of time: its world is empty at the beginning and the end.
+    has_places = question.timeless and bool(objects.of(NODES))
     sections = [
         _header(title, headline, answer),
         _section("Inputs", _inputs(door.planner, inputs)),
-        *(_sections_about_nodes(door, asked, answer, fleet) if objects.of(NODES) else ()),
+        *(_sections_about_nodes(door, asked, answer, fleet) if has_places else ()),
         *(_section(name, content) for name, content in question.sections(answer)),
         *(_section(each.caption, _table(each)) for each in question.tables(answer) if each.rows),
         f"<details><summary>The answer as text</summary><pre>{escape(question.text(answer))}</pre></details>",
-        _section("Picture", _picture(fleet)),
+        _section("Picture", _picture(fleet)) if has_places else "",
     ]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
