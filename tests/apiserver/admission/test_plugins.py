@@ -9,7 +9,7 @@ from dra_apiserver import admission
 from dra_apiserver.config import Config
 from dra_apiserver.kinds import catalog
 from dra_apiserver.server import ApiServer
-from dra_apiserver.storage.catalog import IN_MEMORY
+from dra_apiserver.storage.catalog import IN_MEMORY, Database, engine
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
@@ -349,6 +349,22 @@ async def test_admission_plugins_can_be_disabled(tmp_path: Path) -> None:
         assert "volumes" not in spec
         assert "serviceAccountName" not in spec
         assert spec["tolerations"]
+
+
+async def test_a_new_label_of_an_old_pod_adds_default_tolerations(tmp_path: Path) -> None:
+    disabled = admission.disabled_plugins("DefaultTolerationSeconds", catalog.KINDS)
+    before = Config(port=0, data=tmp_path, database=IN_MEMORY, disabled_plugins=disabled)
+    kept = engine(Database(IN_MEMORY, before.directory))
+    async with ApiServer(before) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        old = await create(client, PODS, pod())
+        assert "tolerations" not in old["spec"]
+    now = Config(port=0, data=tmp_path, database=IN_MEMORY)
+    async with ApiServer(now) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        old["metadata"]["labels"] = {"new": "yes"}
+        answer = (await client.put(f"{PODS}/{old['metadata']['name']}", json=old)).json()
+    assert len(answer["spec"]["tolerations"]) == 2
+    assert answer["metadata"]["generation"] == 2
+    kept.close()
 
 
 def test_disabling_an_unknown_plugin_is_an_error() -> None:

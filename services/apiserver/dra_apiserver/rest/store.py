@@ -228,11 +228,16 @@ def default_updated(write: Write, obj: JsonObject, old: JsonObject) -> JsonObjec
 
 
 def _share_equal(obj: JsonObject, old: JsonObject) -> None:
-    """Replace equal members by the stored ones, which later steps recognize as complete and valid."""
+    """Replace equal members by the stored ones, which later steps recognize as complete and valid.
+
+    A step that has to change such a member replaces it. Metadata is changed in place by every write.
+    """
     for key, value in obj.items():
         stored = old.get(key)
+        if key == "metadata" or type(value) is not dict or value is stored:
+            continue
         # Python considers `true`, `1` and `1.0` equal.
-        if value is not stored and value == stored and type(value) is dict and dumps(value) == dumps(stored):
+        if value == stored and dumps(value) == dumps(stored):
             obj[key] = stored
 
 

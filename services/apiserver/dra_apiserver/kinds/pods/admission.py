@@ -112,4 +112,5 @@ def default_tolerations(obj: JsonObject | None, old: JsonObject | None, ctx: Con
             continue
         added.append({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _WAIT})
     if added:
-        spec["tolerations"] = [*tolerations, *added]
+        # The spec of an update may be the stored one, which must not change.
+        pod["spec"] = {**spec, "tolerations": [*tolerations, *added]}
