@@ -26,7 +26,7 @@ def check_all(cases: Iterable[tuple[str, Case]], check: Callable[[Case], None]) 
     table = list(cases)
     failed: list[str] = []
     for name, case in table:
-        with _record_failure(name, failed):
+        with _record_failure(functools.partial(str, name), failed):
             check(case)
     _report(failed, len(table))
 
@@ -73,9 +73,13 @@ def each_case(
 
 def _name_cases(
     arguments: Sequence[str], cases: Iterable[Any], ids: Callable[[Any], object] | Iterable[str] | None
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name and the arguments of each case."""
+) -> Iterator[tuple[Callable[[], str], dict[str, Any]]]:
+    """Yield each case: a function that returns its name, and its arguments.
+
+    Only a case that fails needs its name, and the text of a large case takes longer than its check.
+    """
     given = iter(ids) if ids is not None and not callable(ids) else None
+    make = ids if callable(ids) else str
     for case in cases:
         if isinstance(case, ParameterSet):
             assert not case.marks, "the cases have no marks of their own"
@@ -84,18 +88,21 @@ def _name_cases(
             values, name = ((case,) if len(arguments) == 1 else case), None
         if given is not None:
             name = next(given)
-        shown = name or "-".join(str(ids(value) if callable(ids) else value) for value in values)
-        yield str(shown), dict(zip(arguments, values, strict=True))
+        yield functools.partial(_join, name, make, values), dict(zip(arguments, values, strict=True))
+
+
+def _join(name: object, make: Callable[[Any], object], values: Sequence[Any]) -> str:
+    return str(name or "-".join(str(make(value)) for value in values))
 
 
 @contextlib.contextmanager
-def _record_failure(name: str, failed: list[str]) -> Iterator[None]:
+def _record_failure(name: Callable[[], str], failed: list[str]) -> Iterator[None]:
     try:
         yield
     except pytest.skip.Exception:
         return
     except Exception as error:
-        failed.append(f"{name}: {_reason(error)}")
+        failed.append(f"{name()}: {_reason(error)}")
 
 
 def _report(failed: Sequence[str], count: int) -> None:
