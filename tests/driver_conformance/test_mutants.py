@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 
 import pytest
+from dra_conformance.pace import Pace
 from dralab.conformance import CHECKS, Outcome
 
 from tests.driver_conformance.mutants import MUTANTS, Mutant, slices
-from tests.driver_conformance.trial import LONG, PACE, run_suite
+from tests.driver_conformance.trial import LONG, PACE, GENEROUS, run_suite
 
 _SAMPLE = (slices.DeletesAtExit,)
 _ALL = os.environ.get("DRALAB_MUTANTS") == "all"
@@ -24,12 +25,18 @@ _GROUPS = [_CHOSEN[place : place + _AT_A_TIME] for place in range(0, len(_CHOSEN
 @pytest.mark.system
 @pytest.mark.parametrize("group", _GROUPS, ids=lambda group: ",".join(one.__name__ for one in group))
 async def test_a_mutant_fails_only_the_check_for_its_bug(group: Sequence[type[Mutant]]) -> None:
-    results = await asyncio.gather(*(run_suite(mutant, pace=_PACE) for mutant in group))
-    for mutant, found in zip(group, results, strict=True):
-        named = {
-            one.check.id: one.message for one in found if one.outcome in (Outcome.BROKEN, Outcome.WARNING)
-        }
+    results = await asyncio.gather(*(_name_bugs(mutant, _PACE) for mutant in group))
+    for mutant, named in zip(group, results, strict=True):
+        if _ALL and named.keys() != {mutant.check}:
+            # On a busy machine correct calls may exceed the short limits.
+            named = await _name_bugs(mutant, GENEROUS)
         assert named.keys() == {mutant.check}, (mutant.__name__, named)
+
+
+async def _name_bugs(mutant: type[Mutant], pace: Pace) -> dict[str, str]:
+    """Return the messages of the mutant's breaches, by check."""
+    found = await run_suite(mutant, pace=pace)
+    return {one.check.id: one.message for one in found if one.outcome in (Outcome.BROKEN, Outcome.WARNING)}
 
 
 def test_every_mutant_has_a_report_of_its_bug_and_a_check() -> None:

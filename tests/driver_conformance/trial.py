@@ -36,6 +36,17 @@ PACE = Pace(
 )
 #: Limits for correct drivers, which never reach them, however slow the machine is.
 LONG = replace(PACE, start=60.0, call=60.0, call_again=60.0, call_silent=60.0, restored=60.0, stop=60.0)
+#: Limits that end a run of a driver that leaves calls unanswered, and that a correct one rarely reaches.
+GENEROUS = replace(
+    PACE,
+    start=20.0,
+    call=10.0,
+    call_again=10.0,
+    call_silent=10.0,
+    restored=20.0,
+    stop=10.0,
+    health=8.0,
+)
 BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 

@@ -29,11 +29,11 @@ _VALUES = dict.fromkeys(
 def test_a_driver_of_the_list_can_be_started(driver: Driver) -> None:
     values = {**_VALUES, "pod_uid": "0", "devices": "8"}
     assert "{" not in "".join(fill_placeholders(driver.arguments, values))
-    assert set(driver.stubs) <= {"nvml", "nri", "cdi", "accel"}
+    assert set(driver.stubs) <= {"nvml", "intel-gpu", "intel-qat", "kubelet", "nri", "cdi", "accel"}
     assert driver.repository.startswith("https://github.com/")
     assert re.fullmatch(r"[0-9a-f]{7,40}", driver.commit)
     needs_root = "$ROOT" in f"{driver.arguments}{driver.environment}"
-    assert needs_root == ("nvml" in driver.stubs)
+    assert needs_root == bool({"nvml", "intel-gpu", "intel-qat"} & set(driver.stubs))
 
 
 def test_every_driver_of_the_list_has_a_row_on_the_page() -> None:

@@ -216,6 +216,9 @@ async def _check_asked_again(session: Session) -> None:
 )
 async def _check_failed(session: Session) -> None:
     socket = session.registration.socket
+    async with session.claim(prepare=True):
+        # A driver that does not prepare this claim would not prepare the next one either.
+        pass
     with contextlib.suppress(CallError):
         await session.kubelet.notify(socket, "the suite lets this registration fail")
     if await session.ends(session.pace.outage):
