@@ -10,7 +10,7 @@ from dra_conformance.pace import Pace
 from dralab.conformance import CHECKS, Outcome
 
 from tests.driver_conformance.mutants import MUTANTS, Mutant, slices
-from tests.driver_conformance.trial import LONG, PACE, GENEROUS, run_suite
+from tests.driver_conformance.trial import GENEROUS, LONG, PACE, run_suite
 
 _SAMPLE = (slices.DeletesAtExit,)
 _ALL = os.environ.get("DRALAB_MUTANTS") == "all"

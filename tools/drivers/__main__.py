@@ -20,6 +20,8 @@ from typing import Any
 
 _HERE = Path(__file__).parent
 _NRI_SOCKET = Path("/var/run/nri/nri.sock")
+# For drivers without an option for the kubelet's directory: the suite and the driver see an empty /var/lib.
+_EMPTY_LIB = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /var/lib; exec "$@"', "sh")
 # Mounts that only the driver sees, made before it starts.
 _MOUNTS = {
     "cdi": 'mkdir -p /var/run/cdi; mount --bind "$CDI_ROOT" /var/run/cdi',
@@ -118,13 +120,14 @@ def _run(driver: Driver, source: Path, program: Path, work: Path, version: str) 
             subprocess.run([sys.executable, "-m", "tools.nvml.root", "2xT4", str(root)], check=True)
         if "nri" in driver.stubs:
             stack.enter_context(_serve_nri(work))
-        words = [
-            str(Path(sys.executable).parent / "dralab"),
-            "conformance",
-            "driver",
-            "--report",
-            str(report),
-        ]
+        if "intel-gpu" in driver.stubs:
+            _fake_intel_gpus(source, root, work)
+        if "intel-qat" in driver.stubs:
+            _fake_intel_qat(source, root, work)
+        words = list(_EMPTY_LIB) if "kubelet" in driver.stubs else []
+        words += [str(Path(sys.executable).parent / "dralab"), "conformance", "driver"]
+        words += ["--report", str(report)]
+        words += ["--directory", "/var/lib"] if "kubelet" in driver.stubs else []
         words += ["--kubernetes-version", version]
         if driver.config is not None:
             file = root / "config.yaml"
@@ -152,6 +155,29 @@ def _run(driver: Driver, source: Path, program: Path, work: Path, version: str) 
             )
     found: dict[str, Any] = json.loads(report.read_text())
     return found
+
+
+def _fake_intel_gpus(source: Path, root: Path, work: Path) -> None:
+    """Make the sysfs and devfs of two GPUs, by the program that the driver's own tests have for it."""
+    faker = _build("./cmd/device-faker", source, work / "bin/device-faker")
+    output = subprocess.run([str(faker), "gpu", "-n"], check=True, capture_output=True, text=True).stdout
+    template = Path(output.rpartition("new template: ")[2].strip())
+    try:
+        words = [str(faker), "gpu", "-t", str(template), "-d", str(root), "-r"]
+        subprocess.run(words, check=True, capture_output=True)
+    finally:
+        template.unlink()
+
+
+def _fake_intel_qat(source: Path, root: Path, work: Path) -> None:
+    """Make the sysfs of two QAT devices, by a program of ours that is built within the driver's module."""
+    folder = source / "cmd/dralab-qat"
+    shutil.copytree(_HERE / "qat", folder, dirs_exist_ok=True)
+    try:
+        faker = _build(f"./{folder.relative_to(source)}", source, work / "bin/qat-faker")
+    finally:
+        shutil.rmtree(folder)
+    subprocess.run([str(faker), str(root / "sysfs")], check=True)
 
 
 @contextlib.contextmanager
