@@ -139,7 +139,7 @@ def _list_subjects(kubernetes: Version) -> list[str]:
     return [
         name
         for name, one in SUBJECTS.items()
-        if one.since <= kubernetes and (one.program == "upstream" or not kubernetes.is_preview)
+        if one.since <= kubernetes and (one.program != "kubelet" or not kubernetes.is_preview)
     ]
 
 

@@ -122,3 +122,18 @@ def test_rule_with_an_empty_selector_is_warned_of(
     server = get_answer(rule, "DRADeviceTaintRules", version=version)["server"]
     text = "spec.deviceSelector: an empty selector matches every device from every driver in the cluster"
     assert (server.get("warnings") or []) == ([text] if warned and version >= V1_38 else [])
+
+
+@pytest.mark.parametrize(("status", "valid"), [("True", True), ("Unknown", True), ("Maybe", False)])
+def test_the_status_of_a_condition_is_one_of_three_values(status: str, valid: bool) -> None:
+    old = claim(memory="1")
+    result = {"request": "r", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+    old["status"] = {"allocation": {"devices": {"results": [result]}}}
+    condition = {"type": "Ready", "status": status, "reason": "R", "message": ""}
+    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    device = {"driver": "gpu.example.com", "pool": "p", "device": "d", "conditions": [condition]}
+    new = {**old, "status": {**old["status"], "devices": [device]}}
+    found = errors(new, version=V1_38, old=old, operation="statusUpdate")
+    where = "status.devices[0].conditions[0].status"
+    text = 'Unsupported value: "Maybe": supported values: "False", "True", "Unknown"'
+    assert found == ([] if valid else [("FieldValueNotSupported", where, text)])

@@ -42,6 +42,8 @@ class Shape(enum.Enum):
 
 
 _SCALARS = {"string": Shape.TEXT, "integer": Shape.NUMBER, "boolean": Shape.BOOL}
+# The values of types that OpenAPI does not describe as enumerations.
+_ENUMS = {"v1.ConditionStatus": ("False", "True", "Unknown")}
 _ZEROS: dict[Shape, Any] = {
     Shape.TEXT: "",
     Shape.NUMBER: 0,
@@ -153,7 +155,7 @@ def fields(name: str) -> tuple[Field, ...]:
 
 
 def _field(name: str, spec: Mapping[str, Any]) -> Field:
-    _, flags = spec["x-go"]
+    go_type, flags = spec["x-go"]
     content: Mapping[str, Any] = spec
     shape = _SCALARS.get(spec.get("type", ""), Shape.OTHER)
     if spec.get("type") == "array":
@@ -170,7 +172,7 @@ def _field(name: str, spec: Mapping[str, Any]) -> Field:
         omit_empty="e" in flags,
         defaulted=bool(spec.get("default")),
         inner=inner,
-        values=tuple(spec.get("enum", ())),
+        values=tuple(spec.get("enum") or _ENUMS.get(go_type, ())),
         rules=tuple(Rule.parse(rule) for rule in spec.get("x-rules", ())),
     )
 
