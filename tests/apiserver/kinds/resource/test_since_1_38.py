@@ -137,3 +137,14 @@ def test_the_status_of_a_condition_is_one_of_three_values(status: str, valid: bo
     where = "status.devices[0].conditions[0].status"
     text = 'Unsupported value: "Maybe": supported values: "False", "True", "Unknown"'
     assert found == ([] if valid else [("FieldValueNotSupported", where, text)])
+
+
+def test_the_status_of_a_rule_is_checked_by_declared_rules_and_without_a_warning() -> None:
+    spec = {"deviceSelector": {}, "taint": {"key": "a", "effect": "NoSchedule"}}
+    meta = {"name": "r", "uid": "u", "resourceVersion": "1"}
+    old = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": meta, "spec": spec}
+    new = {**old, "status": {"conditions": [{"status": "True", "reason": "R", "message": ""}]}}
+    server = get_answer(new, version=V1_38, old=old, operation="statusUpdate")["server"]
+    found = {error["field"]: error["body"] for error in server["errors"]}
+    assert found["status.conditions[0].type"] == "Required value"
+    assert not server.get("warnings")

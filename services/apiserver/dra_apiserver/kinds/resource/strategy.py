@@ -273,8 +273,8 @@ class DeviceTaintRuleStrategy(GenericStrategy):
         ]
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """Return the warnings for a new rule."""
-        return self.warnings_on_create(obj, ctx)
+        """Return the warnings for a new rule. A change of the status has none."""
+        return [] if ctx.subresource == "status" else self.warnings_on_create(obj, ctx)
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Set the time of the taint to the current time."""
@@ -308,7 +308,8 @@ class DeviceTaintRuleStrategy(GenericStrategy):
         """Validate metadata and spec, or the status."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
-            return errors + taintrule.check_rule_status(obj.get("status") or {}, ctx.features.version)
+            errors += taintrule.check_rule_status(obj.get("status") or {}, ctx.features.version)
+            return with_declared(errors, obj, old, ctx)
         errors += taintrule.check_rule(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
         return with_declared(errors, obj, old, ctx)
 
