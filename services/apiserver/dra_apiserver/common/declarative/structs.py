@@ -43,7 +43,7 @@ class Shape(enum.Enum):
 
 _SCALARS = {"string": Shape.TEXT, "integer": Shape.NUMBER, "boolean": Shape.BOOL}
 # The values of types that OpenAPI does not describe as enumerations.
-_ENUMS = {"v1.ConditionStatus": ("False", "True", "Unknown")}
+_ENUMS: dict[str, tuple[str, ...]] = {"v1.ConditionStatus": ("False", "True", "Unknown")}
 _ZEROS: dict[Shape, Any] = {
     Shape.TEXT: "",
     Shape.NUMBER: 0,
@@ -172,7 +172,7 @@ def _field(name: str, spec: Mapping[str, Any]) -> Field:
         omit_empty="e" in flags,
         defaulted=bool(spec.get("default")),
         inner=inner,
-        values=tuple(spec.get("enum") or _ENUMS.get(go_type, ())),
+        values=tuple(spec["enum"] if "enum" in spec else _ENUMS.get(go_type, ())),
         rules=tuple(Rule.parse(rule) for rule in spec.get("x-rules", ())),
     )
 
