@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, on(_RACKS)]
 def test_nodes_are_grouped_by_their_rack(page: Page, cluster: Path) -> None:
     dralab(cluster, "apply", "-f", str(REPOSITORY / "examples" / "compute-domain"))
     dralab(cluster, "wait", "--for=condition=Ready", "-n", "compute-domain", "pod/worker-0", "pod/worker-1")
-    page.set_viewport_size({"width": 1100, "height": 620})
+    page.set_viewport_size({"width": 1400, "height": 800})
     page.goto(f"{Cluster(cluster).record().server}/console/#/fleet")
     # Four GPUs, a channel and a daemon on each of two nodes.
     expect(page.get_by_role("button", name=re.compile("^used 12$"))).to_be_visible()

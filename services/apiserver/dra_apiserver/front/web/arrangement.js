@@ -13,6 +13,8 @@ const SIZES = [
   { name: "small", from: 56, height: 36, gap: 4, across: 18, down: 46, small: 10 },
   { name: "tiny", from: 0, height: 20, gap: 3, across: 14, down: 40, small: 10 },
 ];
+/** A card that is narrower has no room for the name of its node. */
+const NARROWEST = 78;
 const LARGEST = 280;
 const SMALLEST = 24;
 /** Tiles of a page that has to be scrolled. */
@@ -60,7 +62,7 @@ function measured({ groups, width, framed, small }, tile, columns, frames) {
   const frame = framed ? FRAME : { across: 0, down: 0 };
   const { gap, height: least, ...size } = sizeOf(tile);
   const inside = (width - BETWEEN * (frames - 1)) / frames - frame.across;
-  const broad = columns * (tile + gap) - gap + size.across;
+  const broad = Math.max(NARROWEST, columns * (tile + gap) - gap + size.across);
   const across = Math.min(Math.max(1, ...groups.map(({ cards }) => cards)), Math.floor((inside + BETWEEN) / (broad + BETWEEN)));
   if (across < 1) return undefined;
   const rowsOf = ({ cards, tiles }) => Math.ceil(cards / across) * Math.ceil(tiles / columns);
