@@ -211,3 +211,9 @@ def test_world_answers_questions_about_taints(tmp_path: Path) -> None:
 
 def _without_waiting(world: World) -> World:
     return World(world.objects.without(PODS, ["default/a", "default/b"]))
+
+
+def test_free_devices_are_counted_by_class() -> None:
+    found = World.describe(2, "8xH100-SXM5-80GB").free()
+    (gpus,) = (usage for usage in found.classes if usage.device_class == "gpu.nvidia.com")
+    assert (gpus.devices, gpus.free, gpus.used) == (16, 16, 0)

@@ -20,6 +20,7 @@ import msgspec
 import orjson
 from dra_kube.access import ChosenCluster, current_kubeconfig
 from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.free import Free, free
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.reported import as_reported
 from dra_scheduler.explain.text import render
@@ -324,6 +325,12 @@ class World:
         if report is None:
             raise WorldError(f'there is no pod "{space or namespace}/{name}"')
         return Explanation(world.with_refusal(as_reported(report, self._objects.of(PODS))))
+
+    def free(self) -> Free:
+        """Return the free and the used devices by class, node and pool, as ``dralab free`` does."""
+        world = self._engine.at(self._objects)
+        scheduler = world.scheduler
+        return world.run(free(scheduler.manager, scheduler.cache.node_objects()))
 
     def __iter__(self) -> Iterator[Typed]:
         return ((resource, obj) for resource, each in self._objects for obj in each.values())
