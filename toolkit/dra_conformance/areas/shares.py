@@ -130,7 +130,14 @@ async def _check_same_claim(session: Session) -> None:
     source=_KEP
     + "; staging/src/k8s.io/api/resource/v1/types.go (DeviceRequestAllocationResult.consumedCapacity)",
     cost="A container may use what another one was promised, or less than it asked for.",
-    rests_on=("shares.same-claim", "prepare.requests", "cdi.defined", "cdi.schema", "cdi.by-request"),
+    rests_on=(
+        "shares.same-claim",
+        "prepare.requests",
+        "cdi.defined",
+        "cdi.schema",
+        "cdi.right-device",
+        "cdi.by-request",
+    ),
 )
 async def _check_amounts(session: Session) -> None:
     device = session.pick(shared=True)[0]
