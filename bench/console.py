@@ -249,7 +249,7 @@ class _Measured:
         self._session.on("Network.responseReceived", record_response)
         self._session.on("Network.loadingFinished", count_bytes)
         before = self._cpu_ms()
-        self._page.goto(f"{self._server.url}/console/#/fleet", wait_until="commit")
+        self._page.goto(f"{self._server.url}/console/#/fleet?as=map", wait_until="commit")
         took: float = self._page.evaluate(_SHOWN, self._boards)
         cpu = self._cpu_ms() - before
         self._page.wait_for_timeout(500)

@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "preact/hooks";
 import { useAnswer } from "./answers.js";
+import { counted } from "./columns.js";
 import { html } from "./html.js";
 import { past, range, seek } from "./moments.js";
 import { duration } from "./times.js";
@@ -15,11 +16,16 @@ export function ObjectHistory({ path, version }) {
   if (!range.value) return html`<p class="note">This server remembers no history.</p>`;
   if (error) return html`<p class="bad">${error.message}</p>`;
   if (!answer) return html`<p class="note">loading…</p>`;
-  const found = [...answer.items].reverse();
-  if (!found.length) return html`<p class="note">Nothing has changed it since ${new Date(range.value.oldest.time).toLocaleString()}, which is as far as the server remembers.</p>`;
+  const found = answer.items.filter((change) => !isHeartbeat(change)).reverse();
+  const heartbeats = answer.items.length - found.length;
+  if (!answer.items.length) return html`<p class="note">Nothing has changed it since ${new Date(range.value.oldest.time).toLocaleString()}, which is as far as the server remembers.</p>`;
   return html`<ol class="history">${found.map((change, index) => html`<${Change} key=${change.revision} change=${change} before=${found[index + 1]} />`)}</ol>
+    ${heartbeats > 0 && html`<p class="note">${counted(heartbeats, "heartbeat")} left out.</p>`}
     ${answer.more && html`<p class="note">Only the newest ${MOST} changes are shown.</p>`}`;
 }
+
+const HEARTBEAT = /(\.lastHeartbeatTime|\.spec\.renewTime)$/;
+const isHeartbeat = ({ changes }) => changes?.length > 0 && changes.every(({ path }) => HEARTBEAT.test(path));
 
 function Change({ change, before }) {
   const [all, setAll] = useState(false);

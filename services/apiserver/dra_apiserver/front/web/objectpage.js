@@ -69,7 +69,7 @@ function About({ object, kind, path, parts }) {
       ${owners.length > 0 && html`<tr><th scope="row">Owner</th><td>${owners.map((one) => html`<${To} object=${{ ...one, namespace: metadata.namespace }} />`)}</td></tr>`}
       ${links.length > 0 && html`<tr><th scope="row">Refers to</th><td class="chips">${links.map((one) => html`<${To} object=${one} />`)}</td></tr>`}
       ${run.length > 0 && html`<tr><th scope="row">Images</th><td>${run.map((one) => html`<div class="copied"><code>${one}</code> <${Copy} text=${one} what=${`image ${one}`} /></div>`)}</td></tr>`}
-      <tr><th scope="row">Labels</th><td class="chips">${Object.entries(metadata.labels ?? {}).map(([key, value]) => html`<span class="tag"><${Link} to=${pageOf(kind)} more=${{ q: `${key}=${value}` }} title="All with this label">${key}${value && `=${value}`}<//></span> `)}${!metadata.labels && html`<span class="note">none</span>`}</td></tr>
+      <tr><th scope="row">Labels</th><td><${Labels} labels=${metadata.labels ?? {}} page=${pageOf(kind)} /></td></tr>
       <tr><th scope="row">UID</th><td class="copied"><code>${metadata.uid}</code> <${Copy} text=${metadata.uid} what="the UID" /></td></tr>
       ${metadata.annotations && html`<tr><th scope="row">Annotations</th><td><details><summary>${Object.keys(metadata.annotations).length}</summary><table><tbody>${Object.entries(metadata.annotations).map(([key, value]) => html`<tr><th scope="row">${key}</th><td>${value}</td></tr>`)}</tbody></table></details></td></tr>`}
     </tbody></table></section>
@@ -79,6 +79,16 @@ function About({ object, kind, path, parts }) {
     <section aria-label="Recent events"><h2>Events</h2><${EventsOf} object=${object} /></section>
     ${!parts.acts && !readOnly.value && kind.verbs.includes("delete") && html`<${Deletion} object=${object} path=${path} done=${() => go(pageOf(kind))} />`}
   </div>`;
+}
+
+const FEW_LABELS = 12;
+
+/** The labels, each a link to all objects of the kind that have it. Nodes have dozens of them. */
+function Labels({ labels, page }) {
+  const all = Object.entries(labels);
+  if (!all.length) return html`<span class="note">none</span>`;
+  const tags = all.map(([key, value]) => html`<span class="tag"><${Link} to=${page} more=${{ q: `${key}=${value}` }} title="All with this label">${key}${value && `=${value}`}<//></span> `);
+  return all.length > FEW_LABELS ? html`<details><summary>${all.length} labels</summary>${tags}</details>` : tags;
 }
 
 /** An object as a link, if the server has its kind. */

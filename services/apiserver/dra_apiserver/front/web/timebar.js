@@ -85,8 +85,12 @@ function Marks({ incidents, reach }) {
     if (known) known.count += 1;
     else places.set(key, { ...one, place, count: 1 });
   }
-  return html`<svg class="marks" viewBox=${`0 0 ${PLACES} 10`} preserveAspectRatio="none" aria-hidden="true">${[...places].map(([key, one]) => html`<rect key=${key} class=${one.kind} x=${one.place - 0.7} width="2" height="10" onClick=${() => seek(one.time)}><title>${`${clock(one.time)} ${one.text}${one.count > 1 ? ` and ${one.count - 1} more` : ""}`}</title></rect>`)}</svg>`;
+  return html`<svg class="marks" viewBox=${`0 0 ${PLACES} 10`} preserveAspectRatio="none" aria-hidden="true">${[...places].sort(([, a], [, b]) => seldomLast(a, b)).map(([key, one]) => html`<rect key=${key} class=${one.kind} x=${one.place - 0.7} width="2" height="10" onClick=${() => seek(one.time)}><title>${`${clock(one.time)} ${one.text}${one.count > 1 ? ` and ${one.count - 1} more` : ""}`}</title></rect>`)}</svg>`;
 }
+
+// A fault is drawn above the many warnings that follow from it.
+const DRAWN = ["warning", "scheduling", "restart", "eviction", "fault"];
+const seldomLast = (a, b) => DRAWN.indexOf(a.kind) - DRAWN.indexOf(b.kind);
 
 /** The incidents by keyboard: the one before the moment that is shown, the one after, and which kinds there are. */
 function Incidents({ incidents: found, time }) {
