@@ -13,9 +13,9 @@ from dra_shared.api.scheduling import PodGroup, PodGroupResourceClaim
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 CLASSIC_UID_ANNOTATION = "classic.resource.k8s.io/uid"
-"""On objects behind classic ones: the UID of the classic object."""
+"""Annotation of a v1 object that was created for a classic object: the UID of the classic object."""
 IMMEDIATE_ANNOTATION = "classic.resource.k8s.io/allocation-mode"
-"""On claims behind classic ones: with the value ``Immediate``, devices are allocated without a pod."""
+"""Annotation of a v1 claim that was created for a classic claim. ``Immediate``: allocate devices without a pod."""
 FINALIZER = "resource.kubernetes.io/delete-protection"
 RESERVED_FOR_MAX = 256
 SCHEDULING_GROUP = "scheduling.k8s.io"

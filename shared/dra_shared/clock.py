@@ -11,7 +11,7 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
-#: The environment variable that hurries a cluster's time.
+#: The environment variable that makes a cluster's time pass faster than real time.
 SPEED = "DRALAB_SPEED"
 
 
@@ -36,7 +36,7 @@ class TickingClock(Clock, Protocol):
     """A clock whose time passes by itself, like the event loop's."""
 
     def real(self, seconds: float) -> float:
-        """Return the seconds of the event loop for ``seconds`` of this clock."""
+        """Convert ``seconds`` of this clock to seconds of the event loop."""
         ...
 
 

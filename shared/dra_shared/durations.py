@@ -150,7 +150,7 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def moment(text: Any) -> datetime | None:
-    """Return a time of an object, or None if it has none that can be read."""
+    """Parse a timestamp of an object. Return None if it is missing or malformed."""
     if not isinstance(text, str) or not text:
         return None
     text = re.sub(r"(\.\d{6})\d+", r"\1", text.replace("Z", "+00:00"))

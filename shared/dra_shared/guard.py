@@ -60,7 +60,7 @@ class Guard:
         """
         if not self._knows_client(headers, certificate):
             needed = "certificate" if self._certified else "token"
-            return f"the request has not the {needed} that this server needs"
+            return f"the request lacks the {needed} that this server requires"
         host = headers.get(b"host", b"")
         if host not in self._known and not self._knows(host):
             shown = host.decode("latin-1")[:_LONGEST_NAME]

@@ -177,7 +177,7 @@ class NamespaceUsage:
             for pod in self._pods.values():
                 if selects(quota, pod):
                     total = add(total, pod_usage(pod))
-        # Claims are in no scope.
+        # Scopes select pods only, so a quota with scopes counts no claims.
         if not scoped and any(is_claim_resource(name, self.classes) for name in wanted):
             for claim in self._claims:
                 total = add(total, self.of_claim(claim))

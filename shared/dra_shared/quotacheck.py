@@ -20,7 +20,7 @@ from dra_shared.quota import (
 )
 
 _ZERO = Quantity.parse("0")
-# Each container of a pod must name these if a quota limits them.
+# If a quota limits one of these, each container of a pod must have a request or a limit for it.
 _CONSTRAINED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 
 
@@ -33,7 +33,7 @@ def check_pod(
 ) -> str:
     """Compare a pod, which replaces ``before``, with a quota.
 
-    ``unseen`` is the usage of objects that are unknown here.
+    ``unseen`` is additional usage, of objects that ``counted`` does not include.
     """
     if not selects(quota, pod):
         return ""
@@ -53,7 +53,7 @@ def check_claim(
     counted: NamespaceUsage,
     unseen: Usage | None = None,
 ) -> str:
-    """Compare a claim, which replaces ``before``, with a quota. A claim is in no scope."""
+    """Compare a claim, which replaces ``before``, with a quota. Quotas with scopes ignore claims."""
     if quota.spec.scopes or quota.spec.scope_selector is not None:
         return ""
     if not any(is_claim_resource(name, counted.classes) for name in quota.spec.hard):

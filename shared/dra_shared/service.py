@@ -69,8 +69,8 @@ class Options(argparse.ArgumentParser):
         self.option(
             "--allowed-hosts",
             default="",
-            help="comma-separated names that clients reach this server by; .NAME with all below it, * any; "
-            "see docs/security.md",
+            help="comma-separated host names by which clients reach this server; .NAME includes its "
+            "subdomains, * is any name; see docs/security.md",
         )
 
     def tls_options(self, who: str) -> None:
@@ -82,12 +82,19 @@ class Options(argparse.ArgumentParser):
             help="certificate to serve HTTPS with; read again when it changes",
         )
         self.option("--tls-private-key-file", default=None, type=Path, help="the certificate's key")
-        self.option("--client-ca-file", default=None, type=Path, help=f"CA of the certificates of {who}")
+        self.option(
+            "--client-ca-file",
+            default=None,
+            type=Path,
+            help=f"file with the CA that signs the certificates of {who}",
+        )
 
     def client_options(self) -> None:
         """Add the options of every client of the API server that serves its own health."""
         self.guard_options()
-        self.tls_options("clients: those in system:masters alone are answered, but for health and metrics")
+        self.tls_options(
+            "clients; only members of the group system:masters are answered, except for health and metrics"
+        )
         self.option(
             "--serving-token-file",
             default=None,
@@ -108,9 +115,16 @@ class Options(argparse.ArgumentParser):
             "plugins are refused",
         )
         self.option(
-            "--health-address", default="127.0.0.1", help="where /healthz, /readyz and /metrics listen"
+            "--health-address",
+            default="127.0.0.1",
+            help="IP address that serves /healthz, /readyz and /metrics",
         )
-        self.option("--health-port", default=0, type=int, help="their port; 0 takes any free one")
+        self.option(
+            "--health-port",
+            default=0,
+            type=int,
+            help="port of /healthz, /readyz and /metrics; 0 picks a free port",
+        )
         self.feature_options()
 
     def feature_options(self) -> None:

@@ -113,7 +113,7 @@ def _check_skew(service: str, version: Version, cluster: Version) -> None:
     if not oldest <= version.minor <= cluster.minor:
         few = "one minor version" if _SKEW[service] == 1 else f"{_SKEW[service]} minor versions"
         raise ValueError(
-            f"{service} of Kubernetes {version} does not go with an API server of {cluster}: it may be at most "
+            f"{service} of Kubernetes {version} does not work with an API server of {cluster}: it may be at most "
             f"{few} older, and not newer"
         )
 

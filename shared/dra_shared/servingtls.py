@@ -65,5 +65,5 @@ class ServingTLS:
             # there.
             if self._reported != (state, str(error)):
                 self._reported = state, str(error)
-                _log.warning("changed certificates are of no use yet", error=str(error))
+                _log.warning("cannot use the changed certificates yet", error=str(error))
         connection.context = self._current

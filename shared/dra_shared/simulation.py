@@ -1,4 +1,4 @@
-"""The mark on pods whose programs nothing simulates: a condition of our own, which kubelets of others never set."""
+"""The pod condition that marks pods whose programs are not simulated. Only dralab's kubelet sets it."""
 
 from collections.abc import Iterable
 

@@ -195,7 +195,7 @@ async def test_a_fault_reports_its_promises_and_the_kept_ones(client: httpx.Asyn
     await until(lambda: _state(client, begun["id"]))
     over = (await client.get(f"/faults/{begun['id']}")).json()
     # No request was sent during this time.
-    assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it met no request"])
+    assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it affected no request"])
     assert (await client.get("/faults")).json() == {"items": []}
     assert (await client.get("/faults/99")).json()["message"] == "there is no fault 99, or it was long ago"
     assert (await client.get("/faults/x")).status_code == 400

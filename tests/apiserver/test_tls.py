@@ -158,7 +158,7 @@ async def test_unusable_certificate_files_are_reported_once_until_they_change(tm
                     assert (await _whoami(url, files.client(Party("jane", files.users))))[
                         "username"
                     ] == "jane"
-    assert [log["event"] for log in logs] == 2 * ["changed certificates are of no use yet"]
+    assert [log["event"] for log in logs] == 2 * ["cannot use the changed certificates yet"]
 
 
 def test_an_expired_certificate_is_rejected_on_an_open_connection(tmp_path: Path) -> None:

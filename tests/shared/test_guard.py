@@ -100,7 +100,7 @@ def test_the_origin_header_is_checked_without_fetch_metadata(origin: str) -> Non
 def test_a_configured_token_is_required(given: str) -> None:
     guard = Guard(token="secret")
     assert _refusal(guard, host="localhost", authorization=given) == (
-        "the request has not the token that this server needs"
+        "the request lacks the token that this server requires"
     )
     assert _refusal(guard, host="localhost", authorization="Bearer secret") is None
     assert _refusal(guard, host="evil.example", authorization="Bearer secret") is not None

@@ -28,13 +28,13 @@ def test_a_service_may_be_older() -> None:
         ),
         (
             "1.36,scheduler=1.34",
-            "scheduler of Kubernetes 1.34 does not go with an API server of 1.36: it may be at most one minor version "
-            "older, and not newer",
+            "scheduler of Kubernetes 1.34 does not work with an API server of 1.36: it may be at most one minor "
+            "version older, and not newer",
         ),
         (
             "1.35,node-agent=1.36",
-            "node-agent of Kubernetes 1.36 does not go with an API server of 1.35: it may be at most 3 minor versions "
-            "older, and not newer",
+            "node-agent of Kubernetes 1.36 does not work with an API server of 1.35: it may be at most 3 minor "
+            "versions older, and not newer",
         ),
     ],
 )

@@ -121,4 +121,4 @@ class Status(Struct):
 
 
 class Unread(Object):
-    """A placeholder for an object that is not decoded."""
+    """The type of an object whose JSON is not decoded, because the caller does not need the response of a write."""

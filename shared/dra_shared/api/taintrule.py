@@ -11,7 +11,7 @@ class DeviceTaintSelector(Struct):
     driver: str | None = None
     pool: str | None = None
     device_class_name: str | None = None
-    """Only served in 1.34, like ``selectors``."""
+    """Like ``selectors``, a field that only Kubernetes 1.34 serves."""
     selectors: tuple[DeviceSelector, ...] = ()
 
 

@@ -38,7 +38,7 @@ def charge(frame: Frame, cost: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """One selection: a constant key, or the code that computes one."""
+    """One selection: a constant key, or the code that computes the key."""
 
     key: Any
     code: "Run | None" = None
@@ -50,8 +50,8 @@ class Qualifier:
 class Attribute:
     """A base value and the selections from it.
 
-    ``base`` gives the value; None stands for the device. A conditional has a condition and two attributes
-    instead.
+    ``base`` is the code that returns the base value; None means the device. For a conditional expression (``c ?
+    a : b``), ``branches`` has the code of the condition and an attribute for each result.
     """
 
     base: Run | None
@@ -116,7 +116,7 @@ def _present(run: Run) -> Run:
 def refund_attribute(run: Run) -> Run:
     """Return code that subtracts the cost of an attribute, because has() does not charge for it.
 
-    It does so for a conditional too, which has cost nothing.
+    Like upstream, it also subtracts the cost for a conditional, although none was charged for it.
     """
 
     def refund(frame: Frame) -> Any:

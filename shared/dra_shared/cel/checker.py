@@ -390,7 +390,7 @@ class _Checker:
         return expr
 
     def _field_type(self, pos: int, name: str, key: str, is_type: bool, is_message: bool) -> Type:
-        """Return the type of a field that is initialized."""
+        """Return the declared type of a field that a message literal sets."""
         if is_message:
             return self._struct_field(pos, name, key)
         self._report(

@@ -1,8 +1,8 @@
 """Try the requests of a claim that does not exist yet on the devices of a cluster.
 
 For each request and each alternative, the report has the devices that pass the selectors of the class and of
-the request, the selector that rejected each other device, and the values between which the constraints
-choose. The scheduler decides which devices are free and which ones an allocation takes.
+the request, the selector that rejected each other device, and the attribute values among which each constraint
+can choose. The scheduler decides which devices are free and which ones an allocation takes.
 """
 
 from collections import Counter
@@ -61,7 +61,11 @@ class RequestMatches(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ConstraintValues(msgspec.Struct, frozen=True, rename="camel"):
-    """The values of a constraint's attribute, with the number of the requests' devices that have each, or none."""
+    """The values of the attribute that a constraint compares.
+
+    ``values`` has the number of matching devices by value, ``without`` the number of devices that lack the
+    attribute.
+    """
 
     attribute: str
     distinct: bool
@@ -89,7 +93,10 @@ def examine(
     features: FeatureGates,
     most: int = 1000,
 ) -> ClaimAnswer:
-    """Try the claim's requests on the devices. Each request reports at most ``most`` findings, the nearest first."""
+    """Try the claim's requests on the devices.
+
+    Each request reports at most ``most`` devices, those that pass the most selectors first.
+    """
     trial = _Trial(candidates, features)
     requests, matching = [], {}
     for name, request in _requests(claim):

@@ -128,7 +128,7 @@ def _equals_text(left: Run, text: str) -> Run:
 def early_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
     """Return code for a call that stops at the first argument that fails.
 
-    It costs nothing unless that is the last one.
+    A failed call is only charged if all arguments but the last one succeeded.
     """
     if not runs:
         return lambda frame: _finish(frame, run, (), cost)

@@ -65,7 +65,8 @@ _CONVERSIONS: Final = frozenset(
 _PRIMITIVE: Final = frozenset((bool, float, int, str, Uint))
 _NUMBERS: Final = frozenset((float, int, Uint))
 _KEYS: Final = frozenset((bool, float, int, str, Uint))
-# Operators that cost the same if an argument fails, to keep costs of stored expressions.
+# Operators that are charged even if an argument fails. cel-go 0.33 does so, because older versions did:
+# expressions that are stored in a cluster must not change their cost.
 _COSTLY_IF_FAILED: Final = frozenset(("_==_", "_!=_", "!_"))
 _LIST_COST: Final = 10
 _MAP_COST: Final = 30
@@ -82,8 +83,8 @@ def compile_tree(
 ) -> tuple[Run, int]:
     """Return the code of a checked expression, and the length of its frame.
 
-    ``variables`` are the names of the first locals in the frame. ``strict`` is the evaluation of cel-go 0.33: what
-    fails costs nothing, and its other arguments are not evaluated.
+    ``variables`` are the names of the first locals in the frame. ``strict`` selects the evaluation rules of
+    cel-go 0.33: a call stops at its first argument that fails, and costs nothing then.
 
     Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
     """
@@ -241,7 +242,8 @@ class _Compiler:
             compile_regex(str(pattern))
             run = matcher(str(pattern)) if function == "matches" else for_text(run)
         if _compares(expr.overloads) and not self._strict:
-            # With two arguments, both fail together.
+            # Upstream's cost accounting panics if the list fails. If there are two arguments, both come from the
+            # same list and fail together, so only the last one is checked.
             args = [*args[:-1], plain(or_panic(args[-1].run))]
         if not self.tracked:
             return plain(untracked_call(function, run, args))
@@ -396,9 +398,9 @@ def _compares(overloads: Sequence[str]) -> bool:
 
 
 def _guesses_type(expr: Call, functions: Functions) -> bool:
-    """True if the type of the call's result does not cover what a dynamic argument may be.
+    """True if a dynamic argument may make the result differ from the type that the checker found.
 
-    The type of ``dyn(["a"]) + [1]`` is ``list(int)``.
+    For example, the checker's type of ``dyn(["a"]) + [1]`` is ``list(int)``, although the list has a string.
     """
     if len(expr.overloads) != 1 or _has_dynamic_part(expr.type):
         return False

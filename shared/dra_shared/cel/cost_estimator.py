@@ -211,7 +211,8 @@ class _Coster:
         step = ("@indices" if is_list else "@keys") if keyed else ("@items" if is_list else "@values")
         path = self._path(ranged)
         if which == "key" and not _power_of_two(len(path)):
-            # The second variable's path, appended to the same slice, overwrites the first one's.
+            # Upstream appends the paths of both variables to the same Go slice, so the second path overwrites
+            # the first.
             step = "@items" if is_list else "@values"
         self._push(name, _Local((*path, step), size, None))
 

@@ -17,7 +17,8 @@ from dra_shared.cel.types import Kind, Type
 
 #: Takes an overload's arguments (the receiver first); raises EvaluationError.
 Implementation = Callable[..., Any]
-#: What a call costs when it runs. Takes the arguments (the receiver first) and the result; a failed one is FAILED.
+#: Returns the runtime cost of a call from its arguments (the receiver first) and its result. FAILED stands for
+#: an argument or a result that is an error.
 CallCost = Callable[[Sequence[Any], Any], int]
 
 

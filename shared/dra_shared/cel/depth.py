@@ -13,8 +13,8 @@ _CALLS: Final = 10_000
 #: An expression of at most this depth fits in Python's default limit of nested calls.
 _SHALLOW: Final = 40
 
-# The right operand of an operator is a nested rule of the same kind, and so are the rules that begin there.
-# By operator, the number of relations and calculations.
+# In cel-go's grammar, the right operand of an operator is a nested rule. By operator, the number of
+# ``relation`` and of ``calc`` rules that are entered for the right operand.
 _RIGHT: Final = {"addition": (1, 1), "multiplication": (0, 1), "unary": (0, 1)}
 
 
@@ -60,7 +60,7 @@ def _is_deep(expr: Expr) -> bool:
 
 
 def room() -> AbstractContextManager[None]:
-    """Return a context in which the call depth of the deepest expression is allowed, in any thread."""
+    """Return a context manager that raises Python's recursion limit to what the deepest expression needs."""
     return recursion.room(_CALLS)
 
 

@@ -61,8 +61,9 @@ class CelDevice:
     def view(self, lists: bool, lazy: bool = False) -> View:
         """Return the converted values.
 
-        Without ``lists``, an attribute with a list is an error. If ``lazy`` is set, invalid attributes are errors
-        for expressions that read them, and of two names of an attribute, the one with a domain counts.
+        Without ``lists``, an attribute with a list is an error. If ``lazy`` is set, an invalid attribute is
+        only an error for expressions that read it, and an attribute that is published both with and without the
+        driver's domain has the value of the name with the domain.
 
         Raises:
             EvaluationError: an attribute is invalid, and ``lazy`` is not set.

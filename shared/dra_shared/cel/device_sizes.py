@@ -17,7 +17,10 @@ Path = tuple[str, ...]
 
 
 def _attribute(path: Path) -> int | None:
-    """Return the largest size of a value below ``device.attributes``. ``path`` has the selections after that."""
+    """Return the largest size of a value below ``device.attributes``.
+
+    ``path`` has the selections that follow ``attributes``.
+    """
     match path:
         case ["@items" | "@values", last] if last != "@keys":
             return None if last == "@indices" else _ATTRIBUTE_SIZE
@@ -32,7 +35,7 @@ def _capacity(path: Path) -> int | None:
 
 
 def _by_domain(path: Path) -> int | None:
-    """Return the largest size of a map of domains or of names, without that of the values."""
+    """Return the largest size of the map of domains, of a map of names, or of a key of either; None for values."""
     match path:
         case []:
             return _MAP_SIZE

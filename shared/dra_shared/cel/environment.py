@@ -69,9 +69,10 @@ def functions(
 ) -> Functions:
     """Return every function of the environment in a version of Kubernetes.
 
-    ``stored`` is for expressions that an object has already. A new one may only use what the version before has too,
-    because a cluster may be rolled back to it. ``includes`` adds the member of that name as DRA has it, and ``patches``
-    the functions of mutating policies.
+    Set ``stored`` for an expression of an object that is stored already. A new expression may only use
+    functions that the previous version has too, because a cluster may be rolled back to that version.
+    ``includes`` adds DRA's variant of the function ``includes``, and ``patches`` adds the functions of mutating
+    policies.
     """
     topics = [
         *TOPICS,

@@ -49,7 +49,7 @@ TYPES: Final[dict[str, Type]] = {
     f"{_PACKAGE}Timestamp": t.TIMESTAMP,
     f"{_PACKAGE}Value": t.DYN,
     **{_PACKAGE + name: t.nullable(wrapped) for name, (wrapped, _) in _WRAPPERS.items()},
-    # Kubernetes' names for two of them. Only the checker uses them.
+    # Kubernetes also declares Duration and Timestamp by these names. Only the checker uses them.
     "duration": t.DURATION,
     "timestamp": t.TIMESTAMP,
 }

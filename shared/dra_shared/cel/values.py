@@ -205,7 +205,7 @@ _GO_NAMES: Final[dict[type, str]] = {
     ResourceCheck: "library.resourceCheckVal",
     Decision: "library.decisionVal",
 }
-#: The name of the Go type that such a value wraps.
+#: The name of the Go type that upstream's value wraps, by our class of the value.
 _WRAPPED: Final[dict[type, str]] = {
     Ip: "netip.Addr",
     Cidr: "netip.Prefix",

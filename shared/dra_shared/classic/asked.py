@@ -10,8 +10,9 @@ from dra_shared.jsontypes import JsonObject
 class Asked:
     """One request: ``count`` devices that satisfy the selectors.
 
-    ``type`` is gpu or mig if the driver has both. ``device_class`` names a class other than the claim's.
-    ``driver`` is set if the request names its own. ``config`` are opaque parameters for its devices.
+    ``type`` is gpu or mig if the driver publishes devices of both types. ``device_class`` is set if the request
+    uses another class than its claim, and ``driver`` if it names a driver. ``config`` has the opaque parameters
+    for the devices of the request.
     """
 
     count: int | None = None
@@ -24,7 +25,9 @@ class Asked:
     def over(self, default: "Asked") -> "Asked":
         """Return this request with missing values taken from ``default``.
 
-        Selectors and config of a default belong to the class.
+        ``config`` is never taken from ``default``, because the configuration of a class stays in its
+        DeviceClass. ``selectors`` are only taken if ``default`` requests MIG devices, this request names no
+        type, and it has no selectors.
         """
         return replace(
             self,
@@ -54,7 +57,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class ClassParts:
-    """The content of the class of a claim. ``driver`` is empty if the class is not among the manifests."""
+    """The content of a claim's ResourceClass. ``driver`` is empty if the class is not among the manifests."""
 
     name: str
     driver: str

@@ -59,8 +59,8 @@ def _devices(spec: Fields, world: World, namespace: str) -> JsonObject:
     if not parts.driver and any(one.driver for one in asked.requests):
         spec.note_lost(
             "resourceClassName",
-            f"ResourceClass {name} is missing and the parameters ask several drivers: "
-            "each request gets the class of its driver's name",
+            f"ResourceClass {name} is missing and the parameters name several drivers: "
+            "each request gets the DeviceClass with its driver's name",
         )
     return _requests(asked, parts)
 

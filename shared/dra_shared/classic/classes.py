@@ -29,14 +29,15 @@ def class_parts(obj: JsonObject, world: World, notes: Notes) -> ClassParts:
     if old:
         spec.note_moved(name, f"spec.selectors[0]: {of_driver(driver.name)}")
     else:
-        spec.note_lost(name, f"the class has no driver; {driver.name} is taken for it")
+        spec.note_lost(name, f"the class names no driver; {driver.name} is assumed")
     if old and driver.name != old:
         spec.note_moved(name, f"the driver of that name is {driver.name} today")
     if spec.take("structuredParameters"):
-        spec.note_implied("structuredParameters", "all allocation is by structured parameters")
+        spec.note_implied("structuredParameters", "v1 always uses structured parameters")
     elif "structuredParameters" in spec.content:
         spec.note_lost(
-            "structuredParameters", "no driver allocates by itself: it must publish ResourceSlices"
+            "structuredParameters",
+            "drivers do not allocate devices in v1: the driver must publish ResourceSlices",
         )
     if spec.take("suitableNodes"):
         spec.note_lost(

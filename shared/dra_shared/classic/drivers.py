@@ -23,7 +23,7 @@ class Type(enum.Enum):
 class Driver:
     """A driver under its current name.
 
-    ``types`` are those of its attributes. ``gone`` explains for old attributes why they have no replacement.
+    ``types`` has the types of its attributes. ``gone`` says why a former attribute has no replacement.
     ``partitioned``: its devices are of type gpu or mig, and each class selects one of them.
     """
 

@@ -74,7 +74,7 @@ class Fields:
         self.notes.note_moved(self.path(name), text)
 
     def note_implied(self, name: str, text: str) -> None:
-        """Note that v1 always does this, or does it by default."""
+        """Note that v1 always does what the field requests, or does it by default."""
         self.notes.note_implied(self.path(name), text)
 
     def note_lost(self, name: str, text: str) -> None:

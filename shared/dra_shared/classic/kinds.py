@@ -6,7 +6,7 @@ from dra_shared.classic.pods import has_source
 from dra_shared.jsontypes import JsonObject
 
 _PARAMETERS = ("ClaimParameters", "ClassParameters")
-_STATE = "the scheduler keeps this itself: the claim's status says what was allocated"
+_STATE = "the scheduler needs no such object: the claim's status has the allocated devices"
 _PUBLISHED = "a driver publishes its devices as ResourceSlices"
 _SUCCESSORS = {
     "PodScheduling": _STATE,
@@ -15,7 +15,7 @@ _SUCCESSORS = {
 
 
 def is_structured(obj: JsonObject) -> bool:
-    """True if the object has the model of v1, in any version."""
+    """True if the object uses structured parameters, the model of v1, in any API version."""
     spec = obj.get("spec")
     inner = (
         spec.get("spec") if isinstance(spec, dict) and obj.get("kind") == "ResourceClaimTemplate" else spec
@@ -59,7 +59,7 @@ def successor(obj: JsonObject) -> str:
     if is_gone(group, kind):
         return explain_removal(kind)
     if is_parameters(group, kind):
-        return "claims say in spec.devices what they want, and classes in spec.selectors and spec.config"
+        return "claims have their requests in spec.devices, and classes have spec.selectors and spec.config"
     if group == IN_TREE_GROUP and kind == "ResourceClass":
         return "DeviceClass of resource.k8s.io/v1 took its place"
     if kind == "DeviceClass" and is_vendor_group(group):

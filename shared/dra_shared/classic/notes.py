@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class Outcome(enum.StrEnum):
-    """The result for a field. The value is its name in reports."""
+    """The conversion's treatment of a field of the old object. The value is the word in reports."""
 
     SAME = "same"
     MOVED = "moved"
@@ -16,7 +16,7 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line of the report: a field of an object, and the result for it.
+    """One line of the report: a field of an old object, and how the conversion treated it.
 
     ``path`` is empty if the note is about the whole object.
     """
@@ -39,7 +39,7 @@ class Notes:
     entries: list[Note] = field(default_factory=list)
 
     def add(self, path: str, outcome: Outcome, text: str) -> None:
-        """Note the result for the field at ``path``."""
+        """Note how the conversion treated the field at ``path``."""
         self.entries.append(Note(self.subject, path, outcome, text))
 
     def note_same(self, path: str, text: str = "v1 has the same field") -> None:
@@ -51,7 +51,7 @@ class Notes:
         self.add(path, Outcome.MOVED, text)
 
     def note_implied(self, path: str, text: str) -> None:
-        """Note that v1 always does this, or does it by default."""
+        """Note that v1 always does what the field requests, or does it by default."""
         self.add(path, Outcome.IMPLIED, text)
 
     def note_lost(self, path: str, text: str) -> None:

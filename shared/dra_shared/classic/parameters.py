@@ -22,7 +22,7 @@ from dra_shared.jsontypes import JsonObject
 
 _REQUEST = "the claim's request"
 _NO_DRIVER = "their driver is not known either, because no ResourceClass of the manifests names it"
-_UNKNOWN = "it is not known what the driver takes for this in v1"
+_UNKNOWN = "how the driver is configured for this in v1 is not known"
 _COMPUTE_INSTANCE = re.compile(r"\d+c\.(.+)")
 IN_TREE_GROUP = "resource.k8s.io"
 CLAIM_KINDS = frozenset(
@@ -64,7 +64,7 @@ def _gpu(spec: Fields, driver: Driver) -> Parameters:
         selectors += _at_least(spec, driver, name)
     sharing = spec.inner("sharing")
     if sharing.content.get("strategy") == "MIG":
-        # Some documents describe a slice as a way of sharing.
+        # Some documents request a MIG device below ``sharing``.
         sharing.take("strategy")
         sharing.note_moved("strategy", "type mig of the request's devices")
         mig = sharing.inner("mig")
@@ -72,7 +72,7 @@ def _gpu(spec: Fields, driver: Driver) -> Parameters:
     type_ = "mig" if profile else ""
     if profile:
         selectors.append(_profile(mig, "profile", driver, profile))
-    mig.rest("a MIG device has its profile alone")
+    mig.rest("v1 selects a MIG device by its profile only")
     shareable(spec)
     device_class = spec.text("deviceClassName")
     if device_class:
@@ -140,12 +140,12 @@ def _compute_instance(spec: Fields, driver: Driver) -> Parameters:
     selectors: list[str] = []
     profile = spec.text("profile")
     if found := _COMPUTE_INSTANCE.fullmatch(profile.lower()):
-        spec.note_lost("profile", f"compute instances are no devices; the claim gets all of a {found[1]}")
+        spec.note_lost("profile", f"compute instances are not devices; the claim gets a whole {found[1]}")
         selectors.append(of_profile(driver, found[1]))
     elif profile:
-        spec.note_lost("profile", "compute instances are no devices; the claim gets a MIG device")
+        spec.note_lost("profile", "compute instances are not devices; the claim gets a MIG device")
     if spec.text("migDeviceClaimName"):
-        spec.note_lost("migDeviceClaimName", "compute instances are no devices")
+        spec.note_lost("migDeviceClaimName", "compute instances are not devices")
     return Parameters((Asked(type="mig", selectors=tuple(selectors)),), open_ended=False)
 
 
@@ -157,12 +157,12 @@ def _device_class(spec: Fields, driver: Driver) -> Parameters:
         if type_ == "gpu" and name == "*" and driver is EXAMPLE:
             entry.note_implied("", "all devices of the driver are GPUs")
         else:
-            entry.note_lost("", "the driver's attributes say neither type nor such a name")
+            entry.note_lost("", "the driver publishes neither the type nor such a name as an attribute")
     return Parameters()
 
 
 def shareable(fields: Fields) -> None:
-    """Note the result for a field that says whether several pods may share a claim."""
+    """Note how a field that lets several pods share a claim was converted."""
     for name in ("shareable", "sharable"):
         if name not in fields.content:
             continue
@@ -186,7 +186,7 @@ def _in_tree(fields: Fields, kind: str) -> Parameters:
     """Read ResourceClaimParameters and ResourceClassParameters of v1alpha2."""
     if fields.take("generatedFrom"):
         fields.note_implied(
-            "generatedFrom", "drivers generate no parameters any more: claims say themselves what they want"
+            "generatedFrom", "drivers no longer generate parameters: the claim itself has the requests"
         )
     shareable(fields)
     if kind == "ResourceClassParameters":
@@ -254,10 +254,10 @@ def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple
         spec = Fields(value.get("spec"), fields.notes, f"{fields.path(name)}.spec")
         config = sharing_config(spec.inner("sharing"), driver, value["kind"].startswith("Mig"))
         if config is None:
-            fields.note_implied(name, "says nothing that the driver needs today")
+            fields.note_implied(name, "has no setting that the driver still needs")
             return []
         return [(driver.name, config)]
-    fields.note_moved(name, f"{where}; the driver must know this kind still")
+    fields.note_moved(name, f"{where}; check that the driver still accepts this kind")
     return [(driver.name, value)]
 
 
@@ -269,8 +269,10 @@ def read_unknown(obj: JsonObject, driver: str, notes: Notes) -> Parameters:
     fields = Fields(obj, notes)
     take_metadata(fields)
     fields.take("status")
-    whom = f"{driver} gets them as an opaque config and must know the kind" if driver else _NO_DRIVER
-    notes.note_lost("", f"parameters of an unknown kind: {whom}; requests in spec.devices must say the rest")
+    whom = f"{driver} gets them as an opaque config and must accept their kind" if driver else _NO_DRIVER
+    notes.note_lost(
+        "", f"parameters of an unknown kind: {whom}; add what they request to spec.devices.requests"
+    )
     spec = fields.inner("spec")
     requests = (Asked(count=count),) if (count := _count(spec)) else ()
     if not driver:

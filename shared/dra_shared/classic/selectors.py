@@ -26,7 +26,7 @@ _SIGNS = {
 }
 _AND = "andExpression"
 _EMPTY = "an empty selector matches nothing"
-_NO_SELECTOR = "v1's selectors are CEL expressions, and this is no part of a selector that is known"
+_NO_SELECTOR = "v1's selectors are CEL expressions, and dralab does not know this part of an old selector"
 
 
 def conditions(fields: Fields, driver: Driver, where: str) -> list[str]:
@@ -127,7 +127,7 @@ def _join(parts: Sequence[str], sign: str) -> str:
 def _property(driver: Driver, name: str, value: Any) -> str:
     if driver is NVIDIA and name == "migEnabled":
         if value is True:
-            raise Inexpressible("a GPU in MIG mode is on offer as its slices alone")
+            raise Inexpressible("a GPU in MIG mode is only published as its MIG devices")
         return of_type(driver, "gpu")
     key = Key(driver, name)
     if isinstance(value, dict):

@@ -21,7 +21,7 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> JsonObject | No
     if not fields.content:
         return None
     if driver is not NVIDIA:
-        fields.rest("the driver's config of today is not known")
+        fields.rest("the driver's current config is not known")
         return None
     kind = "MigDeviceConfig" if mig else "GpuConfig"
     strategy = fields.text("strategy") or "TimeSlicing"

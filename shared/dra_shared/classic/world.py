@@ -97,12 +97,12 @@ class World:
             obj = self.find(group, kind, "", wanted)
         if obj is None:
             self.missing.add(f"{kind} {wanted}")
-            fields.note_lost(name, f"{kind} {wanted} is not there, so that what it says is not known")
+            fields.note_lost(name, f"{kind} {wanted} is missing, so its content is not converted")
             return None
         if _is_known(obj):
-            fields.note_moved(name, f"what {kind} {wanted} says is part of this object")
+            fields.note_moved(name, f"the content of {kind} {wanted} is part of this object")
         else:
-            fields.note_lost(name, f"nothing is known of the kind {kind}: see {subject_of(obj)}")
+            fields.note_lost(name, f"the kind {kind} is unknown: see {subject_of(obj)}")
         return self.read(obj, driver)
 
 

@@ -57,7 +57,7 @@ class Correlator:
         return True
 
     def allows(self, involved: Hashable) -> bool:
-        """True if another write about the object is allowed. It is counted then."""
+        """Return whether another write about the object is allowed, and count the write if it is."""
         now = self._clock.monotonic()
         bucket = self._buckets.get(involved) or _Bucket(_BURST, now)
         bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.filled) / _REFILL_SECONDS)

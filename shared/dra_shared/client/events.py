@@ -39,7 +39,8 @@ _log = logger(__name__)
 T = TypeVar("T", bound=Object)
 
 _Key = tuple[str, ...]
-# A name this little before the last one is of the same moment, and not of a clock that was set back.
+# If the clock is at most this many nanoseconds behind the last event's name, the two events are of the same
+# microsecond. If it is further behind, the clock was set back.
 _SAME_NANO = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -26,7 +26,8 @@ T = TypeVar("T", bound=Object)
 
 _REQUEST_TIMEOUT = 60.0
 _sleep = asyncio.sleep
-# Watches at the main server are short while the reading server is away.
+# The limit of watches that are sent to the main server because ``read_url`` is unreachable. They end soon, so
+# that clients return to ``read_url``.
 _AWAY_SECONDS = 30
 
 

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class _Parts:
-    """Cached values of maps, by name."""
+    """Cached values of map entries, by the entry's name."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Any, Any]] = {}
@@ -96,7 +96,7 @@ class _SliceSharing:
 class WithoutDetails:
     """Trims slices for readers that ignore devices' attributes, capacity and counters.
 
-    Those of equal nodes become equal.
+    Without these fields, the slices of equal nodes have equal devices, which are stored once.
     """
 
     def __init__(self) -> None:

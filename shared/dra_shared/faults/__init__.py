@@ -1,1 +1,1 @@
-"""Faults on demand: the kinds of faults, the promises of Kubernetes for each, and the check of those promises."""
+"""Faults on demand: their kinds, the guarantees that Kubernetes gives during each, and the checks of these."""

@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Wanted)
 
 
 class Active(msgspec.Struct, Generic[F], rename="camel"):
-    """An active fault: its number, the seconds left, its effect, and the promises of Kubernetes.
+    """An active fault: its number, the seconds left, its effect, and what Kubernetes guarantees during it.
 
     ``met`` is the number of calls or writes that it affected; None if these are not counted.
     """
@@ -61,7 +61,7 @@ class _Running(Generic[F]):
 
 
 class FaultBoard(Generic[F]):
-    """Runs faults. ``strikes`` are the available ones by name."""
+    """Runs faults. ``strikes`` has the function that applies each fault, by the fault's name."""
 
     def __init__(self, clock: Clock, strikes: Mapping[str, Strike[F]]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""The faults that were requested from a service: their effect, their promises, and which promises were kept."""
+"""The faults that were requested from a service: their effect, what Kubernetes guarantees, and whether it held."""
 
 import asyncio
 import itertools
@@ -31,8 +31,8 @@ class Order:
 
     Args:
         wanted: the request, without ``check``.
-        seconds: its duration; 0 if it has none.
-        check: true if its promise is checked.
+        seconds: the duration of the fault; 0 if it has none.
+        check: true if the guarantees of Kubernetes are checked during the fault.
     """
 
     wanted: JsonObject
@@ -42,7 +42,7 @@ class Order:
 
     @property
     def node(self) -> str:
-        """The node of the fault; empty if it has none."""
+        """The name of the node that the fault affects; empty for faults of other places."""
         return str(self.wanted.get("node", _NODE)) if self.kind.where == "node" else ""
 
 
@@ -78,8 +78,8 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     Args:
         left: the seconds that it is still active.
         met: the number of requests, watches, calls or writes that it affected.
-        kept, broken, untried: the promises that were kept, those that were broken, and those that were not
-            tested. Set when the fault has ended.
+        kept, broken, untried: the guarantees of Kubernetes that held, the violations, and the reasons why a
+            guarantee was not tested. Set when the fault has ended.
     """
 
     id: int
@@ -110,9 +110,9 @@ class Cases:
 
     Args:
         look: reads the cluster.
-        keep: the set of the judges' running tasks. Its owner cancels them.
+        keep: the set to which the running tasks of judges are added, so that the caller can cancel them.
         errors: the exceptions that ``look`` may raise during a fault.
-        away: returns the names of processes that faults ended and that are not back yet.
+        away: returns the names of processes that faults ended and that do not run again yet.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ _ENDED = ("Succeeded", "Failed")
 def find_breaches(
     pods: Iterable[Pod], claims: Iterable[ResourceClaim], fitting: Iterable[str] = ()
 ) -> list[str]:
-    """Return one line for each breach. ``fitting`` are the keys of pending pods that fit on a node."""
+    """Return one line for each violated invariant. ``fitting`` are the keys of pending pods that fit on a node."""
     known = list(pods)
     owned = list(claims)
     return [

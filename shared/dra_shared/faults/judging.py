@@ -1,4 +1,4 @@
-"""Observe a cluster during a fault, and judge afterwards whether the promises were kept."""
+"""Observe a cluster during a fault, and judge afterwards whether the guarantees of Kubernetes held."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -43,7 +43,8 @@ class Judge:
 
     Args:
         errors: the exceptions that ``look`` may raise while the fault is active.
-        away: returns the processes that are not back; the cluster is not at rest before that.
+        away: returns the names of nodes, drivers and pods that have not recovered yet. The cluster counts as at
+            rest only when there are none.
     """
 
     def __init__(
@@ -105,5 +106,5 @@ class Judge:
 
 
 def _breaches_at_rest(sample: Sample) -> list[str]:
-    """Return the breaches of invariants that hold in every cluster at rest."""
+    """Return one line for each violation of an invariant that holds in every cluster at rest."""
     return find_breaches(sample.pods.values(), sample.claims.values())

@@ -1,11 +1,12 @@
 """A kind of fault: everything about it, in one record.
 
-``what`` and ``promise`` are for people, ``parts`` are the checks of the promise, ``spec`` has the fields of a
-request, and ``flags`` are the options of ``dralab fault`` for them. How a fault strikes depends on its place: see
+``what`` describes the effect and ``promise`` what Kubernetes guarantees during the fault, both for people.
+``parts`` are the checks of the promise. ``spec`` has the fields of a request, and ``flags`` are the options of
+``dralab fault`` for these fields. Each place of faults applies them in its own way: see
 :mod:`~dra_shared.faults.requests`, :mod:`~dra_shared.faults.nodes` and :mod:`~dra_shared.faults.processes`.
 
-Promises are those of upstream's documentation: API concepts (retries, conflicts, resumed watches), and the design
-of controllers. They act on the state that they read, and so continue the work of a previous instance.
+The promises come from upstream's documentation: the API concepts (retries, conflicts, resumed watches), and the
+design of controllers, which act on the current state and so continue the work of a previous instance.
 """
 
 import dataclasses
@@ -39,7 +40,7 @@ class Spec(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=T
 
 @dataclass(frozen=True, eq=False)
 class Flag:
-    """An option of ``dralab fault`` that sets a field of a request. ``settings`` are those of argparse."""
+    """An option of ``dralab fault`` that sets a field of a request. ``settings`` are passed to argparse."""
 
     field: str
     name: str
@@ -52,7 +53,7 @@ class Flag:
         return self.name.strip("-")
 
 
-#: Shared by kinds of several places, whose defaults differ.
+#: The option of all faults that delay something; each fault has its own default.
 DELAY = Flag(
     "delay",
     "--delay",
@@ -62,7 +63,7 @@ DELAY = Flag(
 
 
 def draw_nothing(rng: random.Random) -> dict[str, Any]:
-    """Return no arguments: in a storm, the fault has its defaults."""
+    """Return no arguments: a storm (a random sequence of faults) uses the defaults of the fault."""
     return {}
 
 
@@ -71,9 +72,10 @@ class Kind:
     """One kind of fault.
 
     Args:
-        idle: the reason for which nothing was tried if the fault affected nothing.
-        draw: returns the arguments of the fault in a storm, besides those that all faults of its place have.
-        lasts: False if it has no duration.
+        idle: the reason to report why nothing was tested, if the fault affected nothing.
+        draw: returns random arguments of the fault for a storm, besides the arguments that all faults of its
+            place have.
+        lasts: False if the fault has no duration.
     """
 
     where: ClassVar[Where]

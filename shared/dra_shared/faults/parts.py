@@ -1,6 +1,7 @@
-"""The parts of promises, each judged by samples of the cluster: see :mod:`dra_shared.faults.story`.
+"""The guarantees that the promises of faults consist of, each with its check on samples of the cluster.
 
-Invariants that hold after every fault are in :mod:`dra_shared.faults.invariants`.
+The samples are in :mod:`dra_shared.faults.story`. Invariants that hold after every fault are in
+:mod:`dra_shared.faults.invariants`.
 """
 
 from collections import Counter
@@ -24,9 +25,10 @@ _SOON = 3.0
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a promise: its statement, its breaches, and whether breaches may heal with time.
+    """One guarantee of a promise.
 
-    ``untried`` says why the part was not tested; empty if it was.
+    ``holds`` is the statement. ``breaches`` finds its violations, which may disappear with time if ``heals``.
+    ``untried`` returns the reason why it could not be tested, or an empty text.
     """
 
     holds: str
@@ -80,7 +82,7 @@ def _nothing_twice(story: Story) -> Iterable[str]:
 
 
 def _nothing_used_twice(story: Story) -> Iterable[str]:
-    # Two schedulers may store a device in two claims. One takes it back before it binds its pod.
+    # Two schedulers may allocate a device to two claims. One of them deallocates it before it binds its pod.
     for sample in story.later():
         bound = {uid for uid, pod in sample.pods.items() if pod.spec.node_name}
         used = [
@@ -111,7 +113,7 @@ def _moved_pods(story: Story) -> Iterable[str]:
         for uid, one in sample.pods.items():
             first = places.setdefault(uid, one.spec.node_name) if one.spec.node_name else ""
             if first != one.spec.node_name:
-                yield f"pod {one.key} was given to {first} and to {one.spec.node_name}"
+                yield f"pod {one.key} was bound to node {first} and later to {one.spec.node_name}"
 
 
 def _nothing_lost(story: Story) -> Iterable[str]:
@@ -350,6 +352,6 @@ BOOTED = Part("the node has another boot id, and is Ready", _boot_id_stays, _alw
 RESTARTED = Part("its containers run again", _containers_restarted, _none_ran_there, heals=True)
 BACK = Part("the node was gone, and is back", _node_back, _always, heals=True)
 
-#: The promises of several kinds.
+#: The guarantees that several kinds of faults share.
 OF_REQUESTS = (CONTAINERS, CLAIMS, ONCE, STORED)
 OF_CALLS = (CONTAINERS, CLAIMS, ONCE)

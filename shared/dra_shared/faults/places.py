@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-#: The path at which services take faults.
+#: The path at which services accept requests for faults.
 PATH = "/faults"
 API_SERVER = "apiserver"
 #: The services whose processes a fault can stop or kill.

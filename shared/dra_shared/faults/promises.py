@@ -1,4 +1,4 @@
-"""Judge the promise of a fault by samples of the cluster: see :mod:`dra_shared.faults.story`."""
+"""Judge by samples of the cluster whether a fault's promise held: see :mod:`dra_shared.faults.story`."""
 
 from dataclasses import dataclass, field
 
@@ -8,8 +8,10 @@ from dra_shared.faults.story import Story
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a promise: a line for each part that was kept, for each breach, and for each reason why a
-    part was not tested.
+    """The verdict on a promise.
+
+    ``kept`` has a line for each guarantee that held, ``broken`` one for each violation, and ``untried`` one for
+    each reason why a guarantee was not tested.
     """
 
     kept: list[str] = field(default_factory=list)
@@ -18,7 +20,7 @@ class Verdict:
 
 
 def judge(story: Story) -> Verdict:
-    """Return the verdict on the fault's promise. If the fault affected nothing, nothing counts as kept."""
+    """Return the verdict on the fault's promise. If the fault affected nothing, ``kept`` is empty."""
     kept, broken, untried = [], [], []
     kind = KINDS[story.fault]
     for part in kind.parts:
@@ -34,5 +36,5 @@ def judge(story: Story) -> Verdict:
 
 
 def find_healing(story: Story) -> list[str]:
-    """Return the breaches that may disappear with time: things that are not back yet."""
+    """Return the violations that may disappear with time, such as a node that is not Ready again yet."""
     return [line for part in KINDS[story.fault].parts if part.heals for line in part.breaches(story)]

@@ -46,18 +46,33 @@ class RequestFault(Spec, kw_only=True, frozen=True):
             raise ValueError(f"there is no verb {unknown[0]!r}: choose {', '.join(VERBS)}")
 
 
-#: The options of all faults of requests.
+#: The options that all faults of requests have.
 SELECTION = (
-    Flag("share", "--share", "which share of the requests (1)", {"type": number(0.001, 1, float)}),
-    Flag("verbs", "--verb", "only such requests: get, list, watch, …", {"action": "append", "default": []}),
-    Flag("resources", "--resource", "only for such resources: pods, …", {"action": "append", "default": []}),
+    Flag(
+        "share",
+        "--share",
+        "the share of the requests that is affected (1)",
+        {"type": number(0.001, 1, float)},
+    ),
+    Flag(
+        "verbs",
+        "--verb",
+        "only requests with this verb: get, list, watch, …",
+        {"action": "append", "default": []},
+    ),
+    Flag(
+        "resources",
+        "--resource",
+        "only requests for this resource: pods, …",
+        {"action": "append", "default": []},
+    ),
     Flag(
         "agents",
         "--agent",
-        "only of clients whose User-Agent has this",
+        "only requests of clients whose User-Agent contains this text",
         {"action": "append", "default": []},
     ),
-    Flag("seed", "--seed", "draws the share (0)", {"type": int}),
+    Flag("seed", "--seed", "seed of the random choice of requests (0)", {"type": int}),
 )
 
 
@@ -82,7 +97,7 @@ class RequestKind(Kind):
 
     meet: "Callable[[Meeting, RequestFault], Awaitable[Fate]]"
     affected: frozenset[str] = frozenset(VERBS)
-    idle: str = "it met no request"
+    idle: str = "it affected no request"
 
 
 class WatchFault(Spec, kw_only=True, frozen=True):
@@ -99,7 +114,8 @@ class WatchFault(Spec, kw_only=True, frozen=True):
 class Watches:
     """The API server's watches for the time of a fault. ``met`` counts those that it affected.
 
-    ``cut`` ends all watches and returns their number. ``hold`` holds their events back, or releases them.
+    ``cut`` ends all watches and returns their number. ``hold`` delays their events (True) or sends the delayed
+    ones (False), and returns the number of watches.
     """
 
     clock: Clock

@@ -196,7 +196,7 @@ _REFERENCE = {"apiGroup": "gpu.nvidia.com", "kind": "GpuClaimParameters", "name"
     ("objects", "path", "reason"),
     [
         ([_claim(allocationMode="Immediate")], "spec.allocationMode", "when the first pod needs the claim"),
-        ([_claim(parametersRef=_REFERENCE)], "spec.parametersRef", "GpuClaimParameters p is not there"),
+        ([_claim(parametersRef=_REFERENCE)], "spec.parametersRef", "GpuClaimParameters p is missing"),
         ([_claim(priority=3)], "spec.priority", "has no such field"),
         ([_gpu_parameters(topology={"nvlink": "required"})], "spec.topology.nvlink", "no such field"),
         ([_gpu_parameters(selector={"index": 3})], "spec.selector", "have no index in v1"),
@@ -210,7 +210,7 @@ _REFERENCE = {"apiGroup": "gpu.nvidia.com", "kind": "GpuClaimParameters", "name"
                 }
             ],
             "",
-            "the scheduler keeps this itself",
+            "the scheduler needs no such object",
         ),
     ],
 )

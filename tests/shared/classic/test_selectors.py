@@ -76,7 +76,7 @@ def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[Cel
     ("selector", "reason"),
     [
         ({"index": 0}, "no index in v1"),
-        ({"migEnabled": True}, "as its slices alone"),
+        ({"migEnabled": True}, "only published as its MIG devices"),
         ({"orExpression": [{"index": 0}, {"uuid": "GPU-1"}]}, "no index in v1"),
         ({"warp": "9"}, "publishes no attribute 'warp'"),
         (_expression("memory", "Gt", "much"), "is not a quantity"),

@@ -57,7 +57,7 @@ def test_an_untested_promise_is_not_reported_as_kept(fault: str, untried: list[s
     ("fault", "reason"),
     [
         ("driver-slow", "no call was made to a driver meanwhile"),
-        ("error", "it met no request"),
+        ("error", "it affected no request"),
         ("watch-cut", "no watch was open"),
         ("disk-full", "nothing was written meanwhile"),
     ],
@@ -84,7 +84,7 @@ def test_a_pod_bound_to_two_nodes_breaks_the_promise() -> None:
     first, second = pod(), pod()
     moved = msgspec.structs.replace(second, spec=msgspec.structs.replace(second.spec, node_name="node-1"))
     story = Story("two-schedulers", 5, "", sample(first), [sample(moved)], sample(moved))
-    assert judge(story).broken == ["pod a/p was given to node-0 and to node-1"]
+    assert judge(story).broken == ["pod a/p was bound to node node-0 and later to node-1"]
 
 
 def test_only_bound_pods_use_a_device_of_two_claims() -> None:

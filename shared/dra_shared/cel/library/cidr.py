@@ -122,7 +122,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
 
 
 def extensions_of(kubernetes: Version) -> tuple[Function, ...]:
-    """Return the functions that a version has besides: since 1.38 whether no host bits are set."""
+    """Return the functions that only some versions have: ``isMask`` since 1.38, true if no host bits are set."""
     if kubernetes < V1_38:
         return ()
     return (function("isMask", overload(".cidr_is_mask(CIDR) bool", lambda cidr: cidr.mask() == cidr)),)

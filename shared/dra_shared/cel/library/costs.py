@@ -86,7 +86,7 @@ def size_range(node: Node) -> Range:
 
 
 def element(node: Node) -> Node | None:
-    """Return the elements of a list, with their type and size."""
+    """Return a node that stands for each element of a list, with the type and the largest size of an element."""
     if not node.type.params:
         return None
     path = (*node.path, "@items") if node.path else ()
@@ -94,7 +94,7 @@ def element(node: Node) -> Node | None:
 
 
 def literal(node: Node, default: int) -> int:
-    """Return the number of a literal, at least zero."""
+    """Return the value of an integer literal, at least zero; ``default`` if the operand is not an integer literal."""
     if isinstance(node.expr, Literal) and type(node.expr.value) is int:
         return max(node.expr.value, 0)
     return default

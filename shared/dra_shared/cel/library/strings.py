@@ -306,7 +306,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
 def affixes_of(kubernetes: Version) -> tuple[Function, ...]:
     """Return ``startsWith`` and ``endsWith`` of a version.
 
-    Each reads as much as the affix has. The cost of cel-go 0.26, until 1.36, counts the text instead.
+    Both functions read as many characters as the affix has. Until 1.36 (cel-go 0.26), their cost is computed
+    from the length of the text instead.
     """
     cost = scan_cel if kubernetes < V1_37 else _scan_affix
     return (

@@ -25,7 +25,7 @@ class GpuFault(NodeFault, kw_only=True, frozen=True):
     gpu: int = 0
 
 
-_GPU = Flag("gpu", "--gpu", "faults of devices: which GPU (0)", {"type": number(0, 1024, int)})
+_GPU = Flag("gpu", "--gpu", "faults of devices: the index of the GPU (0)", {"type": number(0, 1024, int)})
 
 
 def _draw_gpu(rng: random.Random) -> dict[str, Any]:
@@ -33,10 +33,10 @@ def _draw_gpu(rng: random.Random) -> dict[str, Any]:
 
 
 def _find_gpu(node: FaultyNode, fault: GpuFault) -> Gpu:
-    """Return the GPU, unless another fault is at work that would interfere.
+    """Return the GPU, unless another active fault would interfere.
 
     Raises:
-        FaultError: there is such a fault, or no such GPU.
+        FaultError: another active fault interferes, or the GPU does not exist.
     """
     for other in node.faults:
         if (
