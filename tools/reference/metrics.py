@@ -26,6 +26,7 @@ _KINDS = {
     "GaugeMetricFamily": "gauge",
     "gauge": "gauge",
     "Histogram": "histogram",
+    "HistogramMetricFamily": "histogram",
 }
 # Metrics of /metrics/resource, which have a table of their own.
 _OF_CONTAINERS = frozenset({"container_start_time_seconds", "resource_scrape_error", "scrape_error"})

@@ -39,15 +39,15 @@ class _Durations:
         self._counts[bisect_left(_BUCKETS, seconds)] += 1
         self._sum += seconds
 
-    def family(self, metric: str, text: str, name: str) -> Metric:
+    def add_to(self, metric: HistogramMetricFamily, name: str) -> Metric:
+        """Add the buckets and the sum to the metric, as the series of the queue ``name``."""
         total = 0
         buckets = []
         for bound, count in zip(_BOUNDS, self._counts, strict=True):
             total += count
             buckets.append((bound, total))
-        made = HistogramMetricFamily(metric, text, labels=_LABELS)
-        made.add_metric([name], buckets, self._sum)
-        return made
+        metric.add_metric([name], buckets, self._sum)
+        return metric
 
 
 class _QueueMetrics(Collector):
@@ -74,32 +74,48 @@ class _QueueMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         running = self._queue.running_times()
-        yield self._gauge("workqueue_depth", "Keys that wait for a worker", len(self._queue))
-        yield self._gauge(
-            "workqueue_unfinished_work_seconds",
-            "Seconds since workers began with their current keys, summed over the workers",
+        yield self._add(
+            GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker", labels=_LABELS),
+            len(self._queue),
+        )
+        yield self._add(
+            GaugeMetricFamily(
+                "workqueue_unfinished_work_seconds",
+                "Seconds since workers began with their current keys, summed over the workers",
+                labels=_LABELS,
+            ),
             sum(running),
         )
-        yield self._gauge(
-            "workqueue_longest_running_processor_seconds",
-            "Seconds since the slowest worker began with its current key",
+        yield self._add(
+            GaugeMetricFamily(
+                "workqueue_longest_running_processor_seconds",
+                "Seconds since the slowest worker began with its current key",
+                labels=_LABELS,
+            ),
             max(running, default=0.0),
         )
-        yield self._counter("workqueue_adds", "Keys added", self._adds)
-        yield self._counter("workqueue_retries", "Keys that are retried after a failure", self._retries)
-        yield self._waits.family(
-            "workqueue_queue_duration_seconds", "Seconds for which a key waits for a worker", self._name
+        yield self._add(CounterMetricFamily("workqueue_adds", "Keys added", labels=_LABELS), self._adds)
+        yield self._add(
+            CounterMetricFamily("workqueue_retries", "Keys that are retried after a failure", labels=_LABELS),
+            self._retries,
         )
-        yield self._work.family(
-            "workqueue_work_duration_seconds", "Seconds for which a worker processes a key", self._name
+        yield self._waits.add_to(
+            HistogramMetricFamily(
+                "workqueue_queue_duration_seconds",
+                "Seconds for which a key waits for a worker",
+                labels=_LABELS,
+            ),
+            self._name,
+        )
+        yield self._work.add_to(
+            HistogramMetricFamily(
+                "workqueue_work_duration_seconds",
+                "Seconds for which a worker processes a key",
+                labels=_LABELS,
+            ),
+            self._name,
         )
 
-    def _gauge(self, metric: str, text: str, value: float) -> Metric:
-        made = GaugeMetricFamily(metric, text, labels=_LABELS)
-        made.add_metric([self._name], value)
-        return made
-
-    def _counter(self, metric: str, text: str, value: float) -> Metric:
-        made = CounterMetricFamily(metric, text, labels=_LABELS)
-        made.add_metric([self._name], value)
-        return made
+    def _add(self, metric: GaugeMetricFamily | CounterMetricFamily, value: float) -> Metric:
+        metric.add_metric([self._name], value)
+        return metric
