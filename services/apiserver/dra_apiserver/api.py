@@ -57,7 +57,7 @@ USUAL_ROUTES = Routes()
 
 
 class Api:
-    """The store, the registry and the settings that requests need. A server has one."""
+    """The store, the registry and the settings that handlers need. A server has one such object."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Api:
         self.store = store
         store.identity = Identity(registry.get)
         self.registry = registry
-        #: The kinds with handlers of their own, by group and plural.
+        #: The kinds that have handlers instead of the generic ones, by group and plural.
         self.routes = dict(routes or {})
         self.clock = clock
         self.metrics = metrics
@@ -81,7 +81,8 @@ class Api:
         #: Whether requests and answers may be in CBOR.
         self.cbor = config.features.enabled(cbor.GATE)
         self.streams: set[WatchStream] = set()
-        #: Tasks that end when the server stops, such as watches of a past moment and judges of faults.
+        #: Background tasks that end when the server stops, such as watches of a past moment and checks after
+        #: faults.
         self.silent: set[asyncio.Future[None]] = set()
         self.timeline = Timeline(store)
         self.offload = Offload()
@@ -127,7 +128,7 @@ class Api:
         listing = not target.name and request.method == "GET"
         accept = request.header(b"accept")
         packed = MEDIA_TYPE in accept and self._packs(target, request)
-        # As with protobuf, a WebSocket carries JSON.
+        # Over a WebSocket, events are JSON texts, never CBOR.
         binary = self.cbor and not (streaming and b"upgrade" in request.headers)
         custom = (
             target.kind.unstructured
@@ -138,7 +139,7 @@ class Api:
         if accepted.transform == "PartialObjectMetadata":
             if request.method == "GET" and not streaming and accepted.listed != listing:
                 raise other_metadata(target.kind, listing)
-            # Objects that are encoded once are shared by all clients.
+            # Both forms share one presenter, and with it the cache of encoded objects.
             accepted = accepted._replace(listed=False)
         include = request.query.get("includeObject", "") if accepted.transform == "Table" else ""
         return self._presenter(target.kind, target.version, accepted, include)
@@ -148,19 +149,19 @@ class Api:
         return bool(message_name(target.kind, target.version)) and b"upgrade" not in request.headers
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
-        """Return the newest version of an object, durable or not."""
+        """Return the newest version of an object, even if it is not written to the database yet."""
         record = self.store.newest((group, plural), object_key(namespace, name))
         return None if record is None else record.object()
 
     def listing(self, group: str, plural: str, namespace: str) -> list[bytes]:
-        """Return the newest version of every object in a namespace (all if ""), durable or not."""
+        """Return the newest version of each object in a namespace (all if ""), even if not yet in the database."""
         prefix = f"{namespace}/" if namespace else ""
         return [record.data for record in self.store.newest_in((group, plural), prefix)]
 
     def runner(self, target: Target, size: int = 0) -> Run | None:
-        """Return the function that runs the decision on a write of `size` bytes; None if it takes little time.
+        """Return a function that runs the computation of a write in a thread; None if the computation is short.
 
-        It runs in a thread if it may take long, because of the size or the stored data, or if it waits for
+        It may be long because of the write's `size` in bytes or the kind's rules, or because it waits for
         webhooks.
         """
         seen = self.store.newest(target.resource, target.key) if target.name else None
@@ -205,7 +206,8 @@ class Api:
     ) -> Chain:
         """Return the admission chain of the request.
 
-        `options` are those of a delete. `named` is false for a request about many objects.
+        `options` are those of a delete. `named` is false for a request about many objects, such as a
+        deletecollection.
         """
         return Chain(self.dynamic.of(request, target, options, named))
 

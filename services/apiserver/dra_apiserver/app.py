@@ -98,7 +98,7 @@ def _labels(verb: str, target: Target, *more: str) -> Labels:
 
 
 def _author(verb: str, request: Request, target: Target) -> Author:
-    # Read the headers without a call, because each write pays for this.
+    # Read the headers here instead of in a function, because this code runs for each write.
     headers = request.headers
     if verb == "patch" and headers.get(b"content-type", b"").startswith(b"application/apply-patch"):
         verb = "apply"
@@ -109,7 +109,7 @@ def _author(verb: str, request: Request, target: Target) -> Author:
 
 
 def _sees_all(request: Request) -> bool:
-    """True if a request must observe all earlier responses: unless it asks for a given revision, or for any."""
+    """True if a request must observe all earlier writes: it asks neither for a given revision nor for any (0)."""
     if request.method != "GET":
         return True
     if not request.path.startswith(("/api/", "/apis/")):
@@ -229,7 +229,7 @@ class Application:
             self._record(request, verb, target, request.code or 500, perf_counter() - started)
 
     def _needs_no_database(self, request: Request) -> bool:
-        """True for discovery requests while the database is unreachable: their response does not depend on it."""
+        """True for discovery requests, whose response does not depend on the database, while that is unreachable."""
         if self._api.store.failure is None or request.method != "GET":
             return False
         api, *rest = request.path.strip("/").split("/")
@@ -252,7 +252,7 @@ class Application:
             request.user = add_implied_groups(wanted)
 
     async def _pass_traffic(self, request: Request, verb: str, target: Target) -> None:
-        """Hold the request for the viewer of the traffic, and apply the active faults to it.
+        """Hold the request as long as an observer (``traffic``) wants, and apply the active faults to it.
 
         Raises:
             StatusError: the fault's response.

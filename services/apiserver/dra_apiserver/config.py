@@ -52,13 +52,13 @@ class Config:
     """The API server's configuration.
 
     `history` is the number of seconds for which Kubernetes' clients can read revisions. Port 0 selects a free
-    port. `retention` is that of the archive; None keeps the last value of the database. `database` is the URL
-    of the database (`storage/catalog.py`). `past` is a file with the history of another cluster that an empty
-    database is filled with. `nodes` describes how to reach nodes, and the scheduler is at `scheduler_url`.
-    The supervisor of the services is at `supervisor_url`. Requests to it have the token of
-    `supervisor_token_file`. `metrics_server` serves metrics.k8s.io. `tls` has the server's certificate. With
-    `client_certificates`, a request without credentials is from upstream's `system:anonymous`; else it is
-    from the administrator. `tokens` are those of service accounts; `signing_key` and `verifying_keys` are
+    port. `retention` limits the archive; None keeps the database's last setting. `database` is the URL of the
+    database (`storage/catalog.py`). `past` is a file with the history of another cluster; an empty database is
+    filled from it. `nodes` describes how to reach nodes, and the scheduler is at `scheduler_url`. The
+    supervisor of the services is at `supervisor_url`. Requests to it have the token of `supervisor_token_file`.
+    `metrics_server` serves metrics.k8s.io. `tls` has the server's certificate. With `client_certificates`, a
+    request without credentials has the user `system:anonymous`, as upstream; otherwise its user is the
+    administrator. `tokens` are the settings of service account tokens; `signing_key` and `verifying_keys` are
     files (`serviceaccount/keys.py`).
     """
 
@@ -99,7 +99,7 @@ class Config:
 
     @property
     def directory(self) -> Path:
-        """The folder of the server's own files."""
+        """The folder with the server's files, such as its keys and the SQLite database."""
         return self.data / "apiserver"
 
     @property

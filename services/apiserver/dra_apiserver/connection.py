@@ -20,7 +20,8 @@ TAKE_OVER = "dralab.take_over"
 
 _HELD_BYTES = 1 << 16
 
-# Webhooks and proxied servers may respond with a status that no RFC defines. Go sends it with these words.
+# Webhooks and proxied servers may respond with a status that no RFC defines. Go sends these words as the reason
+# phrase.
 for _code in range(600, 1000):
     STATUS_LINE[_code] = b"HTTP/1.1 %d status code %d\r\n" % (_code, _code)
 
@@ -64,7 +65,8 @@ class JoiningTransport(asyncio.Transport):
         self._losing = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        # Since Python 3.12 asyncio tries forever to write an empty last line of writelines(), and never closes.
+        # Since Python 3.12 if the last item of writelines() is empty, asyncio tries forever to write it and
+        # never closes the connection.
         if not data:
             return
         if not self._held:
@@ -157,7 +159,7 @@ class Connection(BoundedConnection):
     def answer(self, scope: Scope, code: int, headers: Headers, body: bytes) -> bool:
         """Send a whole response.
 
-        Return False, with nothing sent, if that would have to wait or ends the connection.
+        Return False and send nothing if sending would block, or if the response ends the connection.
         """
         cycle = self.cycle
         if (
@@ -179,7 +181,7 @@ class Connection(BoundedConnection):
         return True
 
     def write(self, scope: Scope, part: bytes) -> bool:
-        """Send a part of a started response. Return False, with nothing sent, if that would have to wait."""
+        """Send a part of a started response. Return False and send nothing if sending would block."""
         cycle = self.cycle
         if (
             cycle.scope is not scope
@@ -215,9 +217,7 @@ class Connection(BoundedConnection):
             super().data_received(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's never keeps a connection open
-        """Write the buffered data before the event loop closes the connection, because it only knows the inner
-        transport.
-        """
+        """Write the buffered data before the event loop closes the inner transport, which does not know of it."""
         stays_open = super().eof_received()
         if not stays_open:
             assert isinstance(self.transport, JoiningTransport)
@@ -236,7 +236,7 @@ class Connection(BoundedConnection):
         cycle.response_started = cycle.response_complete = True
         self._unset_keepalive_if_required()
         if self._raw:
-            # Not at once, because the caller has no peer to write to yet.
+            # Deliver the data in the next turn, because the caller does not have the peer yet.
             self.loop.call_soon(received, bytes(self._raw))
         self._raw = None
         self.flow.resume_reading()

@@ -47,7 +47,7 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
 class Credentials:
     """The known tokens and certificates.
 
-    ``required``: requests need credentials. ``checked``: an unknown token is rejected and not ignored.
+    ``required``: requests need credentials. ``checked``: an unknown token is rejected instead of ignored.
     ``anonymous`` is the user of requests without credentials. ``now`` returns the time for certificates, in
     seconds since the epoch.
     """
@@ -94,12 +94,13 @@ class Credentials:
         Without ``audiences``, those of this server are used.
 
         Raises:
-            InvalidToken: a service account's token is no longer valid, or is for none of the audiences.
+            InvalidToken: a service account's token is no longer valid, or is not intended for any of the
+            audiences.
         """
         audiences = audiences or self.audiences
         user = self._known.get(token)
         if user is None:
             return self._tokens.holder(token, audiences)
-        # These tokens name no audience, so they are for this server's.
+        # Tokens of the file have no audience, so they are valid for this server's audiences.
         meant = tuple(one for one in self.audiences if one in audiences)
         return Identity(user, meant) if meant else None

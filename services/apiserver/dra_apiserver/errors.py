@@ -100,7 +100,7 @@ _ESCAPES = {
 
 
 def json_value(text: str) -> Verbatim:
-    """Return a text of a named type as a bad value. Go shows it in JSON, and plain texts with %q."""
+    """Return a string of a named Go type as a bad value, which Go formats as JSON and not with %q."""
     return Verbatim(go_json(text))
 
 
@@ -154,7 +154,7 @@ def field_not_found(field: str, value: Any) -> FieldError:
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
     """Return the error of an unsupported value.
 
-    The supported ones are listed in the given order. The value is of a named type.
+    The supported values are listed in the given order. The value is of a named Go type.
     """
     value = json_value(value) if type(value) is str else value
     names = ", ".join(quote(name) for name in supported)
@@ -179,7 +179,7 @@ def internal_field(field: str, detail: str) -> FieldError:
 
 
 def _aggregate(texts: Iterable[str]) -> str:
-    """Join several errors in one line, each text once."""
+    """Join several errors in one line without repeating equal ones."""
     several = list(dict.fromkeys(texts))
     return several[0] if len(several) == 1 else f"[{', '.join(several)}]"
 
@@ -266,7 +266,7 @@ def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> StatusE
 def invalid_object(
     group: str, kind: str, name: str, errors: Sequence[FieldError], distinct: bool = False
 ) -> StatusError:
-    """Return 422 with one cause for each field error, or for each `distinct` one.
+    """Return 422 with one cause for each field error. With `distinct`, equal errors are reported once.
 
     If each error shows a long list, the response would grow with the square of its length. So after a few
     MiB, the other errors are only counted.
@@ -349,9 +349,9 @@ def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
 
 
 def storage_initializing() -> StatusError:
-    """Return 429: the watched data is not followed by this server yet.
+    """Return 429: this server does not have the watched data yet.
 
-    Another connection may reach one that follows it.
+    A new connection may reach another server that has it.
     """
     error = too_many_requests("storage is (re)initializing")
     error.headers["Connection"] = "close"

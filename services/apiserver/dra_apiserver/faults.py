@@ -1,8 +1,8 @@
-"""Faults on demand: requests that wait, fail or conflict, and watches that are cut, each for a time.
+"""Faults on demand: for a limited time, requests are delayed, fail or conflict, and watches are cut.
 
 Not part of upstream. https://kubernetes.io/docs/reference/using-api/api-concepts/ says what clients must
-handle. A fault affects a share of its requests, drawn from a seed. It never affects the server's own
-endpoints.
+handle. A fault affects a fraction of the matching requests, chosen at random from a seed. It never affects the
+server's own endpoints.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Running:
 
     @property
     def count(self) -> int:
-        """The number of requests or watches that the fault has affected."""
+        """The number of requests or watches that the fault has affected so far."""
         return self.met if self.watches is None else self.watches.met
 
     def kind_for(self, verb: str, resource: GroupResource, agent: str) -> RequestKind | None:
@@ -75,9 +75,10 @@ class _Running:
 
 
 class Faults:
-    """The active faults. ``active`` is false if there are none, so that the check costs requests little.
+    """The active faults.
 
-    ``cut`` ends all watches and returns their number. ``hold`` holds their events back, or releases them.
+    ``active`` is false if there are none, which is a cheap check for each request. ``cut`` ends all watches and
+    returns their number. ``hold`` withholds the events of watches, or releases them.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class Faults:
             running.cutter.cancel()
 
     async def meet(self, verb: str, resource: GroupResource, name: str, agent: str) -> Fate:
-        """Apply the faults to a request: nothing, a delay, an error, or the loss of the request or its response.
+        """Apply the faults to a request, which may be delayed, rejected, or lost, or may lose its response.
 
         Raises:
             StatusError: the response of a fault.

@@ -1,4 +1,4 @@
-"""Join a connection that a client upgrades to another one (upstream's upgradeaware proxy)."""
+"""Forward an upgrade request to another server, and connect the client with it (upstream's upgradeaware proxy)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ async def upgrade(
 ) -> None:
     """Send a request for an upgrade to another server, and join the two connections if that accepts it.
 
-    A rejection is passed on to the client, and its connection is closed. If the connections were joined
-    anyway, the client's next requests would reach the other server with this server's rights.
+    A rejection is passed on to the client, and its connection is closed. If the connections were joined after a
+    rejection, the client could send further requests to the other server with this server's rights.
 
     Raises:
         StatusError: 500, the other server does not speak HTTP, or responds without an upgrade.
@@ -106,7 +106,7 @@ async def _refuse(request: Request, reader: asyncio.StreamReader, first: bytes) 
     """Pass the other server's rejection on to the client (upstream's `tryUpgrade`).
 
     Raises:
-        StatusError: 500, the response neither accepts nor rejects.
+        StatusError: 500, the response is neither an upgrade nor a valid rejection.
     """
     refusal = _Refusal()
     parser = httptools.HttpResponseParser(refusal)
@@ -122,7 +122,7 @@ async def _refuse(request: Request, reader: asyncio.StreamReader, first: bytes) 
         line = first.partition(b"\r\n")[0].decode("latin-1")
         raise server_error(f"malformed HTTP response {quote(line)}") from None
     except (TimeoutError, ConnectionError):
-        # The data received so far is passed on.
+        # Pass on the data received so far.
         pass
     body = b"" if request.method == "HEAD" else bytes(refusal.body)
     headers = [header for header in refusal.headers if header[0] != b"content-length"]

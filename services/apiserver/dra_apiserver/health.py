@@ -9,7 +9,7 @@ Check = Callable[[], str | None]
 
 
 class Health:
-    """Named checks. Liveness omits those that only say whether the server wants traffic."""
+    """Named checks. Liveness omits checks that only say whether the server is ready for requests."""
 
     def __init__(self) -> None:
         self._checks: dict[str, tuple[Check, bool]] = {}

@@ -42,7 +42,8 @@ _WARNING = 256
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _CACHE_CONTROL = b"cache-control"
 _READERS = (b"curl", b"Wget", b"Mozilla/5.0")
-# Larger bodies would block all requests, because JSON is decoded and encoded without releasing the GIL.
+# Larger responses are not indented, which would block all requests: JSON is decoded and encoded without
+# releasing the GIL.
 _PRETTY_UP_TO = 4 << 20
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
@@ -104,7 +105,7 @@ def _unpack(body: bytes, limit: int) -> bytes:
 
 
 class Direct(Protocol):
-    """Shortcuts of a connection without a turn of the event loop and without messages. Each may decline."""
+    """Shortcuts that bypass ASGI messages and the event loop. A shortcut that is not possible returns None or False."""
 
     def read(self, scope: Scope) -> bytes | None:
         """Return the request's whole body if it has been received, else None."""
@@ -119,15 +120,15 @@ class Direct(Protocol):
         ...
 
     def replace_header(self, name: bytes) -> None:
-        """Omit a default header, because the response sets its own."""
+        """Omit the default header of that name, because the response has its own."""
         ...
 
     def lose_answer(self) -> None:
-        """Cut the connection instead of sending the response: a fault on demand."""
+        """Cut the connection instead of sending the response, for a fault on demand."""
         ...
 
     def has_ended(self) -> bool:
-        """True if the client has closed its half of the connection. It may still read."""
+        """True if the client has closed its half of the connection. It may still read the response."""
         ...
 
 
@@ -143,7 +144,7 @@ class Audited(Protocol):
         ...
 
     def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
-        """Add an annotation. A `detailed` one is left out if only the request's metadata is logged."""
+        """Add an annotation. A `detailed` annotation is left out if only the request's metadata is logged."""
         ...
 
     def record_body(self, body: bytes, content_type: str) -> None:
@@ -225,7 +226,7 @@ class Request:
         #: By lower-case name. If a header is repeated, the last value counts.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         if b"audit-id" in self.headers:
-            # As upstream: a proxy gives a request its ID, so that both use the same one.
+            # As upstream: a request keeps the ID that a proxy gave it, so that both use the same ID.
             self.id = self.headers[b"audit-id"].decode("latin-1") or request_id
 
     def lose_answer(self) -> None:
@@ -456,7 +457,7 @@ class Request:
         try:
             accepted = negotiate_document(accept, self.cbor)
         except StatusError:
-            # The error matters more than its format (`WriteObjectNegotiated`).
+            # Send the error even if the client accepts no supported format (`WriteObjectNegotiated`).
             body = dumps(error.status, option=orjson.OPT_INDENT_2)
             await self.respond(error.code, body, headers=error.headers)
             return

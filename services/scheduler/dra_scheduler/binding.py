@@ -45,10 +45,10 @@ class NominationWriter:
 class Binder:
     """Binds pods to their nodes, and reverts the decision if binding fails.
 
-    ``on_failure`` requeues the pod and reports the failure. Its arguments are the pod, the status, and
-    whether the pod's status may name the node. With ``nominations``, the status names the node during
-    PreBind. The first of the ``extenders`` that can bind the pod replaces the Bind plugin. ``on_forgotten``
-    is called with pods whose node is given up.
+    ``on_failure`` requeues the pod and reports the failure. Its arguments are the pod, the status, and whether
+    the pod's status may name the node. With ``nominations``, the pod's status names the node during PreBind.
+    The first of the ``extenders`` that can bind the pod replaces the Bind plugin. ``on_forgotten`` is called
+    with pods whose node is given up.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Binder:
         self._on_failure(pod, status, announces)
 
     async def _prepare(self, state: CycleState, assumed: Pod, announces: bool) -> Status | None:
-        """Run PreBind, and write the expected node to the pod's status at the same time."""
+        """Run PreBind. At the same time, write the expected node to the pod's status."""
         uid, node_name = assumed.metadata.uid, assumed.spec.node_name
         announcing = None
         if announces and self._nominations is not None:
@@ -125,7 +125,7 @@ class Binder:
                 await announcing
 
     async def give_up(self, decision: Decision, *, announce: bool = True) -> None:
-        """Revert the decision. With ``announce``, retry pods that may fit into the freed resources."""
+        """Revert the decision. With ``announce``, other pods are retried that may fit into the freed resources."""
         assumed = decision.assumed
         await self._framework.unreserve(decision.state, assumed, assumed.spec.node_name)
         self._cache.forget(assumed.metadata.uid)

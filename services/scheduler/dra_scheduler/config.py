@@ -45,8 +45,8 @@ class SchedulerConfig:
     """The scheduler's options.
 
     ``loaded`` is the content of the ``--config`` file. Without it, there is one profile named
-    ``scheduler_name``. With ``health_port`` 0 any free port is used; with None nothing is served.
-    ``identity`` is the name of this replica in leader election.
+    ``scheduler_name``. ``health_port`` is the port of /healthz, /readyz and /metrics; 0 picks a free one, None
+    serves nothing. ``identity`` is the name of this replica in leader election.
     """
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
@@ -74,12 +74,15 @@ class SchedulerConfig:
         return config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
 
     def percentage_of(self, profile: Profile) -> int:
-        """Return the percentage of nodes that suffices for a choice. 0: derive it from the number of nodes."""
+        """Return the percentage of nodes that must be feasible before the search stops.
+
+        0: depends on the number of nodes.
+        """
         if profile.percentage_of_nodes_to_score is not None or self.loaded is None:
             return profile.percentage_of_nodes_to_score or 0
         return self.loaded.config.percentage_of_nodes_to_score or 0
 
     @property
     def waits_to_watch(self) -> bool:
-        """True if a replica starts its informers only once it leads (delayCacheUntilActive)."""
+        """True if a replica starts its informers only once it is the leader (``delayCacheUntilActive``)."""
         return self.loaded is not None and self.leader_elect and self.loaded.config.delay_cache_until_active

@@ -1,7 +1,7 @@
 """The equivalence cache: pods with equal signatures share verdicts on nodes until the nodes change.
 
 Upstream reuses the results of the previous pod with the same signature (OpportunisticBatching). This cache
-keeps the results of many signatures, and forgets only the nodes that the
+keeps the results of many signatures, and drops the results only of nodes that the
 :class:`~dra_scheduler.framework.cache.Cache` logs as changed.
 """
 
@@ -16,7 +16,7 @@ Scores = tuple[int, ...]
 
 
 class Feasible:
-    """Nodes that can take the pod, each with its raw scores, also grouped by equal scores."""
+    """The nodes that can take the pod, with their raw scores, and also grouped by equal scores."""
 
     def __init__(self) -> None:
         self.scores: dict[str, Scores] = {}
@@ -49,7 +49,7 @@ class Feasible:
 class EquivalenceClass:
     """The verdicts for pods of one signature: nodes are feasible, failed, or not examined since they changed.
 
-    ``shared`` is a store for the plugins' computed data about the nodes.
+    ``shared`` holds the data that plugins computed about the nodes.
     """
 
     def __init__(self, cache: Cache, start: int = 0) -> None:
@@ -96,7 +96,7 @@ class EquivalenceClass:
         return changed is not None and name not in changed
 
     def restrict(self, names: Iterable[str]) -> None:
-        """Keep only these nodes among those to be examined."""
+        """Examine only these nodes from now on."""
         allowed = set(names)
         self.unknown = {name: None for name in self.unknown if name in allowed}
 
@@ -110,7 +110,7 @@ class EquivalenceCache:
         self._by_signature: OrderedDict[Hashable, EquivalenceClass] = OrderedDict()
 
     def get(self, signature: Hashable | None, start: int) -> EquivalenceClass:
-        """Return the class of the signature. For None, return a new class that is not kept.
+        """Return the equivalence class of the signature. For None, return a new class that is not cached.
 
         A new class starts to examine nodes at number ``start``.
         """

@@ -43,7 +43,7 @@ class _Concern(enum.Enum):
 
 
 class EventHandlers:
-    """Connects informers to the scheduler, whose profiles are named ``scheduler_names``.
+    """Registers event handlers with the informers. ``scheduler_names`` are the names of the scheduler's profiles.
 
     ``on_gone`` is called with the uid of each deleted pod, ``on_placed`` with each pod that was bound.
     """
@@ -162,19 +162,22 @@ class EventHandlers:
             self._nomination_ended(pod)
 
     def _assumption_ended(self, uid: str) -> None:
-        """Free the assumed pod's resources at once. Its binding fails later and releases the rest."""
+        """Free the node resources of a deleted assumed pod now. Its binding fails later, which releases its claims."""
         assumed = self._cache.forget(uid)
         if assumed is not None:
             self._queue.handle_event(Event(Kind.POD, Action.DELETE, assumed, None))
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """Retry pods of no higher priority, because the node no longer reserves room for the pod."""
+        """Retry pods of the same or lower priority, because the node no longer reserves resources for the pod."""
         if not self._cache.is_assumed(pod.metadata.uid):
             event = Event(Kind.POD, Action.DELETE, pod, None)
             self._queue.handle_event(event, priority=pod.spec.priority or 0)
 
     def _update_nomination(self, old: Pod | None, new: Pod) -> None:
-        """Store the nomination from the pod's status. A nomination that is assumed but not written yet is kept."""
+        """Store the nomination from the pod's status.
+
+        A nomination that the scheduler made but has not written yet is kept.
+        """
         before = old.status.nominated_node_name if old is not None else ""
         after = new.status.nominated_node_name
         if before != after and not self._cache.is_assumed(new.metadata.uid):
@@ -182,7 +185,8 @@ class EventHandlers:
 
     def _group_event(self, pod: Pod) -> None:
         entry = self._queue.get(pod.metadata.uid)
-        # As upstream: a member in the active queue takes the others along and is the first of them.
+        # As upstream: once a member is popped from the active queue, all members of its group are tried with
+        # it.
         if group_key(pod) is not None and (entry is None or entry.place is not Place.ACTIVE):
             self._queue.handle_event(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
 

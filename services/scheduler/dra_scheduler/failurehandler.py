@@ -27,8 +27,8 @@ class FailureHandler:
     def handle_unscheduled(self, entry: QueuedPod, failure: Failure) -> None:
         """Requeue and report a pod that got no node in this attempt.
 
-        The queue comes first: the report is written in the background, and events until then must count for
-        the pod.
+        The pod is requeued before the report is written in the background, so that no event in between is
+        missed for the pod.
         """
         if failure.plugins is None:
             _log.warning(
@@ -45,7 +45,10 @@ class FailureHandler:
         )
 
     def handle_unbound(self, pod: Pod, status: Status, announced: bool) -> None:
-        """Requeue and report a pod that could not be bound. ``announced``: its status may name the node."""
+        """Requeue and report a pod that could not be bound.
+
+        ``announced``: the pod's status may already name the node.
+        """
         current = self._queue.get(pod.metadata.uid)
         if current is None:
             return  # the pod was deleted

@@ -63,10 +63,11 @@ class FailureReporter:
         nominated: str | None = None,
         announced: bool = False,
     ) -> None:
-        """Report a pod's failure with the condition's ``reason``. ``event`` is the event's text if it differs.
+        """Report a pod's failure with the condition's ``reason``.
 
-        ``nominated`` is the node that preemption frees for the pod: empty clears it, None means no change.
-        ``announced``: the pod's status may name another node since ``pod`` was read.
+        ``event`` is the event's text if it differs from ``message``. ``nominated`` is the node that preemption
+        frees for the pod: empty clears it, None means no change. ``announced``: the pod's status may name
+        another node since ``pod`` was read.
         """
         note = _shorten(event or message)
         self._recorder(pod).event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")

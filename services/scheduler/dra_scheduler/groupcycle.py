@@ -107,7 +107,7 @@ class GroupCycle:
         return "scheduled"
 
     async def _try(self, entries: Sequence[QueuedPod]) -> tuple[list[Outcome], str]:
-        """Decide on each pod in turn. Return the outcomes, and the error if one ended the attempt early."""
+        """Decide on each pod in turn. Return the outcomes of the pods, and the error if one ended the attempt early."""
         # All members share one CycleState, and each is decided with the earlier ones assumed on their nodes, so that
         # two members cannot get the same device. A rejection does not stop the loop: the gang may have enough
         # members without that pod. An error does, and the outcomes are incomplete then.

@@ -13,7 +13,7 @@ from dra_shared.service import Options, boolean, connect, create_tls, features, 
 from dra_scheduler.componentconfig.load import Loaded
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
 
-# The part before the slash owns the written fields (managedFields), as if kube-scheduler wrote them.
+# The User-Agent. The part before the slash becomes the manager in managedFields: that of kube-scheduler.
 _USER_AGENT = "kube-scheduler/v{} dralab-scheduler"
 
 

@@ -57,7 +57,7 @@ def count_incoming(kubernetes: Version) -> Callable[[Place, Cause, str], None]:
     """Return a function that counts pods that enter a queue (since 1.37: entities), with the version's names of
     events.
 
-    Events have that version's names.
+    Events are named as in that version of Kubernetes.
     """
 
     def count(place: Place, cause: Cause, entity: str) -> None:
@@ -130,7 +130,11 @@ def watch_cache(cache: Cache) -> None:
 
 
 def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:
-    """Count an attempt. A failed entry must have been requeued before, which tells an error from a rejection."""
+    """Count an attempt.
+
+    A failed pod must have been requeued before this call, because its place in the queue shows whether it was
+    an error.
+    """
     result = "scheduled" if scheduled else "error" if entry.errors else "unschedulable"
     count, observe = _attempts(result, entry.pod.spec.scheduler_name)
     count()

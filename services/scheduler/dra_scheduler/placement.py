@@ -46,7 +46,7 @@ class Unschedulable(Exception):
 
 
 class AttemptError(Exception):
-    """The attempt failed with an error. The text is for the pod's event."""
+    """The attempt failed with an error. The text appears in the pod's event."""
 
 
 @dataclass(slots=True)
@@ -161,7 +161,7 @@ class Placement:
         if status is not None:
             if not status.is_rejection:
                 raise AttemptError(status.message)
-            # PreFilter's status applies to every node.
+            # PreFilter rejected the pod, so its status applies to every node.
             statuses = {info.name: status for info in self._cache.nodes()}
             plugins = {status.plugin}
             raise Unschedulable(
@@ -210,7 +210,7 @@ class Placement:
                 turn = self._clock.monotonic()
                 continue
             except BaseException:
-                # The cached verdict on the node outlives this attempt.
+                # Do not keep this attempt's state: the cached verdict on the node is used by later attempts.
                 verdicts.unknown[name] = None
                 raise
             finally:
@@ -224,7 +224,7 @@ class Placement:
             else:
                 verdicts.failed[name] = status
                 if not state.sharing.allowed:
-                    # Examine the node again for the next pod, even if it is equal.
+                    # Examine the node again for the next pod, even if that has the same signature.
                     self._cache.touch(name)
             if only:
                 return
@@ -237,7 +237,7 @@ class Placement:
         try:
             await asyncio.to_thread(offload.work)
         except asyncio.CancelledError:
-            # The thread cannot be cancelled, but it checks the deadline now and then.
+            # The thread cannot be cancelled, but it checks the deadline regularly.
             state.deadline.cancel("the scheduler is stopping")
             raise
 
@@ -262,7 +262,7 @@ class Placement:
         return next(islice(chain.from_iterable(winners), place, None))
 
     async def _best_passed(self, attempt: Attempt, passed: Passed) -> str:
-        """Return the best of the nodes that the extenders accept, including their scores."""
+        """Return the best of the nodes that the extenders accept. Their scores are added to the plugins'."""
         if len(passed.names) == 1:
             return passed.names[0]
         if self._score_problem:

@@ -77,7 +77,7 @@ class PodCycle:
     async def decide(
         self, entry: QueuedPod, group: CycleState | None = None, *, counted: bool = True
     ) -> Decision | Failure | None:
-        """Choose a node and reserve resources. Return None if the pod was deleted or placed by someone else.
+        """Choose a node and reserve resources. Return None if the pod was deleted, or placed by another scheduler.
 
         ``group`` is the state of the pod group's attempt that this is part of. An attempt that is not
         ``counted`` is only a trial.
@@ -104,7 +104,7 @@ class PodCycle:
 
     async def release(self, decision: Decision) -> None:
         """Revert a decision that has not been acted on."""
-        # Everything is as before, so there is no event for other pods.
+        # Send no event to other pods, because the resources were free before, too.
         await self._binder.give_up(decision, announce=False)
 
     def handle_deleted_pod(self, uid: str) -> None:
@@ -151,7 +151,8 @@ class PodCycle:
         if diagnosis.nodes and (self._members_preempt or state.group is None):
             nominated, status = await self._framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
-            # A claim could not be deallocated, so no event will follow that the pod could wait for.
+            # A claim could not be deallocated, so there will be no event that wakes the pod. Retry it after a
+            # backoff.
             in_the_way = (
                 status.code is Code.ERROR
                 and status.plugin == self._dynamic_resources.name

@@ -204,5 +204,5 @@ class Scheduler:
     async def _schedule_forever(self) -> None:
         while True:
             await self.try_schedule(await self.queue.pop())
-            # Let bindings and informers run between two pods.
+            # Yield to the event loop between two pods, so that bindings and informers run.
             await asyncio.sleep(0)

@@ -12,7 +12,8 @@ from dra_scheduler.queue.entry import QueuedPod
 class Decision:
     """A pod that is assumed on a node, but not bound yet.
 
-    ``waits``: other members of its gang follow, so its status names the node before it is bound.
+    ``waits``: other members of its gang are bound later, so the pod's status names the node before the pod is
+    bound.
     """
 
     entry: QueuedPod
@@ -28,8 +29,8 @@ class Failure:
 
     ``reason`` is that of the condition, ``message`` its text, ``event`` the event's text if it differs.
     ``plugins`` rejected the pod; None means an error. ``nominated`` is the node that is being freed for it,
-    empty to clear it, None for no change. ``held`` is its place on that node, which other pods of its group
-    have to respect.
+    empty to clear it, None for no change. ``held`` are the resources assumed for the pod on that node, which
+    other pods of its group cannot use.
     """
 
     reason: str

@@ -37,9 +37,9 @@ _Entries = Mapping[str, Sequence[QueuedPod]]
 class TreeCycle:
     """Tries trees of groups, pod by pod with ``cycle``.
 
-    ``own_policy``: groups decide whether they preempt (gate PodGroupPreemptionPolicy). ``placements``:
-    messages name placements (gate TopologyAwareWorkloadScheduling). With ``measured``, the attempts are
-    counted in metrics.
+    ``own_policy``: each group's own policy decides whether it may preempt (gate PodGroupPreemptionPolicy).
+    ``placements``: messages name placements (gate TopologyAwareWorkloadScheduling). With ``measured``, the
+    attempts are counted in metrics.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ _SAME = "all pods in a single pod group should have the same"
 
 
 def _pass_down(tree: GroupTree, above: GroupResult, results: dict[GroupId, GroupResult]) -> None:
-    """Give the result of a group to its children that were not tried, or that fit although the group does not."""
+    """Copy the result of a failed group to its children that were not tried, or that fit by themselves."""
     # From the root down: a child's result may be that of its parent, which has to be final before.
     result = results.get(tree.id)
     if result is None or (result.fits and not above.fits):

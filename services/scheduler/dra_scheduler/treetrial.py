@@ -28,8 +28,8 @@ Outcome = tuple[QueuedPod, Decision | Failure]
 class GroupResult:
     """The result of a group. ``outcomes`` are those of its pods that were tried, in ``state``.
 
-    ``scheduled``: one of its pods got a node in this trial. ``alone`` is the status without PostFilter's
-    part.
+    ``scheduled``: one of its pods got a node in this trial. ``alone`` is the status without the message of
+    PostFilter.
     """
 
     status: Status
@@ -81,11 +81,11 @@ class TreeTrial:
         return result
 
     def assignments(self) -> list[Assignment]:
-        """Return the pods that have a place, with their nodes."""
+        """Return the pods that are assumed on a node in this trial, with the nodes."""
         return [Assignment(held.pod, held.assumed.spec.node_name) for held in self._held]
 
     async def give_back(self, keep: int = 0) -> None:
-        """Release the places except the first ``keep``, the last one first."""
+        """Undo the assumed places except the first ``keep`` of them, starting with the last."""
         while len(self._held) > keep:
             await self._cycle.release(self._held.pop())
 

@@ -246,7 +246,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
 
 @dataclass(frozen=True)
 class _Profile:
-    """The parts of one profile."""
+    """The parts of the scheduler that exist once for each profile."""
 
     profile: Profile
     framework: Framework
@@ -371,7 +371,7 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs),
         GangTrials(base.groups, base.cache, base.manager, frameworks, gangs=gangs),
         Shortfalls(base.manager, offered_resources, extended=base.is_enabled("DRAExtendedResource")),
-        # A world in memory has them, too, but does not call them.
+        # A world in memory has extenders in its configuration, too, but does not call them.
         Extenders(base.config.extenders),
         # A live scheduler does not watch claim templates.
         None if base.announces else has_template,

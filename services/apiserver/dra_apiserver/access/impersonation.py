@@ -26,7 +26,8 @@ _LEGACY = "impersonate"
 class Impersonation:
     """Checks impersonation.
 
-    As upstream, it caches the mode that allowed each user: that mode is tried first, and its error returned.
+    As upstream, it caches the mode that last allowed each user. That mode is tried first, and if no mode allows
+    the request, its error is returned.
     """
 
     def __init__(self, authorizer: Authorizer) -> None:
@@ -37,7 +38,7 @@ class Impersonation:
         """Let ``action.user`` act as ``wanted`` for this action. Return that user with the groups of the mode.
 
         Raises:
-            StatusError: 403, no mode allows it. It is the first mode's error.
+            StatusError: 403, no mode allows it. The error is that of the first mode that was tried.
         """
         refused: StatusError | None = None
         requestor = action.user.name

@@ -1,4 +1,4 @@
-"""Authorize a request by its path and method only, even if its resource is not served.
+"""Authorize a request by its path and method only, so that even a request for an unknown resource is authorized first.
 
 Mirrors apiserver's RequestInfoFactory and its filters for impersonation and authorization.
 """
@@ -26,9 +26,9 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-# The history endpoint only has revisions and times.
+# Without a path below it, the history endpoint only returns revisions and times.
 _ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz", "/history"})
-# Verbs that a path may begin with.
+# Path prefixes that stand for a verb, such as /api/v1/watch/….
 _PREFIXES = frozenset({"proxy", "watch"})
 _OF_NAMESPACES = frozenset({"status", "finalize"})
 
@@ -91,7 +91,7 @@ def attributes_of(request: Request) -> Attributes:
 
 
 def _selected_fields(selector: str) -> tuple[tuple[str, str], ...]:
-    """Return the fields for which a field selector allows one value."""
+    """Return the fields that a field selector restricts to a single value, with that value."""
     if not selector:
         return ()
     try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Registered(Protocol):
-    """The policies and webhooks of the cluster that apply to one request."""
+    """The interface of the cluster's policies and webhooks that apply to one request."""
 
     def mutate(
         self,
@@ -63,7 +63,7 @@ NOTHING_REGISTERED: Registered = _NothingRegistered()
 
 
 class Dynamic(Protocol):
-    """All policies and webhooks of the cluster, for the lifetime of the server."""
+    """The interface of all policies and webhooks of the cluster. There is one object for each server."""
 
     @property
     def loops(self) -> bool:
@@ -84,12 +84,13 @@ class Dynamic(Protocol):
     ) -> Registered:
         """Return the policies and webhooks that apply to a request.
 
-        `options` are those of a delete. `named` is false for a request about many objects.
+        `options` are those of a delete. `named` is false for a request about many objects, such as a
+        deletecollection.
         """
 
 
 class NoDynamic:
-    """Dynamic admission of a server that has none."""
+    """Dynamic admission for a server without policies and webhooks."""
 
     loops = False
 
@@ -155,7 +156,7 @@ def _run(
 
 
 def disabled_plugins(text: str, kinds: Iterable[Kind]) -> frozenset[str]:
-    """Return the plugins of these kinds that `--disable-admission-plugins`, a comma-separated list, names.
+    """Return the plugins of these kinds that are named in `text`, the value of `--disable-admission-plugins`.
 
     Raises:
         ValueError: a plugin does not exist, or cannot be turned off here.

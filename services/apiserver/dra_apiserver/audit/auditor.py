@@ -48,7 +48,7 @@ class Auditor:
         self._failed = False
 
     def begin(self, request: Request, *, rejected: bool = False) -> None:
-        """Create the audit entry of a request once its user is known, or once it was `rejected` without one."""
+        """Create the audit entry of a request, once its user is known or it was `rejected` as unauthenticated."""
         wanted = attributes_of(request)
         decided = self._policy.decide(wanted)
         if decided.level is not Level.NONE:
@@ -102,7 +102,7 @@ class _Entry:
     def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
         """Add an annotation (apiserver's `admission.Attributes` and `audit.AddAuditAnnotation`).
 
-        The first value of a key is kept. A `detailed` one is left out if only the request's metadata is
+        The first value of a key is kept. A `detailed` annotation is left out if only the request's metadata is
         logged.
         """
         if detailed and self._decided.level < Level.REQUEST:
@@ -157,7 +157,7 @@ class _Entry:
             self._answer = obj
 
     def start_response(self) -> None:
-        """Emit the start of a response if it is a long one."""
+        """Emit the stage ResponseStarted if the response may take long, as of a watch."""
         if self._lasting:
             self.emit("ResponseStarted")
 
@@ -166,7 +166,10 @@ class _Entry:
         self._panic = f"APIServer panic'd: {error}"
 
     def complete(self) -> None:
-        """Emit the last event. Upstream logs a response to invalid credentials as a started one."""
+        """Emit the last event.
+
+        As upstream, a response to invalid credentials is logged with the stage ResponseStarted.
+        """
         if self._deprecated:
             self._annotations["k8s.io/deprecated"] = "true"
             if gone := _GONE.search(self._deprecated):
@@ -180,7 +183,7 @@ class _Entry:
             self.emit("ResponseStarted" if self._rejected else "ResponseComplete")
 
     def emit(self, stage: str, code: int = 0) -> None:
-        """Emit the event of a stage, unless the policy omits that stage. `code` replaces that of the response."""
+        """Emit the event of a stage, unless the policy omits that stage. `code` replaces the response's status code."""
         if stage in self._decided.omitted:
             return
         request, code = self._request, code or self._request.code
@@ -266,7 +269,7 @@ def _uri(request: Request) -> str:
 
 
 def _sources(request: Request) -> list[str]:
-    """Return the addresses of the proxies' headers and of the client (apimachinery's net.SourceIPs)."""
+    """Return the addresses in proxy headers and of the client (apimachinery's net.SourceIPs)."""
     found = list(filter(None, map(_address, request.header(b"x-forwarded-for").split(","))))
     real = _address(request.header(b"x-real-ip"))
     if real and real not in found:

@@ -19,7 +19,7 @@ from dra_apiserver.schema.protobuf import ProtobufError, envelope, read_message
 from dra_apiserver.schema.reader import Reader, TypeMismatch, complete, strip
 from dra_apiserver.schema.types import Struct, definition, object_type
 
-# The start of a failure's JSON.
+# The start of the JSON of a Status.
 _HEAD = 256
 _META_GROUP = "meta.k8s.io"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
@@ -48,7 +48,7 @@ def decode_body(body: bytes, media_type: str) -> Any:
 
 
 def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObject:
-    """Return a request's object as decoded upstream: with type and defaults, before any other change.
+    """Return a request's object as decoded upstream: with apiVersion, kind and defaults, but without any later change.
 
     Upstream calls ``LogRequestObject`` at that point in the handlers for create and update.
     """
@@ -62,7 +62,7 @@ def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObjec
 
 
 def delete_options(obj: Any) -> Any:
-    """Return the options in a delete's body, with their type."""
+    """Return the DeleteOptions in a delete's body, with apiVersion and kind."""
     if not isinstance(obj, dict):
         return obj
     api_version = obj.get("apiVersion") or f"{_META_GROUP}/v1"
@@ -74,12 +74,12 @@ def _without_type(obj: JsonObject) -> JsonObject:
 
 
 def may_be_status(body: bytes, media_type: str) -> bool:
-    """True if a response may be a Status. For JSON, the first bytes decide."""
+    """True if a response may be a Status. In JSON, this is decided by the first bytes."""
     return b"Status" in body[:_HEAD] or "yaml" in media_type
 
 
 def _decode_protobuf(body: bytes) -> JsonObject:
-    """Decode a protobuf object, without fields that Go's messages have and its JSON leaves out."""
+    """Decode a protobuf object. Empty fields are removed, which Go omits in JSON but not in protobuf."""
     api_version, kind, raw = envelope(body)
     group, _, version = api_version.rpartition("/")
     package = META if kind in _META_KINDS or group == _META_GROUP else package_name(group, version)

@@ -29,7 +29,7 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The decision of a policy about one request."""
+    """The decision of a policy about one request: the level, and the stages to omit."""
 
     level: Level = Level.NONE
     omitted: frozenset[str] = frozenset()
@@ -40,7 +40,7 @@ class Decided:
 class Policy:
     """The first matching rule decides. A request that no rule matches is not logged.
 
-    `unknown` fields of its file have no effect.
+    `unknown` are fields of its file that have no effect.
     """
 
     rules: Sequence[Mapping[str, Any]]

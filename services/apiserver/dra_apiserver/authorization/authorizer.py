@@ -16,15 +16,13 @@ PRIVILEGED = "system:masters"
 
 
 class Authorizer(Protocol):
-    """Decides by the stored objects."""
+    """Decides which actions users may do."""
 
     def authorize(self, wanted: Attributes) -> Decision:
-        """Decide whether the user may do it, with the reason."""
+        """Decide whether the user may do the action. Return the decision and its reason."""
 
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[JsonObject], list[JsonObject]]:
-        """Return every rule that the user has in the namespace or in all, and the missing roles that are
-        bound to it.
-        """
+        """Return the user's rules in the namespace and cluster-wide, and the missing roles bound to the user."""
 
     def explain_unlisted(self, user: UserInfo) -> str:
         """Return why the user may do more than its rules say; "" if they are complete."""

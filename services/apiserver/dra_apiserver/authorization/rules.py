@@ -1,4 +1,4 @@
-"""Match PolicyRules, and check whether rules cover others (component-helpers' auth/rbac/validation)."""
+"""Match PolicyRules with actions, and compare rules (component-helpers' auth/rbac/validation)."""
 
 from __future__ import annotations
 

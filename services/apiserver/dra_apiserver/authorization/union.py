@@ -46,6 +46,6 @@ class Union:
         return next(filter(None, (one.explain_unlisted(user) for one in self._authorizers)), "")
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[JsonObject] | None:
-        """Return the rules of a role, from the authorizer that has roles."""
+        """Return the rules of a role, from the authorizer that knows roles (RBAC)."""
         found = (authorizer.role_rules(reference, namespace) for authorizer in self._authorizers)
         return next((rules for rules in found if rules is not None), None)

@@ -1,8 +1,8 @@
 """Encode JSON values to CBOR, with the options of apimachinery's encoding mode (``internal/modes/encode.go``).
 
 Texts and keys are byte strings, floats are as short as their value allows, containers have a definite length.
-Bytes that JSON has in base64 are tagged so. Members keep their order, while upstream shuffles them in
-responses.
+Byte fields, which JSON has as base64 text, get the tag for base64. Members keep their order, while upstream
+shuffles them in responses.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 #: The tag of "self-described CBOR", which encloses every item that upstream's encoder makes.
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
 _UNSIGNED, _NEGATIVE, _BYTES, _ARRAY, _MAP = 0x00, 0x20, 0x40, 0x80, 0xA0
-# "Expected later encoding": base64.
+# The tag "expected later encoding" of RFC 8949, for base64.
 _AS_BASE64: Final = b"\xd6"
 _FALSE, _TRUE, _NULL = b"\xf4", b"\xf5", b"\xf6"
 _FLOATS: Final = (("e", b"\xf9"), ("f", b"\xfa"), ("d", b"\xfb"))
@@ -25,7 +25,9 @@ Add = Callable[[bytes], None]
 
 
 def encode(value: Any) -> bytes:
-    """Encode a JSON value, with the self-described tag. ``bytes`` in it are in base64 in JSON.
+    """Encode a JSON value, with the self-described tag.
+
+    Members of type ``bytes`` are those that JSON has as base64 text.
 
     Raises:
         RecursionError: it is too deep.

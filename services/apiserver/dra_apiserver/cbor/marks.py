@@ -1,4 +1,4 @@
-"""Mark texts that are base64 bytes and numbers that are floats, which JSON does not distinguish.
+"""Convert base64 texts to bytes, and whole numbers to floats, in the fields where CBOR distinguishes them.
 
 Upstream encodes Go structs, whose field types have this information. Here it comes from the types of protobuf
 messages. Custom resources have no such types, here and upstream.
@@ -54,7 +54,7 @@ def _one(kind: str, value: Any) -> Any:
 
 @functools.cache
 def _marks(message: str) -> Mapping[str, _Mark]:
-    """Return the members of a message that are bytes or floats, or contain some."""
+    """Return the members of a protobuf message that are bytes or floats, or that contain such members."""
     found: dict[str, _Mark] = {}
     for member, kind in _fields(message):
         inner = _inner(kind)

@@ -34,7 +34,7 @@ def parse_address(value: str) -> Address | None:
 
 
 def check_legacy_address(value: str, path: str, known: Set[str] = frozenset()) -> list[FieldError]:
-    """Validate an address. One that the old object has is not validated again."""
+    """Validate an address. An address that the old object already has is not validated again."""
     if value in known:
         return []
     found = parse_address(value)
@@ -47,7 +47,7 @@ def check_legacy_address(value: str, path: str, known: Set[str] = frozenset()) -
 
 
 def check_legacy_range(value: str, path: str, known: Set[str] = frozenset()) -> list[FieldError]:
-    """Validate a range of addresses. One that the old object has is not validated again."""
+    """Validate a range of addresses. A range that the old object already has is not validated again."""
     if value in known:
         return []
     address, slash, length = value.partition("/")

@@ -59,11 +59,12 @@ def builtin(
     field_label_error: FieldLabelError | None = None,
     selects_by_labels: bool = False,
 ) -> Kind:
-    """Return a kind of the schema data with the given behaviour. Defaults are upstream's usual behaviour.
+    """Return a kind of the schema data with the given behaviour.
 
-    All kinds have the quota plugin. The ``reset_fields`` of ``writes`` need only name the subresources that differ
-    from the usual: a write of the object resets its status, one of its status resets the spec. With
-    ``selects_by_labels``, `spec.selector` is a map of labels.
+    The default of each argument is the behaviour that most kinds have upstream. All kinds have the quota
+    plugin. The ``reset_fields`` of ``writes`` need only name the subresources that differ from the usual: a
+    write of the object resets its status, one of its status resets the spec. With ``selects_by_labels``,
+    `spec.selector` is a map of labels.
     """
     named = named_kind(group, plural)
     strategies: dict[str, Strategy] = dict.fromkeys(("", "status", *named.subresources), _GENERIC)

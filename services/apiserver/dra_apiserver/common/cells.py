@@ -15,7 +15,7 @@ def labels_text(labels: Mapping[str, Any] | None) -> str:
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """Format a label selector for ``-l``."""
+    """Format a label selector in the syntax of ``kubectl -l``."""
     if selector is None:
         return NONE
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]

@@ -35,7 +35,7 @@ class CheckedStrategy(GenericStrategy):
 class StatusStrategy(GenericStrategy):
     """The generic strategy of a status, with a function that validates the new against the old one.
 
-    `keeps_metadata`: a status write only changes those parts of metadata that upstream allows. `keeps_all`:
+    `keeps_metadata`: a status update only changes the metadata that upstream allows it to change. `keeps_all`:
     it changes no metadata.
     """
 

@@ -1,4 +1,4 @@
-"""Common parts of admission plugins for default classes."""
+"""Common code of admission plugins that set a default class, such as DefaultStorageClass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def name_of(obj: JsonObject) -> str:
 
 
 def default_class(found: list[JsonObject], annotations: tuple[str, ...]) -> JsonObject | None:
-    """Return the default class. Of several, the newest, and then the first by name."""
+    """Return the default class. Of several, return the newest; of equally old ones, the first by name."""
 
     def is_marked(one: JsonObject) -> bool:
         marks = one["metadata"].get("annotations") or {}

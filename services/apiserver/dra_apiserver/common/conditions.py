@@ -39,7 +39,7 @@ def check_conditions(conditions: list[JsonObject] | None, path: str, kubernetes:
 
 def _check_condition(condition: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     kind, status, reason = (condition.get(name, "") for name in ("type", "status", "reason"))
-    # Earlier releases validate empty values like others.
+    # Earlier releases also report an empty value as invalid.
     are_required = kubernetes >= V1_37
     if are_required and not kind:
         errors = [missing_field(f"{path}.type", "is required")]

@@ -1,6 +1,6 @@
 """Fields behind feature gates: dropped while the gate is off, unless the object already uses the feature.
 
-A path has keys from the object's root. `*` represents every entry of a list or map.
+A path is a list of keys from the object's root. `*` represents every entry of a list or map.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
 
 
-# Rules are constants, so each is equal to itself alone.
+# Compare rules by identity, which is fast and enough because they are constants.
 @dataclass(frozen=True, eq=False)
 class GatedFields:
-    """The fields of one feature. It is on if all `gates` are on, and in use if any of `in_use` was set before.
+    """The fields of one feature.
 
-    `structs`: an empty object is a struct that is set, and not an empty map.
-
-    Versions from `since` on and before `until` drop the fields. Other versions do not change them.
+    The feature is on if all `gates` are on, and in use if the old object has any of the fields `in_use`.
+    `structs`: an empty object counts as a struct that is set, not as an empty map. Versions from `since` on and
+    before `until` drop the fields. Other versions do not change them.
     """
 
     gates: tuple[str, ...]
@@ -55,7 +55,7 @@ class GatedFields:
 
 
 class _Node:
-    """A place in objects: the gated fields there, and the places below it by key, or of every entry."""
+    """A node of the tree of gated fields: the fields at one path, and child nodes by key, or for every entry."""
 
     __slots__ = ("children", "every", "fields")
 
@@ -81,7 +81,7 @@ class _Node:
 
 @functools.lru_cache(maxsize=256)
 def _tree(rules: tuple[GatedFields, ...]) -> _Node:
-    """Return the fields of all rules as one tree. So an object is walked once, and only along members that it has."""
+    """Return the fields of all rules as one tree, so that an object is walked only once."""
     root = _Node()
     for rule in rules:
         for path in rule.fields:
@@ -101,7 +101,7 @@ def drop_disabled(
 ) -> None:
     """Drop the fields of every feature that is off and was not in use.
 
-    A version without the gate does not have the fields either: decoding has dropped them.
+    In a version without the gate, the fields do not exist, and decoding has already dropped them.
     """
     found: list[tuple[GatedFields, JsonObject, str]] = []
     tree = _tree(tuple(rules))
@@ -109,7 +109,7 @@ def drop_disabled(
         tree.collect(obj, found)
     else:
         for name, child in tree.children.items():
-            # The gated fields of the stored member were in use before.
+            # Skip a member that is identical to the stored one, because its gated fields were in use before.
             if (member := obj.get(name)) and member is not old.get(name):
                 child.collect(member, found)
     kept: dict[int, bool] = {}
@@ -145,9 +145,10 @@ def set_gated_defaults(
     old: JsonObject | None,
     features: FeatureGates,
 ) -> None:
-    """Set the defaults of enabled gates, by the gate.
+    """Set the defaults that apply while their gate is enabled.
 
-    An object that was stored without one keeps to that, so that an update without changes changes nothing.
+    An object that was stored without such a default does not get it, so that an update without changes changes
+    nothing.
     """
     for gate, complete in defaults.items():
         if features.enabled(gate) and (old is None or _is_complete(complete, old)):

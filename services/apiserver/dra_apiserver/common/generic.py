@@ -1,4 +1,4 @@
-"""The strategy of kinds without behaviour of their own."""
+"""The generic strategy, which kinds without special behaviour use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import equal, object_type
 
-# In characters: the length to which a long warning is shortened, and twice the limit of a response's headers.
+# Limits in characters: the length to which a long warning is shortened, and twice the limit for all Warning
+# headers.
 _CUT, _HELD = 256, 8192
 
 
@@ -44,10 +45,10 @@ def _payload(obj: JsonObject) -> JsonObject:
 
 
 class GenericStrategy:
-    """Names and metadata as upstream; the status only changes through its subresource; the generation counts changes.
+    """The generic strategy.
 
-    Those `gated` fields are dropped that are disabled and were not in use. Those `gated_defaults` are set whose gate
-    is enabled.
+    The status only changes through its subresource, and the generation counts changes of other fields. Disabled
+    `gated` fields that were not in use are dropped. `gated_defaults` are set if their gate is enabled.
     """
 
     gated: tuple[GatedFields, ...] = ()
@@ -70,7 +71,7 @@ class GenericStrategy:
         return errors + _kube_finalizers(obj, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """Return warnings about fields without the intended effect."""
+        """Return warnings about valid fields that will not have the effect that the user probably intends."""
         return _warnings(obj, None, ctx)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
@@ -107,7 +108,7 @@ class GenericStrategy:
         return validate_metadata_update(obj["metadata"], old["metadata"]) + _kube_finalizers(obj, ctx)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """Return warnings about fields without the intended effect."""
+        """Return warnings about valid fields that will not have the effect that the user probably intends."""
         return _warnings(obj, old, ctx)
 
 

@@ -75,7 +75,7 @@ class _Field(NamedTuple):
 def godiff(old: JsonObject, new: JsonObject, kind: str) -> str:
     """Return the diff between two structs of a `kind` of the core group; "" if they are equal."""
     before, after = (_lines(_internal(value, kind), kind) for value in (old, new))
-    # Go omits the header because there are no file names.
+    # The diff has no header, because there are no file names.
     return "".join(list(difflib.unified_diff(before, after, n=3))[2:])
 
 

@@ -29,7 +29,7 @@ def check_list(
 ) -> list[FieldError]:
     """Return the errors of each entry.
 
-    If there are more than `limit`, only report that, unless the check is `thorough`.
+    If there are more than `limit` entries, only that is reported, unless the check is `thorough`.
     """
     items = items or ()
     errors: list[FieldError] = []
@@ -84,7 +84,7 @@ def check_map(
     thorough: bool = False,
     keyed: bool = False,
 ) -> list[FieldError]:
-    """Return the errors of each key (at the map's own path, unless `keyed`) and value.
+    """Return the errors of each key and value. Errors of keys are at the map's own path, or with `keyed` at the key's.
 
     Long keys are shortened in paths.
     """
@@ -108,5 +108,5 @@ def _shorten(text: str, limit: int) -> str:
         return text
     remaining = limit - 3
     shortened = data[: (remaining + 1) // 2] + b"..." + data[len(data) - remaining // 2 :]
-    # The cut may go through a character. Go's JSON has the replacement character for what is left of it.
+    # The cut may split a UTF-8 character. Go's JSON then has the replacement character in its place.
     return shortened.decode(errors="replace")

@@ -108,13 +108,13 @@ def fully_qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -
 
 
 def prefixed_label_key(value: str) -> list[str]:
-    """Return the problems of a label's key that must have a domain."""
+    """Return the problems of a label key, which must have a domain as prefix."""
     texts = label_key(value)
     return texts if texts or "/" in value else ["must include a prefix (e.g. 'example.com/key')"]
 
 
 def reserved_domain(value: str, path: str) -> list[FieldError]:
-    """Check that the domain of a prefixed name is not one of Kubernetes."""
+    """Check that the domain of a prefixed name is not reserved for Kubernetes (`kubernetes.io`, `k8s.io`)."""
     domain = value.partition("/")[0].strip().lower().rstrip(".")
     if domain not in _RESERVED_DOMAINS and not domain.endswith(tuple(f".{one}" for one in _RESERVED_DOMAINS)):
         return []

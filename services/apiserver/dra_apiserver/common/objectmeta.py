@@ -30,7 +30,8 @@ _SUBRESOURCE_LIMIT = 256
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-# Fields that a status update keeps, for a kind that protects its metadata (`ResetObjectMetaForStatus`).
+# Metadata fields that a status update cannot change, for a kind that protects its metadata
+# (`ResetObjectMetaForStatus`).
 _NOT_STATUS = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
 
 
@@ -199,7 +200,7 @@ def validate_metadata(
 ) -> list[FieldError]:
     """Return the errors of a new object's metadata (ValidateObjectMeta).
 
-    Parts that are equal to `stored` have none.
+    Parts that are equal to `stored` are not validated again.
     """
     errors: list[FieldError] = []
     generate, name = meta.get("generateName", ""), meta.get("name", "")

@@ -1,9 +1,8 @@
 """The ResourceQuota admission plugin: reject writes that would exceed the quotas of a namespace.
 
-Upstream compares with the quota's status and writes the new sum first. Here, one process decides about its
-writes one after the other, so it counts the stored objects itself. No quota is ever exceeded, even if its
-status is outdated. If several servers of one database count at the same time, `rest/counted.py` lets them
-decide again.
+Upstream compares with the quota's status and writes the new sum first. Here, a server decides about its writes
+one after the other, so it counts the stored objects directly. No quota is ever exceeded, even if its status is
+outdated. If several servers of one database count at the same time, `rest/counted.py` lets them decide again.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LEGACY = {
 }
 # The fields of a volume claim's status that count.
 _VOLUME_STATUS = ("allocatedResources", "currentVolumeAttributesClassName", "modifyVolumeStatus")
-# The fields that name the pod for which a claim was created.
+# The metadata of a claim that refers to the pod for which it was created.
 _OWNERSHIP = ("annotations", "ownerReferences")
 
 
@@ -80,9 +79,9 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
 def may_use_more(obj: JsonObject, old: JsonObject | None, ctx: Context, operation: str) -> bool:
     """True if the write may count for more than before (the `Handles` of upstream's evaluators).
 
-    An update of a pod matters if it is resized or gets into other scopes. That of a claim matters if it may
-    no longer be the one that a pod already counts. Services may change their type, and volume claims their
-    size.
+    An update of a pod matters if the pod is resized or matches other scopes. An update of a claim matters if
+    the claim may no longer belong to a pod that counts it already. Services may change their type, and volume
+    claims their size.
     """
     if operation == "CREATE":
         return not ctx.subresource

@@ -1,4 +1,4 @@
-"""Remember valid values: most pods and claims are created from templates, and are equal."""
+"""Cache valid values, because most pods and claims are created from templates and have equal specs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = 8 << 10
 
 
 class KnownGood:
-    """The latest values without errors, at most 512 of up to 8 KiB."""
+    """A cache of the latest values without errors: at most 512 values, each of up to 8 KiB."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, bytes], None] = {}
@@ -22,7 +22,7 @@ class KnownGood:
     def check(
         self, value: JsonObject, look: Callable[[], list[FieldError]], under: Hashable = None
     ) -> list[FieldError]:
-        """Return the errors that `look` finds. It is not called if an equal value had none.
+        """Return the errors that `look` finds. `look` is not called if an equal value had no errors.
 
         `look` may only depend on `value` and on what `under` identifies.
         """

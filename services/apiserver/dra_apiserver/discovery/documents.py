@@ -140,7 +140,7 @@ def _resource(info: Kind) -> JsonObject:
 
 
 def _foreign(info: Kind, sub: Subresource) -> bool:
-    """True if a subresource's body is of another group than its resource."""
+    """True if a subresource's kind belongs to another group than the resource, such as Scale of autoscaling."""
     return sub.group != info.group
 
 

@@ -119,7 +119,7 @@ def _add_health(app: FastAPI, health: Health) -> None:
 def _add_store(app: FastAPI, api: Api) -> None:
     @app.get("/debug/store", tags=["debug"])
     async def store() -> StoreReport:
-        """Return the store's revisions, writes, watches and objects."""
+        """Return the store's revisions, and the numbers of writes, watches and objects."""
         kept = api.store
         return StoreReport(
             revision=kept.revision,

@@ -26,9 +26,7 @@ _CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 
 
 class ClaimRequest(BaseModel):
-    """A ResourceClaim or ResourceClaimTemplate as YAML or JSON, and the number of devices with details in the
-    response.
-    """
+    """A ResourceClaim or ResourceClaimTemplate as YAML or JSON, and the number of devices to describe."""
 
     manifest: str = Field(max_length=_LONGEST)
     most: Annotated[int, Field(ge=0, le=100_000)] = 300

@@ -1,7 +1,7 @@
 """Typed endpoints for explanations and plans under ``/insight``. The caller provides the scheduler's responses.
 
-An API server asks its scheduler (``front/scheduler.py``). The console of another cluster asks one in its own
-process.
+An API server asks its scheduler (``front/scheduler.py``). A console for another cluster runs a scheduler in its
+own process.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +18,7 @@ from dra_apiserver.front.schemas import describe_answer, describe_body, question
 class Ask(Protocol):
     """Requests a path of the scheduler's health port. A body is a planner question.
 
-    The answer is the value of a JSON document, or the text of another media type.
+    The response is a decoded JSON document, or the text of another media type.
 
     Raises:
         HTTPException: there is no response or no such object, or the question is malformed.
@@ -33,7 +33,7 @@ class Ask(Protocol):
     ) -> Any: ...
 
 
-#: Returns manifests as a server would store them. Raises ValueError for one that cannot be read.
+#: Completes manifests as a server would store them. Raises ValueError if a manifest cannot be read.
 Complete = Callable[[list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]]
 
 _MostNodes = Annotated[int, Query(ge=0, description="how many nodes to report")]
@@ -85,7 +85,7 @@ def router(ask: Ask, complete: Complete) -> APIRouter:
             openapi_extra=describe_body(question["request"]),
             responses=describe_answer(question["answer"]),
         )
-    # The scheduler may know more questions than the API server.
+    # The scheduler may be newer and know questions that the API server does not.
     made.add_api_route("/plan/{question}", plan, methods=["POST"], include_in_schema=False)
     return made
 
@@ -105,9 +105,9 @@ async def _read_object(request: Request) -> JsonObject:
 
 
 async def _complete_objects(given: JsonObject, complete: Complete) -> None:
-    """Complete the objects of a request, and those of its types, arrivals and changes.
+    """Complete the objects of a request, and those of its node types, arrivals and changes.
 
-    The scheduler reports fields that have another type.
+    Fields of a wrong type are left for the scheduler to report.
     """
     objects, arrivals = _objects(given, "objects"), _objects(given, "arrivals")
     arrivals = [arrival for arrival in arrivals if isinstance(arrival.get("object"), dict)]

@@ -1,4 +1,4 @@
-"""Serve the pinned scripts and styles under ``/assets/``, compressed by ``make assets``."""
+"""Serve the scripts and styles of ``/docs`` and ``/redoc`` under ``/assets/``, compressed by ``make assets``."""
 
 import gzip
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The paths of the front, without importing FastAPI."""
+"""The paths of the FastAPI application, in a module that does not import FastAPI."""
 
-# The first segments of the front's own paths. Health is one of them, but probes are answered without the
-# front.
+# The first segments of the FastAPI application's paths. Health is one of them, but probes are answered without
+# it.
 PATHS = frozenset({"docs", "redoc", "openapi.json", "assets", "console", "debug", "insight"})
-# Key in a request's scope: the request came through the front, which has no such path.
+# Key in a request's scope: set if the FastAPI application has no such path and passed the request on.
 MOUNTED = "dralab.mounted"

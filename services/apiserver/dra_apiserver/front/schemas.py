@@ -1,4 +1,4 @@
-"""Schemas of requests and answers that are structs of other packages.
+"""Schemas of requests and answers whose types are in other packages.
 
 The API server imports no scheduler, so ``make reference`` writes the schemas to insight.json (``tools/insight.py``).
 """

@@ -14,14 +14,14 @@ from pydantic import BaseModel, Field
 from dra_apiserver.front.schemas import describe_answer
 from dra_apiserver.front.strictjson import StrictJsonRoute
 
-#: Returns the devices that expressions are tried on.
+#: Returns the devices for which expressions are evaluated.
 Devices = Callable[[], Awaitable[list[Candidate]]]
 #: Returns the feature gates, with the version of Kubernetes, for which expressions are compiled.
 Features = Callable[[], Awaitable[FeatureGates]]
 
 
 class CelRequest(BaseModel):
-    """An expression, and the number of devices with details in the response."""
+    """An expression, and the maximum number of devices to describe in the response."""
 
     expression: str = Field(max_length=MAX_LENGTH)
     most: Annotated[int, Field(ge=0, le=100_000)] = 1000

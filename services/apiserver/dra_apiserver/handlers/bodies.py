@@ -65,7 +65,7 @@ async def answer(api: Api, request: Request, presenter: Presenter, code: int, re
 async def read_body(
     api: Api, request: Request, group: str, version: str, kind: str, options: WriteOptions
 ) -> JsonObject:
-    """Decode the request's body, of a kind that is not the resource's."""
+    """Decode a body whose kind is not that of the resource, such as a Binding or a Scale."""
     body = await request.body()
     decoded = decode_as(
         api.registry,
@@ -104,7 +104,7 @@ async def reply(request: Request, code: int, document: JsonObject) -> None:
 
 
 async def read_review(api: Api, request: Request, target: Target) -> JsonObject:
-    """Decode the body of a kind that is not stored, with the request's namespace, and ask webhooks about it.
+    """Decode a body of a kind that is not stored, set the request's namespace, and run policies and webhooks on it.
 
     Raises:
         StatusError: the body is not such an object, or the request is denied.

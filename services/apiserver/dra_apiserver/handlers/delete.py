@@ -71,7 +71,7 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         namespace, _, name = record.key.rpartition("/")
         item = Target(target.kind, target.version, namespace, name)
         try:
-            # The request is for many objects, so it has no name.
+            # Admission gets no name, because the request is for many objects.
             chain = api.chain(request, item, options.as_object, named=False)
             await remove(api, request, item, options, chain)
         except StatusError as error:
@@ -87,6 +87,7 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
     metadata["resourceVersion"] = str(api.store.revision)
     await presenter.prepare(record.data for record in done)
     listed = partial(presenter.listing, done, metadata)
-    # Each node's kubelet deletes its slices at its start. Most often there are few or none.
+    # Encode a short list without a thread: each kubelet deletes its node's slices at its start, usually few or
+    # none.
     body = await api.offload.run(listed) if len(done) > _DELETE_TOGETHER or presenter.waits else listed()
     await request.respond(200, body, presenter.accepted.media_type)

@@ -70,7 +70,7 @@ class Documents:
             check_produced(request.header(b"accept"), _VERSION)
             from dra_apiserver.discovery import version_info
 
-            # Upstream indents this document for every client.
+            # As upstream, this document is indented for every client.
             body = orjson.dumps(version_info(self._api.registry.kubernetes), option=orjson.OPT_INDENT_2)
             await request.respond(200, body, "application/json")
             return True
@@ -117,12 +117,10 @@ class Documents:
         return document
 
     def _is_routed(self, parts: list[str]) -> bool:
-        """True if upstream's router checks the request's method first.
+        """True if upstream's router checks the request's method before its handler runs.
 
-        It does not do so for the aggregator and for custom resources.
-
-        The aggregator's handlers ignore the method (kube-aggregator's `handler_apis.go`), but its own group
-        is routed.
+        The router does not know the aggregator's discovery handlers, which ignore the method (kube-aggregator's
+        `handler_apis.go`), and those of custom resources. It does know the aggregator's own group.
         """
         if parts[0] == "api" or parts == _AGGREGATOR:
             return True
@@ -131,7 +129,7 @@ class Documents:
         )
 
     async def _answer_aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> None:
-        """Respond with the aggregated document, which clients cache by its tag (`aggregated/etag.go`)."""
+        """Respond with the aggregated document, which clients cache by its ETag (`aggregated/etag.go`)."""
         document = self._discovery.build_aggregated(core=core)
         tag = f'"{self._discovery.tag(core=core)}"'
         headers = {"etag": tag, "vary": "Accept", "cache-control": "public"}

@@ -22,8 +22,8 @@ async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> tuple[st
     The Node may be deleted before the fault ends.
 
     Raises:
-        StatusError: 404, the node does not exist; 400, it has no such fault or device; 500, its agent does
-            not respond.
+        StatusError: 404, the node does not exist; 400, its agent does not know the fault or device; 500, the
+        agent does not respond.
     """
     agent = _agent(api, node)
     begun = await _ask(api, agent, "POST", body=msgspec.json.encode(fault))
@@ -60,7 +60,7 @@ async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
 
 
 class _Answer(msgspec.Struct):
-    """The response of an agent, with the fields of all of its responses."""
+    """The response of an agent, with the fields that any of its responses may have."""
 
     id: int = 0
     met: int | None = None

@@ -25,14 +25,14 @@ class Supervisor:
         self._numbers = itertools.count(1)
 
     async def number(self) -> int:
-        """Return the next fault's number, from the supervisor if there is one."""
+        """Return a number for the next fault. It comes from the supervisor, if there is one."""
         if not self._url:
             return next(self._numbers)
         number: int = (await self._ask("POST", "/numbers"))["number"]
         return number
 
     async def prepare(self, body: bytes) -> Entry:
-        """Let the supervisor check a fault, and read the cluster before it.
+        """Let the supervisor check a fault, and record the cluster's state before the fault.
 
         Raises:
             StatusError: 400, there is no such process, or no supervisor; 500, the supervisor does not

@@ -1,7 +1,7 @@
-"""The faults that ``/faults`` requests: begin, list and judge them.
+"""The faults that ``/faults`` requests: begin and list them, and check the cluster after them.
 
-Faults of requests are the server's own, those of nodes are the agent's, and those of processes the
-supervisor's. The supervisor judges its own faults, because it may kill this server.
+The server itself executes faults of requests, node agents execute faults of nodes, and the supervisor executes
+faults of processes. The supervisor also checks the cluster after its faults, because they may kill this server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dra_apiserver.storage import Store
 
 
 class Samples:
-    """Reads samples. Each revision of an object is decoded once."""
+    """Reads the state of the cluster for checks. Each revision of an object is decoded only once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -67,14 +67,15 @@ class Register:
         self._faults = faults
         self._cases = Cases(Samples(api.store).look, api.clock, api.silent)
         self._supervisor = Supervisor(api.config)
-        # The agents with faults, and the faults' numbers there. A Node may be deleted before its fault ends.
+        # The node agents that have faults, and the numbers of these faults there. The agent's address is stored
+        # because the Node may be deleted before its fault ends.
         self._agents: dict[int, tuple[str, int]] = {}
         # The numbers of faults of requests.
         self._begun: dict[int, int] = {}
         self._held: set[int] = set()
 
     async def begin(self, body: bytes) -> Entry:
-        """Begin a fault, and check its promise unless ``check`` is false.
+        """Begin a fault. Unless the body has ``check: false``, later check that the cluster recovers as expected.
 
         A fault of processes begins with :meth:`begin_held`.
 
@@ -101,8 +102,8 @@ class Register:
     async def begin_held(self, number: int) -> None:
         """Begin a fault of processes after the response was sent, because it may kill this process.
 
-        If the fault's process has just ended, the fault can no longer begin. It ends then, because it is too
-        late to reject it.
+        If the process has just ended, the fault cannot begin any more. It is then recorded as ended, because it
+        is too late to reject the request.
         """
         if number not in self._held:
             return

@@ -57,7 +57,7 @@ async def get(api: Api, request: Request, target: Target) -> None:
     record = api.store.get(target.resource, target.key)
     if record is None:
         raise not_found(target.qualified_resource, target.name)
-    # Objects that are sent as stored need no wait.
+    # No conversion is needed if the stored bytes are sent unchanged.
     body = record.data if presenter.quick else await api.one(presenter, record)
     await request.respond(200, body, presenter.accepted.media_type)
 
@@ -89,7 +89,7 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
     page = None
     collection = api.store.collection(target.resource)
     if presenter.plain and selection.everything and metadata["resourceVersion"] == str(api.store.revision):
-        # Lists that have not changed need not be encoded again.
+        # Use the cached encoding of a list that has not changed.
         place = (selection.prefix, records[0].key if records else "", len(records))
         page = collection.encoded.get(place)
         if page is None:
@@ -114,7 +114,7 @@ async def select(
 ) -> tuple[list[Record], JsonObject]:
     """Return a page of the selected objects, all from one revision, and the list's metadata.
 
-    Exact lists, and requests about the `past`, also find compacted revisions in the archive.
+    Lists of an exact revision, and requests about the `past`, also read compacted revisions from the archive.
     """
     store = api.store
     after, revision = "", 0
@@ -166,7 +166,7 @@ def _newest(collection: Collection, selection: Selection, after: str, limit: int
     if not limit:
         return selection.filter([records[key] for key in keys]), 0
     if selection.everything:
-        # Without a selector, only the objects of the page are read.
+        # Without a selector, read only the objects of this page.
         return [records[key] for key in keys[:limit]], max(len(keys) - limit, 0)
     page: list[Record] = []
     step = max(limit, 100)
@@ -261,7 +261,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     options = list_options(request, target.kind, watch=True, version=target.version)
     fields = options.fields
     if target.name:
-        # An old path, /watch/… with a name. Upstream ignores other fields then.
+        # The path is /watch/… with a name. As upstream, the field selector is then ignored.
         fields = parse_field_selector(f"metadata.name={target.name}")
     selection = Selection(target.kind, target.namespace, options.labels, fields)
     store = api.store
@@ -295,7 +295,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     if not await sink.start():
         return
     if too_old is not None:
-        # Upstream only finds out after the stream has begun.
+        # Upstream only detects this after it has started the response, so the error is an event of the watch.
         await sink.send(presenter.error(too_old.status))
         await sink.end()
         return

@@ -40,14 +40,17 @@ Seen = Callable[[], JsonObject]
 
 @dataclass(slots=True)
 class Patched:
-    """An object in the request's version, and texts for Warning headers."""
+    """The result of a patch: an object in the request's version, and texts for Warning headers."""
 
     obj: JsonObject
     warnings: list[str] = field(default_factory=list)
 
 
 class Mechanism(Protocol):
-    """A kind of patch. ``seen`` returns the object in the request's version, a new copy for each call."""
+    """A kind of patch.
+
+    The argument ``seen`` returns the current object in the request's version, as a new copy for each call.
+    """
 
     def patch(self, seen: Seen, now: str) -> Patched:
         """Return the patched object.
@@ -118,9 +121,9 @@ class _Plain:
         return Patched(obj, warnings)
 
     def _internal(self, obj: JsonObject, shown: Callable[[], Any]) -> Patched:
-        """Patch an object without an apiVersion.
+        """Patch an object that has no apiVersion afterwards.
 
-        Upstream decodes it as an internal object, whose members have other names.
+        Upstream decodes it as its internal type, with other field names.
         """
         unknown = [f'unknown field "{key}"' for key in obj if key not in {"apiVersion", "kind"}]
         problems = [*self._problems, *unknown]
@@ -147,14 +150,17 @@ class _Strategic:
         return Patched(obj, warnings)
 
     def _merge(self, seen: Seen) -> tuple[JsonObject, JsonObject]:
-        """Return the patched object, and the rest of the patch, parts of which belong to the object."""
+        """Return the patched object, and what is left of the patch. The two share parts."""
         patch = load_strategic(self._body)
         node = object_type(self._target.kind, self._target.version)
         return strategic_merge_patch(node, seen(), patch), patch
 
 
 class Apply:
-    """A server-side apply. :meth:`create` is used if the object does not exist. Each object applies once."""
+    """A server-side apply.
+
+    :meth:`create` is used if the object does not exist. Each instance is used for one request.
+    """
 
     def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
         self._target, self._options = target, options

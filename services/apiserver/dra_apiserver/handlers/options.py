@@ -53,7 +53,7 @@ def parse_integer(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """`metav1.ListOptions`. `revision` is the number of `resource_version`, or 0 if that is empty."""
+    """`metav1.ListOptions`. `revision` is `resource_version` as a number, or 0 if that is empty."""
 
     labels: LabelSelector
     fields: FieldSelector
@@ -188,7 +188,7 @@ def check_dry_run(values: list[str]) -> list[FieldError]:
 
 
 def write_options(request: Request, options_kind: str, apply: bool = False) -> WriteOptions:
-    """Return the options of a create, update or patch. Errors name them `options_kind`.
+    """Return the options of a create, update or patch. `options_kind` is the name of the options in errors.
 
     Raises:
         StatusError: 422.

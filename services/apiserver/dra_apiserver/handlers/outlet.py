@@ -104,7 +104,7 @@ class _Compressed(_Parts):
 def _compress(chunk: bytes) -> bytes:
     """Return a gzip member whose last block is empty.
 
-    Go's reader waits for the next member before it returns the data of a last block.
+    Without it, Go's reader would wait for the next member before it returns the data.
     """
     member = zlib.compressobj(_LEVEL, wbits=zlib.MAX_WBITS + 16)
     return member.compress(chunk) + member.flush(zlib.Z_SYNC_FLUSH) + member.flush()
@@ -163,7 +163,7 @@ class _WebSocket:
 
 
 def _refusal(request: Request) -> tuple[int, str]:
-    """Return the status and text for rejecting the handshake; 0 if it is valid."""
+    """Return the status code and text for rejecting the WebSocket handshake; code 0 if the handshake is valid."""
     if request.header(b"sec-websocket-version") != _VERSION:
         return 400, "missing or bad WebSocket Version"
     try:

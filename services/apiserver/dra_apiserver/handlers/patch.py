@@ -55,7 +55,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
 
 
 class _Patch(NamedTuple):
-    """The patch of a PATCH. An apply updates the managers itself, and may create the object."""
+    """The update of a PATCH request. A server-side apply updates managedFields itself, and may create the object."""
 
     write: Write
     options: WriteOptions

@@ -23,7 +23,7 @@ from dra_apiserver.registry import Registry
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
 
-# Parts of a namespace's own path, which looks like that of a resource in it.
+# Subresources of a namespace. Their paths look like that of a resource in the namespace.
 _NAMESPACE_PARTS = frozenset({"status", "finalize"})
 
 _OBJECT: Mapping[str, Route] = {
@@ -79,7 +79,7 @@ def resolve(
         raise no_such_resource()
     own = routes.get((kind.group, kind.plural), USUAL_ROUTES)
     if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
-        # The rest is a path at the proxied server.
+        # The remaining path is the path on the proxied server.
         rest = rest[:3]
     if kind.types.names_itself:
         if len(rest) > 3 or (namespace and not kind.namespaced):
@@ -100,8 +100,7 @@ def resolve(
 
 
 def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
-    """Return a path's group, version, namespace, the parts from the resource on, and whether it has the old
-    `/watch/`.
+    """Split a path into group, version, namespace and the parts from the resource on, and report an old `/watch/`.
 
     Raises:
         NotResource: it is not a resource's path.
@@ -143,7 +142,7 @@ def _resolve_custom(own: Routes, method: str, target: Target, watching: bool) ->
             raise method_not_supported(target.qualified_resource, verb)
         return *found, target
     if verb == "create":
-        # A name in the path is ignored.
+        # As upstream, a name in the path is ignored here.
         return "create", create.create, target.with_name("")
     if reads_many:
         return ("watch", get.watch, target) if watching else ("list", get.list_objects, target)
@@ -199,7 +198,7 @@ def _of_subresource(own: Routes, method: str, target: Target) -> tuple[str, Hand
 
 
 def _subresource_routes(own: Routes, kind: Kind, name: str) -> Mapping[str, Route] | None:
-    """Return the routes of a subresource; None if discovery has it and it is not served."""
+    """Return the routes of a subresource; None if discovery lists the subresource but it is not served."""
     if (routes := own.subresources.get(name)) is not None:
         return routes
     if name == "scale":

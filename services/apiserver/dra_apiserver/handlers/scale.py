@@ -130,7 +130,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         wanted = _Body(sent)
     main = target._replace(subresource="")
     ctx = api.context(main, request.user, options.dry_run)._replace(subresource="scale")
-    # Policies and webhooks get the Scale. Its managers become the object's.
+    # Policies and webhooks see the Scale, not the object. The Scale's managers are then copied to the object.
     write = Write(
         api, request, main, ctx, options.manager, api.runner(target), tracked=False, registered=False
     )
@@ -182,9 +182,9 @@ class _Patch:
 
 @dataclass(frozen=True, slots=True)
 class _ScaleUpdate:
-    """Updates the object with the number of its new Scale (registry's `scaleUpdatedObjectInfo`).
+    """Sets the number of replicas of a new Scale in the object (registry's `scaleUpdatedObjectInfo`).
 
-    ``tracked`` is false if the Scale has its managers already, like an applied one.
+    ``tracked`` is false if the Scale's managedFields are up to date already, as after an apply.
     """
 
     write: Write
@@ -229,7 +229,7 @@ class _ScaleUpdate:
         scale["spec"] = asked.get("spec") or {}
 
     def _replicas(self, scale: JsonObject) -> int:
-        """Return the number of the new Scale.
+        """Return the number of replicas in the new Scale.
 
         Raises:
             StatusError: 400 or 422, it is invalid.

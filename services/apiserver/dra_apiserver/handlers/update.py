@@ -42,9 +42,9 @@ class _Replacement(NamedTuple):
     obj: JsonObject
 
     def _own(self) -> JsonObject:
-        # The change may be called more than once if it takes long, calls webhooks, or if other servers write
-        # to the same storage. The object of the first attempt has the revision that it would have got, which
-        # may be another object's by now.
+        # The change may be called again, if it takes long, calls webhooks, or if other servers write to the
+        # same storage. Each attempt gets a copy, because an attempt sets a resourceVersion, which may belong to
+        # another object by the next attempt.
         once = self.write.run is None and not self.write.api.store.follows
         return self.obj if once else copy_object(self.obj)
 
@@ -54,7 +54,8 @@ class _Replacement(NamedTuple):
             return None
         obj = self._own()
         meta = obj["metadata"]
-        # An object that existed once: its client has to read it again.
+        # If the client's object states a uid, that object was deleted, and the client has to read the object
+        # again.
         check_uid(target, meta, {"uid": ""})
         meta.pop("resourceVersion", None)
         return obj

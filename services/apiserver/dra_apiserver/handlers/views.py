@@ -52,7 +52,7 @@ class View(NamedTuple):
 
 
 def enter(request: Request) -> None:
-    """Remove the prefix from the request's path.
+    """Remove the prefix (`/at/MOMENT` or `/history`) from the request's path.
 
     Raises:
         StatusError: 400, the moment is missing.
@@ -168,7 +168,7 @@ async def _list(text: str, api: Api, request: Request, target: Target) -> None:
 
 
 async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
-    """Send the objects, if the client wants them, and then no events, because the past does not change."""
+    """Serve a watch of a past moment: send the objects if the client wants them, but no events."""
     moment, presenter = await _still(api, request, target, text)
     options = list_options(request, target.kind, watch=True, version=target.version)
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
@@ -266,7 +266,7 @@ async def _net(api: Api, request: Request, target: Target, after: int, until: in
     shown = partial(_all_shown, presenter, entries, fields, request.flag("objects"))
     items = await api.offload.run(shown)
     for item in items:
-        # It sums up several changes, which may have several authors.
+        # The entry summarizes several changes, which may have different authors, so it has no author.
         del item["time"], item["user"]
     answer = {"kind": "ChangeList", "from": str(after), "to": str(until), "more": False, "items": items}
     await request.respond(200, orjson.dumps(answer))
@@ -292,7 +292,7 @@ def _all_shown(presenter: Presenter, entries: list[Entry], fields: bool, objects
 
 
 def _entry(presenter: Presenter, entry: Entry, fields: bool, objects: bool) -> JsonObject:
-    """Return an entry for clients. Fields are only known if the previous version is kept."""
+    """Return an entry for clients. The changed fields are only known if the previous version is still stored."""
     event = entry.event
     namespace, _, name = event.key.rpartition("/")
     shown: JsonObject = {

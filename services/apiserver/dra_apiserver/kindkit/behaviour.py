@@ -45,7 +45,7 @@ class Persistence(Protocol):
         """
 
     async def fetch(self, stored: Iterable[bytes], fresh: bool = False) -> None:
-        """Convert stored objects, so that `decode` returns at once. `fresh` forgets earlier conversions.
+        """Convert stored objects in advance, so that `decode` need not wait. `fresh` ignores cached conversions.
 
         Raises:
             StatusError: 500, the webhook failed.
@@ -74,7 +74,7 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """The rules for metadata, and the cost of checking an object."""
+    """The rules for validating metadata, and whether validating an object may take long."""
 
     name_rule: NameRule = dns_subdomain_name
     core_metadata: bool = True

@@ -43,10 +43,10 @@ ALL_VERBS = frozenset({"create", "delete", "deletecollection", "get", "list", "p
 class Kind:
     """One kind as it is served and as it behaves.
 
-    ``versions`` are those served now, most preferred first; ``storage_version`` is the one objects are kept
-    in, whether or not it is served. ``storage`` names the table of objects: two kinds with one ``storage``
-    (core and events.k8s.io Event) are views of the same objects. ``deprecated`` has, for some versions, the
-    text that clients are warned with.
+    ``versions`` are those served now, most preferred first; ``storage_version`` is the one objects are kept in,
+    whether or not it is served. ``storage`` names the table of objects: two kinds with one ``storage`` (core
+    and events.k8s.io Event) are views of the same objects. ``deprecated`` has, for deprecated versions, the
+    text of the warning to clients.
 
     The fields from ``strategies`` on are behaviour, with upstream's defaults. ``strategies`` and ``warnings`` are by
     subresource, "" for the object itself; ``conversions`` by version: to the stored form, and from it;
@@ -119,7 +119,7 @@ class Kind:
 
     @property
     def is_stored(self) -> bool:
-        """False for kinds that are only answered, such as reviews and bindings."""
+        """False for kinds whose objects are only sent in requests and never stored, such as reviews and bindings."""
         return "list" in self.verbs and "create" in self.verbs
 
     @property

@@ -25,7 +25,7 @@ def groups() -> list[tuple[str, Sequence[str]]]:
 
 
 def named_kind(group: str, plural: str) -> Kind:
-    """Return a kind with its names, and without behaviour.
+    """Return a kind with its names and verbs from the schema data, but without behaviour.
 
     Raises:
         KeyError: the schema data has no such kind.
@@ -34,7 +34,7 @@ def named_kind(group: str, plural: str) -> Kind:
 
 
 def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
-    """Return the kind as a version of Kubernetes serves and stores it; None if that has no such kind."""
+    """Return the kind as a version of Kubernetes serves and stores it; None if that version does not have the kind."""
     has = release(kubernetes)
 
     def serves(version: str, resource: str) -> bool:

@@ -73,7 +73,7 @@ class FieldSelection:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The properties of a kind that differ between versions of Kubernetes."""
+    """The properties of a kind in one range of Kubernetes versions."""
 
     kubernetes: KubernetesVersion = DEFAULT
     """The version of Kubernetes whose types the objects have."""
@@ -87,7 +87,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class TypeSource:
-    """The source of the kind's types, and how bodies are read by them."""
+    """The source of the kind's types, and options for decoding bodies of these types."""
 
     schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By version, the schema that a definition gives. Empty if the schema data has the kind's types."""

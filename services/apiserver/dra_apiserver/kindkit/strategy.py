@@ -47,8 +47,8 @@ class Context(NamedTuple):
     Every write creates one. It is a named tuple, because a frozen dataclass takes several times as long to
     create or to change.
 
-    `metadata_good`: the general rules for metadata have been checked for this change, without errors.
-    `choose` selects the number of an address or port that the server allocates.
+    `metadata_good`: the general rules for metadata have already been checked without errors. `choose` selects,
+    usually at random, the address or port that the server allocates.
     """
 
     kind: Kind

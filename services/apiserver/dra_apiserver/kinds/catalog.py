@@ -21,7 +21,10 @@ _ORDER = {resource: position for position, resource in enumerate(names.all_resou
 
 
 class _Room(Protocol):
-    """The module `kinds` of a package. It may also have `ROUTES`, the handlers that replace the usual ones."""
+    """The interface of a package's module `kinds`.
+
+    It may also have `ROUTES`, handlers that replace the generic ones.
+    """
 
     KINDS: Sequence[Kind]
 

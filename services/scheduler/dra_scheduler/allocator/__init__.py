@@ -1,49 +1,53 @@
 """The structured allocator: finds the devices that satisfy a pod's claims on one node.
 
-Pure: no I/O, no clock, no randomness of its own. The answer (devices, order, every field, every error text) is that
-of Kubernetes 1.36 (k8s.io/dynamic-resource-allocation/structured; "stable", "incubating" or "experimental", as the
-features have it). In three lines::
+Pure: no I/O, no clock, no random numbers. The answer (devices, order, every field, every error text) is that of
+Kubernetes 1.36 (k8s.io/dynamic-resource-allocation/structured; "stable", "incubating" or "experimental",
+depending on the enabled features). Usage::
 
     from dra_scheduler.allocator import Allocator, AllocatedState, Features
     allocator = Allocator(Features.from_gates(gates), AllocatedState(), classes, slices)
     results = allocator.allocate(node, claims)      # one AllocationResult a claim, or None: does not fit this node
 
 ``Features.from_gates(FeatureGates)``
-    which parts are on; ``Features(consumable_capacity=True, …)`` by hand.
+    the optional features that are on; ``Features(consumable_capacity=True, …)`` sets them directly.
 
 ``AllocatedState()``
-    what is in use, kept up to date by its owner, one claim at a time; the allocator reads it at each call:
+    the devices in use. The caller keeps it up to date, one claim at a time; the allocator reads it at each
+    call:
 
-    * ``state.add(claim)`` / ``state.remove(claim)``: a claim with ``status.allocation`` came, changed or went. Counts
-      once per claim key; ``add`` again replaces. Admin access holds nothing; share ids make shared allocations.
+    * ``state.add(claim)`` / ``state.remove(claim)``: a claim with ``status.allocation`` was added, changed or
+      deleted. Adding a claim again replaces its earlier allocation. Devices with admin access do not count as
+      held. An allocation with a share id is one of a shared device.
     * ``state.owner(device_id) -> tuple[str, ...]``: keys of the claims that hold (a share of) the device.
-    * ``state.copy()``: an independent copy, for what-if questions.
+    * ``state.copy()``: an independent copy, for trying changes.
 
 ``Snapshot(features)``
-    the slices, indexed by pool and node; pass one instead of an iterable of slices, and keep it up to date:
+    all ResourceSlices, indexed by pool and node. Pass a snapshot instead of an iterable of slices, and keep it
+    up to date:
 
     * ``snapshot.set_slice(slice)`` / ``snapshot.delete_slice(name)``
-    * ``snapshot.pools(node) -> tuple[Pool, ...]``: what that node sees, in allocation order.
+    * ``snapshot.pools(node) -> tuple[Pool, ...]``: the pools that the node can reach, in allocation order.
 
 ``Allocator(features, allocated, classes, slices, *, compile=None, share_ids=…)``
-    ``classes``: mapping of name to DeviceClass, or a callable that returns one (None or ``ClassLookupError``: there is
-    none); ``slices``: a Snapshot or an iterable of ResourceSlice; ``share_ids``: callable giving the share id
-    of a pick (``lambda pick: str(uuid4())``; by default derived from claim, request and device); ``compile``:
-    expression to program (``dra_shared.cel`` by default). Cheap to construct over a Snapshot,
-    and meant to be kept: it remembers verdicts between calls.
+    ``classes``: mapping of name to DeviceClass, or a callable that returns one (None or ``ClassLookupError`` if
+    the class does not exist); ``slices``: a Snapshot or an iterable of ResourceSlice; ``share_ids``: callable
+    that returns the share id for a picked device (``lambda pick: str(uuid4())``; by default derived from claim,
+    request and device); ``compile``: callable that compiles a CEL expression (``dra_shared.cel`` by default).
+    Cheap to construct from a Snapshot. Reuse the allocator, because it caches selector results between calls.
 
-    * ``allocate(node, claims, *, check=None, trace=None) -> tuple[AllocationResult, ...] | None``. ``check`` is called
-      now and then during the search and raises to stop it: ``TimeLimit("context deadline exceeded")``.
-      Pass the same claim objects for all nodes of one scheduling attempt: what depends on them alone is done once.
+    * ``allocate(node, claims, *, check=None, trace=None) -> tuple[AllocationResult, ...] | None``. ``check`` is
+      called from time to time during the search. It stops the search by raising, for example
+      ``TimeLimit("context deadline exceeded")``. Pass the same claim objects for all nodes of one scheduling
+      attempt: checks that depend only on the claims are then made once.
     * ``stamp(node_name) -> tuple[int, ...]``: equal stamps mean that slices and allocations have not changed in any way
       that could change the answer for that node (given equal claims, classes and node object).
 
 ``AllocationError``
-    ``str(error)`` is upstream's text; ``error.only_this_node`` is true where other nodes may still work out
-    (upstream's ErrFailedAllocationOnNode), false where the whole scheduling attempt fails.
+    ``str(error)`` is upstream's text; ``error.only_this_node`` is true if the allocation may still succeed on
+    other nodes (upstream's ErrFailedAllocationOnNode), and false if the whole scheduling attempt fails.
 
 ``Trace()``
-    pass one to have recorded what turned each pool, device and request away; see ``trace``.
+    pass a trace to record why each pool, device and request was rejected; see ``trace``.
 """
 
 from dra_scheduler.allocator.allocation import Allocator, Classes

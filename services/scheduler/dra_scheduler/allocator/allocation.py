@@ -1,7 +1,8 @@
 """The allocator: takes claims, returns allocation results.
 
-Mirrors ``Allocate`` in upstream's ``structured/internal/*/allocator_*.go``. The order of steps decides which error
-a call ends with: pools first, then the claims, then the devices of requests for all, then the search.
+Mirrors ``Allocate`` in upstream's ``structured/internal/*/allocator_*.go``. The order of steps decides which
+error a call ends with: pools first, then the claims, then the devices of requests with allocation mode All,
+then the search.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +79,7 @@ class Allocator:
         ``check`` is called now and then and stops the search by raising, usually :class:`TimeLimit`.
 
         Raises:
-            AllocationError: the claims, classes or slices are such that the search cannot go on.
+            AllocationError: an invalid claim, class or slice ended the search.
         """
         try:
             return self._allocate(node, claims, check, trace)
@@ -148,10 +149,11 @@ class Allocator:
         return None
 
     def offers(self, node: Node, class_name: str, group: Group) -> Sequence[Offer]:
-        """Return an offer for each device that the class selects on the node. A refused offer has its reason.
+        """Return an offer for each device that the class selects on the node.
 
-        Each group of devices is counted as if every claim asked for one device of that group only. Claims
-        for different groups may not fit together, because partitions of one device displace each other.
+        The offer of a device that cannot be allocated states the reason. Each group of devices is counted as if
+        every claim requested one device of that group only. Claims for different groups may not fit together,
+        because partitions of one device displace each other.
 
         Raises:
             AllocationError: the class or a slice's node selector is invalid.
@@ -173,7 +175,7 @@ class Allocator:
         return [device for device in self.snapshot.devices() if selection.rejection(device) is None]
 
     def stamp(self, node_name: str) -> tuple[int, ...]:
-        """Return a value that is unchanged as long as the (same) node would get the same answers."""
+        """Return a value that is unchanged as long as :meth:`allocate` would give the node the same devices."""
         known = self.snapshot.known_pools(node_name)
         if known is None:
             return (*self.snapshot.stamp(node_name), self.allocated.version)
@@ -226,7 +228,7 @@ class _Run:
         judge(trace, self._attempt.requests, self.reachable, self._new_picks)
 
     def prepare(self) -> dict[int, list[tuple[PoolDevice, Pool]]]:
-        """Run the checks that depend on the node. Return the devices of each request for all devices."""
+        """Run the checks that depend on the node. Return the devices of each request with allocation mode All."""
         for check in self._attempt.checks:
             if isinstance(check, Request):
                 self._all_devices[check.number] = self._everything(check)
@@ -259,9 +261,10 @@ class _Run:
         return found
 
     def _selecting_request(self, request: Request) -> Request:
-        """Return the request whose selectors decide on the devices of a request for all devices.
+        """Return the request whose selectors choose the devices of a request with allocation mode All.
 
-        Until 1.35 the first two alternatives share a cache, so that the second gets what the first one selects.
+        Until 1.35 the first two alternatives share a cache, so the second one gets the devices that the first
+        one selects.
         """
         if self._features.alternatives_end_as_the_first:
             for entry in self._attempt.entries:
@@ -363,7 +366,7 @@ class _Run:
         return False
 
     def equivalence(self) -> DeviceEquivalence:
-        """Return the relation that says which devices are interchangeable in this attempt."""
+        """Return the object that computes which devices are interchangeable in this attempt."""
         wanted = (device for devices in self._all_devices.values() for device, _ in devices)
         return DeviceEquivalence(self._features, self._allocated, self.picks, self._attempt.requests, wanted)
 

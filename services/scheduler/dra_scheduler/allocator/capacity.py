@@ -1,4 +1,4 @@
-"""Consumable capacity: the amount that a request consumes of a device, and whether so much is left.
+"""Consumable capacity: the amount that a request consumes of a device, and whether the device has that amount left.
 
 Mirrors upstream's ``structured/internal/*/consumable_capacity.go``.
 """
@@ -37,7 +37,7 @@ class Shortage:
 def _consumed_amount(
     capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic
 ) -> tuple[int, str, bool]:
-    """Return the consumption of a request for ``requested``, where None means that the capacity is not mentioned.
+    """Return the amount of a capacity that a request for ``requested`` consumes. None: the request does not mention it.
 
     The result is the amount in billionths, its canonical text, and True if the request policy allows exactly
     this amount.
@@ -117,7 +117,7 @@ def _is_allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithm
 
 
 def qualify(named: Mapping[str, _T], domain: str) -> Mapping[str, _T]:
-    """Return the mapping with ``domain`` added to names that have none, or unchanged if ``domain`` is empty.
+    """Return the mapping with ``domain`` added to names without a domain, or unchanged if ``domain`` is empty.
 
     If a name with and a name without the domain become equal, the value of the one with the domain is kept.
     """
@@ -128,7 +128,7 @@ def qualify(named: Mapping[str, _T], domain: str) -> Mapping[str, _T]:
 
 
 def add_up(used: Mapping[str, int], domain: str) -> Mapping[str, int]:
-    """Return consumed amounts by qualified names. Claims may name the same capacity with and without domain."""
+    """Add up consumed amounts by qualified name, because claims may name a capacity with or without its domain."""
     if not domain or not used:
         return used
     totals: dict[str, int] = {}
@@ -141,10 +141,10 @@ def add_up(used: Mapping[str, int], domain: str) -> Mapping[str, int]:
 def _resolve(
     capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, str], domain: str
 ) -> Mapping[str, str] | Shortage:
-    """Return the requests by the names of the capacities, or the first one that the device does not have.
+    """Return the requested amounts by the device's capacity names, or the first requested name that the device lacks.
 
     Raises:
-        CapacityError: a capacity is requested by two names, or less than nothing of it.
+        CapacityError: a capacity is requested under two names, or with a negative amount.
     """
     resolved: dict[str, str] = {}
     for name, text in requests.items():
@@ -171,10 +171,10 @@ def shortage(
     arithmetic: Arithmetic,
     domain: str = "",
 ) -> Shortage | None:
-    """Return the first reason why the requests do not fit a device, or None if they fit.
+    """Return the first reason why the requested capacities do not fit a device, or None if they fit.
 
     ``used`` is the consumption of allocated claims, ``allocating`` that of the current attempt. ``domain`` is
-    added to names that have none. If it is empty, names are compared literally: a request for ``driver/name``
+    added to names without a domain. If it is empty, names are compared literally: a request for ``driver/name``
     does not match a capacity that is published as ``name``.
 
     Raises:
@@ -206,7 +206,7 @@ def consumption(
 ) -> tuple[dict[str, int], dict[str, str]]:
     """Return the consumption of every capacity of the device, in billionths and as quantities.
 
-    ``domain`` is added to names of requests that have none.
+    ``domain`` is added to requested names without a domain.
 
     Raises:
         CapacityError: an amount cannot be computed.

@@ -1,4 +1,4 @@
-"""Ranges of capacity since 1.37: in thousandths if fractions are allowed, with an error instead of an overflow.
+"""Rounding to a capacity's valid range since 1.37: in thousandths if fractions are allowed, with errors for overflows.
 
 Mirrors ``roundUpRange`` and ``violateValidRange`` of ``structured/internal/*/consumable_capacity.go``.
 """
@@ -11,11 +11,13 @@ _NO_NUMBER = "capacity request cannot be represented in the device's range arith
 
 
 class CapacityError(Exception):
-    """The consumption of a request cannot be computed. The allocation ends with this error."""
+    """The amount of capacity that a request consumes cannot be computed. The allocation ends with this error."""
 
 
 def round_up(wanted: Quantity, valid_range: CapacityRequestPolicyRange, *, fractions: bool) -> Quantity:
-    """Return the smallest amount in the range that is at least ``wanted``, which is not below the minimum.
+    """Return the smallest amount in the range that is at least ``wanted``.
+
+    ``wanted`` must not be below the range's minimum.
 
     Raises:
         CapacityError: the amount does not fit in 64 bits.

@@ -13,13 +13,16 @@ from dra_scheduler.allocator.state import AllocatedState, PoolID
 
 
 class Common(NamedTuple):
-    """The groups that all devices on a counter set share. ``none`` is set if the devices have no groups at all."""
+    """The groups that all devices which consume a counter set have in common.
+
+    ``none`` is set if the devices have no groups at all.
+    """
 
     none: bool
     groups: frozenset[str] = frozenset()
 
     def admits(self, groups: frozenset[str]) -> bool:
-        """True if a device with these groups can join."""
+        """True if a device with these groups is compatible with the counter set's other devices."""
         if not groups:
             return self.none
         return not self.none and not self.groups.isdisjoint(groups)
@@ -32,7 +35,7 @@ def join_groups(common: Common | None, groups: frozenset[str]) -> Common:
     return common if common.none or not groups else Common(False, common.groups & groups)
 
 
-# By counter set. A counter set without devices admits every device.
+# The common groups of each counter set. A counter set without devices admits every device.
 _Sets = Mapping[str, Common]
 
 
@@ -54,7 +57,7 @@ def groups_of(device: PoolDevice) -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 class CompatibilityGroups:
-    """The groups on the counter sets of all pools, of allocated devices and of devices picked by the attempt."""
+    """The common groups of each pool's counter sets, for allocated devices and devices picked by the attempt."""
 
     def __init__(self, state: AllocatedState) -> None:
         self._state = state
@@ -62,7 +65,10 @@ class CompatibilityGroups:
         self._picked: dict[tuple[PoolID, str], Common] = {}
 
     def take(self, pool: Pool, device: PoolDevice) -> "Undo | None":
-        """Count the device if it is compatible. Return the argument for :meth:`give_back`, or None if it is not."""
+        """Add the device to its counter sets if it is compatible.
+
+        Return the argument for :meth:`give_back`, or None if it is not.
+        """
         before: Undo = []
         for name, groups in groups_of(device):
             key = (pool.id, name)

@@ -1,8 +1,8 @@
 """matchAttribute and distinctAttribute, with upstream's bookkeeping.
 
-Until 1.36, removing a device does not always restore the bookkeeping: an intersection of lists stays
-narrowed, and the value of a request's second device replaces the value of its first. Upstream's search
-continues from that state, so this one has to as well. ``remove`` reports whether the state was restored.
+Until 1.36, removing a device does not always restore the bookkeeping: an intersection of lists stays narrowed,
+and the value of a request's second device replaces the value of its first. Upstream's search continues from
+that state, so the search here must do so, too. ``remove`` reports whether the state was restored.
 """
 
 from collections import Counter
@@ -103,7 +103,7 @@ class Constraint(Protocol):
         """Count the device if its attribute satisfies the constraint. Return True if it was counted."""
 
     def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        """Undo the last ``add``. Return False if the constraint's state differs from the state before it."""
+        """Undo the last ``add``. Return False if that does not restore the state from before the ``add``."""
 
     def state(self) -> Hashable:
         """Return the state. Constraints with equal states accept the same devices from now on."""
@@ -186,7 +186,10 @@ class MatchAttribute(_Base):
 
 
 class DistinctAttribute(_Base):
-    """No two devices share a value. Of several devices of one request, only the newest is remembered."""
+    """No two devices share a value.
+
+    Of several devices of one request, only the last one is compared with other devices.
+    """
 
     kind = "distinctAttribute"
 

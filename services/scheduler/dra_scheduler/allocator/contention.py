@@ -16,7 +16,7 @@ _Counts = Callable[[str], bool]
 
 
 def contender(snapshot: Snapshot, state: AllocatedState, key: str, *, counts: _Counts) -> str | None:
-    """Return the key of a claim that leaves too little of a device or counter for the claim ``key``, or None.
+    """Return the key of a claim that uses too much of a device or counter for the claim ``key`` to fit, or None.
 
     Only claims that ``counts`` accepts are considered. Shares of a device are compatible while its capacity
     lasts, and devices of a pool while its counters last. With compatibility groups on, the devices on a
@@ -59,7 +59,7 @@ def _shareable(
 def _over_counters(
     entries: Sequence[SliceEntry], state: AllocatedState, mine: Sequence[DeviceID], key: str, counts: _Counts
 ) -> str | None:
-    """Return a claim that consumes a counter that is overdrawn by ``mine``, devices of one pool."""
+    """Return a claim that consumes a counter which is exceeded because of ``mine``, devices of one pool."""
     left: dict[CounterKey, int] = {
         (group.name, name): amount(counter.value)
         for entry in entries

@@ -31,8 +31,8 @@ def available_counters(pool: Pool, state: AllocatedState, features: Features) ->
 class Counters:
     """The counters that one attempt consumes, in addition to those of allocated devices.
 
-    Until 1.36 upstream keys both by the name of the pool alone. If pools of several drivers have the same
-    name, the counters of the pool that was used first are used for all of them.
+    Until 1.36 upstream identifies the pool of a counter by its name alone, without the driver. If pools of
+    several drivers have the same name, the counters of the pool that was used first are used for all of them.
     """
 
     def __init__(self, state: AllocatedState, features: Features) -> None:
@@ -88,10 +88,10 @@ class Counters:
         )
 
     def shortage(self, pool: Pool, device: PoolDevice) -> CounterShort:
-        """Explain why :meth:`take` failed: return the first counter of which the device needs more than is left.
+        """Explain why :meth:`take` failed: return the first counter that has less left than the device needs.
 
-        A counter that is overdrawn by other devices blocks every device of the pool, even a device that does
-        not consume it.
+        A counter that other devices already exceed blocks every device of the pool, even a device that does not
+        consume it.
         """
         left = self.available(pool, device)
         consumed = self.consumed[self._scope(pool, device)]

@@ -44,7 +44,10 @@ def attribute_for(
 
 
 def _evaluate(expression: str, device: PoolDevice, kubernetes: Version) -> DeviceAttribute | tuple[bool, str]:
-    """Return the value. If it fails, return whether the expression could be compiled, and the error."""
+    """Return the expression's value.
+
+    If evaluation fails, return the error, and whether the expression could be compiled.
+    """
     try:
         program = compile_expression(expression, features=_GATES, kubernetes=kubernetes, derived=True)
     except CompileError as error:

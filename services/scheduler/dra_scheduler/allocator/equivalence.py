@@ -1,6 +1,7 @@
-"""Device equivalence: devices that an attempt may exchange for each other without changing the outcome.
+"""Device equivalence: find devices that are interchangeable, so that only one of them has to be tried.
 
-Upstream tries every device; :mod:`.search` skips equivalent ones after a dead end.
+Upstream tries every device. If picking a device leads to no solution, :mod:`.search` does not try the devices
+that are equivalent to it.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -17,10 +18,10 @@ from dra_scheduler.allocator.state import AllocatedState
 
 
 class DeviceEquivalence:
-    """Compute a key for devices. Devices with equal keys are accepted and rejected in the same cases.
+    """Compute a key for each device. The allocator accepts a device if and only if it accepts any other with that key.
 
-    A device that a request for all devices wants is equivalent only to itself: the order in which such a
-    request reaches its devices decides which error is returned.
+    If a request with allocation mode All includes a device, the device's key is unique. Such a request tries
+    its devices in order, and the order decides which error is returned.
     """
 
     def __init__(
@@ -36,7 +37,8 @@ class DeviceEquivalence:
         self._attributes = picks.constraint_names()
         self._picks = picks
         self._selections = tuple({request.selection: None for request in requests})
-        # The derived expressions of requests, with the attributes for which constraints use them.
+        # The CEL expressions of the requests' derived attributes, with the attribute names under which
+        # constraints use them.
         self._derived = tuple({item: None for request in requests for item in request.derived.items()})
         self._unique = frozenset(wanted_by_all)
         self._keys: dict[PoolDevice, Hashable] = {}

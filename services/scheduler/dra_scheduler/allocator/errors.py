@@ -4,8 +4,8 @@
 class AllocationError(Exception):
     """The claims cannot be allocated. ``str()`` is upstream's error text.
 
-    ``only_this_node`` mirrors upstream's ErrFailedAllocationOnNode: other nodes may still be tried, and the text only
-    matters when none of them works out.
+    ``only_this_node`` mirrors upstream's ErrFailedAllocationOnNode: other nodes are still tried, and the text
+    is reported only if the allocation fails on all of them.
     """
 
     def __init__(self, text: str, *, only_this_node: bool = False) -> None:

@@ -23,7 +23,7 @@ AllDevices = dict[int, list[tuple[PoolDevice, Pool]]]
 
 
 class _Demand:
-    """The minimum need of an entry: ``count`` of these devices."""
+    """The minimum that a request needs: ``count`` of these devices."""
 
     __slots__ = ("count", "devices", "entry", "exclusive", "most")
 
@@ -142,7 +142,7 @@ def _enough(
     limited: Sequence[_Demand] = (),
     limit: Container[PoolDevice] = (),
 ) -> bool:
-    """True if every demand can get its devices. A device that cannot be shared is given away only once.
+    """True if every demand can get its devices. A device that cannot be shared is counted for one demand only.
 
     The ``limited`` demands only get devices in ``limit``.
     """
@@ -208,7 +208,7 @@ def _groups(pool: Pool, key: CounterKey) -> tuple[Hashable, Hashable]:
 def _can_match(
     features: Features, constraint: Constraint, demands: Sequence[_Demand], concerned: Sequence[_Demand]
 ) -> bool:
-    """True if there is a value that all concerned demands can share."""
+    """True if each of the demands under the constraint has a device with the same attribute value."""
     if sum(demand.count for demand in concerned) < 2:
         return True
     holders: dict[Hashable, set[PoolDevice]] = {}
@@ -220,7 +220,7 @@ def _can_match(
 
 
 def _can_differ(constraint: Constraint, concerned: Iterable[_Demand]) -> bool:
-    """True if there are enough different values. Only entries of one device are certainly compared with each other."""
+    """True if there are enough different attribute values. Only requests for one device are certainly compared."""
     options = [
         list({value: None for device in demand.devices for value in _values(constraint, device)})
         for demand in concerned
@@ -246,11 +246,11 @@ def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
 
 
 def _has_matching(options: Sequence[Sequence[Hashable]]) -> bool:
-    """True if each demand can have one of its options, all of them different. Uses augmenting paths."""
+    """True if each demand can get one of its options, and no option is used twice. Uses augmenting paths."""
     owners: dict[Hashable, int] = {}
     held: dict[int, Hashable] = {}
     for seeker in range(len(options)):
-        # For each option, the demand that would get it if its owner took another option.
+        # The demand that currently has each option. It may be moved to another option.
         wanted_by: dict[Hashable, int] = {}
         queue = [seeker]
         free: list[Hashable] = []

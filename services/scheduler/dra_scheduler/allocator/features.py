@@ -1,7 +1,7 @@
 """Feature gates of the allocator (upstream's ``structured.Features``), and the differences between versions.
 
-The properties are named after what a version of Kubernetes does, and mirror the history of
-``structured/internal/*/allocator_*.go`` and ``pools_*.go``.
+Each property says whether the configured Kubernetes version behaves in a certain way. The properties mirror the
+history of ``structured/internal/*/allocator_*.go`` and ``pools_*.go``.
 """
 
 import enum
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37, V1_38, Version
 
-# Upstream's combined name, next to the plain gates: binding conditions also need the device status.
+# A name that upstream uses for two gates together: binding conditions need the device status gate as well.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
 # In 1.34 this gate alone, which is on by default, selects the newest of upstream's allocators.
 _STATUS = "DRAResourceClaimDeviceStatus"
@@ -25,7 +25,7 @@ class Arithmetic(enum.Enum):
 
 
 class Implementation(enum.Enum):
-    """Upstream's allocators. The oldest one that supports the enabled features is used."""
+    """Upstream's three allocator implementations. The oldest one that supports the enabled features is used."""
 
     STABLE = enum.auto()
     INCUBATING = enum.auto()
@@ -80,7 +80,8 @@ class Features:
     def code(self) -> Implementation:
         """Return the allocator of 1.37 with the same features.
 
-        In 1.38 the stable allocator has those of the incubating one before, and that has all of the newest.
+        In 1.38 the stable allocator supports the features of the earlier incubating one, and the incubating
+        allocator those of the earlier experimental one.
         """
         if self.kubernetes < V1_38:
             return self.implementation
@@ -100,15 +101,15 @@ class Features:
 
     @property
     def alternatives_end_as_the_first(self) -> bool:
-        """True if an alternative for all devices gets one of its own devices, then those that the first one lacks."""
+        """True if, after one device of an alternative with mode All, upstream continues with those of the first one."""
         return self.kubernetes < V1_36
 
     @property
     def pools_are_sorted(self) -> bool:
-        """True if pools are ordered by driver and name, and slices by name. False: both are in order of arrival.
+        """True if pools are ordered by driver and name, and slices by name.
 
-        The order of pools in upstream's oldest allocator is random; the order of arrival is one of its
-        possible orders.
+        If false, both are in the order in which the scheduler observed them. The order of pools in upstream's
+        oldest allocator is random; the order of arrival is one of its possible orders.
         """
         return self.kubernetes >= V1_36 and self.code is not Implementation.STABLE
 
@@ -136,7 +137,7 @@ class Features:
 
     @property
     def counters_are_the_slices(self) -> bool:
-        """True if devices consume counters of their own slice instead of the pool's."""
+        """True if devices consume the counters that their own slice defines instead of those that the pool defines."""
         oldest = self.code is Implementation.STABLE
         return self.kubernetes < (V1_36 if oldest else V1_35)
 
@@ -152,12 +153,12 @@ class Features:
 
     @property
     def distinct_are_devices(self) -> bool:
-        """True if distinctAttribute compares pointers to values, so that a device is equal only to itself."""
+        """True if distinctAttribute compares pointers instead of values, so different devices always differ."""
         return self.kubernetes < V1_35
 
     @property
     def checks_capacity_of_neighbour(self) -> bool:
-        """True if the capacity is read from the device at the pick's index in the slice, not from the picked device.
+        """True if capacity is read from the device at the request's device index in the slice, not from the picked one.
 
         Upstream crashes if the slice has no device at that index. Here the device's own capacity is used in
         that case.
@@ -179,12 +180,12 @@ class Features:
 
     @property
     def takes_all_back(self) -> bool:
-        """True if rejecting or removing a device restores the state completely."""
+        """True if the search's state is restored completely when a device is rejected or removed."""
         return self.kubernetes >= V1_37
 
     @property
     def whole_capacity_counts_for_all(self) -> bool:
-        """True if a request for all devices includes devices whose capacity is used up, and therefore fails."""
+        """True if a request with allocation mode All fails if the capacity of one of the devices is used up."""
         return self.kubernetes >= V1_37
 
     @property
@@ -199,12 +200,15 @@ class Features:
 
     @property
     def counter_sets_have_nodes(self) -> bool:
-        """True if a slice with counter sets is visible only to its own nodes. Other nodes find it through its pool."""
+        """True if a slice with counter sets is visible only to its own nodes.
+
+        Other nodes read the counter sets through the pool.
+        """
         return self.kubernetes >= V1_37 and self.code is not Implementation.STABLE
 
     @property
     def derivations_are_known(self) -> bool:
-        """True if derived attributes are an error while the feature is off. Before, they were ignored."""
+        """True if derived attributes are an error while the feature is off. Older versions ignore them."""
         return self.kubernetes >= V1_37
 
     @property
@@ -217,12 +221,15 @@ class Features:
 
     @property
     def groups_are_known(self) -> bool:
-        """True if devices with compatibility groups are rejected while the feature is off."""
+        """True if devices with compatibility groups are rejected while the feature is off.
+
+        Older versions ignore the groups.
+        """
         return self.kubernetes >= V1_37
 
     @property
     def configurations_are_merged(self) -> bool:
-        """True if the result has each configuration once, without request names if it applies to all requests."""
+        """True if the result lists each configuration once. One that applies to all requests has no request names."""
         return self.kubernetes >= V1_37
 
     @property
@@ -237,22 +244,22 @@ class Features:
 
     @property
     def capacity_names_have_domains(self) -> bool:
-        """True if a capacity's name without a domain is the same as that with the driver's name as its domain."""
+        """True if a capacity name without a domain means the name with the driver's name as domain."""
         return self.kubernetes >= V1_38
 
     @property
     def shares_prevent_exclusive_use(self) -> bool:
-        """True if a device that is in use as shares, and that must not be shared any more, is not allocated."""
+        """True if a device is not allocated that is no longer shareable while claims still hold shares of it."""
         return self.kubernetes >= V1_38
 
     @property
     def unknown_values_fail(self) -> bool:
-        """True if a constraint that meets a value of an unknown type, or an invalid version, ends the allocation."""
+        """True if an attribute of unknown type, or an invalid version, ends the allocation if a constraint reads it."""
         return self.kubernetes >= V1_38
 
     @property
     def builds_are_equal(self) -> bool:
-        """True if constraints ignore the build metadata of versions."""
+        """True if constraints ignore the build metadata of attributes that are semantic versions."""
         return self.kubernetes >= V1_38
 
     @property
@@ -262,7 +269,10 @@ class Features:
 
     @classmethod
     def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":
-        """Create the features from the names of enabled gates. Iterating over a ``FeatureGates`` yields those."""
+        """Create the features from the names of enabled gates.
+
+        A ``FeatureGates`` can be passed, because iterating over it yields these names.
+        """
         names = set(enabled)
         capacity, lists = "DRAConsumableCapacity" in names, "DRAListTypeAttributes" in names
         binding = _BINDING in names or {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= names
@@ -284,5 +294,5 @@ class Features:
 
     @classmethod
     def all(cls) -> "Features":
-        """Return features with everything on."""
+        """Return features with every optional feature on."""
         return cls(True, True, True, True, True, True, True)

@@ -26,10 +26,10 @@ _FIELD_OPERATORS = ("In", "NotIn")
 def node_matches(
     node: Node, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
 ) -> bool:
-    """True if a slice or device with the last three fields can be reached from the node.
+    """True if a slice or device with these node fields can be reached from the node.
 
     Raises:
-        AllocationError: the selector is one that validation should have refused.
+        AllocationError: the selector is invalid. The API server normally rejects such selectors.
     """
     if node_name:
         return node.metadata.name == node_name

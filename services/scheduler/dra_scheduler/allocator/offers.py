@@ -25,7 +25,7 @@ Group = Callable[[PoolDevice], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """The device could be allocated in place of an offered device of its group. Both need the same counters."""
+    """The device is only available in place of another device of its group, because both need the same counters."""
 
 
 Refusal = Reason | Rejection | Instead
@@ -63,7 +63,10 @@ def offers(
     candidates: Iterable[Candidate],
     group: Group,
 ) -> Sequence[Offer]:
-    """Return an offer for each candidate, in order. Each group is allocated as if no other group were requested."""
+    """Return an offer for each candidate, in order.
+
+    Each group of devices is tried as if no other group were requested.
+    """
     refusals = _Refusals()
     picks: dict[Hashable, Picks] = {}
 

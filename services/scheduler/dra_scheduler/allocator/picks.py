@@ -1,8 +1,8 @@
 """The devices that the current attempt has picked, and the checks for another device.
 
 Mirrors ``allocateDevice`` in upstream's ``structured/internal/*/allocator_*.go``. The order of the checks
-(counters, taints, constraints, capacity) affects the answer: until 1.36, a reservation of an earlier check
-is kept if a later check fails.
+(counters, taints, constraints, capacity) affects the answer, because until 1.36 counters that were reserved by
+an earlier check stay reserved if a later check fails.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -65,8 +65,8 @@ class Pick:
         self.pool = pool
         self.device = device
         self.shared = shared
-        # For shared devices: the consumption, and whether the attempt had already consumed part of the
-        # device.
+        # For shared devices: the consumed capacity, and whether an earlier pick of the attempt is also a share
+        # of the device.
         self.consumed: Mapping[str, int] = NOTHING
         self.consumed_texts: Mapping[str, str] = {}
         self.had_capacity = False
@@ -76,7 +76,10 @@ class Pick:
 
 
 class Picks:
-    """The picks of an attempt. ``leaks`` counts how often removing a pick left state behind, as upstream does."""
+    """The picks of an attempt.
+
+    ``leaks`` counts how often removing a pick did not restore the state, which mirrors bugs of upstream.
+    """
 
     def __init__(
         self,
@@ -111,7 +114,7 @@ class Picks:
         self.leaks = 0
 
     def free(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
-        """True if no other claim holds the device. With admin access: if this claim does not hold it yet."""
+        """True if no other claim holds the device. With admin access, only this claim's own picks count."""
         holders = self._holders.get(device, 0)
         if request.admin_access:
             if not holders >> request.claim_index & 1:
@@ -130,10 +133,12 @@ class Picks:
     def capacity_shortage(
         self, request: Request, device: PoolDevice, *, whole: bool = False
     ) -> Shortage | None:
-        """Return the capacity that the device lacks for the request, or None. ``whole`` ignores consumption.
+        """Return the capacity that the device lacks for the request, or None.
+
+        With ``whole``, nothing counts as consumed.
 
         Raises:
-            CapacityError: the consumption of the request cannot be computed.
+            CapacityError: the amount that the request consumes cannot be computed.
         """
         capacities, features = device.capacity, self._features
         if not capacities and not request.capacity:
@@ -146,7 +151,7 @@ class Picks:
         """True if the device has the capacity that the request consumes.
 
         Raises:
-            AllocationError: the consumption of the request cannot be computed.
+            AllocationError: the amount that the request consumes cannot be computed.
         """
         if not self._features.consumable_capacity:
             return True
@@ -162,12 +167,12 @@ class Picks:
     def take(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
         """Pick the device if all checks allow it. Return True if it was picked.
 
-        The caller has checked that the device is free and, unless all devices are wanted, that the capacity
+        The caller has checked that the device is free and, unless the allocation mode is All, that the capacity
         suffices. ``index`` is the position of the device within the request, from 0.
 
         Raises:
-            AllocationError: the request is for all devices and a constraint rejects one, or a derived
-                attribute or the consumption cannot be computed.
+            AllocationError: a constraint rejects a device of a request with allocation mode All, or a derived
+            attribute or the consumed amount cannot be computed.
         """
         shared = self._features.consumable_capacity and device.allow_multiple
         pick = Pick(request, pool, device, shared)
@@ -190,7 +195,8 @@ class Picks:
             if self._features.takes_all_back:
                 self._leave(pick)
             else:
-                # As in upstream, the constraints, the counters and the device's mark are not restored.
+                # As in upstream, the constraints and counters are not restored, and the device stays marked as
+                # picked.
                 self.leaks += 1
             return False
         if shared:
@@ -215,7 +221,10 @@ class Picks:
         return True
 
     def _reserve(self, pick: Pick) -> bool:
-        """Reserve the device's counters. False if there are too few, or the other devices on them are incompatible."""
+        """Reserve the device's counters.
+
+        Return False if too little is left, or if an incompatible device consumes the same counter set.
+        """
         request, pool, device = pick.request, pick.pool, pick.device
         if not device.spec.consumes_counters:
             return True
@@ -240,7 +249,7 @@ class Picks:
         return True
 
     def _release(self, pick: Pick) -> None:
-        """Undo the reservation for a device that a later check rejected."""
+        """Undo everything that :meth:`take` did for an unshared device, or a shared one that is not counted yet."""
         if not self._features.takes_all_back:
             self.leaks += pick.counted
             return
@@ -268,7 +277,10 @@ class Picks:
         return taint is None
 
     def _fits_at_last(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
-        """Check the capacity once more. If one device is wanted, the check was already made."""
+        """Check the capacity again after all other checks.
+
+        A request for one device skips this: it was checked before.
+        """
         if self._features.checks_capacity_of_neighbour:
             at_index = device.siblings[index] if index < len(device.siblings) else device
             return self.fits_capacity(request, pool, at_index)
@@ -318,7 +330,10 @@ class Picks:
     def _attribute(
         self, request: Request, device: PoolDevice, constraint: Constraint, earlier: Sequence[Constraint]
     ) -> DeviceAttribute | None:
-        """Return the attribute that the constraint compares. The ``earlier`` constraints have counted the device."""
+        """Return the attribute that the constraint compares.
+
+        The device is removed again from the ``earlier`` constraints if this raises.
+        """
         if not request.derived:
             return lookup_attribute(device, constraint.attribute_name)
         try:
@@ -412,7 +427,7 @@ class Picks:
             self.leaks += 1
 
     def touched_devices(self) -> list[tuple[PoolDevice, Pool, Hashable]]:
-        """Return every device that was picked, or whose state has leaked, with its current condition."""
+        """Return every device that the attempt picked, or whose state was not restored, with its :meth:`condition`."""
         devices = {pick.device: pick.pool for picks in self.of_claim for pick in picks}
         return [(device, pool, self.condition(device)) for device, pool in devices.items()]
 

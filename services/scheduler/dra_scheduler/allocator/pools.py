@@ -1,7 +1,8 @@
 """Resource pools from the point of view of one node.
 
-Mirrors upstream's pools_incubating.go: out-dated slices are ignored, incomplete and invalid pools are marked, and the
-pools come in the order in which devices are tried: by driver and name, those with binding conditions last.
+Mirrors upstream's pools_incubating.go: out-dated slices are ignored, incomplete and invalid pools are marked,
+and pools are sorted in the order in which devices are tried: by driver and name, with those that have binding
+conditions last.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -48,7 +49,7 @@ class PoolDevice:
         self.spec = spec
         self.id = DeviceID(slice_.spec.driver, slice_.spec.pool.name, spec.name)
         self.allow_multiple = bool(spec.allow_multiple_allocations)
-        # The domain of capacity names that have none. Empty if names are compared as they are.
+        # The domain that is added to capacity names without one. Empty if names are compared literally.
         self.domain = slice_.spec.driver if qualified else ""
         self.capacity = qualify(spec.capacity, self.domain)
         totals: dict[CounterKey, int] = {}
@@ -65,7 +66,7 @@ class PoolDevice:
         self.derived: dict[str, DeviceAttribute | tuple[bool, str]] = {}
 
     def published_name(self, name: str) -> str:
-        """Return a capacity's name as the driver published it, with or without its domain."""
+        """Return the name under which the driver published the capacity, which may or may not have a domain."""
         return name if name in self.spec.capacity else name.removeprefix(f"{self.domain}/")
 
     def __repr__(self) -> str:
@@ -113,7 +114,7 @@ class Siblings(Protocol):
         """Return the number of slices for each generation."""
 
     def slices_for_counters(self) -> Iterable[SliceEntry]:
-        """Return the slices that the pool's counters depend on."""
+        """Return the slices that define or consume the pool's counters."""
 
 
 @dataclass(slots=True, eq=False)
@@ -128,9 +129,9 @@ class Pool:
     # The order of arrival of the first slice that the node can reach.
     arrival: tuple[bool, int] = (False, 0)
     incomplete: bool = False
-    # True if its devices may be allocated although it is incomplete.
+    # True if the pool's devices may be allocated although slices are missing.
     partial: bool = False
-    # Placeholder for the devices of an invalid pool. A search that reaches it ends with an error.
+    # A placeholder device for an invalid pool. A search that reaches it ends with an error.
     barrier: PoolDevice | None = None
     invalid_reason: str | None = None
     # The number of slices of the generation that exist, and the number that the slices announce.
@@ -149,14 +150,14 @@ class Pool:
     # Cache of the selectors: the devices that they accept.
     selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
 
-    # Cache of the views: the candidates that are worth trying as long as nothing is allocated.
+    # Cache used by ``views``: the candidates that are worth trying while nothing is allocated.
     suitable: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
 
-    # Cache of the views: the candidates that are worth trying, with the state and its version.
+    # Cache used by ``views``: the candidates that are worth trying, with the allocated state and its version.
     plausible: dict[object, tuple[object, int, bool, tuple[Any, ...]]] = field(
         default_factory=dict, repr=False
     )
-    # Cache of the counters: the amounts left, with the state and its version.
+    # Cache used by ``counters``: the amounts left, with the allocated state and its version.
     available: tuple[object, int, dict[CounterKey, int]] | None = field(default=None, repr=False)
 
     @property
@@ -224,7 +225,10 @@ def _view_own(
 
 
 def _place(features: Features) -> Callable[[SliceEntry], tuple[bool, int]]:
-    """Return the sort key for slices in order of arrival. Binding conditions, if known, put a slice last."""
+    """Return the sort key for slices in order of arrival.
+
+    If the features include binding conditions, slices with them come last.
+    """
     late = features.knows_shares
     return lambda entry: (late and entry.has_binding_conditions, entry.arrival)
 
@@ -310,7 +314,10 @@ def _consumption_problem(sets: dict[str, set[str]], entries: Iterable[SliceEntry
 
 
 def in_allocation_order(pools: Iterable[Pool], features: Features) -> tuple[Pool, ...]:
-    """Sort pools by driver and name, or by arrival. Pools with binding conditions come last if these are known."""
+    """Sort pools by driver and name, or by arrival.
+
+    If the features include binding conditions, pools with them are last.
+    """
 
     def place(pool: Pool) -> tuple[bool, tuple[object, ...]]:
         return features.knows_shares and _has_binding_conditions(

@@ -9,7 +9,7 @@ from dra_scheduler.allocator.pools import PoolDevice
 
 
 class CelProgram:
-    """A compiled expression. An expression that cannot be compiled fails for every device."""
+    """A compiled CEL expression. If it could not be compiled, its evaluation fails for every device."""
 
     def __init__(self, expression: str, features: Features) -> None:
         self._program: Program | None = None

@@ -41,7 +41,7 @@ class BindingUnsupported:
 
 @dataclass(frozen=True, slots=True)
 class CountersUnsupported:
-    """The device consumes counters, and the feature is off."""
+    """The device consumes counters, and the feature for partitionable devices is off."""
 
     def __str__(self) -> str:
         return "consumes counters, but the DRAPartitionableDevices feature is disabled"
@@ -143,8 +143,8 @@ class ConstraintUnmet:
     attribute: str
     value: Value
     others: tuple[Value, ...]
-    # True if the device has the attribute, but in a form that does not count, such as a list while lists are
-    # off.
+    # True if the device has the attribute, but its value is not comparable, such as a list while that feature
+    # is off.
     present: bool = False
 
     @property
@@ -198,7 +198,7 @@ class CapacityShort:
 
 @dataclass(frozen=True, slots=True)
 class DeadEnd:
-    """The device is acceptable, but with it the rest of the claims could not be satisfied."""
+    """The device itself is acceptable, but picking it leaves no solution for the rest of the claims."""
 
     def __str__(self) -> str:
         return "fits, but then the rest of the claims cannot be satisfied"

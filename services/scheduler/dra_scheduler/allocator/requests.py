@@ -44,7 +44,7 @@ class Request:
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, str]
     need: Need
-    # Expressions by the name of the attribute that they define.
+    # The CEL expression of each derived attribute.
     derived: Mapping[str, str]
 
     @property
@@ -71,13 +71,13 @@ class Entry:
     spec: DeviceRequest
     alternatives: tuple[Request, ...]
     prioritized: bool
-    # True for the first entry of each claim but the first. Upstream restarts the result limit there.
+    # True for the first request of each claim except the first claim. Upstream restarts counting results there.
     starts_claim: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RequestEnd:
-    """A check after the last of ``entries``: count the devices of these requests of the claim."""
+    """A check of the number of devices that the claim's first requests need, up to the last of ``entries``."""
 
     claim: ResourceClaim
     entries: tuple[Entry, ...]
@@ -253,5 +253,8 @@ def check_claims(
     selectors: Selectors,
     needs: Needs,
 ) -> Attempt:
-    """Check everything about the claims that is the same for all nodes. Errors are kept for upstream's order."""
+    """Check everything about the claims that is the same for all nodes.
+
+    Errors are stored, to be raised in upstream's order.
+    """
     return _Checker(features, lookup, selectors, needs).attempt(claims)

@@ -47,7 +47,7 @@ def results(
     """
     chosen: list[list[tuple[Entry, Request]]] = [[] for _ in attempt.claims]
     for position, entry in enumerate(attempt.entries):
-        # Upstream's default is the first alternative, also for entries that were never tried.
+        # Upstream's default is the first alternative, also for requests that were never tried.
         chosen[entry.claim_index].append((entry, entry.alternatives[selected.get(position, 0)]))
     return tuple(
         AllocationResult(
@@ -81,7 +81,7 @@ def _device(pick: Pick, features: Features, share_id: ShareIds) -> DeviceRequest
 def _configuration(
     claim: ResourceClaim, chosen: Sequence[tuple[Entry, Request]], features: Features
 ) -> tuple[DeviceAllocationConfiguration, ...]:
-    """Return the configurations of each class once, for the requests that use it, then the claim's own."""
+    """Return the configurations of each class, with the names of the requests that use it, then the claim's own."""
     merged = features.configurations_are_merged
     by_class: dict[str, list[Request]] = {}
     for _, request in chosen:
@@ -116,7 +116,7 @@ def _is_named(one: tuple[Entry, Request], requests: Sequence[str]) -> bool:
 def _drop_names_of_all(
     config: DeviceAllocationConfiguration, chosen: Iterable[tuple[Entry, Request]]
 ) -> DeviceAllocationConfiguration:
-    """Remove the request names from a configuration that applies to all requests."""
+    """Remove the request names from a configuration if it applies to all requests of the claim."""
     if not all(_is_named(one, config.requests) for one in chosen):
         return config
     return DeviceAllocationConfiguration(source=config.source, opaque=config.opaque)

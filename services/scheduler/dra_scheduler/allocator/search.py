@@ -1,13 +1,13 @@
-"""The search for devices: upstream's depth-first order and first solution, but equivalent branches are skipped.
+"""The search for devices, in upstream's order and with its first solution.
 
-Upstream recurses for each device. Here each open decision is a frame on a list, so the number of devices and
-claims is not limited by the interpreter's recursion limit.
+Branches equivalent to failed ones are skipped. Upstream recurses for each device. Here each open decision is a
+frame on a list, so the number of devices and claims is not limited by the interpreter's recursion limit.
 
 Until 1.36 upstream does not always restore its state when it removes a device (see ``constraints``; counters
-also stay reserved if a taint or constraint rejects the device, or if the device can be shared). Upstream
-continues from there, and so does this search, which counts such cases in ``Picks.leaks``. If a failed branch
-leaked nothing, the same branch with an equivalent device, or from an equal position, would fail as well and
-is skipped. Otherwise it is searched.
+also stay reserved if a taint or constraint rejects the device or the device can be shared). Upstream continues
+from that state, and so does this search. It counts such cases in ``Picks.leaks``. If a failed branch leaked
+nothing, the same branch with an equivalent device, or from an equal position, would fail as well and is
+skipped. Otherwise it is searched.
 """
 
 import enum
@@ -49,7 +49,10 @@ class Outcome(enum.Enum):
 
 
 class _Frame:
-    """An open decision. If ``contains`` is set, exceeding the limit does not abandon the decisions before it."""
+    """An open decision.
+
+    If ``contains`` is set, exceeding the result limit ends only this branch and not its parents.
+    """
 
     __slots__ = ("contains", "leaks", "position", "remember")
 
@@ -61,7 +64,10 @@ class _Frame:
 
 
 class _Slot(_Frame):
-    """One device of a request. The candidate at ``at - 1`` is picked, and those from ``at`` on are tried next."""
+    """One device of a request.
+
+    The candidate at index ``at - 1`` is picked. The candidates from ``at`` on are tried next.
+    """
 
     __slots__ = ("at", "branch_leaks", "candidates", "dead", "dead_leaks", "index", "request")
 
@@ -87,7 +93,7 @@ class _Slot(_Frame):
 
 
 class _Everything(_Frame):
-    """One device of a request for all devices. There is only one candidate."""
+    """One device of a request with allocation mode All. There is only one candidate."""
 
     __slots__ = ("index", "request", "tried")
 
@@ -99,7 +105,7 @@ class _Everything(_Frame):
 
 
 class _Choice(_Frame):
-    """The alternatives of a request. ``next - 1`` is being tried."""
+    """The alternatives of a request. The one at index ``next - 1`` is being tried."""
 
     __slots__ = ("all_exceeded", "next")
 
@@ -286,7 +292,7 @@ class Search:
         return self._close(frame, outcome)
 
     def _after_one_of_all(self, frame: _Everything) -> Outcome | None:
-        """Continue with the next device of a request for all devices, or with the next request."""
+        """Continue with the next device of a request with allocation mode All, or with the next request."""
         request, index = frame.request, frame.index + 1
         if self._features.alternatives_end_as_the_first:
             # Upstream loses the index of the alternative here.
@@ -346,7 +352,7 @@ class Search:
         return self._close(frame, Outcome.FAILED)
 
     def _next(self, frame: _Slot) -> int:
-        """Return the index at which the search for the next device of the same request begins."""
+        """Return the candidate index at which the search for the next device of the same request begins."""
         return 0 if self._features.starts_over else frame.at
 
     def _branch_failed(self, frame: _Slot, outcome: Outcome) -> bool:

@@ -1,4 +1,4 @@
-"""Evaluation of the CEL selectors of classes and requests, once for all devices with equal attributes."""
+"""Evaluation of the CEL selectors of classes and requests. Devices with equal attributes share results."""
 
 import functools
 from collections.abc import Callable, Set
@@ -56,7 +56,7 @@ class _Expression:
         self._verdicts: dict[object, bool | str] = {}
         # The names that the expression may read from devices of a driver. None if it reads everything.
         self._names: dict[str, tuple[str, ...] | None] = {}
-        # By driver and the names that a device has: those names that the expression reads.
+        # By driver and the names that a device has: the names among these that the expression may read.
         self._found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Names] = {}
 
     def verdict(self, device: PoolDevice, *, lists: bool) -> bool | str:
@@ -80,7 +80,7 @@ class _Expression:
         return known
 
     def _shape(self, device: PoolDevice, program: Program, lists: bool) -> object:
-        """Return a key. Devices with equal keys get equal verdicts. None if only this device has the verdict."""
+        """Return a cache key: devices with equal keys get equal verdicts. None if the verdict cannot be shared."""
         driver, spec = device.id.driver, device.spec
         if driver not in self._names:
             self._names[driver] = _names_read(_all_reads(program), driver)
@@ -201,7 +201,7 @@ def attribute_text(attribute: DeviceAttribute) -> str:
 
 
 class Rejection:
-    """The selector that was false or failed. ``index`` is negative for the device's own node selector."""
+    """The selector that was false or failed. ``index`` is negative if it is the device's own node selector."""
 
     __slots__ = ("error", "expression", "index", "of_class")
 
@@ -229,7 +229,7 @@ class Selection:
         self._of_request = of_request
 
     def rejection(self, device: PoolDevice) -> Rejection | None:
-        """Return the first selector that does not accept the device, or None."""
+        """Return the first selector that is false or fails for the device, or None."""
         lists = self._features.lists_are_readable
         for of_class, expressions in ((True, self._of_class), (False, self._of_request)):
             for index, expression in enumerate(expressions):

@@ -1,6 +1,7 @@
 """All slices, indexed so that the pools of a node are found without reading all slices of the cluster.
 
-Upstream gathers the pools of a node from all slices (``GatherPools``); this keeps what has not changed.
+Upstream gathers the pools of a node from all slices (``GatherPools``); this module only computes the pools that
+changed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,8 +26,8 @@ class _PoolSlices:
         self.version = 0
         self.entries: dict[object, SliceEntry] = {}
         self.generations: dict[int, int] = {}
-        # Slices of one node; slices with counters, which upstream shows to every node; and slices whose
-        # selector has to be evaluated. ``common`` has the last two, in order of arrival.
+        # Slices that name one node, slices with counters, which upstream considers on every node, and slices
+        # whose node selector has to be evaluated. ``common`` has the last two kinds, in order of arrival.
         self.by_node: dict[str, dict[SliceEntry, None]] = {}
         self.for_all: dict[SliceEntry, None] = {}
         self.selective: set[SliceEntry] = set()
@@ -72,7 +73,7 @@ class _PoolSlices:
                 del self.by_node[name]
 
     def slices_for_counters(self) -> Iterable[SliceEntry]:
-        """Return the slices that the pool's counters depend on."""
+        """Return the slices that define or consume the pool's counters."""
         return self._counting
 
     def view(self, pool_id: PoolID, relevant: Sequence[SliceEntry], features: Features) -> Pool | None:
@@ -84,7 +85,7 @@ class _PoolSlices:
 
 
 class _NodeView:
-    """The pools of one node, valid until a version changes."""
+    """The cached pools of one node, valid while both versions are unchanged."""
 
     __slots__ = ("local_version", "node", "shared_version", "view")
 
@@ -107,8 +108,8 @@ class Snapshot:
         self._pools: dict[PoolID, _PoolSlices] = {}
         self._where: dict[object, PoolID] = {}
         self._local: dict[str, dict[PoolID, None]] = {}
-        # Pools that more than one node may see. And, among pools of which other nodes only see the counters,
-        # those that another node finds incomplete or invalid.
+        # Pools that more than one node can reach, and pools that are incomplete or invalid on nodes that only
+        # reach their counters.
         self._shared: dict[PoolID, None] = {}
         self._troubled: dict[PoolID, Pool] = {}
         self._node_versions: dict[str, int] = {}
@@ -150,7 +151,7 @@ class Snapshot:
             yield from (entry.slice for entry in self._pools[pool_id].entries.values())
 
     def newest(self, pool_id: PoolID) -> list[SliceEntry]:
-        """Return the slices of the pool's newest generation, for any node. Empty if the pool does not exist."""
+        """Return all slices of the pool's newest generation. Empty if the pool does not exist."""
         pool = self._pools.get(pool_id)
         if pool is None:
             return []
@@ -171,7 +172,7 @@ class Snapshot:
         return self.view(node).pools
 
     def view(self, node: Node) -> View:
-        """Return the view of the node. The object is the same as long as its contents are.
+        """Return the view of the node. The same object is returned while its contents are unchanged.
 
         Raises:
             AllocationError: a slice's node selector cannot be evaluated.
@@ -299,7 +300,7 @@ class Snapshot:
 
 
 def _trouble(pool: Pool | None) -> tuple[object, ...] | None:
-    """Return the properties that a node sees of a pool whose devices it cannot use."""
+    """Return the properties of a pool that matter to a node which cannot use its devices."""
     if pool is None:
         return None
     return pool.generation, pool.incomplete, pool.slices_known, pool.slices_wanted, pool.invalid_reason

@@ -15,7 +15,7 @@ from dra_scheduler.allocator.trace import Trace
 
 
 class _FirstReason:
-    """Keeps the first reason against a device."""
+    """Stores the first reason why a device was rejected."""
 
     def __init__(self) -> None:
         self.reason: Reason | None = None
@@ -36,7 +36,7 @@ def judge(
     candidates: Callable[[Request], Sequence[Candidate]],
     new_picks: Callable[[Recorder], Picks],
 ) -> None:
-    """Record the devices that each request could have by itself, and the reasons against the others."""
+    """Record the devices that each request could get if it were the only one, and why the others are rejected."""
     for request in requests:
         recorder = _FirstReason()
         picks = new_picks(recorder)

@@ -25,7 +25,7 @@ PoolID = tuple[str, str]
 class Holding(NamedTuple):
     """The part of a device that one claim holds: all of it, or a share with the consumed capacity in billionths.
 
-    Amounts are compared by value, not by notation.
+    Amounts are compared by value: 1Ki equals 1024.
     """
 
     device: DeviceID
@@ -34,7 +34,10 @@ class Holding(NamedTuple):
 
 
 def holdings(allocation: AllocationResult | None, *, shares: bool = True) -> tuple[Holding, ...]:
-    """Return the holdings of an allocation, without admin access. With ``shares`` off, every device counts as whole."""
+    """Return the holdings of an allocation, except devices with admin access.
+
+    With ``shares`` off, all count as whole.
+    """
     if allocation is None:
         return ()
     found = []
@@ -60,7 +63,8 @@ class AllocatedState:
     def __init__(self, *, consumable_capacity: bool = True) -> None:
         self._shares_known = consumable_capacity
         self._claims: dict[str, tuple[Holding, ...]] = {}
-        # Keys of the holders. After a race, a device can have more than one.
+        # Keys of the claims that hold each device. After a race between schedulers, a device can have more than
+        # one.
         self.dedicated: dict[DeviceID, tuple[str, ...]] = {}
         self.shared: dict[DeviceID, tuple[str, ...]] = {}
         # Consumed capacity of each device, in billionths. As upstream, an entry is removed once all its
@@ -140,11 +144,11 @@ class AllocatedState:
         return self._claims.get(key, ())
 
     def pool_version(self, pool: PoolID) -> int:
-        """Return a version that grows with each change to the pool's devices in use."""
+        """Return a version that grows with each change of the devices in use in that pool."""
         return self._versions.get(pool, 0)
 
     def held_of(self, pool: PoolID) -> int:
-        """Return the number of devices of the pool, or shares of them, that claims hold."""
+        """Return the number of the pool's devices and shares that claims hold."""
         return self._held_of.get(pool, 0)
 
     def in_use(self, device: DeviceID) -> bool:

@@ -18,11 +18,10 @@ _MAX_REASONS = 8
 class RequestTrace:
     """The rejected devices of a request or subrequest, with the reasons.
 
-    A device has several reasons if branches of the search rejected it for different reasons. A device that
-    the search did not reach has the reason why the request could not have it by itself.
-
-    ``suitable`` are the devices that the request could have by itself. ``reached`` is false if the search
-    never tried the request, because an earlier alternative was taken or an earlier request could not be
+    A device has several reasons if branches of the search rejected it for different reasons. For a device that
+    the search did not reach, the reason is why the request could not get it even if it were the only request.
+    ``suitable`` are the devices that the request could get if it were the only one. ``reached`` is false if the
+    search never tried the request, because an earlier alternative was taken or an earlier request could not be
     satisfied.
     """
 
@@ -44,7 +43,7 @@ class PoolTrace:
     pool: str
     generation: int
     devices: int
-    # Set only if the pool's devices cannot be allocated, because it is incomplete or inconsistent.
+    # The reason why the pool's devices cannot be allocated: it is incomplete or inconsistent. Otherwise empty.
     slices_known: int = 0
     slices_wanted: int = 0
     incomplete: bool = False
@@ -52,10 +51,10 @@ class PoolTrace:
 
 
 class Trace:
-    """Pass a trace to ``Allocator.allocate`` and read it afterwards. Use a new one for each call.
+    """Records an allocation.
 
-    With ``alone``, it also gets a verdict on every device for every request considered alone, which takes
-    longer.
+    Pass a trace to ``Allocator.allocate`` and read it afterwards. Use a new one for each call. With ``alone``,
+    it also gets a verdict on every device for every request considered alone, which takes longer.
     """
 
     def __init__(self, *, alone: bool = True) -> None:
@@ -109,11 +108,11 @@ class Trace:
         self.requests[request.number].reached = True
 
     def suits(self, request: Request, device: PoolDevice) -> None:
-        """Record that the request could have the device by itself."""
+        """Record that the request could get the device if it were the only request."""
         self.requests[request.number].suitable.append(device.id)
 
     def not_reached(self, request: Request, device: PoolDevice, reason: Reason) -> None:
-        """Record why the request could not have the device by itself, unless the search has already rejected it."""
+        """Record why the request alone could not get the device, unless the search has already rejected it."""
         self.requests[request.number].devices.setdefault(device.id, [reason])
 
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:

@@ -35,11 +35,11 @@ class Need:
         self._tolerations = tolerations
 
     def plausible(self, pool: Pool, state: AllocatedState, count_counters: bool) -> tuple[Candidate, ...]:
-        """Return the selection's candidates, except devices that existing allocations already rule out.
+        """Return the devices that the selectors accept, except those that existing allocations rule out.
 
-        Only candidates that the search would skip without a side effect are left out. Two kinds stay: a
-        candidate whose selector fails, because it ends the search, and one whose counters upstream reserves
-        before it finds the taint.
+        Only candidates that the search would skip without a side effect are left out. Two kinds are not left
+        out: a candidate whose selector fails, because it ends the search, and one whose counters upstream
+        reserves before it finds the taint.
         """
         version = state.pool_version(pool.id)
         known = pool.plausible.get(self)
@@ -68,7 +68,7 @@ class Need:
         return found
 
     def _suitable(self, pool: Pool) -> tuple[Candidate, ...]:
-        """Return the selection's candidates that are plausible as long as nothing is allocated."""
+        """Return the devices that the selectors accept and that are worth trying while nothing is allocated."""
         known = pool.suitable.get(self)
         if known is None:
             known = tuple(
@@ -148,13 +148,14 @@ class View:
         self.any_unparsable = any(pool.unparsable for pool in pools)
         # True if reaching some device may end the search with an error.
         self.needs_care = self.any_unparsable or any(pool.barrier is not None for pool in pools)
-        # Until 1.36 upstream adds up the counters of pools with the same name, even of different drivers.
+        # Until 1.36 upstream adds up the counters of pools with the same name, even if they are of different
+        # drivers.
         names = [pool.id[1] for pool in pools if pool.counters]
         self._shared_names = len(set(names)) < len(names) and not features.counters_have_drivers
         self._candidates: dict[Need, tuple[AllocatedState, int, Sequence[Candidate]]] = {}
 
     def candidates(self, need: Need, state: AllocatedState) -> Sequence[Candidate]:
-        """Return the devices that are worth trying, in order."""
+        """Return the devices that are worth trying for the request, in order."""
         known = self._candidates.get(need)
         if known is not None and known[0] is state and known[1] == state.version:
             return known[2]

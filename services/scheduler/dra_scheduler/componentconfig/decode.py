@@ -78,7 +78,10 @@ def decode(text: str) -> KubeSchedulerConfiguration:
 
 
 def _parse(text: str) -> tuple[Any, list[str]]:
-    """Parse the text. Return the value, and the duplicate keys of YAML. JSON objects record their own."""
+    """Parse the text.
+
+    Return the value, and the duplicate keys if it is YAML. In JSON, each decoded object has its duplicate keys.
+    """
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text, object_pairs_hook=_pairs), []
@@ -144,7 +147,10 @@ def _find_registered_type(found: _Type) -> type[TypeMeta]:
 
 
 def _decode_args(config: KubeSchedulerConfiguration) -> list[str]:
-    """Decode the arguments of every plugin that has some. Return the problems that only strict decoding reports."""
+    """Decode the arguments of every plugin in ``pluginConfig``.
+
+    Return the problems that only strict decoding reports.
+    """
     strict = []
     for i, profile in enumerate(config.profiles or ()):
         for j, plugin in enumerate(profile.plugin_config or ()):

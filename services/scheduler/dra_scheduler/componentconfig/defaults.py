@@ -33,7 +33,7 @@ def set_defaults(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Non
     """Fill in the defaults of fields that the file does not set."""
     config.parallelism = _either(config.parallelism, 16)
     config.profiles = config.profiles or [KubeSchedulerProfile()]
-    # With several profiles each needs its own name. Validation reports a missing one.
+    # The default name applies to a single profile only. With several, validation reports a missing name.
     if len(config.profiles) == 1:
         config.profiles[0].scheduler_name = _either(config.profiles[0].scheduler_name, DEFAULT_SCHEDULER_NAME)
     for profile in config.profiles:

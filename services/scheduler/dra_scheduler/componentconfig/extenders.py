@@ -1,6 +1,6 @@
 """HTTP extenders: the checks when a scheduler is built (``pkg/scheduler/extender.go``, ``buildExtenders``).
 
-The certificates are read, and the scheduler ignores resources that extenders manage.
+The certificates are read, and NodeResourcesFit is configured to ignore resources that extenders manage.
 """
 
 import re

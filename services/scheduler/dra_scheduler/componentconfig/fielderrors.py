@@ -47,7 +47,7 @@ def _format_value(value: Any) -> str:
 
 
 def _go_fields(value: Any) -> Any:
-    """Convert a value as Go encodes its internal types, whose fields have no JSON names."""
+    """Convert a value as Go's encoding/json writes upstream's internal types, whose fields have no JSON names."""
     if isinstance(value, Unknown):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

@@ -41,7 +41,7 @@ class _Field(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """The position of a value: the innermost struct, its path in Go's errors, and its path in strict errors."""
+    """The position of a value: its innermost struct, and its paths in type errors and strict decoding errors."""
 
     struct: str
     go: str
@@ -57,7 +57,7 @@ class _Place(NamedTuple):
 
 
 def decode(cls: type[T], value: Any) -> tuple[T, list[str]]:
-    """Decode the value as ``cls``. Return it with the problems that only strict decoding reports.
+    """Decode the value as ``cls``. Return the object, and the problems that only strict decoding reports.
 
     Raises:
         DecodeError: a value has the wrong type.

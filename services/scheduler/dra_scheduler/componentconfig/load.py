@@ -37,7 +37,7 @@ def load(text: str, gates: FeatureGates, implemented: Implemented) -> Loaded:
 
 
 def default_profile(gates: FeatureGates, implemented: Implemented) -> Profile:
-    """Return the profile of a scheduler without a configuration file."""
+    """Return the default profile, which a scheduler without a configuration file uses."""
     config = KubeSchedulerConfiguration()
     set_defaults(config, gates)
     return build(config, implemented)[0]
@@ -47,7 +47,7 @@ def build(config: KubeSchedulerConfiguration, implemented: Implemented) -> list[
     """Return the effective profiles of a valid configuration.
 
     Raises:
-        ProfileError: no scheduler can be built of them.
+        ProfileError: the scheduler cannot be created with a profile.
     """
     profiles = config.profiles or []
     build_extenders(config.extenders or [], profiles)

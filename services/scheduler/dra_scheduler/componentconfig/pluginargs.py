@@ -199,7 +199,7 @@ def _volume_binding(path: str, args: VolumeBindingArgs, gates: FeatureGates) -> 
 def check_fit(args: NodeResourcesFitArgs) -> list[str]:
     """Validate the arguments of NodeResourcesFit.
 
-    The plugin does this itself, because upstream's validation looks for them under a wrong name.
+    The plugin does this itself, because upstream's validation looks the arguments up under a wrong plugin name.
     """
     errors: list[str] = []
     for index, name in enumerate(args.ignored_resources or ()):

@@ -1,6 +1,7 @@
 """The plugins of each extension point of a profile (``pkg/scheduler/framework/runtime/framework.go``).
 
-An extension point runs the plugins that the profile names for it, and those of multiPoint that implement it.
+An extension point runs the plugins that the profile enables for it, and the plugins of ``multiPoint`` that
+implement it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ class Profile:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def args_of(self, plugin: str, kind: type[TypeMeta]) -> Any:
-        """Return the plugin's arguments. Without any, return the zero value of their type."""
+        """Return the plugin's arguments, or the zero value of their type if the profile has none."""
         found = self.args.get(plugin)
         return found if isinstance(found, kind) else kind()
 
@@ -74,7 +75,8 @@ def effective(profile: KubeSchedulerProfile, implemented: Implemented) -> Profil
     """Return the effective profile.
 
     Raises:
-        ProfileError: a plugin doesn't exist, is on twice, or lacks; the message is upstream's.
+        ProfileError: a plugin doesn't exist, is enabled twice, or a required one is missing; the message is
+        upstream's.
     """
     plugins, name = profile.plugins or Plugins(), profile.scheduler_name or ""
     args = {plugin.name: plugin.args for plugin in profile.plugin_config or ()}
@@ -106,7 +108,10 @@ def effective(profile: KubeSchedulerProfile, implemented: Implemented) -> Profil
 
 
 def _check_args(plugins: Plugins, args: Mapping[str, Any]) -> None:
-    """Raise the errors that plugins find when they are created. Only NodeResourcesFit has not been validated before."""
+    """Raise the errors that plugins find when they are created.
+
+    Only the arguments of NodeResourcesFit are left to check.
+    """
     fit = args.get("NodeResourcesFit")
     if not isinstance(fit, NodeResourcesFitArgs) or not _is_enabled(plugins, "NodeResourcesFit"):
         return
@@ -142,7 +147,7 @@ def _plugins_of_point(point: str, enabled: Sequence[Plugin], implemented: Implem
 def _expand_multi_point(
     point: str, found: PluginSet, multi: Sequence[Plugin], implemented: Implemented
 ) -> list[str]:
-    """Return a point's plugins: those of multiPoint that it repeats, the rest of multiPoint, then its own."""
+    """Return a point's plugins: those it shares with multiPoint, the rest of multiPoint, then those only it enables."""
     named = [plugin.name for plugin in found.enabled or ()]
     disabled = {plugin.name for plugin in found.disabled or ()}
     if "*" in disabled:

@@ -21,8 +21,8 @@ from dra_scheduler.componentconfig.types import (
 )
 
 _REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-# Upstream validates the arguments of NodeResourcesFit under a name that no plugin has, so only a wrong type
-# is found.
+# Upstream validates the arguments of NodeResourcesFit under a name that no plugin has, so it only finds
+# arguments of a wrong type.
 _MISNAMED = "NodeResourcesFitArgs"
 _POINTS = {
     "preEnqueue": "pre_enqueue",
@@ -103,7 +103,8 @@ def _check_profiles(profiles: Sequence[KubeSchedulerProfile], gates: FeatureGate
         errors += _check_points(f"{path}.plugins", profile.plugins or Plugins())
         errors += _check_plugin_config(f"{path}.pluginConfig", profile.plugin_config or [], gates)
         if name in names:
-            # Upstream reports the path of the other profile as the value: a struct without visible fields.
+            # Upstream passes a field.Path as the duplicate value. Its fields are unexported, so Go prints it as
+            # {}.
             errors.append(duplicate_value(f"{path}.schedulerName", {}))
         names.add(name)
     return errors + _check_queue_sort(profiles)

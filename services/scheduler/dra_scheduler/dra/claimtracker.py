@@ -2,7 +2,8 @@
 
 Mirrors the claim tracker in upstream's ``plugins/dynamicresources/dra_manager.go``. A claim has up to three
 states, the newest first: *in flight* (allocated for a pod that is being bound, not written yet), *assumed*
-(written, not observed yet) and *observed*. Devices that it has in any of these states are in use.
+(written, not observed yet) and *observed*. Devices that are allocated to the claim in any of these states count
+as in use.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +19,7 @@ Pool = tuple[str, str]
 
 
 class ClaimNotFound(Exception):
-    """The informer does not have the claim, or no longer."""
+    """The informer has not observed the claim yet, or the claim was deleted."""
 
 
 class ClaimOutdated(Exception):
@@ -50,7 +51,7 @@ class ClaimTracker:
         self._pending: dict[str, _Pending] = {}
         # The claims for extended resources, by the uid of the pod that owns them.
         self._extended: dict[str, str] = {}
-        # The resource version at which each of the informer's claims got its current devices.
+        # For each claim of the informer, the resource version with which its current devices were stored.
         self._stored: dict[str, int] = {}
         # The current allocation of each holder, by the holder's key.
         self._held: dict[str, DeviceAllocationResult] = {}
@@ -78,7 +79,7 @@ class ClaimTracker:
 
     @property
     def in_flight(self) -> list[ResourceClaim]:
-        """The claims that are being allocated, with the pending allocation."""
+        """The claims that are in flight, with their pending allocations."""
         return [pending.claim for pending in self._pending.values()]
 
     def for_extended_resources(self, pod_uid: str) -> ResourceClaim | None:
@@ -123,7 +124,7 @@ class ClaimTracker:
         return revision(claim) if claim is not None else 0
 
     def stored_at(self, key: str) -> int:
-        """Return the resource version at which the informer's claim got its devices. 0 if it has none."""
+        """Return the resource version with which the devices of the informer's claim were stored. 0 if it has none."""
         return self._stored.get(key, 0)
 
     def _note_stored(self, old: ResourceClaim | None, new: ResourceClaim) -> None:
@@ -175,7 +176,7 @@ class ClaimTracker:
         self._sync_pending(claim, claim.status.allocation)
 
     def remove_pending(self, uid: str, *, stored: bool) -> bool:
-        """Release a pod's interest in the pending allocation, because it was stored or given up.
+        """Record that a pod no longer needs the pending allocation, because it was stored or given up.
 
         Return True if the claim is no longer in flight. If it was given up, it stays in flight while other
         pods share it.
@@ -193,7 +194,7 @@ class ClaimTracker:
     # Watching
 
     def watch(self, key: str, wake: Callable[[], None]) -> Callable[[], None]:
-        """Call ``wake`` whenever the claim changes, until the returned function is called."""
+        """Call ``wake`` whenever the claim changes. Calling the returned function ends this."""
         watchers = self._watchers.setdefault(key, set())
         watchers.add(wake)
 

@@ -20,7 +20,7 @@ from dra_scheduler.allocator.programs import compile_selector
 from dra_scheduler.dra.claimtracker import ClaimTracker, Pool
 from dra_scheduler.dra.classes import ClassResolver
 
-# Called with a node's name, or None for all nodes.
+# A callback for changed nodes. Its argument is a node's name, or None for all nodes.
 OnNodes = Callable[[str | None], None]
 
 
@@ -57,7 +57,8 @@ class DRAManager:
             ignore_unselective=features.kubernetes >= V1_37,
         )
         self.slices.add_listener(self._slice_changed)
-        # Claims with equal specs are interchangeable, so share ids cannot be derived from the claims.
+        # Share ids are random here: claims with equal specs share one cached result, so ids derived from a
+        # claim would repeat.
         self.allocator = Allocator(
             features,
             self.claims.state,
@@ -85,7 +86,7 @@ class DRAManager:
         self._on_nodes(None)
 
     def rival(self, key: str) -> str | None:
-        """Return an older claim that leaves too little of a device for the claim ``key``, or None."""
+        """Return an older claim that uses too much of a device or counter of the claim ``key``, or None."""
         stored_at = self.claims.stored_at
         mine = stored_at(key)
         return contender(

@@ -13,7 +13,8 @@ from dra_scheduler.dra.grouptree import GroupId, GroupTree, id_of, minimum_of, p
 class PodGroups:
     """The pod groups of the cluster, with the pods that name them, whether scheduled or not.
 
-    With ``trees`` (gate CompositePodGroup), a group that names a parent is a part of it.
+    With ``trees`` (gate CompositePodGroup), a group that names a parent is scheduled as part of that parent's
+    tree.
     """
 
     def __init__(self, *, trees: bool = False) -> None:
@@ -24,7 +25,7 @@ class PodGroups:
         self._placed: dict[str, set[str]] = {}
 
     def get(self, namespace: str, name: str) -> PodGroup | None:
-        """Return the group with that name, or None."""
+        """Return the pod group with that name, or None."""
         return self._group(f"{namespace}/{name}")
 
     def of(self, pod: Pod) -> PodGroup | None:
@@ -62,7 +63,7 @@ class PodGroups:
     # Trees
 
     def root_of(self, group: GroupId) -> GroupId | None:
-        """Return the root of the group's tree, or None if a group on the way does not exist."""
+        """Return the root of the group's tree, or None if one of its ancestors does not exist."""
         seen: set[GroupId] = set()
         while group not in seen:
             seen.add(group)
@@ -76,7 +77,7 @@ class PodGroups:
         return None
 
     def above(self, key: str) -> list[PodGroup | CompositePodGroup]:
-        """Return the pod group with that key and its ancestors, as far as they exist."""
+        """Return the pod group with that key and its existing ancestors, up to the first that does not exist."""
         found: list[PodGroup | CompositePodGroup] = []
         group = self._groups.get(GroupId(key))
         while group is not None and group not in found:
@@ -94,7 +95,7 @@ class PodGroups:
         return GroupTree(group, tuple(child for child in below if child is not None))
 
     def is_ready(self, group: GroupId) -> bool:
-        """True if the group has enough pods, or enough child groups that are ready, to be tried."""
+        """True if scheduling may be tried: the group has its minimum number of pods, or of ready child groups."""
         known = self._groups.get(group)
         if known is None:
             return False

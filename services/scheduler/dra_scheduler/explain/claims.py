@@ -1,4 +1,4 @@
-"""The claims of a pod, and their part of an explanation."""
+"""The claims of a pod, and the section about them in an explanation."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,7 +16,7 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 
 
 def claims_of(manager: DRAManager, pod: Pod) -> list[ResourceClaim]:
-    """Return the pod's claims that exist, the one for extended resources last."""
+    """Return the pod's existing claims. The claim for extended resources is last."""
     found = []
     for entry in pod.spec.resource_claims:
         try:

@@ -1,4 +1,4 @@
-"""The fields of an allocator's reason for the report: one function for each reason."""
+"""Convert the allocator's reasons for rejecting devices to fields of the report: one function for each reason."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -18,7 +18,10 @@ from dra_scheduler.explain.report import ReasonReport
 
 
 def detail(reason: Reason, claims: Sequence[str], pods: Sequence[str]) -> ReasonReport:
-    """Convert a reason. ``claims`` are the claims that it names, as ``namespace/name``, and ``pods`` their users."""
+    """Convert a reason.
+
+    ``claims`` are the claims in the reason, as ``namespace/name``, ``pods`` the pods that use them.
+    """
     kind = type(reason).__name__
     return _detail(reason, kind[0].lower() + kind[1:], tuple(claims), tuple(pods))
 

@@ -48,14 +48,13 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _DYNAMIC_RESOURCES = "DynamicResources"
 _INTER_POD_AFFINITY = "InterPodAffinity"
-# The time limit of an explanation, in seconds. Nothing is scheduled meanwhile.
+# The time limit of an explanation, in seconds. The scheduler schedules nothing during that time.
 _TIME_LIMIT = 2.0
-# The part of that time that a trial of the pod's gang may take.
+# The fraction of the time limit that a trial of the pod's gang may take.
 _TRIAL_LIMIT = 1.0
-# The number of closest nodes on which single changes are tried.
+# The number of nodes, those closest to accepting the pod, on which single changes are tried.
 _CHANGE_NODES = 3
-# For the hint: the number of nodes that are examined, those with the most free devices first, and the time
-# limit in seconds.
+# Limits for the hint in FailedScheduling events: the number of nodes to examine, and the seconds.
 _HINT_NODES = 4
 _HINT_TIME = 0.02
 
@@ -70,7 +69,10 @@ class _Examined:
 
 
 class Explainer:
-    """Explains what the scheduler with the given parts would do now, and why."""
+    """Explains what the scheduler would do now, and why.
+
+    It uses the live scheduler's own cache, queue and framework.
+    """
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class Explainer:
         return self._report_pending(pod, claims, most_nodes)
 
     def claim(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
-        """Explain the pod that uses the claim or waits with it, or return None if the claim does not exist."""
+        """Explain the pod that uses the claim or waits for it, or return None if the claim does not exist."""
         claim = self._manager.claims.get(namespace, name)
         if claim is None:
             return None
@@ -135,7 +137,7 @@ class Explainer:
         return self._shortfalls.device_class(name)
 
     def shortfalls(self, pod: Pod) -> str:
-        """Describe briefly what the pod's selectors require and no device has. Empty if there is nothing."""
+        """Describe briefly which requirements of the pod's selectors no device meets. Empty if there are none."""
         found = self._shortfalls.of_pod(pod, self._claims(pod))
         return f"[{'; '.join(found)}]" if found else ""
 
@@ -144,7 +146,7 @@ class Explainer:
         state = self._begin(pod)[0]
         if state is None:
             return ""
-        # Of the nodes with the same numbers of devices and of free devices, one is enough.
+        # Examine one of the nodes that have the same number of devices and of free devices.
         sorts: dict[tuple[int, int], str] = {}
         for name in node_names:
             left = self._devices_left(name)
@@ -261,7 +263,8 @@ class Explainer:
             )
         examined = self._examine(state, pod, trial, in_time)
         unknown = trial is not None and not trial.complete
-        # A node that only the rest of the gang keeps the pod from is closer than nodes that lack something.
+        # A node that fits the pod, but not the rest of its gang, is closer than a node that does not fit the
+        # pod.
         examined.sort(
             key=lambda each: (not waits_for_gang(each.report, unknown), distance(each.report)),
         )
@@ -273,7 +276,7 @@ class Explainer:
             change = change or waiting_for(report.group, trial.whole if trial is not None else "")
         change = change or self._change(pod, examined, trial)
         if change is not None and change.node:
-            # A node that a single change suffices for is the closest of all.
+            # A node on which a single change would make the pod fit is the closest of all.
             best = change.node
             examined.sort(key=lambda each: each.report.node != best)
         entry = self._queue.get(pod.metadata.uid)
@@ -320,7 +323,7 @@ class Explainer:
         return examined
 
     def _begin(self, pod: Pod, group: CycleState | None = None) -> tuple[CycleState | None, str]:
-        """Run PreFilter. Return its state, or None and the reason if the pod fits no node at all."""
+        """Run PreFilter. Return the cycle state, or None and the reason if PreFilter rejects the pod on all nodes."""
         state = CycleState(group)
         _, status = self._framework(pod).pre_filter(state, pod)
         return (state, "") if status is None else (None, status.message)

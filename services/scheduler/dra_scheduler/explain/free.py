@@ -1,4 +1,4 @@
-"""Free devices: those that the allocator could still allocate, by class and shape, per cluster and per node."""
+"""Free devices: those that the allocator could still allocate, by class and model, in the cluster and on each node."""
 
 import asyncio
 import contextlib
@@ -41,10 +41,11 @@ _SHAPE_ATTRIBUTES = ("profile", "productName", "model", "product", "type")
 class Usage(Struct):
     """Devices of one class and shape: ``devices`` = ``free`` + ``used`` + ``blocked``.
 
-    ``free``: no claim holds them, and that many claims for one device each would get one. ``used``: a claim
-    holds them or a share of them. ``blocked``: neither; ``why`` counts them by reason. ``shares`` is the
-    number of shares that claims hold, ``more_shares`` the number of further claims without amounts that
-    could get one (None: no limit). Both are None if the devices are not shared.
+    ``free``: no claim holds the device, and so many claims for one device each would all succeed. ``used``: a
+    claim holds the device or a share of it. ``blocked``: the device is not used, but cannot be allocated;
+    ``why`` counts blocked devices by reason. ``shares`` is the number of shares that claims hold,
+    ``more_shares`` the number of further claims without amounts that could get one (None: no limit). Both are
+    None if the devices are not shared.
     """
 
     device_class: str = field(name="class")
@@ -59,7 +60,10 @@ class Usage(Struct):
 
 
 class NodeUsage(Struct):
-    """The devices that a node can reach. ``problem`` is the reason why the allocator gives it none."""
+    """The devices that a node can reach.
+
+    ``problem`` is the reason why the allocator allocates no devices on this node.
+    """
 
     node: str
     usage: tuple[Usage, ...] = ()
@@ -76,8 +80,8 @@ class Level(Struct):
 class PoolUsage(Struct):
     """A pool. ``counters`` are keyed by ``set/counter``, ``capacity`` of shared devices by ``device/capacity``.
 
-    ``partitions`` and ``shareable`` are the summaries of a ResourcePoolStatusRequest. ``in_use_by`` and
-    ``admin_access`` are claims by device. Admin access does not use up a device.
+    ``partitions`` and ``shareable`` are the same as in the status of a ResourcePoolStatusRequest. ``in_use_by``
+    and ``admin_access`` are claims by device. A device with admin access can still be allocated.
     """
 
     driver: str
@@ -105,7 +109,10 @@ class Free(Struct):
 
 @dataclass(slots=True)
 class _Found:
-    """A device of a class from the point of view of a node. ``room`` is the number of further shares, None for any."""
+    """A device of a class from the point of view of a node.
+
+    ``room`` is the number of shares that are left, None for no limit.
+    """
 
     used: bool
     refusal: str
@@ -261,7 +268,7 @@ def _pool(
     nodes: set[str],
     admins: dict[DeviceID, tuple[str, ...]],
 ) -> PoolUsage:
-    """Report one pool. Only slices of the newest generation count."""
+    """Report one pool. Slices of older generations are ignored."""
     state = manager.claims.state
     generation = max(piece.spec.pool.generation for piece in pieces)
     pieces = [piece for piece in pieces if piece.spec.pool.generation == generation]
@@ -329,7 +336,7 @@ def _summaries(
 
 
 def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes: set[str]) -> str:
-    """Return the reason why the whole pool's devices cannot be allocated or are misleading, or an empty string."""
+    """Return why the pool's devices cannot be allocated or why the numbers are misleading, or an empty string."""
     spec = pieces[0].spec
     wanted = spec.pool.resource_slice_count
     twice = find_double_publication(manager, (spec.driver, spec.pool.name))
@@ -343,7 +350,7 @@ def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes:
 
 
 def _is_per_node(pieces: Sequence[ResourceSlice], wanted: int) -> bool:
-    """True if each node that has slices of the pool has a complete set, so that it can use the pool."""
+    """True if the pool's slices for each single node are complete, so that each node can use the pool."""
     counts = Counter(piece.spec.node_name for piece in pieces)
     return all(name and count == wanted for name, count in counts.items())
 

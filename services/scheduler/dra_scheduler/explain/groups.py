@@ -1,4 +1,4 @@
-"""The pod group's part of an explanation."""
+"""The section about the pod's group in an explanation."""
 
 from dra_shared.api.pod import Pod
 from dra_shared.plurals import count
@@ -47,17 +47,17 @@ class GroupExplainer:
 
 
 def queue_state(queue: SchedulingQueue, entry: QueuedPod) -> tuple[str, str]:
-    """Return the queue that the pod waits in, and the message of its last attempt."""
+    """Return the part of the scheduling queue that the pod is in, and the message of its last attempt."""
     if not entry.gated:
         return entry.place.value, entry.message
-    # The cause may have disappeared. In that case another pod of its gang takes the pod along.
+    # The pod may no longer be gated. In that case it is tried together with the next pod of its gang.
     return ("gated", entry.message) if queue.is_gated(entry) else (Place.ACTIVE.value, "")
 
 
 def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
-    """Return the change that a pod which could have a node waits for, or None if its group is not the reason.
+    """Return what must change in its group before a pod that fits a node is scheduled.
 
-    ``whole`` is the root composite pod group of the group.
+    None if the group is not the reason.
     """
     if whole:
         text = f"until enough groups of composite pod group {whole} can have nodes together"
@@ -69,5 +69,5 @@ def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
 
 
 def waits_for_gang(report: NodeReport, unknown: bool) -> bool:
-    """True if only the rest of the gang keeps the pod from the node, or if this is ``unknown``."""
+    """True if the pod fits the node but its gang does not fit, or if the latter is ``unknown``."""
     return report.objections.keys() == {GANG_SCHEDULING} or (unknown and report.fits)

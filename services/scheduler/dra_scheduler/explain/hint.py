@@ -12,7 +12,7 @@ _LENGTH = 120
 
 
 def summarize(report: NodeReport, shortfalls: Sequence[str] = ()) -> str:
-    """Summarize in one line why the devices of a node were rejected, those closest to success first.
+    """Summarize in one line why the devices of a node were rejected, starting with devices closest to being accepted.
 
     ``shortfalls``, the requirements that no device of the cluster meets, come last.
     """

@@ -19,7 +19,10 @@ _MOST_NAMES = 5
 
 
 def shortfalls(expression: str, devices: Sequence[Entry], what: str) -> list[str]:
-    """Return the requirements of the expression that none of the devices meets. ``what`` is a name for the devices."""
+    """Return the requirements of the expression that none of the devices meets.
+
+    ``what`` describes the devices in messages.
+    """
     return list(_shortfalls(expression, devices, what))
 
 

@@ -47,7 +47,7 @@ def find_missing(
 
 
 def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Change | None:
-    """Return the driver that a class needs and that publishes no devices, unless an alternative class would do."""
+    """Return the change that a driver publishes devices, if no alternative of a request has a driver that does."""
     drivers = {piece.spec.driver for piece in manager.slices.list()}
     for alternatives in _classes(claims):
         named = [named_drivers(manager.classes.get(name)) for name in alternatives]
@@ -60,7 +60,10 @@ def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Chan
 
 
 def find_repeated_claim(manager: DRAManager, pod: Pod) -> Change | None:
-    """Return a claim that several entries of the pod name. PreBind reserves it for each, and the second fails."""
+    """Return a claim that several entries of the pod name.
+
+    PreBind reserves the claim once for each entry, and the second reservation fails.
+    """
     for key, entries in Counter(claim_keys(pod)).items():
         claim = manager.claims.get(*key.split("/"))
         if entries > 1 and claim is not None and not is_reserved_for_pod(pod, claim, pod_groups=True):
@@ -73,7 +76,7 @@ def find_repeated_claim(manager: DRAManager, pod: Pod) -> Change | None:
 
 
 def retry(place: Place) -> Change | None:
-    """Return when the pod will be tried again although a node can take it. None if it is tried next."""
+    """Return when a pod that fits a node will be tried again, in words. None if it is tried next."""
     if place is Place.BACKOFF:
         text = "until its back-off ends: a node can take it now"
     elif place is Place.WAITING:

@@ -1,4 +1,4 @@
-"""One node's part of an explanation, from the allocator's trace."""
+"""The section about one node in an explanation, made from the allocator's trace."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ class NodeReporter:
         )
 
     def _text(self, reason: Reason) -> str:
-        """Return the reason as text, with the pods that use the claims in the way."""
+        """Return the reason as text. For devices in use, it names the pods that use the claims."""
         users = self._users(reason.claims) if isinstance(reason, InUse) else []
         return f"{reason} ({', '.join(users)})" if users else str(reason)
 

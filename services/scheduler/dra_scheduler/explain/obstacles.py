@@ -24,7 +24,10 @@ _HOSTNAME = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """The facts that the plugin saw, and a change after which it would not object. ``remedy`` may be empty."""
+    """The facts on which the plugin based its rejection, and a change after which it would accept the node.
+
+    ``remedy`` may be empty.
+    """
 
     saw: str
     remedy: str = ""
@@ -157,7 +160,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[str], Pod, NodeInfo, Node], list[Obsta
 def find_blocking_pod(
     framework: Framework, nodes: Sequence[NodeInfo], state: CycleState, pod: Pod, node: NodeInfo, plugin: str
 ) -> list[Obstacle]:
-    """Return the pod without which the plugin would not object to the node, if one of those tried is."""
+    """Return a pod on the node without which the plugin would accept the node, or None."""
     judges = [each for each in framework.filters(state) if each.name == plugin]
     others = ((other, info) for info in nodes for other in list(info.pods.values()))
     for other, info in itertools.islice(others, _MOST_PODS):

@@ -9,9 +9,9 @@ from dra_scheduler.explain.text import of_other_class
 def distance(report: NodeReport) -> tuple[int | str, ...]:
     """Return a sort key for the distance of a node from taking the pod.
 
-    The key compares the objections, then the number of missing devices of the right class, then the devices
-    that exist but are unsuitable. A pool that waits for slices may still get devices, and free devices are
-    closer than used ones.
+    The key compares the plugins' objections, then the number of missing devices of the right class, then the
+    devices that exist but were rejected. A node with an incomplete pool is closer, because the pool may get
+    more devices. A free device that was rejected is closer than one in use.
     """
     if not report.requests:
         return len(report.objections), 1 << 30, 0, 0, 0, report.node

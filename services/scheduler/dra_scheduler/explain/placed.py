@@ -21,7 +21,7 @@ def placed_report(
     claims: Sequence[ResourceClaim],
     check: Callable[[], None],
 ) -> NodeReport:
-    """Return the node's current report as if the allocated claims did not hold devices yet."""
+    """Return the report of the pod's node, computed as if the pod's claims were not allocated yet."""
     free = manager.claims.state.copy()
     for claim in claims:
         free.hold(claim.key, None)
@@ -33,7 +33,8 @@ def placed_report(
     except AllocationError:
         trace.results = None
     report = reporter.report(node.metadata.name, True, {}, trace)
-    # The claims hold devices that were free at allocation time, maybe for another alternative.
+    # The devices of the claims were free at allocation time. They may belong to another alternative than the
+    # trace's.
     taken = taken_by({claim.key: claim.status.allocation for claim in claims})
     requests = tuple(_replace(each, taken=taken[each.claim, each.request]) for each in report.requests)
     devices = tuple(device for claim in claims for device in devices_of(claim.status.allocation))

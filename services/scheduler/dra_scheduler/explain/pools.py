@@ -1,4 +1,4 @@
-"""Pools and devices whose ResourceSlices contradict each other, or the devices that claims hold."""
+"""Pools whose ResourceSlices contradict each other, and devices that claims hold but no ResourceSlice publishes."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
     names = _by_audience(manager, (pool.driver, pool.pool))
     own = names.pop(f"node {node_name}", None)
     if own is None:
-        # The node sees slices for several nodes. Whether nodes share a slice depends on their selectors.
+        # The pool may have slices for several nodes. Node selectors decide which nodes can reach a slice.
         twice = "" if pool.problem else find_double_publication(manager, (pool.driver, pool.pool))
         return f"{twice}: {_BOTH}" if twice else ""
     shared = {audience: each & own for audience, each in names.items() if each & own}
@@ -42,7 +42,7 @@ def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
 
 
 def find_double_publication(manager: DRAManager, pool: PoolID) -> str:
-    """Return for which nodes devices of the same names are published in the pool; empty if there are none."""
+    """Return the nodes for which the pool publishes devices with the same names, as text; empty if there are none."""
     names = _by_audience(manager, pool)
     counts = Counter(device for each in names.values() for device in each)
     devices = sorted(device for device, count in counts.items() if count > 1)
@@ -62,7 +62,8 @@ def _by_audience(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
         if spec.node_name:
             audience = f"node {spec.node_name}"
         elif spec.node_selector is not None and spec.pool.generation == newest:
-            # An update may change the selector. Older slices are about to be deleted.
+            # Ignore older generations: an update may have changed the selector, and the old slices are about to
+            # be deleted.
             audience = f"nodes with {selector_text(spec.node_selector)}"
         else:
             continue

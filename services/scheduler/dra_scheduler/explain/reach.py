@@ -15,7 +15,7 @@ _MOST_POOLS = 3
 
 
 def out_of_reach(manager: DRAManager, examined: Sequence[NodeReport], nodes: Iterable[Node]) -> list[str]:
-    """Return the classes of requests whose devices no node can reach. All of the nodes were examined."""
+    """Return the classes of the pod's requests whose devices no node can reach. ``examined`` must have all nodes."""
     selecting = selecting_requests(examined)
     seen = {(pool.driver, pool.pool) for node in examined for pool in node.pools}
     requests = {(each.claim, each.request): each for node in examined for each in node.requests}

@@ -19,10 +19,10 @@ _IsRelevant = Callable[[RequestReport, PoolReport], bool]
 def without_foreign(
     manager: DRAManager, shown: Iterable[NodeReport], examined: Iterable[NodeReport]
 ) -> list[NodeReport]:
-    """Return the shown reports without the pools that no request's class can select.
+    """Return the ``shown`` node reports without pools from which no request's class can select a device.
 
-    If a class selects no device on any examined node, the pools of its driver are kept, because their
-    devices show the reason.
+    If a class selects no device on any examined node, the pools of its driver are kept, because the report
+    shows why each of their devices is rejected.
     """
     selecting = selecting_requests(examined)
     is_foreign = functools.cache(functools.partial(_is_foreign, manager))
@@ -36,7 +36,7 @@ def without_foreign(
 
 
 def _silent(manager: DRAManager, node: NodeReport) -> tuple[str, ...]:
-    """Return the drivers that the requests' classes name and that publish pools, but none for this node."""
+    """Return the drivers that the requests' classes name, and that publish pools only for other nodes."""
     named = {
         driver for each in node.requests for driver in named_drivers(manager.classes.get(each.device_class))
     }

@@ -8,7 +8,7 @@ from msgspec import field
 class ReasonReport(Struct):
     """The reason why a device was rejected. Only the fields that apply to its ``kind`` are set.
 
-    ``gist`` and ``values`` are the reason as text: the general part, and the part specific to the device.
+    ``gist`` is the reason as text without the device's own values, which are in ``values``.
     """
 
     kind: str
@@ -44,9 +44,9 @@ class DeviceReport(Struct):
 class RequestReport(Struct):
     """A claim's request on one node, and the reasons why it did not get each of the ``devices``.
 
-    The request is for ``count`` devices (0: all). It could have any one of ``suitable`` devices if the
-    claims needed nothing else, and it got ``taken``. If ``reached`` is false, the search did not try it,
-    because an earlier alternative was taken or an earlier request could not be satisfied.
+    The request is for ``count`` devices (0: all). Any one of the ``suitable`` devices could be allocated if
+    this were the only request. The trial allocated ``taken``. If ``reached`` is false, the search did not try
+    it, because an earlier alternative was taken or an earlier request could not be satisfied.
     """
 
     claim: str
@@ -77,8 +77,8 @@ class PoolReport(Struct):
 class NodeReport(Struct):
     """A node: whether it can take the pod, each plugin's objections, and the allocator's results.
 
-    ``saw`` are the facts behind the objections, by plugin. ``remedies`` are the changes that together would
-    remove all of them. ``silent_drivers`` are drivers that the requests' classes name and that publish no
+    ``saw`` has the facts on which each plugin based its objection. ``remedies`` are the changes that together
+    would remove all of them. ``silent_drivers`` are drivers that the requests' classes name and that publish no
     pool for the node.
     """
 
@@ -94,7 +94,7 @@ class NodeReport(Struct):
 
 
 class NodeSummary(Struct):
-    """Nodes with the same objections. Without objections, they can take the pod."""
+    """Nodes with the same objections. Nodes without objections can take the pod."""
 
     count: int
     objections: tuple[str, ...] = ()
@@ -104,8 +104,8 @@ class NodeSummary(Struct):
 class Change(Struct):
     """A change after which the node would take the pod. It was tried with the allocator.
 
-    Without a node, it is a missing object without which nothing can be tried. ``claims`` would have to give
-    their devices back.
+    If ``node`` is empty, the change is one that must happen before any node can be tried, such as creating a
+    missing object. ``claims`` would have to give their devices back.
     """
 
     node: str
@@ -124,7 +124,7 @@ class ClaimReport(Struct):
 
 
 class HeldReport(Struct):
-    """A device that ``claims`` hold but no ResourceSlice publishes, and the pods they are reserved for."""
+    """A device that ``claims`` hold but no ResourceSlice publishes, and the pods that these claims are reserved for."""
 
     device: str
     claims: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ class PlaceReport(Struct):
 class GroupReport(Struct):
     """The group that the pod is scheduled with. Without ``min_count``, its pods do not wait for each other.
 
-    ``together`` is a trial of the gang's waiting pods, by priority and age.
+    ``together`` is the result of trying the gang's waiting pods together, in the order of priority and age.
     """
 
     group: str
@@ -166,7 +166,7 @@ class GroupReport(Struct):
 
 
 class SelectorReport(Struct):
-    """A selector of a class: the number of devices that it selects, and that it fails for by error.
+    """A selector of a class: the number of devices that it selects, and for how many it fails with each error.
 
     ``shortfalls`` are its requirements that no device meets.
     """
@@ -191,9 +191,9 @@ class PodReport(Struct):
     ``not_simulated`` names the programs of its containers that nothing simulates.
 
     ``shortfalls`` are requirements of its claims and extended resources that nothing in the cluster meets.
-    ``unpublished`` are the devices that claims hold but no ResourceSlice publishes. ``not_examined`` counts
-    the nodes for which there was no time. ``not_asked`` names the scheduler extenders that might reject
-    nodes.
+    ``unpublished`` are the devices that claims hold but no ResourceSlice publishes. ``not_examined`` counts the
+    nodes for which there was no time. ``not_asked`` names the scheduler extenders that were not called for the
+    explanation and might reject nodes.
     """
 
     pod: str

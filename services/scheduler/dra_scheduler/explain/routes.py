@@ -1,6 +1,6 @@
 """HTTP routes ``/explain/…`` and ``/free``, served on the scheduler's health port.
 
-Starlette is only loaded when a request comes, as it is for health itself.
+Starlette is only loaded at the first request, as for the health endpoints.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,8 +26,8 @@ def routes(
     """Return the handlers by path.
 
     ``/explain/pod/{namespace}/{name}``, ``/explain/claim/{namespace}/{name}`` and ``/explain/class/{name}``
-    return JSON, or a tree with ``?format=text``. ``?nodes=N`` limits the nodes in the report. ``/free``
-    returns JSON, or tables with ``?format=text``. ``nodes`` returns all nodes.
+    return JSON, or a tree with ``?format=text``. ``?nodes=N`` limits the number of nodes in the report.
+    ``/free`` returns JSON, or tables with ``?format=text``. ``nodes`` returns all nodes.
     """
 
     async def pod(request: Any) -> Any:

@@ -1,7 +1,7 @@
-"""Attributes, values, capacities and names that a pod requires but nothing in the cluster has.
+"""Requirements of a pod that nothing in the cluster meets: attributes, values, capacities and names.
 
-The most similar existing one is named. Upstream has no counterpart. Example: a class written for ``NVIDIA
-A100`` does not select ``NVIDIA A100-SXM4-40GB``.
+Messages suggest the most similar existing name or value. Upstream has no counterpart. Example: a class written
+for ``NVIDIA A100`` does not select ``NVIDIA A100-SXM4-40GB``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ _Part = ExactDeviceRequest | DeviceSubRequest
 
 
 class Shortfalls:
-    """Finds shortfalls among all published devices. Results are cached until slices or classes change.
+    """Finds requirements that no published device meets. Results are cached until slices or classes change.
 
     ``offered`` returns the resources that nodes offer. With ``extended`` (gate DRAExtendedResource), device
     classes provide extended resources.
@@ -57,7 +57,7 @@ class Shortfalls:
         self._published = None
 
     def of_pod(self, pod: Pod, claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
-        """Return the shortfalls of the claims' classes, requests and constraints, and of extended resources."""
+        """Return the unmet requirements of the claims' classes, requests and constraints, and of extended resources."""
         found: dict[str, None] = {}
         for resource in extended_requests(pod):
             found |= dict.fromkeys(self._of_resource(resource))
@@ -115,7 +115,7 @@ class Shortfalls:
                 yield f"request {name}: {text}"
 
     def _of_constraint(self, claim: ResourceClaim, index: int, constraint: DeviceConstraint) -> Iterator[str]:
-        """Yield a message for each request none of whose devices has the constraint's attribute."""
+        """Yield a message for each request of the constraint for which no selected device has the attribute."""
         attribute = constraint.match_attribute or constraint.distinct_attribute
         if attribute is None:
             return

@@ -1,4 +1,4 @@
-"""An explanation as text: a summary of the nodes, then one node of each kind in detail."""
+"""An explanation as text: a summary of the nodes, then the details of one node of each group of similar nodes."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -109,7 +109,7 @@ def _place(place: PlaceReport) -> str:
 
 
 def held_lines(devices: Sequence[HeldReport]) -> Iterator[str]:
-    """Yield a line for each device that claims hold but no ResourceSlice publishes."""
+    """Yield a line for each of the devices, which claims hold but no ResourceSlice publishes."""
     for held in devices[:_MOST_PLACES]:
         pods = f" ({', '.join(held.pods)})" if held.pods else ""
         claims = f"claim{'s' if len(held.claims) > 1 else ''} {', '.join(held.claims)}"
@@ -189,7 +189,7 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
 def _not_searched(
     request: RequestReport, before: Sequence[RequestReport], requests: Sequence[RequestReport], usable: bool
 ) -> str:
-    """Return why the request got no device or was not tried. Empty if its devices show the reason."""
+    """Return why the request got no device or was not tried. Empty if the reasons of its devices explain it."""
     parent, slash, _ = request.request.partition("/")
     for other in requests if slash and not request.taken else ():
         if other.taken and other.claim == request.claim and other.request.startswith(f"{parent}/"):
@@ -213,7 +213,7 @@ def _request(request: RequestReport, why: str) -> Iterable[str]:
         yield f"  {why}"
     for group, devices in gists(request.devices).items():
         parts = [gist + _values(_verb(devices[0], gist), values_of(devices, gist)) for gist in group]
-        # A selector is evaluated only once for all tries.
+        # A rejection by a selector is recorded only once for all attempts of the search.
         once = any(part.kind == "selectorRejected" for part in devices[0].details)
         yield f"  {count(len(devices), 'device')}: {('; ' if once else _OTHERWISE).join(parts)}"
         yield f"    {names_text(_short([device.device for device in devices]))}"
@@ -227,7 +227,7 @@ def is_for_extended_resources(claim: str) -> bool:
 def gists(devices: Iterable[DeviceReport]) -> dict[tuple[str, ...], list[DeviceReport]]:
     """Group devices by the reasons against them, those closest to success first.
 
-    Each of several reasons comes from another try, with other devices picked before.
+    A device has several reasons if the search tried it with different devices picked before.
     """
     found: dict[tuple[str, ...], list[DeviceReport]] = {}
     for device in devices:

@@ -1,8 +1,8 @@
-"""A trial of a gang: the nodes that its waiting pods would get together now. Nothing is written, all is undone.
+"""A trial of a gang: find the nodes that its waiting pods would get together now.
 
-Follows the pod group cycle of upstream's ``pkg/scheduler/schedule_one_podgroup.go``: the pods are tried one
-after the other, each with the earlier ones assumed. Of equally good nodes the first is taken, while the
-scheduler picks at random.
+Nothing is written, and all changes of the scheduler's state are undone. Follows the pod group cycle of
+upstream's ``pkg/scheduler/schedule_one_podgroup.go``: the pods are tried one after the other, each with the
+earlier ones assumed. Of equally good nodes the first is taken, while the scheduler picks at random.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
 
 _replace = msgspec.structs.replace
-# By the uid of a pod that is assumed on its node.
+# For each pod that is assumed on its node, by uid.
 _Held = dict[str, tuple[Framework, CycleState]]
 # This many nodes are enough to choose among (upstream's minFeasibleNodesToFind).
 _ENOUGH = 100
@@ -35,7 +35,10 @@ _ENOUGH = 100
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The node of a gang's pod, or the reason why it has none. If both are empty, the time was up before its turn."""
+    """The node of a gang's pod, or the reason why it has none.
+
+    If both are empty, the time limit was reached before the pod was tried.
+    """
 
     pod: Pod
     group: str
@@ -46,10 +49,10 @@ class Place:
 
 @dataclass(slots=True)
 class Trial:
-    """The outcome for the waiting pods of a gang, or of the tree of groups that it belongs to.
+    """The outcome of a trial, for the waiting pods of a gang or of the tree of groups that the gang belongs to.
 
-    ``own`` is the group of the explained pod. ``placed`` counts the pods of each group that already have
-    nodes. ``states`` has the state of each group's attempt.
+    ``own`` is the group of the pod that is being explained. ``placed`` counts the pods of each group that
+    already have nodes. ``states`` has the state of each group's attempt.
     """
 
     tree: GroupTree
@@ -60,7 +63,7 @@ class Trial:
 
     @property
     def state(self) -> CycleState:
-        """The state of the attempt for the explained pod's group."""
+        """The cycle state of the attempt for the group of the pod that is being explained."""
         return self.states.setdefault(self.own, CycleState())
 
     @property
@@ -104,7 +107,7 @@ class Trial:
 
 
 class GangTrials:
-    """Tries gangs. With ``gangs``, a gang's pods get nodes together or not at all."""
+    """Tries gangs. ``gangs``: the gate GangScheduling is on, so a gang's pods get nodes together or not at all."""
 
     def __init__(
         self,
@@ -123,7 +126,10 @@ class GangTrials:
 
     @contextmanager
     def around(self, pod: Pod, in_time: Callable[[], bool]) -> Iterator[Trial | None]:
-        """Try the pod's gang. Inside the context its other pods are assumed. Yield None without a gang."""
+        """Try the pod's gang.
+
+        Inside the context, the gang's other pods are assumed on their nodes. Yield None without a gang.
+        """
         tree = self._tree(pod)
         key = group_key(pod)
         if tree is None or key is None:
@@ -153,7 +159,7 @@ class GangTrials:
     def _try_group(
         self, key: str, minimum: int, trial: Trial, held: _Held, in_time: Callable[[], bool]
     ) -> None:
-        """Place the waiting pods of one group. If too few fit, free their nodes for the next groups."""
+        """Place the waiting pods of one group. If too few pods fit, release their resources for the next groups."""
         places = [self._place(member, key, trial, held, in_time) for member in self._waiting_pods(key)]
         trial.places += places
         if key != trial.own and trial.placed[key] + sum(bool(each.node) for each in places) < minimum:
@@ -161,7 +167,7 @@ class GangTrials:
                 self._take_back(place.pod.metadata.uid, held)
 
     def _waiting_pods(self, key: str) -> Sequence[Pod]:
-        """Return the pods that the scheduler would try, by priority and age, which is the same order on a dump."""
+        """Return the pods that the scheduler would try, by priority and age. A dump has the same order."""
         waiting = []
         for pod in self._groups.members(key):
             framework = self._frameworks.get(pod.spec.scheduler_name)
@@ -272,7 +278,7 @@ def _turn(pod: Pod) -> tuple[int, str, str]:
 
 
 def _best(framework: Framework, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> str:
-    """Return the node with the highest score, the first one of several."""
+    """Return the node with the highest score; of several, the first one."""
     scorers = framework.scorers(state, pod)
     if len(nodes) == 1 or not scorers or framework.score_problem:
         return nodes[0].name

@@ -1,4 +1,4 @@
-"""What-if: the single change that would make a pod fit. Candidates come from the trace and are tried."""
+"""What-if: find the single change that would make a pod fit. Changes derived from the trace are tried one by one."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The input of an allocation, with one thing changed."""
+    """The input of an allocation, with one change applied."""
 
     claims: tuple[ResourceClaim, ...]
     state: AllocatedState
@@ -67,7 +67,7 @@ class _Candidate(NamedTuple):
 class WhatIf:
     """Tries changes on copies. The originals are not modified.
 
-    ``keep`` are the keys of claims that must keep their devices: those of the other pods of a gang.
+    ``keep`` are the keys of claims that must not lose their devices: the claims of the other pods of a gang.
     """
 
     def __init__(self, manager: DRAManager, check: Callable[[], None], keep: Iterable[str] = ()) -> None:
@@ -123,7 +123,7 @@ class WhatIf:
         pairs = [entry[1:] for entry in looked_at]
         # Selectors express the purpose of the pod, so try all other changes first.
         yield from _each(base, (pair for pair in pairs if not isinstance(pair[1], SelectorRejected)))
-        # The shortage may be caused by other claims that hold a part.
+        # Other claims may hold the part of the capacity that is missing.
         holders = [
             _with_freed_claims(base, (key,))
             for pool in trace.pools
@@ -140,7 +140,7 @@ class WhatIf:
         for request in trace.requests:
             for number in range(request.count - 1, 0, -1):
                 yield _fewer(base, request, number)
-        # A class that selects some device of the cluster needs no change.
+        # Do not suggest a change to a class that selects at least one device of the cluster.
         names = dict.fromkeys(request.device_class for request in trace.requests)
         bad = {name for name in names if not self._manager.allocator.devices_of(name)}
         yield from _each(base, (p for p in pairs if _of_class(p[1]) and p[0].device_class in bad))

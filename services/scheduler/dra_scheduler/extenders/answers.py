@@ -21,7 +21,7 @@ class AnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A Go type with its name `go`. A struct has a `name` and `fields`, a list or map has `items`."""
+    """A Go type. Error messages call it `go`. A struct has a `name` and `fields`, a list or map has `items`."""
 
     go: str
     name: str = ""

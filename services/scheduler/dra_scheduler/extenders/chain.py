@@ -37,7 +37,7 @@ class Passed:
 
 
 class Extenders:
-    """The extenders. Ignorable extenders are called last."""
+    """The extenders of a configuration. Ignorable extenders are called last."""
 
     def __init__(self, configs: Sequence[Extender] = ()) -> None:
         every = [HTTPExtender(config) for config in configs]
@@ -82,7 +82,10 @@ class Extenders:
         return passed
 
     async def scores(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Return the sum of the extenders' scores for each node, on the plugins' scale. Failures count as 0."""
+        """Return the sum of the extenders' scores for each node, on the plugins' scale.
+
+        An extender that fails gives every node 0.
+        """
         asked = [one for one in self._all if one.prioritizes and one.is_interested_in(pod)]
         answers = await asyncio.gather(*(self._scores(extender, pod, nodes) for extender in asked))
         totals: dict[str, int] = {}

@@ -50,7 +50,10 @@ class ExtenderError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that an extender accepts, and the reasons against others. Evictions do not help on ``unresolvable``."""
+    """The nodes that an extender accepts, and the reasons against others.
+
+    ``unresolvable`` are nodes on which evicting pods does not help.
+    """
 
     names: Sequence[str]
     failed: Mapping[str, str]
@@ -100,7 +103,7 @@ class HTTPExtender:
 
     @property
     def preempts(self) -> bool:
-        """True if it takes part in the choice of victims."""
+        """True if it takes part in choosing preemption victims."""
         return bool(self._config.preempt_verb)
 
     def is_interested_in(self, pod: Pod) -> bool:

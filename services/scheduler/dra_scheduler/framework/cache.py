@@ -20,7 +20,7 @@ _LOG_LENGTH = 1 << 16
 
 
 class Cache:
-    """Nodes and their pods. This is not a copy: the data that an attempt reads changes only at an await."""
+    """Nodes and their pods. An attempt reads it directly and not a snapshot. The data can only change at an await."""
 
     def __init__(self) -> None:
         self._infos: dict[str, NodeInfo] = {}
@@ -117,7 +117,8 @@ class Cache:
             if not self.images[image]:
                 del self.images[image]
         self.images.update(_image_names(after))
-        # The image scores of other nodes also change slightly. That is not worth examining all of them again.
+        # The image scores of other nodes also change slightly. To save time, those nodes are not examined
+        # again.
         self.touch(name)
 
     # Pods
@@ -201,7 +202,7 @@ class Cache:
     # Changes
 
     def touch(self, node_name: str | None) -> None:
-        """Log a change that may affect verdicts about the node, or about any node if it is None."""
+        """Log a change that may affect cached verdicts about the node, or about all nodes if ``node_name`` is None."""
         if node_name is None:
             self._epoch += 1
             return
@@ -221,8 +222,8 @@ class Cache:
     def changed_since(self, position: tuple[int, int]) -> KeysView[str] | None:
         """Return the nodes that changed after ``position``, or None if all of them may have changed.
 
-        They are in the order of their first change. The order decides between equal nodes, so that with a set a
-        plan would have other answers in each process.
+        The nodes are in the order of their first change. The order decides between equal nodes, so a set would
+        make a plan's answer differ between processes.
         """
         epoch, end = position
         if epoch != self._epoch or end < self._start:

@@ -48,7 +48,7 @@ class Diagnosis:
 def histogram(statuses: Mapping[str, Status]) -> str:
     """Return the number of nodes for each reason, sorted by text."""
     counts: Counter[str] = Counter()
-    # Most nodes have one of a few lists of reasons.
+    # Count equal lists of reasons first, because most nodes share a few lists.
     for reasons, count in Counter([status.reasons for status in statuses.values()]).items():
         for reason in reasons:
             counts[reason] += count

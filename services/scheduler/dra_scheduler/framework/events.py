@@ -58,7 +58,7 @@ class Action(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A change. ``old`` is None for a new object, ``new`` for a deleted one."""
+    """A change. ``old`` is None for a new object, ``new`` is None for a deleted one."""
 
     kind: Kind
     action: Action
@@ -66,7 +66,7 @@ class Event:
     new: Any = None
 
 
-# Returns True if the event is worth another attempt for the rejected pod.
+# A queueing hint: returns True if the rejected pod should be tried again after the event.
 Hint = Callable[[Pod, Event], bool]
 # Returns the index names of the pods that the event may concern, or None for all pods.
 Keys = Callable[[Event], tuple[str, ...] | None]
@@ -74,10 +74,11 @@ Keys = Callable[[Event], tuple[str, ...] | None]
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """Events that may make a pod schedulable that a plugin rejected. Without ``hint`` they always may.
+    """Events that may make a pod schedulable that a plugin rejected.
 
-    ``keys`` limits an event to the pods that refer to a certain object. It returns the names under which
-    :meth:`~dra_scheduler.queue.scheduling.SchedulingQueue` has indexed such pods, or None for all of them.
+    Without ``hint``, each of these events causes a retry. ``keys`` limits an event to the pods that refer to a
+    certain object. It returns the names under which :meth:`~dra_scheduler.queue.scheduling.SchedulingQueue` has
+    indexed such pods, or None for all of them.
     """
 
     kind: Kind

@@ -21,9 +21,9 @@ class Assignment:
 class GroupAttempt:
     """A tree of groups that did not get enough nodes.
 
-    ``kind`` and ``uid`` are those of the root group, ``pods`` all waiting pods. ``preempts``: it may preempt
-    other pods. ``state`` is the attempt's state if the tree is a single group. ``schedule`` tries the group
-    again on the current nodes without reserving anything.
+    ``kind`` and ``uid`` are those of the root group, ``pods`` all waiting pods. ``preempts``: the group may
+    preempt other pods. ``state`` is the attempt's state if the tree is a single group. ``schedule`` tries the
+    group again on the current nodes without reserving anything.
     """
 
     kind: str

@@ -21,8 +21,8 @@ HostPort = tuple[str, str, int]
 class NodeInfo:
     """A node with its pods, maintained by :class:`~dra_scheduler.framework.cache.Cache`.
 
-    ``requested`` is the sum of the pods' requests, ``comparable`` the same with the defaults for scoring.
-    ``generation`` changes with every change.
+    ``requested`` is the sum of the pods' requests, ``comparable`` is the same sum, with default requests for
+    containers that have none, for scoring. ``generation`` changes with every change.
     """
 
     __slots__ = (

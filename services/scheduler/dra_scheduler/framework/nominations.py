@@ -1,4 +1,4 @@
-"""Nominations: pods that wait for their victims to terminate, and the nodes that reserve room for them.
+"""Nominations: preempting pods that wait for their victims to terminate, and the nodes reserved for these pods.
 
 Mirrors upstream's ``pkg/scheduler/backend/queue/nominator.go``.
 """
@@ -50,7 +50,7 @@ class Nominations:
         return list(self._by_node.get(node_name, {}).values())
 
     def ahead_of(self, pod: Pod, node_name: str) -> list[Pod]:
-        """Return the node's nominated pods with the same or a higher priority, for which ``pod`` must leave room."""
+        """Return the node's nominated pods with the same or a higher priority, whose resources ``pod`` must not use."""
         others = self._by_node.get(node_name)
         if not others:
             return []

@@ -1,6 +1,7 @@
-"""The extension points, under their upstream names. A plugin has the methods of those that it implements.
+"""The extension points, under their upstream names.
 
-Mirrors the interfaces of upstream's ``k8s.io/kube-scheduler/framework``.
+A plugin has the methods of the extension points that it implements. Mirrors the interfaces of upstream's
+``k8s.io/kube-scheduler/framework``.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -64,7 +65,10 @@ class FilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class CountingPlugin(Plugin, Protocol):
-    """Counts pods of many nodes in PreFilter. ``count`` adjusts the state as if ``other`` were added or removed."""
+    """Counts pods of many nodes in PreFilter.
+
+    ``count`` adjusts the state as if the pod ``other`` were added to a node or removed from it.
+    """
 
     def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None: ...
 
@@ -114,7 +118,10 @@ class NormalizingPlugin(ScorePlugin, Protocol):
 
 @runtime_checkable
 class SkippingPlugin(ScorePlugin, Protocol):
-    """A score plugin that is left out if it would score all nodes equally. Upstream calls it nevertheless."""
+    """A score plugin that is left out if it would score all nodes equally.
+
+    Upstream calls the plugin in that case, too.
+    """
 
     def skips_score(self, state: CycleState, pod: Pod) -> bool: ...
 
@@ -137,7 +144,7 @@ class ForgettingPlugin(ReservePlugin, Protocol):
 
 @runtime_checkable
 class NodeStatusPlugin(ReservePlugin, Protocol):
-    """A Reserve plugin that adds to the resources that the pod uses on its node."""
+    """A Reserve plugin that decides about additional node resources which the pod uses, for the pod's status."""
 
     def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod: ...
 
@@ -146,7 +153,7 @@ class NodeStatusPlugin(ReservePlugin, Protocol):
 class PreBindPlugin(Plugin, Protocol):
     """Prepares the pod before it is bound.
 
-    If ``pre_binds_in_parallel`` is true, it does not wait for other plugins (upstream's AllowParallel).
+    If ``pre_binds_in_parallel`` is true, the plugin runs in parallel with others (upstream's AllowParallel).
     """
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
@@ -166,7 +173,7 @@ class SignPlugin(Plugin, Protocol):
     """Signs pods. Pods with equal signatures get equal verdicts on an unchanged node.
 
     ``sign`` returns None if the verdicts depend on several nodes at once and cannot be shared. A plugin that
-    never reads the pod needs no signature. Any other plugin without this method prevents sharing.
+    never reads the pod needs no signature. If any other plugin lacks this method, no verdicts are shared.
     """
 
     def sign(self, pod: Pod) -> Hashable | None: ...

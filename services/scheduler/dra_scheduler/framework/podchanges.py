@@ -1,4 +1,4 @@
-"""The parts of a pod's own change that may affect its scheduling (upstream's ``pkg/scheduler/framework/events.go``)."""
+"""Classify a pod's update by the changes that may affect its scheduling (upstream's ``framework/events.go``)."""
 
 from dra_shared.api.pod import Pod
 
@@ -6,7 +6,7 @@ from dra_scheduler.framework.events import Action
 
 
 def own_changes(old: Pod, new: Pod) -> Action:
-    """Return the parts of the pod's change that may affect its own scheduling."""
+    """Return the kinds of changes in the pod's update that may affect its own scheduling."""
     actions = Action(0)
     if old.metadata.labels != new.metadata.labels:
         actions |= Action.POD_LABEL

@@ -1,4 +1,4 @@
-"""In-place resize: the resources of a resized pod that count."""
+"""In-place resize: compute the requests that scheduling counts for a resized pod."""
 
 from collections.abc import Mapping, Sequence
 

@@ -103,7 +103,7 @@ def _add_claim(total: Amounts, status: NodeAllocatableResourceClaimStatus) -> No
 
 
 def container_overhead(pod: Pod, container: str) -> Amounts:
-    """Return the overhead of claims that a container's own limits have to cover."""
+    """Return the resource overhead of claims that the container uses. Its own limits must cover it."""
     total: Amounts = {}
     for status in pod.status.node_allocatable_resource_claim_statuses:
         if container in status.containers:

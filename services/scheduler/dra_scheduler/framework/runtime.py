@@ -38,7 +38,7 @@ from dra_scheduler.framework.unprepared import Unprepared, needs_pre_filter, sco
 
 
 class Framework:
-    """The plugins of one profile. ``weights`` are those of score plugins that differ from 1.
+    """The plugins of one profile. ``weights`` are the weights of score plugins, for those that are not 1.
 
     ``points`` has the plugin names of each extension point, in order. Without it, each plugin runs at all
     points that it implements, in the order of ``plugins``.
@@ -80,7 +80,10 @@ class Framework:
         return [by_name[name] for name in self._points.get(point, ()) if name in by_name]
 
     def _with_placeholders(self, point: str) -> Sequence[Plugin]:
-        """Return the extension point's plugins. Plugins whose required PreFilter is off are replaced."""
+        """Return the extension point's plugins.
+
+        Plugins that need their PreFilter are replaced by ``Unprepared`` if it is disabled.
+        """
         prepared = {plugin.name for plugin in self._of("preFilter")}
         return [
             Unprepared(plugin.name)
@@ -170,7 +173,7 @@ class Framework:
         node: NodeInfo,
         nominated: Sequence[Pod],
     ) -> Status | None:
-        """Run the filters with and without the nominated pods, because they may or may not arrive."""
+        """Run the filters with and without the nominated pods, because those may be scheduled elsewhere in the end."""
         if nominated:
             crowded = node.copy()
             for other in nominated:
@@ -232,7 +235,7 @@ class Framework:
 
     @property
     def score_problem(self) -> str:
-        """The error of a score plugin whose PreScore is off, so that nodes cannot be scored, or an empty string."""
+        """The error of a score plugin that fails because its PreScore is disabled, or an empty string."""
         prepared = {plugin.name for plugin in self._of("preScore")}
         problems = (score_problem(p.name) for p in self._scores if p.name not in prepared)
         return next(filter(None, problems), "")
@@ -305,7 +308,7 @@ class Framework:
         return any(plugin.pre_bind_pre_flight(state, pod, node_name) is None for plugin in self._pre_binds)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Run PreBind. The first plugin that fails ends it for all."""
+        """Run PreBind of all plugins. If one fails, the others are cancelled."""
         parallel = [p for p in self._parallel if p.pre_bind_pre_flight(state, pod, node_name) is None]
         if not parallel:
             return await self._pre_bind_in_turn(self._in_turn, state, pod, node_name)

@@ -32,8 +32,8 @@ class Deadline:
 class Sharing:
     """The data that attempts for pods with equal signatures share.
 
-    ``data`` is keyed by plugin and outlives the attempt while it may still be valid. A plugin sets
-    ``allowed`` to False if its verdict on the node only holds for this pod.
+    ``data`` is keyed by plugin. It is kept after the attempt, and dropped once it may be outdated. A plugin
+    sets ``allowed`` to False if its verdict on the node only holds for this pod.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Sharing:
 class CycleState:
     """The state of one attempt, with the data that each plugin wrote to it.
 
-    ``group`` is the state of the pod group's attempt that this one is part of, if any. ``trace``, if set,
+    ``group`` is the state of the pod group's attempt, if this attempt is part of one. ``trace``, if set,
     records the allocator's steps. ``skip_filter`` are the plugins whose PreFilter returned Skip.
     """
 

@@ -1,6 +1,7 @@
 """The behaviour of plugins in a profile that disables the extension point which prepares them.
 
-Most of upstream's plugins find no state then and fail. The others compute it when they need it.
+Most of upstream's plugins then fail, because they find no state. The others compute the state when they need
+it.
 """
 
 from collections.abc import Mapping

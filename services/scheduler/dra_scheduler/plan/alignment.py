@@ -13,7 +13,7 @@ from dra_scheduler.plan.tables import table
 
 
 class AlignedNode(Struct):
-    """A node: its free ``sets``, by value of the attribute in ``rails``, and ``spare`` devices in no set by class."""
+    """A node: the number of ``sets``, ``rails`` with that number by value, and ``spare`` devices by class."""
 
     node: str
     sets: int
@@ -22,9 +22,10 @@ class AlignedNode(Struct):
 
 
 class Aligned(Struct):
-    """The answer: ``sets`` are free on all nodes.
+    """The answer: ``sets`` is the number of free sets on all nodes.
 
-    ``set`` names the devices of a set. So many sets as ``unaligned`` were free if alignment did not matter.
+    ``set`` describes the devices of one set. ``unaligned`` is the number of sets that would be free if their
+    devices need not share the attribute's value.
     """
 
     set: str
@@ -48,7 +49,10 @@ class Aligned(Struct):
 def find_aligned(
     manager: DRAManager, nodes: list[Node], classes: Mapping[str, int], attribute: str
 ) -> Aligned:
-    """Return the free sets of so many devices of each class. A device with a list counts with its first value."""
+    """Return the free sets, each with so many devices of each class.
+
+    If the attribute is a list, its first value counts.
+    """
     found = []
     unaligned = 0
     for node in sorted(nodes, key=lambda node: node.metadata.name):
@@ -75,7 +79,7 @@ def find_aligned(
 
 
 def _free_by_value(manager: DRAManager, node: Node, device_class: str, attribute: str) -> dict[str, int]:
-    """Return the number of free devices of the class by value of the attribute, "" for those without it."""
+    """Return the number of free devices of the class by value of the attribute, "" if it is absent."""
     found: dict[str, int] = {}
     try:
         offers = manager.allocator.offers(node, device_class, shape_of)
@@ -91,7 +95,7 @@ def _free_by_value(manager: DRAManager, node: Node, device_class: str, attribute
 def _value_of(device: PoolDevice, attribute: str) -> str:
     domain, _, name = attribute.rpartition("/")
     attributes = device.spec.attributes
-    # A name without a domain is in that of the driver.
+    # A name without a domain has the driver's name as domain.
     known = attributes.get(attribute) or (attributes.get(name) if domain == device.id.driver else None)
     if known is None:
         return ""

@@ -15,7 +15,10 @@ _replace = msgspec.structs.replace
 
 
 class Changed(Struct):
-    """A pod whose placement differs. ``before`` and ``after`` have its node and devices, or the reason for none."""
+    """A pod whose placement differs.
+
+    ``before`` and ``after`` have its node and devices, or the reason why it has none.
+    """
 
     pod: str
     before: PodPlace
@@ -25,8 +28,8 @@ class Changed(Struct):
 class Comparison(Struct):
     """The answer: how many of ``pods`` are placed before and after, and the pods that differ.
 
-    Pods with claims and waiting pods are placed again both times, in the order of creation. ``left_out`` are
-    workloads of unknown kinds among the edits, which have no effect.
+    Pods with claims and waiting pods are scheduled again in both worlds, in the order of creation. ``left_out``
+    are workloads of unknown kinds among the edits, which have no effect.
     """
 
     pods: int
@@ -51,7 +54,7 @@ class Comparison(Struct):
 
 
 def places(world: Simulation) -> Mapping[str, PodPlace]:
-    """Return the places of pods that have claims or wait, if all of them are placed again."""
+    """Schedule all pods that have claims or wait again, and return their places."""
     # Ignore quotas, because the pods already exist.
     with world.trial(), world.without_quotas():
         pods = [pod for pod in world.client.objects(PODS) if _counts(pod)]

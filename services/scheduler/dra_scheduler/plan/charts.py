@@ -16,7 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 12, 44
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a bar: its CSS class, its value, and a title that a pointer shows."""
+    """A part of a bar: its CSS class, its value, and a title that is shown when the pointer is over it."""
 
     kind: str
     value: float
@@ -36,7 +36,7 @@ class Bar:
 class Point:
     """A point of a scatter plot with a title, and a mark next to it.
 
-    ``spread`` are the ends of its vertical confidence interval.
+    ``spread`` has the ends of the vertical confidence interval.
     """
 
     x: float
@@ -48,14 +48,14 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """A named line that keeps each value until the next moment."""
+    """A named step line: each value holds until the next moment."""
 
     name: str
     steps: Sequence[tuple[float, float]]
 
 
 def draw_bars(title: str, bars: Sequence[Bar], whole: float | None = None) -> str:
-    """Return horizontal bars. All have the same scale, and ``whole`` is the value of a full width."""
+    """Return horizontal bars. All bars have the same scale. A bar of value ``whole`` takes the full width."""
     most = whole or max((sum(part.value for part in bar.parts) for bar in bars), default=0.0) or 1.0
     room = _WIDTH - _LABEL - 150
     rows = []
@@ -81,7 +81,7 @@ def draw_scatter(title: str, points: Sequence[Point], axes: tuple[str, str], fro
     if len(steps) > 1:
         path = " ".join(f"{scale.x(point.x):.1f},{scale.y(point.y):.1f}" for point in steps)
         rows.append(f'<polyline points="{path}" class="front"/>')
-    # Points with a mark cover the others.
+    # Points with a mark are drawn last, so that they cover the others.
     for point in sorted(points, key=lambda point: bool(point.mark)):
         x, y = scale.x(point.x), scale.y(point.y)
         kind = "point best" if point.mark else "point"

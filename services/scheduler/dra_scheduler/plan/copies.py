@@ -16,7 +16,7 @@ _replace = msgspec.structs.replace
 def copy_pods(
     world: Simulation, pods: Sequence[Pod], groups: Sequence[PodGroup], ending: str
 ) -> tuple[list[PodGroup], list[Pod]]:
-    """Return copies of the groups and pods whose names end with ``ending`` and are unused in the world."""
+    """Return copies of the groups and pods. Their names end with ``ending`` and do not exist in the world yet."""
     made = [rename(world, POD_GROUPS, group, ending) for group in groups]
     return made, [rename(world, PODS, _in_group(pod, ending), ending) for pod in pods]
 

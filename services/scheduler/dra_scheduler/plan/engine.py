@@ -16,7 +16,7 @@ _NOTHING = Wanted(())
 
 
 class Engine:
-    """One scheduler for a family of worlds. It may only be used by one thread at a time.
+    """One scheduler for several similar worlds. It may only be used by one thread at a time.
 
     ``running`` is called between attempts and returns False to stop.
     """

@@ -25,7 +25,7 @@ _LARGEST_BATCH = 1024
 
 
 class PodPlace(Struct):
-    """A pod of the question: its node and devices, or the message of its last attempt."""
+    """One of the pods to place: its node and devices, or the message of its last scheduling attempt."""
 
     pod: str
     node: str = ""
@@ -37,12 +37,13 @@ class Fit(Struct):
     """The answer of ``plan fit``.
 
     ``fits`` is the number of pods that fit, of ``wanted`` (0: as many as possible). ``copies`` is how many
-    times all pods of the question fit together. ``more`` further copies would fit, or even more with
-    ``more_at_least``. ``preempted`` are pods that would be preempted, each with the event's text.
-    ``waiting`` is the number of pods of the world itself that find no node; they are tried first.
-    ``unplaced`` explains the first pod that does not fit. Without ``complete`` the search was interrupted,
-    and this is its intermediate result. ``uncertain`` lists the world's gaps. ``left_out`` are workloads of
-    unknown kinds, whose pods are not counted.
+    times all pods of the question fit together. ``more`` further copies would fit. With ``more_at_least``,
+    counting stopped there and even more may fit. ``preempted`` are pods that would be preempted, each with the
+    event's text. ``waiting`` is the number of pending pods in the world that find no node. They are tried
+    before the wanted pods. ``unplaced`` explains the first pod that does not fit. Without ``complete`` the
+    search was interrupted, and this is its intermediate result. ``uncertain`` lists objects that the world
+    lacks and other reasons why the answer may be wrong. ``left_out`` are workloads of unknown kinds, whose pods
+    are not counted.
     """
 
     fits: int
@@ -79,10 +80,11 @@ class Fit(Struct):
 
 @dataclass(frozen=True)
 class Wanted:
-    """One copy of the wanted pods and their groups. ``others`` are objects that all copies share.
+    """One copy of the wanted pods and their groups.
 
-    ``left_out`` names workloads of unknown kinds, whose pods are not counted. ``assumed`` lists the
-    assumptions about objects that the pods refer to and the world lacks.
+    ``others`` are objects that the copies share, such as claims and classes. ``left_out`` names workloads of
+    unknown kinds, whose pods are not counted. ``assumed`` lists the assumptions about objects that the pods
+    refer to and the world lacks.
     """
 
     pods: Sequence[Pod]
@@ -98,7 +100,7 @@ class Wanted:
 
 
 class Fitter:
-    """Adds copies of the pods to a world, until one does not fit or there are enough."""
+    """Adds copies of the wanted pods to a world, until one does not fit or enough copies are placed."""
 
     def __init__(
         self,
@@ -112,7 +114,7 @@ class Fitter:
         self._copies: list[list[str]] = []
 
     def answer(self, count: int | None, *, most: bool = False, more: bool = True) -> Fit:
-        """Try ``count`` copies (None: the pods as they are), or with ``most`` as many as fit."""
+        """Try ``count`` copies (None: the pods as they are), or with ``most`` as many copies as fit."""
         world = self._world
         with world.trial():
             complete, further, open_end, waiting = True, 0, False, 0

@@ -59,7 +59,7 @@ _ABSENT: Mapping[Resource[Any], str] = {
 _ORDER = (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, *RESOURCES)
 # The absence of these kinds is reported separately.
 _KNOWN_WITHOUT = (NODES, DEVICE_CLASSES)
-# Kinds of which a single missing object matters.
+# Kinds for which even a single missing object is reported.
 _SINGLE: Mapping[Resource[Any], tuple[str, str]] = {
     RESOURCE_CLAIMS: ("pods whose claim is missing", "what they use is unknown"),
     RESOURCE_CLAIM_TEMPLATES: (
@@ -74,7 +74,7 @@ _SINGLE: Mapping[Resource[Any], tuple[str, str]] = {
 
 
 def gaps(objects: Objects) -> list[str]:
-    """Return one line for each missing or contradictory thing."""
+    """Return one line for each kind of missing objects, and for each contradiction between objects."""
     return [
         *_kinds(objects),
         *_allocations(objects),
@@ -120,7 +120,7 @@ def _kinds(objects: Objects) -> Iterator[str]:
 def _allocations(objects: Objects) -> Iterator[str]:
     held = [(claim, place) for claim in objects.of(RESOURCE_CLAIMS).values() for place in _results(claim)]
     names: dict[tuple[str, str], set[str]] = {}
-    # Most pools of a large fleet may be free.
+    # Skip pools without allocated devices, which are most pools of a large fleet.
     wanted = {place[:2] for _, place in held}
     for piece in objects.of(RESOURCE_SLICES).values() if wanted else ():
         key = piece.spec.driver, piece.spec.pool.name
@@ -204,7 +204,7 @@ def _pools(objects: Objects) -> Iterator[str]:
 
 
 def line(what: str, names: Sequence[str], effect: str) -> str:
-    """Return a line with the first of the names and the effect."""
+    """Return a line that says what is missing, with the first of the names, and the effect on answers."""
     shown = ", ".join(names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{what}: {shown}{more}; {effect}"

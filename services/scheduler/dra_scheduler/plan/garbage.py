@@ -1,4 +1,4 @@
-"""Less garbage collection for processes with very many long-lived objects."""
+"""Reduce Python's garbage collection in processes with very many long-lived objects."""
 
 import gc
 from collections.abc import Iterator

@@ -22,7 +22,7 @@ Expanded = Iterator[tuple[JsonObject, int]]
 
 
 def is_job(value: JsonObject) -> bool:
-    """Return True if :func:`expand` accepts the object: a job, an object that jobs refer to, or a group of pods."""
+    """True if :func:`expand` accepts the object: a job, an object that jobs refer to, or a group of pods."""
     key = _group(value), str(value["kind"])
     return key in KINDS or key in REFERENCES or key in _GROUPS
 
@@ -30,8 +30,8 @@ def is_job(value: JsonObject) -> bool:
 def expand(values: Sequence[JsonObject], assumed: list[str], left_out: list[str]) -> Expanded:
     """Yield the pods and PodGroups of these objects.
 
-    ``assumed`` gets a sentence for each gang, and ``left_out`` the name of each object that refers to one which is not
-    among these.
+    ``assumed`` gets a sentence for each gang, and ``left_out`` the name of each object that refers to an object
+    which is not in ``values``.
 
     Raises:
         PlanError: an object lacks a field, or a field has the wrong type.

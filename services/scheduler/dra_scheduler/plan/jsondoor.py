@@ -1,4 +1,4 @@
-"""The door for ``POST /plan/…``: reads requests whose objects are JSON."""
+"""Read the requests of ``POST /plan/…``, whose objects are JSON (a :class:`~.questions.question.Door`)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ _MOST_SECONDS = 3600.0
 
 
 class JsonDoor:
-    """Reads the requests of one planner. Invalid ones raise :class:`ValueError`."""
+    """Reads the requests to one planner. Invalid requests raise :class:`ValueError`."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
@@ -37,11 +37,11 @@ class JsonDoor:
 
     @property
     def planner(self) -> Planner:
-        """The planner of the world that the question is about."""
+        """The planner for the world that the question is about."""
         return self._planner
 
     def close(self) -> None:
-        """Close the planner, and those of changes."""
+        """Close the planner, and the planners for changed worlds."""
         for planner in self._opened:
             planner.close()
 
@@ -52,7 +52,7 @@ class JsonDoor:
         return of(Manifests.of(given), self._planner.objects)
 
     def types(self, given: Sequence[NodeTypeRequest]) -> Sequence[NodeType]:
-        """Return the types of nodes that can be bought."""
+        """Return the node types of the request, from which ``plan nodes`` chooses."""
         return list(map(_type, given))
 
     def apply_change(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
@@ -84,7 +84,7 @@ class JsonDoor:
         return Recording(timeline, others.left_out)
 
     def trials(self, asked: SweepRequest) -> Trials:
-        """Return the trials of all variants with all timelines, which run in this thread one after the other."""
+        """Return one trial for each variant and timeline. The trials run in this thread, one after the other."""
         names = [each.name or f"variant {number}" for number, each in enumerate(asked.variants, 1)]
         if len(set(names)) < len(names) or not names or not asked.draws:
             raise ValueError("a sweep needs variants with names of their own, and draws")

@@ -1,4 +1,4 @@
-"""The manifests of a question: objects that count, and objects whose pods cannot be counted."""
+"""The manifests of a question to the planner: the objects, and workloads of unknown kinds."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -55,7 +55,7 @@ _KINDS_WITHOUT_PODS = (
 class Manifests:
     """Typed objects, and in ``left_out`` the names of objects that may create pods in an unknown way.
 
-    Those are also jobs that operators define, until :meth:`expand_jobs`.
+    Until :meth:`expand_jobs` is called, they include jobs of operators, such as JobSets.
     """
 
     def __init__(self, complete: Complete = lambda value: value) -> None:

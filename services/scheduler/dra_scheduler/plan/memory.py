@@ -87,8 +87,8 @@ class MemoryClient(Client):
         self._clock = clock
         self.revision = 0
         self._names = itertools.count(1)
-        # The objects since the checkpoint before their first change (None: did not exist). None: no
-        # checkpoint.
+        # The objects that changed since the checkpoint, in their earlier state (None: they did not exist). The
+        # whole value is None if there is no checkpoint.
         self._before: dict[tuple[Resource[Any], str], Object | None] | None = None
         # Called with a deleted pod, after its informer's handlers.
         self.on_pod_gone: Callable[[Pod], None] = lambda pod: None
@@ -366,7 +366,7 @@ class MemoryClient(Client):
         if new == stored:
             # A write that changes nothing makes no revision.
             return new  # type: ignore[no-any-return]  # The type of object is known at run time only.
-        # A kubelet removes the pod itself once its grace period is over.
+        # A real kubelet would remove the pod itself once its grace period is over.
         if (
             old.deletion_timestamp is not None
             and not old.deletion_grace_period_seconds
@@ -428,7 +428,7 @@ def _merge(target: dict[str, Any], patch: dict[str, Any], merge_lists: bool) -> 
 def _merge_list(old: Any, changes: Any, by: str, order: Any) -> list[Any]:
     """Merge two lists by a key, in the order of strategic merge patches.
 
-    Entries that ``order`` names are in its order, the others stay in front of those that they preceded.
+    Entries named in ``order`` get that order. Any other entry stays before the entry that it preceded.
     """
     merged = {entry[by]: entry for entry in old}
     place = {key: index for index, key in enumerate(merged)}

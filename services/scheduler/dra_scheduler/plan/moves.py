@@ -1,4 +1,4 @@
-"""``plan drain``, ``remove``, ``taint`` and ``upgrade``: the pods that move, their new nodes, and the stuck pods.
+"""``plan drain``, ``remove``, ``taint`` and ``upgrade``: the pods that move, their new nodes, and the pods without one.
 
 Mirrors the rules of evictions: the eviction subresource (``pkg/registry/core/pod/storage/eviction.go``),
 which respects PodDisruptionBudgets, and ``kubectl drain``, which ignores static pods and those of
@@ -47,8 +47,8 @@ class Move(Struct):
 class Moves(Struct):
     """The answer: the moves in the order in which they were made, and the number of stuck pods.
 
-    ``order`` is the order of nodes that are drained one by one, the emptiest first. ``preempted`` are pods
-    that would be preempted. Without ``complete`` the search was interrupted.
+    ``order`` has the nodes in the order in which they are drained one by one, the emptiest first. ``preempted``
+    are pods that would be preempted. Without ``complete`` the search was interrupted.
     """
 
     moved: int

@@ -158,7 +158,8 @@ def needs(
 ) -> tuple[dict[str, bool], list[Need]]:
     """Return the gates to set, with their dependencies, and those among them that objects need.
 
-    ``chosen`` are gates with a known state. A gate that is off there, or depends on one that is, stays off.
+    ``chosen`` are gates with a known state. A gate that is off in ``chosen``, or depends on such a gate, stays
+    off.
     """
     known, on, named = release(version).gates, dict[str, bool](), list[Need]()
     for gate in sorted(found.keys() & known.keys()):

@@ -1,4 +1,7 @@
-"""A world: the immutable set of objects that decisions depend on. Variants share their common objects."""
+"""A world: the immutable set of objects that decisions depend on.
+
+Modified worlds share the objects that they have in common.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar

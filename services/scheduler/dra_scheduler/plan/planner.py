@@ -41,7 +41,7 @@ class Planner:
     """Answers questions about the world of ``objects``, one at a time.
 
     ``problems`` are the errors of reading the world. Each answer includes them in ``uncertain``. ``running``
-    returns False to stop. ``progress`` is called with the number of pods placed so far.
+    returns False to stop. ``progress`` is called with the number of pods that were placed so far.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Planner:
         return self._running()
 
     def report_progress(self, number: int) -> None:
-        """Report so many steps of a question that does not place pods itself."""
+        """Report the number of completed steps of a question that does not place pods itself."""
         self._progress(number)
 
     def uncertain(self) -> tuple[str, ...]:
@@ -196,7 +196,7 @@ class Planner:
         in_time = _deadline(seconds)
         new = self._engine.new(objects, wanted)
         buyer = Buyer(objects, wanted, types, new, running=self._running, in_time=in_time)
-        # Gaps of the world that the new nodes fill cause no uncertainty.
+        # Objects that the world lacks but that come with the new nodes cause no uncertainty.
         filled = set(gaps(self._objects)) - set(gaps(whole))
         doubts = [line for line in self.uncertain() if line not in filled]
         doubts += self._assumed_gates(whole, self._objects)
@@ -224,7 +224,8 @@ class Planner:
     def strand(self, wanted: Wanted, *, seconds: float) -> Packing:
         """Return the stranded devices, as :meth:`pack` does, with the wanted pods among the shapes.
 
-        After so many seconds the answer is incomplete. It has a scheduler of its own, whose work can end in time.
+        After so many seconds the answer is incomplete. A separate scheduler is used, so that the search can be
+        stopped at the time limit.
         """
         objects = self._objects.with_objects(wanted.others)
         engine = Engine(self.setup, running=_deadline(seconds))
@@ -295,7 +296,7 @@ class Planner:
     def _with_doubts(
         self, answer: Answer, wanted: Wanted | None = None, doubts: Iterable[str] | None = None
     ) -> Answer:
-        """Return the answer with the reasons for its uncertainty."""
+        """Return the answer with the ``doubts`` and other reasons why it is uncertain."""
         lines = [*(self.uncertain() if doubts is None else doubts)]
         changes: dict[str, Any] = {}
         if wanted is not None:

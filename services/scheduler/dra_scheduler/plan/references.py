@@ -32,7 +32,7 @@ _GROUPS: tuple[Resource[Any], ...] = (POD_GROUPS, COMPOSITE_POD_GROUPS)
 
 
 class Reference(NamedTuple):
-    """A reference: the object that is referred to, and the ``holder`` that refers to it."""
+    """A reference from the object ``holder`` to another object."""
 
     resource: Resource[Any]
     key: str

@@ -1,6 +1,6 @@
 """HTTP routes ``POST /plan/…`` on the scheduler's health port, for autoscalers and queues.
 
-They answer for the current cluster in a thread, while scheduling continues.
+The answers are about the current cluster. They are computed in a thread, while scheduling continues.
 """
 
 import asyncio

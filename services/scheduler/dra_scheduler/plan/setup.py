@@ -15,9 +15,9 @@ from dra_scheduler.plan.objects import Objects
 class Setup:
     """The setup of a world's scheduler.
 
-    ``gates`` are the feature gates with a known state. The others depend on the world's objects. ``load``
-    reads a KubeSchedulerConfiguration for these gates. ``before`` is the setup before a change of the
-    version.
+    ``gates`` are the feature gates with a known state. The state of other gates is derived from the world's
+    objects. ``load`` reads a KubeSchedulerConfiguration for these gates. ``before`` is the setup before a
+    change of the version.
     """
 
     version: Version = DEFAULT

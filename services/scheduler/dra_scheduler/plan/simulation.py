@@ -58,7 +58,7 @@ class _Preemptions(Recorder):
 
 
 class Simulation:
-    """A world that changes as the scheduler and the caller decide.
+    """A world in memory that the scheduler and the caller change.
 
     ``seed`` decides between nodes with equal scores. ``running`` is called between attempts and returns
     False to stop.
@@ -131,7 +131,7 @@ class Simulation:
             self.add(PODS, pod)
 
     def create_other(self, resource: Resource[T], obj: T) -> None:
-        """Add or update an object that new pods refer to. A claim that a quota refuses is left out."""
+        """Add or update an object that new pods refer to. A claim that exceeds a quota is not created."""
         if isinstance(obj, ResourceClaim) and self.client.find(RESOURCE_CLAIMS, obj.key) is None:
             refusal = self._quotas.refusal_of_claim(obj)
             if refusal:
@@ -230,7 +230,7 @@ class Simulation:
         )
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run a coroutine that waits for nothing but its turn, such as a report."""
+        """Run a coroutine that does not wait for timers or other tasks, such as an explanation."""
         return self._loop.run(work)
 
     def settle(self, until: Callable[[], float] = lambda: math.inf) -> None:

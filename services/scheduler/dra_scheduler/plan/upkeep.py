@@ -29,7 +29,7 @@ _replace = msgspec.structs.replace
 
 
 class Upkeep:
-    """Creates and deletes claims as the controllers would."""
+    """Creates and deletes claims as the resource claim controller would."""
 
     def __init__(self, client: MemoryClient, quotas: Quotas) -> None:
         self._client, self._quotas = client, quotas

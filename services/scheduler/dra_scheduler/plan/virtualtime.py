@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """Runs callbacks. :meth:`idle` returns when none is left to run."""
+    """An event loop with virtual time. :meth:`idle` returns when no callback is left to run."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -16,7 +16,7 @@ _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical":
 
 
 def of(manifests: Manifests, objects: Objects) -> Wanted:
-    """Return the pods among the manifests and of their workloads. All other objects are referred to.
+    """Return the pods in the manifests, and those of workloads in them. All other objects become ``others``.
 
     Raises:
         PlanError: there are no pods, or a job is invalid.

@@ -1,4 +1,4 @@
-"""The weight of allocated devices, in whole devices, and the model that each device belongs to."""
+"""The weight of allocated devices: the fraction of a whole device that each one is. And the model of each device."""
 
 from collections.abc import Iterable, Mapping
 
@@ -78,7 +78,8 @@ def model_of(driver: str, device: Device) -> str:
         text = text_attribute(driver, device, name)
         if text:
             profile = text_attribute(driver, device, "profile")
-            # A static partition is a device of its own. One that consumes counters is part of its whole device.
+            # A static partition counts as a whole device. A partition that consumes counters is a part of its
+            # whole device.
             return f"{text} {profile}" if profile and not device.consumes_counters else text
     return driver
 

@@ -22,7 +22,10 @@ _MOST_KNOWN = 20_000
 
 
 class ClassDevices:
-    """Counts devices. The devices of a class in a slice are computed once for each version of both."""
+    """Counts a class's devices on nodes.
+
+    For each version of a class and a slice, the devices are computed only once.
+    """
 
     def __init__(self, manager: DRAManager) -> None:
         self._manager = manager
@@ -30,7 +33,7 @@ class ClassDevices:
         self._known: dict[tuple[str, str], tuple[ResourceSlice, DeviceClass, tuple[PoolDevice, ...]]] = {}
 
     def __call__(self, resource: str, node: Node) -> tuple[int, int]:
-        """Return the number of devices that the node can reach and of those in use. (0, 0) without a class."""
+        """Return how many devices the node can reach, and how many of these are in use. (0, 0) without a class."""
         device_class = self._manager.classes.for_resource(resource)
         if device_class is None:
             return _NONE

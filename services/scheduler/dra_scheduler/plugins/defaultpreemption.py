@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class DryRuns(Generic[T]):
-    """Results by node for one signature. ``circumstances`` is everything else that they depend on."""
+    """Results by node for one signature. ``circumstances`` is everything else that the results depend on."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -92,7 +92,7 @@ class DefaultPreemption:
     """Evicts pods of lower priority from the node where this costs least, so that the pod fits at its next attempt.
 
     ``args`` has the percentage and the minimum number of candidate nodes. ``extenders`` may remove some.
-    ``for_groups`` makes room for groups. ``measured``: count it in the service's metrics.
+    ``for_groups`` does the same for groups of pods. ``measured``: count it in the service's metrics.
     """
 
     name = "DefaultPreemption"
@@ -187,7 +187,7 @@ class DefaultPreemption:
     def _candidates(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[list[_Candidate], dict[str, Status]]:
-        """Return the nodes where preemption would help, and the reasons why it would not help on others."""
+        """Return the nodes where preemption would make the pod fit, and the reasons why it would not on others."""
         hopeful = [name for name, status in statuses.items() if status.code is Code.UNSCHEDULABLE]
         refusals = {
             name: unresolvable("Preemption is not helpful for scheduling")
@@ -218,7 +218,8 @@ class DefaultPreemption:
     ) -> DryRuns[_Candidate | Status]:
         """Return the cached results for nodes from earlier pods with the same signature."""
         runs: DryRuns[_Candidate | Status] = state.sharing.data.setdefault(self.name, DryRuns(self._cache))
-        # Places assumed in a group's cycle are not logged, so do not share these results.
+        # Pods assumed during a group's cycle are not in the cache's log of changes, so do not share these
+        # results.
         alone = object() if state.group is not None else None
         versions = tuple((budget.key, budget.metadata.resource_version) for budget in budgets)
         runs.refresh((_priority(pod), versions, alone))

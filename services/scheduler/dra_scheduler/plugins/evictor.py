@@ -30,7 +30,7 @@ _log = logger(__name__)
 
 
 class Evictor:
-    """Evicts victims. Meanwhile the preemptor is not tried.
+    """Evicts preemption victims. The preemptor is not tried until this is done.
 
     ``activate`` retries pods now. ``newest`` returns the informer's pod with that key. ``measured``: count
     victims in the service's metrics.
@@ -60,7 +60,7 @@ class Evictor:
         self._activate = activate
         self._newest = newest
         self._measured = measured
-        # The pods for which victims are being evicted, each with the last victim once all others were
+        # The pods for which victims are being evicted. The value is the last victim, once all others were
         # evicted.
         self._running: dict[str, Pod | None] = {}
 
@@ -152,7 +152,7 @@ class Evictor:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """The pods for which victims are evicted. The other fields are for texts.
+    """The pods for which victims are evicted. The other fields are used in messages.
 
     ``what`` and ``uid`` identify the preemptor, ``noun`` describes it, ``place`` is where it preempts.
     """

@@ -16,11 +16,11 @@ from dra_scheduler.framework.status import Status, unresolvable
 class GangScheduling:
     """Keeps pods out of the active queue while their pod group does not exist or their gang is incomplete.
 
-    ``trees``: a group with a parent is a part of it (gate CompositePodGroup).
+    ``trees``: a group with a parent is scheduled as part of the parent's tree (gate CompositePodGroup).
     """
 
     name = "GangScheduling"
-    # The cycle of a pod group places all members at once, so none has to wait in Permit.
+    # No member has to wait in Permit, because the pod group cycle places all members at once.
     upstream_points = ("permit",)
 
     def __init__(self, groups: PodGroups, *, trees: bool = False) -> None:

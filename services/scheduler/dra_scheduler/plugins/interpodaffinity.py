@@ -136,7 +136,7 @@ class InterPodAffinity:
             return False
         if all(value is not None and counts.wanted[key, value] for key, value in domains):
             return True
-        # The first of several pods with affinity to each other has no pod to match.
+        # If no pod matches the affinity terms yet, a pod that matches them itself may be the first of its set.
         return not any(counts.wanted.values()) and counts.satisfies_itself
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
@@ -202,8 +202,8 @@ class InterPodAffinity:
 
 def _domains_change(pod: Pod, event: Event) -> bool:
     if event.old is None:
-        # The domain may be free of pods that the pod avoids. As upstream, pods that avoid this pod are
-        # ignored.
+        # A new node's domain may have no pods that this pod's anti-affinity avoids. As upstream, the
+        # anti-affinity of other pods against this pod is ignored.
         return bool(required_anti_affinity(pod)) or any(
             spec.topology_key in event.new.metadata.labels for spec in required_affinity(pod)
         )

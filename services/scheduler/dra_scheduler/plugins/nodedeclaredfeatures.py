@@ -19,7 +19,7 @@ class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
 
     def events_to_register(self) -> Sequence[Interest]:
-        # The needs of a pod follow from immutable fields.
+        # Updates of the pod cannot help, because the features that it needs follow from immutable fields.
         return (Interest(Kind.NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),)
 
     def sign(self, pod: Pod) -> Hashable:

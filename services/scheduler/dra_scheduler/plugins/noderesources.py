@@ -48,9 +48,10 @@ def _no_devices(_resource: str, _node: Node) -> tuple[int, int]:
 def shortfalls(
     needs: Mapping[str, int], node: NodeInfo, delegated: Callable[[str], bool] = lambda _: False
 ) -> list[tuple[str, bool]]:
-    """Return the reasons why the node lacks resources, in upstream's words. True: even the empty node lacks them.
+    """Return the reasons why the node lacks resources, in upstream's words.
 
-    ``delegated`` is true for resources that device classes provide, which the node itself need not have.
+    The flag of a reason is True if even the empty node would lack the resource. ``delegated`` is true for
+    resources that device classes provide, which the node itself need not have.
     """
     missing: list[tuple[str, bool]] = []
     names = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if name in needs]
@@ -71,7 +72,7 @@ class NodeResourcesFit:
     """Filters by the remaining resources of the node, and scores nodes by the strategy of ``args``.
 
     ``delegated`` is true for resources that device classes provide. If the node itself has none of such a
-    resource, its ``devices`` are scored.
+    resource, its devices are scored, which ``devices`` counts.
     """
 
     name = "NodeResourcesFit"

@@ -1,6 +1,6 @@
 """Plugins that choose placements of pod groups by topology (gate TopologyAwareWorkloadScheduling).
 
-Profiles may name them, as upstream's. Groups are placed without them.
+Profiles may name these plugins, as upstream. They have no effect here: groups are placed without them.
 """
 
 

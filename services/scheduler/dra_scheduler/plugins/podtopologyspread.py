@@ -154,7 +154,7 @@ class PodTopologySpread:
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Return 0: the domains that count depend on the set of feasible nodes, which normalize knows."""
+        """Return 0. The scores are computed in normalize, because they depend on the set of feasible nodes."""
         return 0
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:

@@ -14,7 +14,7 @@ from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.framework.plugin import extension_points
 from dra_scheduler.plugins.registry import PLUGINS
 
-# As attributes of a class, names are strings: the protocol has a property, which instances have.
+# The cast is for mypy: on the class, ``name`` is a string, although the protocol declares a property.
 _IMPLEMENTED: dict[str, frozenset[str]] = {
     cast(Any, plugin).name: extension_points(plugin) for plugin in PLUGINS
 }

@@ -55,7 +55,7 @@ from dra_scheduler.plugins.volumes.volumebinding import VolumeBinding
 from dra_scheduler.plugins.volumes.volumerestrictions import VolumeRestrictions
 from dra_scheduler.plugins.volumes.volumezone import VolumeZone
 
-# Without binding conditions, nothing in a claim's binding takes this long.
+# The binding timeout without binding conditions. Nothing else in a claim's binding takes this long.
 _BINDING_TIMEOUT = seconds(600)
 
 
@@ -127,7 +127,7 @@ def _without_parts(plugin: Callable[[], Plugin]) -> Callable[[Build], Plugin]:
 
 
 def _absent(build: Build) -> None:
-    """Return nothing: the queue or the cycle of pod groups does this plugin's work."""
+    """Return None for a plugin whose work is done by the queue or the pod group cycle."""
 
 
 def _dynamic_resources(build: Build) -> DynamicResources:
@@ -141,7 +141,7 @@ def _dynamic_resources(build: Build) -> DynamicResources:
         recorder=parts.recorder,
         clock=parts.clock,
         stopwatch=parts.stopwatch,
-        # Zero also disables it.
+        # A timeout of zero also disables it.
         filter_timeout=args.filter_timeout.seconds if args.filter_timeout else None,
         binding_timeout=(args.binding_timeout or _BINDING_TIMEOUT).seconds,
     )

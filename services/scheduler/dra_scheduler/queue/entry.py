@@ -28,12 +28,12 @@ class QueuedPod:
     first_attempt: float | None = None
     rejections: int = 0
     errors: int = 0
-    # The plugins that rejected the pod at its last attempt, or that keep it out of the active queue.
+    # The plugins that rejected the pod at its last attempt, or that keep the pod out of the active queue.
     rejected_by: frozenset[str] = frozenset()
     gated: bool = False
     message: str = ""
     keys: tuple[str, ...] = field(default=())
-    # Items of heaps and timers for an older version are void.
+    # Increased when the entry moves. Heap items and timers for an older version are ignored.
     version: int = 0
 
     @property

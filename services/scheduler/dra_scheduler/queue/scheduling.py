@@ -1,7 +1,7 @@
 """The scheduling queue: pods to try now, pods that back off, and pods that wait for an event.
 
-A rejected pod waits until an event occurs in which a plugin that rejected it is interested, and which that
-plugin's hint finds worth another attempt. Then it waits for the rest of its backoff, unless no other pod is
+A rejected pod waits until an event occurs that concerns one of the plugins that rejected it, and that plugin's
+queueing hint says that a retry is worthwhile. Then it waits for the rest of its backoff, unless no other pod is
 active. After five minutes it is tried again in any case. After an error it backs off at once.
 """
 
@@ -54,8 +54,8 @@ class SchedulingQueue:
         self._by_group: dict[tuple[str, str], dict[str, QueuedPod]] = {}
         self._order = itertools.count()
         self._active: _Heap = []
-        # Sorted by the end of the backoff, then like active pods. Backoff after a rejection may be cut short,
-        # after an error not.
+        # Sorted by the end of the backoff, then like active pods. A backoff after a rejection may be cut short,
+        # but not one after an error.
         self._backoff: _Heap = []
         self._error_backoff: _Heap = []
         self._waiting: dict[str, QueuedPod] = {}
@@ -190,7 +190,10 @@ class SchedulingQueue:
         return any(not _is_stale(item) for item in self._active)
 
     def is_gated(self, entry: QueuedPod) -> bool:
-        """True if a plugin keeps the pod out now. A gang's pods stay gated until another member takes them along."""
+        """True if a plugin keeps the pod out now.
+
+        A gang's pods stay gated until they are tried together with another member.
+        """
         return entry.gated and self._pre_enqueue(entry.pod) is not None
 
     def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
@@ -315,7 +318,7 @@ class SchedulingQueue:
     def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int, cause: Cause) -> None:
         self._leave(entry)
         due = entry.since + self._backoff_of(failures)
-        # Backoffs of the same second end together. Among those pods the usual order applies.
+        # Backoffs that end in the same second end together. The queue's usual order applies among these pods.
         item = ((float(due // _WINDOW), *_turn(entry)), next(self._order), entry.version, entry)
         if _end(item) <= self._clock.monotonic():
             self._admit(entry, cause)
@@ -377,7 +380,7 @@ class SchedulingQueue:
         return {plugin: interests for plugin, interests in found.items() if interests}
 
     async def _wait(self, seconds: float | None) -> None:
-        """Return when the queue changes, or after that time."""
+        """Wait until the queue changes or the seconds have passed."""
         await wait_for(self._changed.wait(), seconds, self._clock)
 
 
@@ -411,6 +414,9 @@ def _end(backing_off: _Item) -> float:
 
 
 def _stays(entry: QueuedPod, cause: Cause) -> bool:
-    """True if a waiting pod that plugins keep out does not move. Upstream does not count it as incoming."""
+    """True if a waiting pod stays in its part of the queue because plugins keep it out of the active queue.
+
+    Upstream does not count it as incoming.
+    """
     own = isinstance(cause, Event) and cause.kind is Kind.TARGET_POD
     return entry.place is Place.WAITING and (own or cause == FORCED)

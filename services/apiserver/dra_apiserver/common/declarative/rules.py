@@ -29,7 +29,8 @@ ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
 _LIST_RULES = ("listType", "listMapKey", "unique")
 # Rules that apply in one state of a gate.
 _CONDITIONS = ("ifDisabled", "ifEnabled")
-# Rules of the whole struct or of the field's type, and customValidation, which is hand-written code.
+# Tags that are not rules of a single field: rules of the whole struct or of the field's type, and
+# customValidation, which is hand-written code.
 _ELSEWHERE = ("customValidation", "dependentRequired", "opaqueType", "optional", "unionMember")
 # A subfield is a string in all existing rules.
 _SUBFIELD = Shape.TEXT
@@ -43,9 +44,9 @@ def replace_covered(
 ) -> list[FieldError]:
     """Return hand-written errors without those that are also declared, then the declared ones.
 
-    ``name`` returns the path that hand-written code has for a declared one. ``never`` is the detail of errors that no
-    declared one replaces. Mirrors
-    ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
+    ``name`` converts the path of a declared error to the path in hand-written code. Hand-written errors with
+    the detail ``never`` are always kept. Mirrors ValidateDeclarativelyWithMigrationChecks of
+    ``k8s.io/apiserver/pkg/registry/rest``.
     """
     covered = Counter((error.type, name(error.field)) for error in declared)
     left = []
@@ -83,7 +84,7 @@ class _Compiler:
     def __init__(self, stages: frozenset[Stage], gates: FeatureGates) -> None:
         self._stages = stages
         self._gates = gates
-        # By struct. A struct that is still being compiled is missing.
+        # The compiled rules of each struct. A struct that is still being compiled is missing.
         self._made: dict[str, Check | None] = {}
         self._open: set[str] = set()
 
@@ -139,7 +140,7 @@ class _Compiler:
         return validate
 
     def _active_rules(self, field: Field) -> list[Rule]:
-        """Return the rules of a field that apply with the gates, sorted by their tags as in the generated code."""
+        """Return the rules of a field that apply with the gates, sorted by tag, as in the generated code."""
         found = []
         staged = [(rule, rule.stage_in(self._gates.version)) for rule in field.rules]
         for rule, stage in sorted(staged, key=_outer_tag):
@@ -173,7 +174,7 @@ def _outer_tag(staged: tuple[Rule, Stage | None]) -> str:
 
 
 def _is_idle(field: Field, rules: list[Rule]) -> bool:
-    """True if no rule can fail for a field that is and was at its zero value, like most fields of most objects."""
+    """True if no rule can fail while a field has its zero value in the old and the new object, as most fields do."""
     names = {rule.name for rule in rules}
     if field.pointer:
         return not field.defaulted and not names & {"immutable", "required"}
@@ -181,7 +182,7 @@ def _is_idle(field: Field, rules: list[Rule]) -> bool:
 
 
 def _dependency(trigger: Field, dependent: Field) -> Check:
-    """Check that one field is set if another is. Only checked if either was set or cleared."""
+    """Check that one field is set if another is. Only checked if an update sets or clears one of the two."""
     text = f"must be set when {trigger.name} is set"
 
     def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
@@ -198,7 +199,7 @@ def _dependency(trigger: Field, dependent: Field) -> Check:
 
 
 def _union(members: list[Field]) -> Check:
-    """Check that exactly one member is set. Only checked if the set of set members changed."""
+    """Check that exactly one member is set. Only checked if an update sets or clears a member."""
     names = ", ".join(f"`{field.name}`" for field in members)
 
     def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
@@ -288,7 +289,7 @@ def _subfield(field: Field, check: Check) -> Check:
 
 
 def _each_key(check: Check) -> Check:
-    """Check every new key. Errors are at the map's own path."""
+    """Check every new key of a map. Errors are reported at the map's path."""
 
     def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
         new = (key for key in value if not (site.update and old and key in old))
@@ -298,7 +299,7 @@ def _each_key(check: Check) -> Check:
 
 
 def _each_changed(check: Check) -> Check:
-    """Check every value of a map that is new or changed. The values are no structs."""
+    """Check every value of a map that is new or changed. The values are not structs."""
 
     def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
         new = (key for key in value if not (site.update and old and key in old and old[key] == value[key]))
@@ -312,7 +313,7 @@ def _each_changed(check: Check) -> Check:
 
 
 def _each_scalar(check: Check, is_set: bool) -> Check:
-    """Check every item of a list of scalars; of a set, only those that are new."""
+    """Check every item of a list of scalars; of a set, only new items."""
 
     def validate(value: list[Any], old: list[Any] | None, site: Site) -> list[FieldError]:
         before = old if is_set and site.update and old else ()
@@ -344,7 +345,7 @@ _Key = Callable[[Any], Any]
 def _list_checks(
     field: Field, member: schema.Field, rules: list[Rule], inner: Check | None
 ) -> Iterable[Check]:
-    # Items are compared by their keys even if the rule about duplicates is of a stage that is not enforced.
+    # Old and new items are matched by key even if the rule against duplicates is not enforced at its stage.
     kinds = {rule.value for rule in field.rules if rule.name in ("listType", "unique")}
     names = [rule.value for rule in field.rules if rule.name == "listMapKey"]
     key: _Key | None = None
@@ -384,7 +385,7 @@ def _unique(field: Field, key: _Key) -> Check:
 
 
 def _each_item(member: schema.Field, check: Check, key: _Key | None) -> Check:
-    """Check every item; with a key, only those that are new or changed."""
+    """Check every item of a list of structs. If items have keys, check only new and changed ones."""
     assert isinstance(member.node, schema.ListNode)
     node = member.node.item
 

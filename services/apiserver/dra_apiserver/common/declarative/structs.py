@@ -19,7 +19,10 @@ _RULE = re.compile(r"(\w+)(?:\((.*)\))?(?:=(.*))?")
 
 
 class Stage(enum.Enum):
-    """The stage of a rule. Upstream returns errors of standard and beta rules. Alpha rules only shadow other code."""
+    """The stage of a rule.
+
+    Upstream returns errors of standard and beta rules. Alpha rules are only compared with hand-written code.
+    """
 
     STANDARD = ""
     BETA = "beta"
@@ -30,7 +33,7 @@ _STAGES = {"alpha": Stage.ALPHA, "beta": Stage.BETA, "standard": Stage.STANDARD}
 
 
 class Shape(enum.Enum):
-    """The kind of Go value in a field. The value is its zero value."""
+    """The kind of Go value in a field. The enumeration's value is the Go zero value."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -42,7 +45,7 @@ class Shape(enum.Enum):
 
 
 _SCALARS = {"string": Shape.TEXT, "integer": Shape.NUMBER, "boolean": Shape.BOOL}
-# The values of types that OpenAPI does not describe as enumerations.
+# The allowed values of string types that OpenAPI does not describe as enumerations.
 _ENUMS: dict[str, tuple[str, ...]] = {"v1.ConditionStatus": ("False", "True", "Unknown")}
 _ZEROS: dict[Shape, Any] = {
     Shape.TEXT: "",
@@ -69,7 +72,8 @@ class Rule:
     def parse(cls, text: str) -> Rule:
         """Parse a rule like ``alpha(1.36) beta(1.37): eachKey: format=k8s-short-name``.
 
-        The words before it say from which version on it has which stage. Without any, it is standard in all.
+        The words before the rule state its stage from a version on. Without them, the rule is standard in all
+        versions.
 
         Raises:
             ValueError: it is not a rule.
@@ -124,7 +128,7 @@ class Field:
         return self.zero if value is None else value
 
     def has(self, value: Any) -> bool:
-        """True if the field is set to `value`, and not at its zero value."""
+        """True if `value` is not the field's zero value, so that the field is set."""
         return value is not None if self.pointer else bool(value)
 
 
@@ -178,7 +182,7 @@ def _field(name: str, spec: Mapping[str, Any]) -> Field:
 
 
 def _reference(spec: Mapping[str, Any]) -> str:
-    """Return the struct that a schema refers to; empty if it is another value."""
+    """Return the struct that a schema refers to; empty if the schema is not of a struct."""
     target: Mapping[str, Any] = spec["allOf"][0] if "allOf" in spec else spec
     name = str(target.get("$ref", "")).removeprefix(_REF)
     return name if _schema(name).get("properties") else ""

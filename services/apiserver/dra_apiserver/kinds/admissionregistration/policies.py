@@ -131,7 +131,7 @@ def check_validating_policy(obj: JsonObject, old: JsonObject | None) -> Errors:
             errors += _check_validation(one, environment, f"spec.validations[{index}]")
         if len(annotations) > _MOST_ANNOTATIONS:
             text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
-            # As Go prints a struct without JSON names.
+            # Go prints this struct with the names of its Go fields, because they have no JSON tags.
             shown = [
                 {"Key": one.get("key"), "ValueExpression": one.get("valueExpression")} for one in annotations
             ]

@@ -124,7 +124,7 @@ def check_conditions(conditions: Sequence[JsonObject], path: str, params: bool) 
     errors: Errors = []
     if len(conditions) > _MOST_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MOST_CONDITIONS))
-    # Conditions must not use variables, although they work in stored policies.
+    # New match conditions must not use variables, although variables work in conditions of stored policies.
     environment = Environment(params=params, composed=False)
     seen: set[str] = set()
     for index, condition in enumerate(conditions):

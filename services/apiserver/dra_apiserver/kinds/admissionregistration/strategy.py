@@ -32,23 +32,26 @@ REVIEWS = frozenset(
 
 
 class RegisteredStrategy(CheckedStrategy):
-    """The strategy of all kinds. Names of one ending are reserved for files that a server reads at its start."""
+    """The strategy of all kinds.
+
+    Names with the reserved suffix belong to configuration files that a server reads when it starts.
+    """
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Validate metadata, then the kind's own rules, then the name."""
+        """Validate metadata, then the kind's own rules, then that the name has no reserved suffix."""
         errors = super().validate_create(obj, ctx)
         if ctx.features.enabled(_MANIFESTS) and _is_reserved(obj):
             errors = [*errors, invalid("metadata.name", obj["metadata"]["name"], _RESERVED)]
         return errors
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """Warn of a reserved name and of rules without effect."""
+        """Warn about a reserved name suffix and rules without effect."""
         reserved = not ctx.features.enabled(_MANIFESTS) and _warns_of_name(obj, ctx)
         own = [f"metadata.name: {_RESERVED}"] if reserved else []
         return [*own, *_warn_of_rules(obj, ctx), *super().warnings_on_create(obj, ctx)]
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """Warn of a reserved name and of rules without effect."""
+        """Warn about a reserved name suffix and rules without effect."""
         own = [f"metadata.name: {_RESERVED}"] if _warns_of_name(obj, ctx) else []
         return [*own, *_warn_of_rules(obj, ctx), *super().warnings_on_update(obj, old, ctx)]
 
@@ -62,7 +65,7 @@ def _warns_of_name(obj: JsonObject, ctx: Context) -> bool:
 
 
 def _warn_of_rules(obj: JsonObject, ctx: Context) -> Iterator[str]:
-    """Yield a warning for each resource that a webhook's rule names and that no webhook is called for."""
+    """Yield a warning for each resource in a webhook's rules for which webhooks are never called."""
     if not ctx.features.enabled(EXCLUDES_REVIEWS):
         return
     for index, webhook in enumerate(obj.get("webhooks") or ()):

@@ -1,6 +1,6 @@
 """The kinds of internal.apiserver.k8s.io (upstream's `pkg/registry/apiserverinternal`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * storageversions.internal.apiserver.k8s.io: alpha; replicas of kube-apiserver report encodings there.
 """

@@ -27,7 +27,8 @@ def replica_set(obj: JsonObject, _version: str, _now: str) -> None:
 
 
 def daemon_set(obj: JsonObject, _version: str, _now: str) -> None:
-    # The strategy counts changes of the template here. The manager that created the set owns the field.
+    # The strategy counts changes of the template in this field. It is owned by the manager that created the
+    # DaemonSet.
     annotations = obj.setdefault("metadata", {}).get("annotations") or {}
     obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "0", **annotations}
     spec = obj.setdefault("spec", {})
@@ -48,7 +49,7 @@ def stateful_set(obj: JsonObject, _version: str, _now: str) -> None:
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
-    # An object that sets the type may omit the rest.
+    # A strategy that only states its type gets the other defaults, too.
     if strategy["type"] == "RollingUpdate" and isinstance(strategy.get("rollingUpdate"), dict):
         strategy["rollingUpdate"].setdefault("partition", 0)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})

@@ -17,8 +17,8 @@ Check = Callable[[JsonObject, JsonObject], list[FieldError]]
 class CountsCheck:
     """Validates a new status, also against the old one.
 
-    `counts` must not be negative, `parts` must not exceed `replicas`. `ready` is upstream's name for the
-    count that limits the available ones.
+    The fields `counts` must not be negative, and the fields `parts` must not exceed `replicas`. `ready` is the
+    field that `availableReplicas` must not exceed, in upstream's spelling.
     """
 
     counts: Sequence[str]

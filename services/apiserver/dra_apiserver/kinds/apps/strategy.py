@@ -77,7 +77,10 @@ class WorkloadStrategy(GenericStrategy):
         return errors + (fixed + found if self._word == "daemonset" else found + fixed)
 
     def _validate_spec(self, spec: JsonObject, before: JsonObject | None = None) -> list[FieldError]:
-        """Validate a spec. For a StatefulSet with an old spec ``before``, only the fields that may change."""
+        """Validate a spec.
+
+        For an update of a StatefulSet (``before`` is the old spec), validate only mutable fields.
+        """
         errors = [
             invalid(f"spec.{name}", spec[name], _NEGATIVE)
             for name in (
@@ -126,7 +129,7 @@ class WorkloadStrategy(GenericStrategy):
 class DeploymentStrategy(WorkloadStrategy):
     """The strategy of Deployments.
 
-    Changes of annotations increment the generation, because the controller uses some.
+    Changes of annotations increment the generation, because the controller reads some annotations.
     """
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
@@ -179,7 +182,7 @@ class ReplicationControllerStrategy(GenericStrategy):
 class DaemonSetStrategy(WorkloadStrategy):
     """The strategy of DaemonSets.
 
-    An annotation counts the changes of the template, because the API has removed that field.
+    An annotation counts the changes of the template, because apps/v1 has no field for that.
     """
 
     def __init__(self) -> None:
@@ -211,14 +214,14 @@ def _count_template(obj: JsonObject, generation: int) -> None:
 
 
 def _default_max_unavailable(obj: JsonObject) -> None:
-    """Let a StatefulSet replace one pod at a time, if it says how it is updated."""
+    """Default `maxUnavailable` to 1 if the StatefulSet has a rolling update strategy."""
     strategy = (obj.get("spec") or {}).get("updateStrategy") or {}
     if strategy.get("type") == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
 
 
 def _immutable_part(spec: JsonObject) -> JsonObject:
-    """Return the immutable part of a StatefulSet's spec. The type of its claims is ignored."""
+    """Return the immutable part of a StatefulSet's spec. The apiVersion and kind of its claim templates are ignored."""
     made = _without(spec, _SET_MAY_CHANGE)
     claims = made.get("volumeClaimTemplates") or ()
     return {**made, "volumeClaimTemplates": [_without(one, ("apiVersion", "kind")) for one in claims]}

@@ -29,7 +29,7 @@ def review_access(api: Api, request: Request, target: Target, obj: JsonObject) -
     kind = target.kind
     spec = obj.get("spec") or {}
     if errors := _validate(kind.kind, spec, obj["metadata"], target.namespace):
-        # Upstream's object has lost its kind at this point.
+        # Upstream's object has no kind any more at this point, so the error has none.
         raise invalid_object(kind.group, "", "", errors)
     if api.authorizer is None:
         return {"allowed": True, "reason": "every caller is an administrator"}
@@ -79,7 +79,7 @@ def _subject(spec: JsonObject) -> UserInfo:
 
 
 def _question(spec: JsonObject, user: UserInfo) -> tuple[Attributes, list[str]]:
-    """Return the attributes that are reviewed, and the errors of selectors that are ignored."""
+    """Return the reviewed action, and the errors of selectors, which are ignored if they are invalid."""
     wanted = spec.get("resourceAttributes")
     if wanted is None:
         wanted = spec["nonResourceAttributes"]

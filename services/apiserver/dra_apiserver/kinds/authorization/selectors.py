@@ -58,7 +58,7 @@ def _check_field(requirement: JsonObject, path: str) -> list[FieldError]:
 
 
 def selected_fields(resource: JsonObject) -> tuple[Fields, list[str]]:
-    """Return the fields that must have one value, with that value, and the errors of selectors that are ignored."""
+    """Return the fields that a selector restricts to one value, and the errors of selectors that are ignored."""
     known, problems = _of_fields(resource.get("fieldSelector") or {})
     fields = tuple((field, value) for field, value, equal in known if equal)
     return fields, [*problems, *_of_labels(resource.get("labelSelector") or {})]

@@ -26,7 +26,7 @@ _SOURCES = {
     "Pods": "pods",
     "Resource": "resource",
 }
-# Upstream checks them in this order, and only the first one that is set.
+# Upstream checks the source types in this order, and validates only the first one that is set.
 _LOOKED_AT = ("object", "external", "pods", "resource", "containerResource")
 _TARGETS = ("Utilization", "Value", "AverageValue")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")

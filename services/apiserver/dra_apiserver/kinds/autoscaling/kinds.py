@@ -1,6 +1,6 @@
 """The kinds of autoscaling (upstream's `pkg/registry/autoscaling`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * horizontalpodautoscalers.autoscaling: charts and `kubectl autoscale` create them; kube-controller-manager scales.
 """

@@ -15,7 +15,7 @@ _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-# The fields of a schedule: lowest value, highest value, names for values from the lowest on.
+# The fields of a schedule: lowest value, highest value, and names of values, starting with the lowest.
 _FIELDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (0, 59, ()),
     (0, 23, ()),

@@ -17,7 +17,8 @@ def job(obj: JsonObject, _version: str, _now: str) -> None:
     labels = (template.get("metadata") or {}).get("labels")
     metadata = obj.setdefault("metadata", {})
     if labels and not metadata.get("labels"):
-        # The same dict, not a copy: the strategy's labels for a new job must appear in both.
+        # Use the same dict and not a copy, because labels that the strategy adds to a new job must appear in
+        # both.
         metadata["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)

@@ -29,7 +29,7 @@ _RESTARTS = ("OnFailure", "Never")
 _MANAGER_LENGTH = 63
 _PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _MOST = 100_000
-# The limit with more completions than `_MOST`, if failures are counted for each index.
+# The limit of parallelism and of failed indexes with more than `_MOST` completions and limits for each index.
 _MOST_OF_MANY = 10_000
 
 

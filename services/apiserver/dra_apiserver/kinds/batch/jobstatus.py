@@ -51,7 +51,7 @@ class _Job:
 
 
 def check_job_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Validate a new status. Errors that the old status had and that did not change are accepted."""
+    """Validate a new status. Errors that the old status already had are accepted if the field is unchanged."""
     job, before = _Job(obj), _Job(old)
     errors = check_counts(job.status, _COUNTS, "status") + _check_uncounted(job)
     errors += _check_end(job, before)

@@ -36,7 +36,7 @@ def with_declared(
 
 
 def check_scheduling(spec: JsonObject, path: str) -> list[FieldError]:
-    """Check that a gang is not larger than the job, and that only a gang is disrupted as a whole."""
+    """Check that a gang is not larger than the job, and that only a gang may be disrupted as a whole."""
     scheduling = spec.get("scheduling")
     if scheduling is None:
         return []
@@ -48,7 +48,7 @@ def check_scheduling(spec: JsonObject, path: str) -> list[FieldError]:
     if count is not None and count > parallelism:
         text = f"must not be greater than parallelism ({parallelism})"
         errors.append(invalid(f"{path}.schedulingPolicy.gang.minCount", count, text))
-    # The policy of a job that names none is basic.
+    # A job without a policy has the basic policy.
     is_basic = policy.get("gang") is None or policy.get("basic") is not None
     if is_basic and (scheduling.get("disruptionMode") or {}).get("all") is not None:
         text = "the disruptionMode `all` is not supported with the Basic scheduling policy"
@@ -57,7 +57,7 @@ def check_scheduling(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_scheduling_update(spec: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
-    """Check that a job keeps its kind of policy."""
+    """Check that an update does not change the kind of scheduling policy."""
     policies = [(one.get("scheduling") or {}).get("schedulingPolicy") for one in (spec, old)]
     new, before = policies
     if new is None or before is None or (new.get("basic") is None) == (before.get("basic") is None):

@@ -23,7 +23,7 @@ from dra_apiserver.kinds.pods import gates
 from dra_apiserver.schema import same_members
 
 _SCHEDULING = GatedFields(("WorkloadWithJob",), ("spec.scheduling",))
-# Leaves room for the time at the end of a job's name.
+# The limit of a CronJob's name, so that 11 characters are left for the suffix of its jobs' names.
 _CRON_JOB_NAME_LENGTH = 52
 _JOB_FIXED = (
     "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
@@ -143,7 +143,7 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
         labels.setdefault(key, value)
     template_meta["labels"] = labels
     if not meta.get("labels") or meta["labels"] is given:
-        # Upstream's default, which sets the labels when the stored job is read, or uses the same map for
+        # Upstream's default copies the template's labels when the stored job is read, or uses the same map for
         # both.
         meta["labels"] = dict(labels)
     selector = spec["selector"] = dict(spec.get("selector") or {})

@@ -98,7 +98,7 @@ class Followers:
             while True:
                 await waiter
                 collection.discard(waiter)
-                # Created before the sync, so that changes during the sync trigger another one.
+                # Create these futures before the sync, so that changes during the sync trigger another sync.
                 waiter = collection.waiter()
                 await insist(self._api.clock, self.sync_addresses)
         finally:

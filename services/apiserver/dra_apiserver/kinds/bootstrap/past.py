@@ -41,7 +41,7 @@ class Begin(msgspec.Struct):
 
 
 class Line(msgspec.Struct):
-    """An object of the first moment (without a ``type``), or a change."""
+    """A line of the history's file: an object of the first moment (without a ``type``), or a change."""
 
     object: dict[str, Any]
     plural: str
@@ -98,7 +98,7 @@ def _write(engine: Engine, changes: Iterator[Change]) -> None:
 
 
 def _custom_kinds(lines: list[Line]) -> dict[Resource, Kind]:
-    """Return the kinds of the history's custom resources, each by its last definition.
+    """Return the kinds of the history's custom resources, each from the last version of its definition.
 
     No server knows these kinds yet.
     """
@@ -130,7 +130,10 @@ class _Past:
                 yield from self._change(line, ADDED)
 
     def changes(self, lines: list[Line]) -> Iterator[Change]:
-        """Yield the changes, each once although some kinds are views of the same objects."""
+        """Yield the changes.
+
+        A change that the file has for two views of one object, such as Events, is yielded once.
+        """
         for line in sorted(lines, key=lambda one: one.revision):
             if line.revision > self._newest:
                 yield from self._change(line, line.type)
@@ -157,7 +160,7 @@ class _Past:
     def _to_stored(self, obj: dict[str, Any], plural: str) -> tuple[Resource, dict[str, Any]] | None:
         """Return the object in its storage version, and its resource.
 
-        None if its kind is unknown or belongs to processes.
+        None if its kind is unknown or its objects belong to running processes, such as Leases.
         """
         group, version = split_api_version(obj["apiVersion"])
         kind = (
@@ -171,7 +174,7 @@ class _Past:
         return kind.storage, canonical(to_storage(kind, obj, version))
 
     def power_cut(self, now: int) -> Iterator[Change]:
-        """Yield changes to the state after a power cut: nothing is running."""
+        """Yield the changes that put the cluster into the state after a power cut, in which no pod is running."""
         for (resource, key), record in list(self._now.items()):
             obj = orjson.loads(record.data)
             if not self._kinds[resource].rewind.begin(obj):

@@ -23,7 +23,7 @@ from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_lev
 from dra_apiserver.storage import Put, Record, Remove, Resource
 
 _INTERVAL = 10.0
-# Every so many intervals.
+# The number of intervals after which slower repairs are due.
 _SLOW = 6
 # In seconds. An unreachable database must not delay the shutdown.
 _LEAVE = 1.0
@@ -46,7 +46,7 @@ class Restorer:
         self._host = advertised_address(api.config.listen)
         # Servers that share a store follow the writes of the others.
         self._shared = api.store.follows
-        # The database of a single server has one lease, even if the port changes at the next start.
+        # A server that is alone on its database uses one Lease, even if its port changes at the next start.
         self._servers = Servers(api, self._host, port, named="" if self._shared else self._host)
         self._identified = self._shared or api.features.enabled("APIServerIdentity")
 
@@ -55,7 +55,7 @@ class Restorer:
         await self._lead(ports=True)
 
     async def stop(self) -> None:
-        """Remove this server from the endpoints, unless it is the last one."""
+        """Remove this server from the endpoints, unless it is the last server."""
         if not self._shared:
             return
         try:
@@ -64,14 +64,14 @@ class Restorer:
                 if others := self._servers.places():
                     await self._put_endpoints(others, ports=True)
         except Exception as error:
-            # The other servers notice after a while.
+            # Ignore the error: the other servers notice the missing renewals after a while.
             _log.warning("cannot take this server off the endpoints", error=str(error))
 
     async def _lead(self, *, ports: bool) -> None:
         if self._identified:
             await self._servers.renew()
         places = self._servers.places() if self._shared else []
-        # Servers that know each other's ports agree on them.
+        # Servers of one database state their ports in their Leases, so ports are compared, too.
         await self._put_endpoints(places or [(self._port, self._host)], ports=ports or self._shared)
 
     async def _put_endpoints(self, places: Sequence[Place], *, ports: bool) -> None:
@@ -81,7 +81,7 @@ class Restorer:
         await self._remove_slices({obj["metadata"]["name"] for obj in made})
 
     async def _remove_slices(self, kept: Collection[str]) -> None:
-        """Delete the slices of ports that no server uses any more."""
+        """Delete the EndpointSlices of ports that no server uses any more."""
         records = self._api.store.collection(_SLICES).records
         for key in [key for key in records if _OWN_SLICE.fullmatch(key)]:
             if key.partition("/")[2] not in kept:
@@ -98,7 +98,7 @@ class Restorer:
             try:
                 await self.restore(slow=round_ % _SLOW == 0)
             except Exception as error:
-                # The next round tries again.
+                # Ignore the error, because the next round tries again.
                 _log.warning("cannot restore the server's own objects", error=str(error))
 
     async def restore(self, *, slow: bool) -> None:
@@ -190,7 +190,7 @@ def _differs(current: JsonObject, wanted: JsonObject, *, ports: bool) -> bool:
 
 
 def _is_out_of_date(current: JsonObject, wanted: JsonObject) -> bool:
-    """True if a default's spec must be written again: if users have not taken it over, or it is mandatory."""
+    """True if a default must be updated: its spec differs, and users have not taken it over."""
     meta = current["metadata"]
     mandatory = meta["name"] in _MANDATORY
     if not mandatory and (meta.get("annotations") or {}).get(_AUTO_UPDATE) != "true":

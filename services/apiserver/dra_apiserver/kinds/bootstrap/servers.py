@@ -44,7 +44,8 @@ class Servers:
         digest = base64.b32encode(hashlib.sha256(named.encode()).digest()).decode().lower()
         self._name = f"apiserver-{digest[:26]}"
         self._holder = f"{self._name}_{uuid.uuid4()}"
-        # By key: the last observed revision, and when it was new. Clocks of other machines are not used.
+        # For each Lease by key: the last observed revision, and when it was first observed. Clocks of other
+        # machines are not used.
         self._seen: dict[str, tuple[int, float]] = {}
 
     async def renew(self) -> None:
@@ -62,7 +63,7 @@ class Servers:
         await self._api.store.write(storage, key, change)
 
     async def leave(self) -> None:
-        """Delete the lease, unless another server at the same place has renewed it since."""
+        """Delete the Lease, unless another server with the same address and port has renewed it in the meantime."""
         storage, key = place(self._api, self._lease())
 
         def change(current: Record | None) -> Remove | None:
@@ -79,7 +80,7 @@ class Servers:
             noted = lease["metadata"].get("annotations") or {}
             address: str = noted.get(_ADDRESS, "")
             if address and silent < LIFETIME and (":" in address) == (":" in self._address):
-                # Leases of older servers have no port.
+                # Leases of older dralab servers have no port.
                 found.add((int(noted.get(_PORT, self._port)), address))
         return sorted(found)
 

@@ -29,7 +29,10 @@ def trust_bundle(obj: JsonObject, now: datetime) -> list[Any]:
 
 
 def pod_certificate_request(obj: JsonObject, now: datetime) -> list[Any]:
-    """Return the cells of a PodCertificateRequest. Its last condition with one of these types is its state."""
+    """Return the cells of a PodCertificateRequest.
+
+    The state is the type of its last condition that is Issued, Denied or Failed.
+    """
     spec = part(obj, "spec")
     kinds = [one.get("type") for one in part(obj, "status").get("conditions") or ()]
     states = [kind for kind in kinds if kind in ("Issued", "Denied", "Failed")] or ["Pending"]

@@ -1,6 +1,6 @@
 """The kinds of certificates.k8s.io (upstream's `pkg/registry/certificates`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * certificatesigningrequests.certificates.k8s.io: `kubectl certificate` approves them; kube-controller-manager signs.
 * clustertrustbundles.certificates.k8s.io: the real kubelet projects them into pods.
@@ -28,7 +28,7 @@ def _keep_all(obj: JsonObject) -> None:
 
 
 def _drop_separate_keys(obj: JsonObject) -> None:
-    """Remove the key and its proof, which v1 only has inside of the signing request."""
+    """Remove the public key and the proof of possession, which v1 only has inside the certificate signing request."""
     spec = obj.get("spec") or {}
     for field in ("pkixPublicKey", "proofOfPossession"):
         spec.pop(field, None)

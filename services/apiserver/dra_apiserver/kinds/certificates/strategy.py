@@ -43,7 +43,7 @@ class SigningRequestStrategy(GenericStrategy):
         if ctx.user.groups:
             spec["groups"] = list(ctx.user.groups)
         obj["status"] = {}
-        # The server owns all fields that the client wrote.
+        # The server sets these fields itself, whatever the client wrote.
         obj["metadata"].pop("managedFields", None)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
@@ -96,7 +96,7 @@ def _of(obj: JsonObject, kind: str) -> list[JsonObject]:
 
 
 def _keep(conditions: list[JsonObject], before: list[JsonObject]) -> None:
-    """Keep decisions in a status update."""
+    """Keep the Approved and Denied conditions in a status update."""
     for kind in (_APPROVED, _DENIED):
         places = [index for index, one in enumerate(conditions) if one.get("type") == kind]
         known = [one for one in before if one.get("type") == kind]

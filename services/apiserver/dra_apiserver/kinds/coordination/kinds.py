@@ -1,6 +1,6 @@
 """The kinds of coordination.k8s.io (upstream's `pkg/registry/coordination`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * leasecandidates.coordination.k8s.io: kube-scheduler and kube-controller-manager write them for coordinated election.
 """

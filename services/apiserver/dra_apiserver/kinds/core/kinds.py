@@ -1,6 +1,6 @@
 """The kinds of the core group that have no room of their own, and events.k8s.io (upstream's `pkg/registry/core`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * events: every component writes them, and `kubectl get events` and `kubectl describe` show them.
 * events.events.k8s.io: the same objects, as client-go's newer recorder writes them.

@@ -1,6 +1,6 @@
 """The kinds of flowcontrol.apiserver.k8s.io (upstream's `pkg/registry/flowcontrol`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * flowschemas.flowcontrol.apiserver.k8s.io: clients list the system's. Here one fixed limit holds.
 * prioritylevelconfigurations.flowcontrol.apiserver.k8s.io: flow schemas name them.

@@ -1,6 +1,6 @@
 """The kinds of lifecycle.k8s.io (upstream's `pkg/registry/lifecycle`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * evictionrequests.lifecycle.k8s.io: clients ask for graceful evictions of pods.
 * evictions.lifecycle.k8s.io: kube-controller-manager creates them from the requests, and responders act on them.

@@ -1,6 +1,6 @@
 """The kinds of networking.k8s.io and discovery.k8s.io, and services (upstream's `pkg/registry/networking`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * ingresses.networking.k8s.io: charts create them; an ingress controller in a pod acts on them.
 * networkpolicies.networking.k8s.io: charts create them. There is no pod network that could enforce them.

@@ -1,6 +1,6 @@
 """Pods and pod templates (upstream's `pkg/registry/core/pod`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * podtemplates: kube-apiserver has them in v1's discovery. No controller of upstream acts on them either.
 """

@@ -1,6 +1,6 @@
 """The kinds of storage.k8s.io, volumes and their claims (upstream's `pkg/registry/storage`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * volumeattributesclasses.storage.k8s.io: volume claims name them; the CSI resizer acts on them.
 """

@@ -1,6 +1,6 @@
 """The kinds of storagemigration.k8s.io (upstream's `pkg/registry/storagemigration`).
 
-No service acts on these kinds. They stay:
+No service acts on these kinds. They are served because clients use them:
 
 * storageversionmigrations.storagemigration.k8s.io: kube-controller-manager's migrator acts on them.
 """

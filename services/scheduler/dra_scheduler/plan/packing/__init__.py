@@ -1,1 +1,1 @@
-"""``plan pack``: unusable free devices, the remaining room of nodes, and moves that make room."""
+"""``plan pack``: find free devices that no pod can use, pods that still fit, and moves that make room for others."""

@@ -9,7 +9,7 @@ from dra_scheduler.plan.tables import table
 
 
 class Largest(Struct):
-    """The most that a claim of one class could still get from a node: ``count`` devices of the largest shape.
+    """The largest free devices of one class on a node: ``count`` devices of the largest shape.
 
     ``capacity`` is that of such a device, or what is left of it if the device is shared.
     """
@@ -23,9 +23,10 @@ class Largest(Struct):
 class NodeRoom(Struct):
     """A node. ``stranded`` are free devices by shape that none of the pod shapes can use.
 
-    They stay free whichever shape fills the node. ``counters`` (``driver/pool/set/counter``) and ``shares``
-    (``driver/pool/device/capacity``) have amounts that are left over in the same way. ``takes`` is the
-    number of further pods of each shape that would fit on the node, if all were of that shape.
+    They stay free even if the node is filled with pods of any one shape. ``counters``
+    (``driver/pool/set/counter``) and ``shares`` (``driver/pool/device/capacity``) have amounts that are left
+    over in the same way. ``takes`` has for each shape the number of further pods that would fit, if only pods
+    of that shape were added.
     """
 
     node: str
@@ -39,9 +40,9 @@ class NodeRoom(Struct):
 class Room(Struct):
     """The smallest set of moves that makes room for the wanted pods.
 
-    ``moves`` happen before the pods are ``placed``. Fewer than ``at_least`` moves are not enough, because
-    all such sets were tried. If not ``found``, no tried number of moves suffices, and ``message`` is the
-    scheduler's.
+    ``moves`` happen before the pods are ``placed``. Fewer than ``at_least`` moves are not enough: all smaller
+    sets were tried. If not ``found``, no tried number of moves suffices, and ``message`` is that of the
+    scheduler's last attempt.
     """
 
     found: bool

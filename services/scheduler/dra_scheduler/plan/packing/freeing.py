@@ -24,7 +24,7 @@ from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plugins.budgets import split_by_budgets
 
 _replace = msgspec.structs.replace
-# More moves are not tried.
+# The maximum number of moves to try.
 _MOST_MOVES = 8
 
 _Keys = tuple[str, ...]
@@ -108,7 +108,7 @@ class Freer:
         return Room(found=False, at_least=least + 1, message=first.message), True
 
     def _within(self, tried: _Tried, moved: _Keys, budget: int) -> tuple[_Keys, _Tried] | None:
-        """Return moves beyond ``moved``, which was tried with that result, that make room."""
+        """Return further moves that make room. The moves ``moved`` were tried with the result ``tried``."""
         assert tried.left is not None
         for going in self._options(tried.left, moved, budget):
             chosen = (*moved, *going)
@@ -171,7 +171,7 @@ class Freer:
         return fits
 
     def _try(self, moved: Sequence[str]) -> _Tried:
-        """Remove these pods, place the wanted pods, and then place the removed pods."""
+        """Remove the pods ``moved``, place the wanted pods, and then place the removed pods again."""
         world, places = self._world, dict[str, PodPlace]()
         with world.trial():
             again = {}
@@ -226,7 +226,7 @@ class _Exits:
         self._hopeless: bool | None = None
 
     def of(self, size: int) -> list[_Keys]:
-        """Return the sets of that size of which every pod is needed."""
+        """Return the minimal sets of that size: no pod of a set could stay."""
         if self._hopeless is None:
             self._hopeless = not self._movable or not self._fits(self._movable)
         if self._hopeless:

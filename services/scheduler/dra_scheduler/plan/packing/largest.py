@@ -18,7 +18,7 @@ _MAIN = "memory"
 
 
 def largest(manager: DRAManager, node: Node) -> Iterator[Largest]:
-    """Return for each class the shape with the largest capacity, and the number of free devices."""
+    """Return for each class the free shape with the largest capacity, and the number of such devices."""
     for device_class in sorted(each.metadata.name for each in manager.classes.list()):
         left: dict[str, list[dict[str, int]]] = {}
         try:
@@ -45,7 +45,7 @@ def _remaining_capacity(manager: DRAManager, device: PoolDevice) -> dict[str, in
 
 
 def _has_share(offer: Offer, left: dict[str, int]) -> bool:
-    """True if a claim that names its amounts could have a share, although one without amounts could not."""
+    """True if a claim that requests small enough amounts could get a share, although one without amounts could not."""
     return isinstance(offer.refusal, CapacityShort) and all(value > 0 for value in left.values())
 
 

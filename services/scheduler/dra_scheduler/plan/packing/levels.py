@@ -12,9 +12,9 @@ _Amounts = dict[str, dict[str, int]]
 
 @dataclass
 class Levels:
-    """By node: devices by shape, counters by ``driver/pool/set/counter``, shares by ``driver/pool/device/capacity``.
+    """The free amounts of each node: devices by shape, counters, and capacity of shared devices (``shares``).
 
-    Counters and shares are in billionths.
+    Counters and capacities are in billionths.
     """
 
     devices: _Amounts = field(default_factory=dict)
@@ -53,7 +53,10 @@ class Levels:
 
 
 def _both(one: _Amounts, other: _Amounts, *, shared: bool) -> _Amounts:
-    """Return the smaller amounts. A share that only one side names is unchanged on the other side."""
+    """Return the smaller amounts.
+
+    The capacity of a shared device that only one side lists counts as unused on the other side.
+    """
     found: _Amounts = {}
     for node in one.keys() | other.keys():
         mine, theirs = one.get(node, {}), other.get(node, {})

@@ -19,7 +19,7 @@ _LARGEST_BATCH = 1024
 
 
 class Packer:
-    """Examines one world. ``world`` is the simulation with its objects."""
+    """Answers ``plan pack`` for one world. ``world`` is the simulation of that world."""
 
     def __init__(
         self, world: Simulation, objects: Objects, progress: Callable[[int], None] = lambda placed: None
@@ -30,7 +30,10 @@ class Packer:
         self._placed = 0
 
     def answer(self, asked: Sequence[Pod] = ()) -> Packing:
-        """Return the free and stranded devices, with ``asked`` among the shapes."""
+        """Return the free and stranded devices.
+
+        ``asked`` are shapes to consider in addition to those of the world's pods.
+        """
         pods = [
             pod for pod in self._objects.of(PODS).values() if pod.status.phase not in ("Succeeded", "Failed")
         ]
@@ -71,7 +74,7 @@ class Packer:
         )
 
     def _now(self) -> tuple[Free, dict[str, tuple[Largest, ...]]]:
-        """Return what is free after placing waiting pods, and the largest shapes that each node could take."""
+        """Place the waiting pods. Return the amounts that are still free, and the largest free shapes of each node."""
         scheduler = self._world.scheduler
         with self._world.trial():
             with suppress(Stopped):

@@ -1,4 +1,4 @@
-"""Shapes: pods of which any number of copies can be tried, each with its own claims."""
+"""Shapes: model pods. The planner tries any number of copies of a shape, each copy with its own claims."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _replace = msgspec.structs.replace
 
 @dataclass(frozen=True)
 class Shape:
-    """A pod that represents ``count`` equal pods of the world. ``name`` is the first one's."""
+    """A pod that represents ``count`` equal pods of the world. ``name`` is the name of the first of these pods."""
 
     name: str
     count: int

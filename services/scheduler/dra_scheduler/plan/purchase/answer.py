@@ -17,13 +17,13 @@ class Bought(Struct):
 class Purchase(Struct):
     """The cheapest nodes found on which everything fits.
 
-    No other nodes of these types cost less than ``bound``, so ``gap`` is the largest fraction of ``cost``
-    that could be saved. With ``optimal`` it is zero. ``wanted`` is the number of waiting pods, and ``pods``
-    has their places. With ``nominated``, they get these places only if their ``status.nominatedNodeName``
-    says so, as an autoscaler's would. Otherwise the scheduler finds these places without help. ``unplaced``
-    has the pods without a place, and the reasons. Without ``complete`` the search was interrupted.
-    ``uncertain`` lists the world's gaps. ``left_out`` are workloads of unknown kinds, whose pods are not
-    counted.
+    No choice of nodes of these types costs less than ``bound``. ``gap`` is therefore the largest fraction of
+    ``cost`` that could be saved. It is zero if ``optimal`` is set. ``wanted`` is the number of waiting pods,
+    and ``pods`` has their places. With ``nominated``, the scheduler only chooses these places if the pods'
+    ``status.nominatedNodeName`` names them, as an autoscaler could do. Otherwise the scheduler finds these
+    places without help. ``unplaced`` has the pods without a place, and the reasons. Without ``complete`` the
+    search was interrupted. ``uncertain`` lists objects that the world lacks and other reasons why the answer
+    may be wrong. ``left_out`` are workloads of unknown kinds, whose pods are not counted.
     """
 
     cost: float

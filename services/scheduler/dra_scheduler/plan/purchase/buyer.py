@@ -26,7 +26,7 @@ from dra_scheduler.plan.simulation import Simulation, Stopped
 # With more kinds of existing nodes, the scheduler fills them first, and only the remaining pods are the
 # demand.
 _MODELLED = 12
-# The maximum number of further nodes to try if nodes depend on each other.
+# The maximum number of further nodes to try for pods whose placement depends on pods of other nodes.
 _REPAIRS = 64
 
 
@@ -62,7 +62,11 @@ class _Places:
 
 
 class Buyer:
-    """Answers for one world. ``new`` creates an empty simulation that calls the given function to check for a stop."""
+    """Answers for one world.
+
+    ``new`` creates an empty simulation. Its argument is a function that the simulation calls to check for a
+    stop.
+    """
 
     def __init__(
         self,
@@ -184,7 +188,7 @@ class Buyer:
     def _cover(
         self, nodes: Sequence[_Node], trials: Sequence[OneNode], demand: Demand
     ) -> tuple[Cover, list[list[Unit]], dict[str, str]]:
-        """Return the cover, its units by shape, and the pods that no node takes, with the reasons."""
+        """Return the cover, its units by shape, and the pods that fit on no kind of node, with the reasons."""
         fills = [trial.fills() for trial in trials]
         hopeless: dict[str, str] = {}
         kept = []
@@ -205,7 +209,7 @@ class Buyer:
         return cover, demand.shapes, hopeless
 
     def _assign(self, cover: Cover, nodes: Sequence[_Node], shapes: Sequence[Sequence[Unit]]) -> _Places:
-        """Assign names to the cover's nodes, and units to its fills."""
+        """Give the cover's nodes names, and assign the pods of the demand to them according to its fills."""
         places = _Places()
         next_unit = [0] * len(shapes)
         left = {index: iter(node.equal) for index, node in enumerate(nodes)}
@@ -267,7 +271,7 @@ class Buyer:
         nominated: dict[str, str],
         before: tuple[dict[str, PodPlace], dict[str, str]],
     ) -> tuple[list[_Node], dict[str, PodPlace], dict[str, str]]:
-        """Buy more nodes as long as they help pods that depend on the contents of other nodes."""
+        """Buy more nodes while this helps to place pods that depend on pods of other nodes."""
         found, refused = before
         for _ in range(_REPAIRS):
             better = None

@@ -1,8 +1,8 @@
 """The cheapest nodes whose fills cover a demand, and a lower bound of the cost of any cover.
 
-The bound is that of the linear program, in which fractions of nodes can be bought. Its columns are fills,
-which are generated on demand (Gilmore and Gomory's cutting stock). A best-first search improves on it: the
-cheapest state that is not excluded when it ends is the bound. If everything is excluded, the cover is
+The bound is that of the linear program, in which fractions of nodes can be bought. Its columns are fills, which
+are generated on demand (Gilmore and Gomory's cutting stock). A best-first search improves the bound: it is the
+lower bound of the cheapest state that is still open when the search ends. If no state is open, the cover is
 optimal.
 """
 
@@ -21,8 +21,8 @@ _TINY = 1e-7
 _SCALE = 1_000_000
 # The price for demand that limited nodes leave uncovered. It is higher than that of any cover by nodes.
 _OUTSIDE = 1e6
-# The maximum number of steps to cover what rounding leaves, and the maximum number of partial covers in a
-# search.
+# The maximum number of steps to cover the demand that remains after rounding, and the maximum number of partial
+# covers that a search examines.
 _SHORT = 20_000
 _MOST_STATES = 300_000
 
@@ -51,7 +51,7 @@ class Cover:
 
 @dataclass(order=True)
 class _State:
-    """A partial cover: the remaining demand, and the used number of each limited supply."""
+    """A partial cover: the remaining demand, and the number of used nodes of each limited supply."""
 
     least: float
     number: int
@@ -130,7 +130,7 @@ class Search:
             rows.append([*map(float, fill), *(-1.0 if each == index else 0.0 for each in self._limited)])
             limits.append(self._supplies[index].price)
         for shape in range(shapes):
-            # A unit can always be left uncovered, at a price that no node has.
+            # A unit can always be left uncovered, at a price that is higher than that of any node.
             rows.append(
                 [1.0 if each == shape else 0.0 for each in range(shapes)] + [0.0] * len(self._limited)
             )
@@ -159,7 +159,7 @@ class Search:
         self.bound = self._least(self._demand, (0,) * len(self._limited))
 
     def _least(self, left: Counts, used: Counts) -> float:
-        """Return a lower bound for the cost of the rest of a cover."""
+        """Return a lower bound for the cost of covering the remaining demand ``left``."""
         worth = sum(value * amount for value, amount in zip(self._values, left, strict=True))
         for index, spent in zip(self._limited, used, strict=True):
             worth -= self._scarcity[index] * ((self._supplies[index].limit or 0) - spent)
@@ -168,7 +168,7 @@ class Search:
     # Covers
 
     def _round_solution(self, shares: dict[Pick, float]) -> Iterator[tuple[Pick, ...]]:
-        """Yield covers from the linear program's whole nodes plus the missing part, and from each supply alone."""
+        """Yield covers: the linear program's solution rounded down and then completed, and each supply alone."""
         whole: list[Pick] = []
         for pick, share in shares.items():
             whole += [pick] * math.floor(share + _TINY)
@@ -235,7 +235,7 @@ class Search:
         return times if limit is None else min(times, limit - sum(i == index for i, _ in chosen))
 
     def _cheaper(self, chosen: Sequence[Pick]) -> list[Pick]:
-        """Move each fill to the cheapest node that takes it."""
+        """Move each fill to the cheapest kind of node that can take it."""
         used = [0] * len(self._supplies)
         found = []
         for index, fill in chosen:

@@ -18,7 +18,7 @@ from dra_scheduler.plan.simulation import Simulation
 from dra_scheduler.plan.workloads import pods_of
 
 _replace = msgspec.structs.replace
-# Until a node is chosen, the pod keeps the affinity of its template.
+# A pod that is not bound to a node yet has the affinity of its template.
 _PROBE = "new"
 
 

@@ -13,8 +13,8 @@ _TINY = 1e-9
 class Fills:
     """The fills of one kind of node.
 
-    ``fits`` runs the scheduler. ``room`` has amounts of the node's resources, ``needs`` what a unit of each
-    shape uses of them. Fills that exceed the room are rejected without a run.
+    ``fits`` runs the scheduler. ``room`` has the free amounts of the node's resources, ``needs`` the amounts
+    that a unit of each shape uses. Fills that exceed the room are rejected without a run.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Fills:
         return self._more(zero, shape, most)
 
     def best(self, values: Sequence[float], most: Counts) -> tuple[float, Counts]:
-        """Return the most valuable fill and its value. ``values`` are those of one unit of each shape."""
+        """Return the most valuable fill and its value. ``values`` has the value of one unit of each shape."""
         order = sorted((s for s in range(len(most)) if values[s] > _TINY), key=lambda s: -values[s])
         best_value, best = 0.0, (0,) * len(most)
 

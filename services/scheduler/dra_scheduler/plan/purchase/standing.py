@@ -1,4 +1,4 @@
-"""Existing nodes in groups of equal ones. Pods that fit on one node of a group fit on each."""
+"""Group existing nodes that are equal. Pods that fit on one node of a group fit on each node of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar

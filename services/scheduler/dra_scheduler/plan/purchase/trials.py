@@ -89,7 +89,10 @@ class OneNode:
             self._world.close()
 
     def _room(self) -> Mapping[str, int]:
-        """Return the remaining resources of the node. Devices are included only if all are local and not shared."""
+        """Return the remaining resources of the node.
+
+        Devices are included only if all of them belong to this node and none is shared.
+        """
         (node,) = self._objects.of(NODES).values()
         room = amounts(node.status.allocatable)
         for pod in self._objects.of(PODS).values():

@@ -15,7 +15,7 @@ from dra_scheduler.plan.objects import Objects
 
 _replace = msgspec.structs.replace
 
-# The name of a unit's number of devices among its needs.
+# The key of the number of devices among the needs of a unit.
 DEVICES = "devices"
 # Labels that number the pods of one workload.
 _NUMBERS = frozenset(
@@ -76,7 +76,7 @@ class Demand:
         return _replace(pod, spec=spec)
 
     def alone_group(self, group: PodGroup) -> PodGroup:
-        """Return the group without a gang's minimum, for the same reason."""
+        """Return the group without its gang's minimum, so that a single node can be tried for one of its pods."""
         spec = _replace(
             group.spec,
             scheduling_policy=PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy()),
@@ -89,7 +89,7 @@ class Demand:
         return None if name is None else self._groups.get(f"{pod.metadata.namespace}/{name}")
 
     def _shared_names(self, pod: Pod) -> Iterable[str]:
-        """Yield the names that the pod may share with others: claims, and its group if that has claims."""
+        """Yield the names of objects that pods may share: the pod's claims, and its group if that has claims."""
         space = pod.metadata.namespace
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_name is not None:

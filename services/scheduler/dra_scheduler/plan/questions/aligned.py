@@ -22,7 +22,7 @@ _PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
 
 
 class AlignedRequest(Struct):
-    """A set: so many devices of each class, with the same value of ``attribute``, as with ``matchAttribute``."""
+    """A set of devices: so many of each class, all with the same value of ``attribute``, as with ``matchAttribute``."""
 
     classes: dict[str, int]
     attribute: str = _PCIE_ROOT

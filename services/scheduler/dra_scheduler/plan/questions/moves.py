@@ -1,4 +1,4 @@
-"""``plan drain``, ``remove`` and ``upgrade``: the new nodes of the pods that lose theirs."""
+"""``plan drain``, ``remove`` and ``upgrade``: the new nodes of the pods that have to leave their nodes."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def show_moves(answer: Moves) -> str:
 
 
 def draw_moves(answer: Moves, holders: Holders) -> None:
-    """Draw an answer about moves."""
+    """Show the moves of an answer in the report's picture, by changing ``holders``."""
     holders.move(answer.moves)
 
 
 def state_moves(answer: Moves) -> str:
-    """Return the answer about moves in a sentence."""
+    """Summarize an answer about moves in a sentence."""
     if not answer.moves:
         return "No pod has to move."
     moved = f"{count(answer.moved, 'pod')} {'moves' if answer.moved == 1 else 'move'}"
@@ -123,7 +123,7 @@ def _add_upgrade_words(words: argparse.ArgumentParser) -> None:
 
 
 def _read_words(name: str) -> Callable[[argparse.Namespace, Objects], NodesRequest]:
-    """Return a function that reads the nodes that are named or selected. As with kubectl drain, not both."""
+    """Return a function that reads node names or a selector from the command line. As with kubectl drain, not both."""
 
     def read(chosen: argparse.Namespace, objects: Objects) -> NodesRequest:
         named: list[str] = chosen.nodes_named

@@ -1,4 +1,4 @@
-"""``plan nodes``: the cheapest nodes on which everything that waits fits."""
+"""``plan nodes``: the cheapest nodes on which all waiting pods fit."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""A question to the planner, and the doors through which it is asked.
+"""A question to the planner, and the interface for reading its request.
 
-Each door reads the same request in its own form: an HTTP body has JSON objects, the words of a command name
-files, and ``World`` takes Python values. A question says what it needs of a :class:`Door`, and knows no form.
-
-The command line loads all questions for its help texts. Therefore a question's module imports what the planner
-computes with only to check types.
+The same request comes in several forms: an HTTP body contains JSON objects, the arguments of a command name
+files, and ``World`` takes Python values. A question reads the parts of its request through a :class:`Door`,
+which each of these callers implements. The command line loads all questions for its help texts. Therefore a
+question's module imports the modules that compute its answer only for type checks.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ Answer = TypeVar("Answer", bound=Struct)
 
 
 class Door(Protocol):
-    """Reads what a request names. Errors are ValueErrors, PlanErrors or UserErrors."""
+    """Reads the parts of a request, in the form of one caller. Errors are ValueErrors, PlanErrors or UserErrors."""
 
     @property
     def planner(self) -> Planner:
-        """The planner of the world that the question is about."""
+        """The planner for the world that the question is about."""
         ...
 
     def pods(self, given: Any, count: int | None = None) -> Wanted:
@@ -44,7 +43,7 @@ class Door(Protocol):
         ...
 
     def types(self, given: Any) -> Sequence[NodeType]:
-        """Return the types of nodes that can be bought."""
+        """Return the node types of the request, from which ``plan nodes`` chooses."""
         ...
 
     def apply_change(self, change: ChangeRequest) -> tuple[Planner, Sequence[str]]:
@@ -52,11 +51,11 @@ class Door(Protocol):
         ...
 
     def apply_changes(self, given: Any) -> tuple[Sequence[tuple[str, Planner]], Sequence[str]]:
-        """Return the planner after each of the cumulative changes, with its name, and workloads of unknown kinds."""
+        """Return the planner after each cumulative change, with the change's name and its unknown workloads."""
         ...
 
     def timeline(self, arrivals: Any, objects: Any) -> Recording:
-        """Return the timeline of the arrivals. ``objects`` are what its pods refer to, or their shapes."""
+        """Return the timeline of the arrivals. ``objects`` are objects that its pods refer to, or the pods' shapes."""
         ...
 
     def trials(self, asked: Any) -> Trials:
@@ -79,23 +78,23 @@ class Recording:
 
 @dataclass
 class Holders:
-    """The pod or claim that has each device, as an answer changes it; for pictures.
+    """The pod or claim that holds each device after an answer, for the picture of a report.
 
-    A device is ``driver/pool/device``. ``nodes`` are the devices that pods got on each node.
+    A device is ``driver/pool/device``. ``nodes`` has the devices that pods got on each node.
     """
 
     devices: dict[str, str]
     nodes: dict[str, list[str]] = field(default_factory=dict)
 
     def place(self, places: Iterable[PodPlace]) -> None:
-        """Give pods the devices of their places."""
+        """Record that pods hold the devices of their places."""
         for place in places:
             self.devices.update(dict.fromkeys(place.devices, place.pod))
             if place.node:
                 self.nodes.setdefault(place.node, []).extend(place.devices)
 
     def move(self, moves: Sequence[Move]) -> None:
-        """Take the devices from pods that move, and give them their new ones."""
+        """Record that moved pods hold their new devices instead of the old ones."""
         for move in moves:
             if move.after != move.before:
                 for device in move.devices_before:
@@ -105,7 +104,7 @@ class Holders:
 
 
 def draw_nothing(answer: Any, holders: Holders) -> None:
-    """Leave the picture as it is: the answer has no places."""
+    """No-op: the answer has no places that would change the picture."""
 
 
 def list_no_tables(answer: Any) -> Sequence[Table]:
@@ -119,7 +118,7 @@ def write_no_sections(answer: Any) -> Iterable[tuple[str, str]]:
 
 
 def bring_nothing(door: Door, asked: Any, answer: Any) -> Objects:
-    """Return the objects of the world as they are: the answer adds no nodes."""
+    """Return the world's objects unchanged, because the answer adds no nodes."""
     return door.planner.objects
 
 
@@ -127,15 +126,16 @@ def bring_nothing(door: Door, asked: Any, answer: Any) -> Objects:
 class Question(Generic[Request, Answer]):
     """Everything about a question.
 
-    ``about`` is the command's help. ``request`` has the fields of ``POST /plan/NAME``. ``add_words`` declares the
-    words of ``dralab plan NAME``, and ``read_words`` makes a request of them in the world of some objects.
-    ``text`` shows an answer to people, and ``draw`` puts it into the picture of a report. ``counted`` is the verb
-    of the progress on a terminal.
+    ``about`` is the command's help. ``request`` has the fields of ``POST /plan/NAME``. ``add_words`` declares
+    the arguments of ``dralab plan NAME``, and ``read_words`` converts them to a request. ``text`` formats an
+    answer as text, and ``draw`` shows it in the picture of a report. ``counted`` is the verb in the progress
+    messages on a terminal.
 
-    A report starts with ``phrase``, the request as a question, and ``headline``, the answer in a sentence. Without
-    them it starts with ``about`` and the first line of ``text``. ``tables`` are the lists of an answer; the first
-    one is the answer as CSV. ``sections`` are titles with further HTML. ``bring`` returns the world with the nodes that
-    an answer adds. An answer that is ``timeless`` has a picture, and cost and use of its world's devices.
+    A report starts with ``phrase``, the request as a question, and ``headline``, the answer in a sentence.
+    Without these two it starts with ``about`` and the first line of ``text``. ``tables`` are the lists of an
+    answer; the first one is the answer as CSV. ``sections`` are titles with further HTML. ``bring`` returns the
+    world's objects with the nodes that an answer adds. If ``timeless`` is set, the answer is about one moment,
+    so its report has a picture, and the cost and use of the world's devices.
     """
 
     name: str

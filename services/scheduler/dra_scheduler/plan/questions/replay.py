@@ -1,4 +1,4 @@
-"""``plan replay``: how a recorded timeline of pods would go."""
+"""``plan replay``: the waiting times and device use of a recorded timeline of pods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ArrivalRequest(Struct):
 
 
 class ReplayRequest(Struct):
-    """A timeline, and in ``objects`` everything its pods refer to. The ``changes`` are cumulative."""
+    """A timeline of pods. ``objects`` are all objects that these pods refer to. The ``changes`` are cumulative."""
 
     arrivals: tuple[ArrivalRequest, ...]
     objects: tuple[JsonObject, ...] = ()

@@ -30,7 +30,7 @@ _ALPHABET = 26
 
 
 class SweepRequest(Struct):
-    """Variants, each a change of the world with a name of its own, and timelines: one for each seed.
+    """Variants, each of which is a named change of the world, and timelines, one for each seed.
 
     ``objects`` are what the pods of the timelines refer to.
     """
@@ -43,10 +43,10 @@ class SweepRequest(Struct):
 
 @dataclass(frozen=True)
 class SweepFile:
-    """A sweep's file in place of variants, and how it runs.
+    """A sweep's file, which describes the variants, and options for running it.
 
     ``workers`` processes of this machine (0: one for each core) run the trials, or the cluster of ``engine``.
-    ``resume`` is a file that keeps outcomes for the next run.
+    ``resume`` is a file in which outcomes are saved, so that an interrupted sweep can be continued.
     """
 
     path: Path

@@ -1,4 +1,4 @@
-"""Lines and words that several questions have in common."""
+"""Output lines and command line arguments that several questions share."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def uncertainty_lines(uncertain: Sequence[str]) -> list[str]:
 
 
 def name_objects(given: Any) -> str:
-    """Return a name for the manifests of a request: that of their file, or the first one's kind and name."""
+    """Return a name for the manifests of a request: the name of their file, or kind and name of the first object."""
     if isinstance(given, str | PurePath):
         text = str(given)
         return "standard input" if text == "-" else "a manifest" if "\n" in text else PurePath(text).name

@@ -6,7 +6,7 @@ from dra_scheduler.plan.tables import table
 
 
 class Starved(Struct):
-    """A pod that waited ``waited`` seconds, which is too long. With ``message``, it never got a place."""
+    """A pod that waited longer than allowed: ``waited`` seconds. With ``message``, it never got a place."""
 
     pod: str
     at: float
@@ -28,8 +28,8 @@ class Waits(Struct):
 class Use(Struct):
     """The devices that were used by one model, device class or namespace.
 
-    ``utilisation`` is the fraction of the model's devices over the span, for classes and namespaces that of all
-    devices. ``cost`` is their part of the nodes' prices, which are those of an hour.
+    ``utilisation`` is the average fraction of devices in use over the span: of the model's devices, or of all
+    devices for a class or namespace. ``cost`` is the share of the nodes' cost, from prices per hour.
     """
 
     name: str
@@ -49,13 +49,14 @@ class Course(Struct):
     """The result of the timeline with one change, called ``name``.
 
     ``placed`` of ``pods`` got a place, after the ``waits``. ``utilisation`` is the average fraction of all
-    devices in use from the first arrival to the last departure, ``span`` seconds later. A partition counts
-    as the part of its device's counters that it consumes, a share as the part of the capacity. ``preempted``
-    pods had to start again. ``all_waits`` are those of all pods: a pod without a place waits until the end.
+    devices in use from the first arrival to the last departure. ``span`` is that time in seconds. A partition
+    counts as the fraction of its device's counters that it consumes, a share as the fraction of the capacity.
+    ``preempted`` pods had to start again. ``all_waits`` are the waits of all pods: a pod without a place counts
+    as waiting until the end.
 
-    ``cost`` is the price of all nodes over the span, of which ``idle_cost`` pays for devices that nothing
-    used. ``models``, ``classes`` and ``namespaces`` are the use of devices by each, and ``moments`` that of
-    models over time.
+    ``cost`` is the price of all nodes over the span, ``idle_cost`` the part of it for unused devices.
+    ``models``, ``classes`` and ``namespaces`` are the device use of each, and ``moments`` is the use of models
+    over time.
     """
 
     name: str

@@ -10,7 +10,7 @@ _MOST_MOMENTS = 240
 
 @dataclass(frozen=True)
 class Holding:
-    """The kind of devices that a claim holds, for the ledger."""
+    """The model, class and namespace for which the ledger counts a claim's devices."""
 
     model: str
     device_class: str
@@ -23,7 +23,7 @@ Holdings = Mapping[Holding, float]
 class Ledger:
     """Adds up device time. ``totals`` are the whole devices of each model, ``start`` is the moment of the first entry.
 
-    ``prices`` are those of an hour of a device of each model.
+    ``prices`` has the price of a device of each model for one hour.
     """
 
     def __init__(self, totals: Mapping[str, float], prices: Mapping[str, float], start: float) -> None:
@@ -34,7 +34,7 @@ class Ledger:
         self._moments: list[tuple[float, dict[str, float]]] = []
 
     def change(self, holdings: Holdings, factor: int, now: float) -> None:
-        """Begin (1) or end (-1) to hold these devices."""
+        """Record that devices are held from now on (``factor`` 1) or no longer (-1)."""
         self.count(now)
         for holding, amount in holdings.items():
             self._now[holding] = self._now.get(holding, 0.0) + factor * amount
@@ -44,7 +44,7 @@ class Ledger:
         self._moments.append((now, used))
 
     def count(self, now: float) -> None:
-        """Add the time since the last entry."""
+        """Add the device time since the last change."""
         seconds, self._counted_to = now - self._counted_to, now
         for holding, amount in self._now.items() if seconds else ():
             self._seconds[holding] = self._seconds.get(holding, 0.0) + amount * seconds
@@ -55,15 +55,15 @@ class Ledger:
         return sum(self._seconds.values())
 
     def models(self, span: float) -> tuple[Use, ...]:
-        """Return the use of each model over so many seconds, also of those that nothing used."""
+        """Return the use of each model over so many seconds, also of unused models."""
         return self._uses(lambda holding: holding.model, span, self._totals)
 
     def classes(self, span: float) -> tuple[Use, ...]:
-        """Return the use by device class. The fraction is one of all devices."""
+        """Return the use by device class. The utilisation is a fraction of all devices."""
         return self._uses(lambda holding: holding.device_class, span)
 
     def namespaces(self, span: float) -> tuple[Use, ...]:
-        """Return the use by namespace. The fraction is one of all devices."""
+        """Return the use by namespace. The utilisation is a fraction of all devices."""
         return self._uses(lambda holding: holding.namespace, span)
 
     def _uses(

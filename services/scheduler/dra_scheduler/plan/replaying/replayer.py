@@ -1,6 +1,6 @@
 """``plan replay``: runs a timeline in a world's virtual time and records waits and device use.
 
-A pod's duration starts when it gets its place. A pod that waits longer leaves later.
+A pod's duration starts when it gets its place, so a pod that waits longer leaves later.
 """
 
 import functools
@@ -49,7 +49,7 @@ class Timeline:
 
 @dataclass
 class _Account:
-    """The record of one pod. ``placed`` is the first time it got a place, ``since`` the last time."""
+    """The record of one pod. ``placed`` is the time at which it first got a place, ``since`` the last such time."""
 
     arrival: Arrival
     arrived: float
@@ -59,7 +59,7 @@ class _Account:
 
 
 class Replayer:
-    """Runs a timeline once, in a world that has the nodes and everything else that stays."""
+    """Runs a timeline once, in a world that has the nodes and all other objects that do not change."""
 
     def __init__(
         self, world: Simulation, timeline: Timeline, progress: Callable[[int], None] = lambda done: None

@@ -16,7 +16,7 @@ SEVERAL = "several nodes"
 
 @dataclass(frozen=True)
 class Slot:
-    """A device, or a partition or share, which is ``part`` of a unit. The holders are pods or claims."""
+    """A device, partition or share. ``part`` is the fraction of the whole device. The holders are pods or claims."""
 
     device: str
     part: float
@@ -33,7 +33,10 @@ class Slot:
 
 @dataclass(frozen=True)
 class Unit:
-    """A whole device with its slots: itself, or its partitions. ``node`` is empty for devices of several nodes."""
+    """A whole device with its slots: itself, or its partitions.
+
+    ``node`` is empty if several nodes can reach the device.
+    """
 
     node: str
     name: str
@@ -41,12 +44,12 @@ class Unit:
     slots: tuple[Slot, ...]
 
     def count(self, *kinds: str) -> float:
-        """Return the part of the unit in slots of these kinds."""
+        """Return the fraction of the whole device that slots of these kinds make up."""
         return min(1.0, sum(slot.part for slot in self.slots if slot.kind in kinds))
 
 
 class Fleet:
-    """The units of a world. ``after`` has the holders of an answer, by ``driver/pool/device``."""
+    """The units of a world. ``after`` has the holders of devices according to an answer, by ``driver/pool/device``."""
 
     def __init__(self, objects: Objects, after: Mapping[str, str]) -> None:
         self._objects = objects
@@ -63,7 +66,7 @@ class Fleet:
         return dict(sorted(found.items(), key=lambda item: (-len(item[1]), item[0])))
 
     def nodes(self) -> dict[str, list[Unit]]:
-        """Return the units of each node. Devices of several nodes come last."""
+        """Return the units of each node. Devices that several nodes can reach come last."""
         found: dict[str, list[Unit]] = {name: [] for name in self._objects.of(NODES)}
         for unit in self.units:
             found.setdefault(unit.node or SEVERAL, []).append(unit)

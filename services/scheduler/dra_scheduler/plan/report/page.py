@@ -26,14 +26,14 @@ _MOST_ROWS = 60
 _MOST_NODES = 400
 # Longer texts may be broken between lines.
 _SHORT = 48
-# Looking for stranded devices fills the world once for each shape of pods.
+# To find stranded devices, the world is filled once for each shape of pods, so the number of shapes is limited.
 _SECONDS_FOR_STRANDED = 10.0
 _KINDS = {"used": "in use", "new": "newly used", "left": "no longer used", "free": "free"}
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of an answer that its planner does not know: where the world is from, and when it was asked.
+    """Facts about an answer that the planner does not know: the origin of the world, and the time of the question.
 
     ``more`` are further inputs by name, such as the catalogue.
     """
@@ -44,7 +44,7 @@ class Inputs:
 
 
 def write_report(question: Question[Any, Any], asked: Any, answer: Any, door: Door, inputs: Inputs) -> str:
-    """Return the page for an answer to a question that was asked through the door."""
+    """Return the page for an answer to a question whose request was read through ``door``."""
     objects = question.bring(door, asked, answer)
     after = Holders(holders(door.planner.objects))
     question.draw(answer, after)
@@ -181,7 +181,7 @@ def _legend() -> str:
 
 
 def _show_stranded(door: Door, asked: Any, answer: Any) -> str:
-    """Return the free devices that no pod can use: those of the answer, or those of the world of the question."""
+    """Return the free devices that no pod can use: those in the answer, or else those in the question's world."""
     packing = (
         answer
         if isinstance(answer, Packing)
@@ -219,7 +219,7 @@ def _read_pods(door: Door, asked: Any) -> Wanted:
 
 
 def _table(table: Table) -> str:
-    # Columns that are empty in every row only take room on paper.
+    # Omit columns that are empty in every row, to save space on paper.
     columns = [n for n in range(len(table.head)) if any(row[n] not in ("", ()) for row in table.rows)]
     numbers = {n for n in columns if all(isinstance(row[n], int | float) for row in table.rows)}
     head = "".join(

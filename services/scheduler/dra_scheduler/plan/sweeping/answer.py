@@ -16,9 +16,9 @@ class Estimate(Struct):
 class VariantResult(Struct):
     """A variant: its ``settings``, the ``cost`` of its nodes, and estimates over so many ``seeds``.
 
-    ``wait`` is the mean of all pods in seconds, ``longest`` that of the pod which waits longest. A pod without a
-    place waits until the timeline's end. ``unplaced`` and ``starved`` are numbers of pods. With ``best`` it is on
-    the Pareto front: no other variant costs less without a longer wait.
+    ``wait`` is the mean waiting time of all pods in seconds, ``longest`` the longest waiting time of any pod. A
+    pod without a place waits until the timeline's end. ``unplaced`` and ``starved`` are numbers of pods. With
+    ``best`` it is on the Pareto front: no other variant costs less without a longer wait.
     """
 
     name: str
@@ -35,7 +35,7 @@ class VariantResult(Struct):
 
 
 class Failure(Struct):
-    """A trial without a result: its worker died, or the variant is not possible."""
+    """A trial without a result: its worker process died, or the change of the variant is invalid."""
 
     variant: str
     seed: int
@@ -46,8 +46,8 @@ class Sweep(Struct):
     """The answer: the variants in the order of the request, of which ``done`` of all ``trials`` have ended.
 
     ``front`` has the names of the Pareto front of cost against waiting time, the cheapest first. ``failures``
-    name the trials that failed. Without ``complete`` the sweep was interrupted, and the variants have the seeds
-    that ended before.
+    name the trials that failed. Without ``complete`` the sweep was interrupted, and the variants' results are
+    from the seeds that were finished.
     """
 
     variants: tuple[VariantResult, ...]

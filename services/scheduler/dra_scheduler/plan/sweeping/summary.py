@@ -65,7 +65,7 @@ def _count_unplaced(course: Course) -> int:
 
 
 def estimate(values: Sequence[float]) -> Estimate:
-    """Return the mean of values, which is not negative, and its confidence interval by Student's t."""
+    """Return the mean of non-negative values, and its confidence interval by Student's t."""
     mean = fmean(values)
     if len(values) < 2:
         return Estimate(mean=round(mean, 6), low=round(mean, 6), high=round(mean, 6))

@@ -31,7 +31,7 @@ class Outcome(Struct):
 
 @dataclass(frozen=True)
 class Trials:
-    """The outcomes of ``total`` trials, as they end. An interruption ends them early."""
+    """The outcomes of ``total`` trials, each available when its trial ends. An interruption leaves some out."""
 
     total: int
     outcomes: Iterable[Outcome]
@@ -42,7 +42,7 @@ class Trials:
 def try_variant(planner: Planner, timeline: Timeline, starved_after: float) -> Outcome:
     """Replay the timeline in the planner's world. The outcome has no course if it was interrupted."""
     answer = planner.replay(timeline, starved_after=starved_after)
-    # The use over time of each of hundreds of trials would only fill the record.
+    # Drop the use over time: it is not needed for each of hundreds of trials, and would make the file large.
     course = replace(answer.courses[0], moments=()) if answer.courses else None
     return Outcome(
         cost=cost_of(planner),

@@ -1,1 +1,1 @@
-"""The DynamicResources plugin. Its modules are private, except for :mod:`.plugin`."""
+"""The DynamicResources plugin. Other packages only import :mod:`.plugin`."""

@@ -40,7 +40,7 @@ def is_ready(claim: ResourceClaim) -> bool:
     """True if the claim is allocated and all binding conditions of its devices are true.
 
     Raises:
-        BindingFailed: a failure condition of one is true.
+        BindingFailed: a failure condition of one of the devices is true.
     """
     if claim.status.allocation is None:
         return False

@@ -38,7 +38,7 @@ def interested_in_freed(event: Event) -> tuple[str, ...] | None:
 
 
 def was_blocking(pod: Pod, claim: ResourceClaim) -> bool:
-    """True if a deleted claim for extended resources blocked the pod: it was its own, or had devices.
+    """True if a deleted claim for extended resources blocked the pod: the claim was the pod's own, or it had devices.
 
     The scheduler deletes its claims for extended resources without deallocating them if the pod could not be
     bound.

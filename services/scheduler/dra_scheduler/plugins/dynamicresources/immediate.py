@@ -1,8 +1,9 @@
 """Claims that get their devices without a pod: ``allocationMode: Immediate`` of classic DRA.
 
 Today's upstream has none. A driver's own controller allocated them in Kubernetes 1.26 to 1.31
-(``k8s.io/dynamic-resource-allocation/controller``). Here the controller that translates them marks them, and
-the scheduler allocates them on the first suitable node. Pods then follow the claim.
+(``k8s.io/dynamic-resource-allocation/controller``). Here the controller that translates classic claims marks
+them, and the scheduler allocates a marked claim on the first suitable node. Pods that use the claim then have
+to run there.
 """
 
 import asyncio

@@ -72,7 +72,7 @@ class AttemptMemory:
     # By node: the time at which the search has to end, and the result of a search in a thread.
     deadlines: dict[str, float] = field(default_factory=dict)
     offloaded: dict[str, OffloadedSearch] = field(default_factory=dict)
-    # Whether long expressions of the claims have been compiled.
+    # True if the claims' long expressions have been compiled in a thread.
     compiled: bool = False
 
 

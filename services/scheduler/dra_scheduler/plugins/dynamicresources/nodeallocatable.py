@@ -56,7 +56,7 @@ def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocation
 
 
 class Takers:
-    """Tracks the slices with devices that consume node resources. Registered as a listener of the slices."""
+    """Tracks which slices have devices that consume node resources. Registered as a listener of the slices."""
 
     def __init__(self, *, since_1_37: bool) -> None:
         self._since_1_37 = since_1_37
@@ -185,7 +185,7 @@ class _Taken:
 
 
 def _qualify(consumed: Mapping[str, str], driver: str) -> dict[str, str]:
-    """Return consumed capacities by names with domains. One that has its domain already counts."""
+    """Return the consumed capacities by names with domains. A name that already has the domain takes precedence."""
     full = {f"{driver}/{name}": amount for name, amount in consumed.items() if "/" not in name}
     return full | {name: amount for name, amount in consumed.items() if "/" in name}
 

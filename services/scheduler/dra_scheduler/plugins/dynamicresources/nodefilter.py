@@ -162,7 +162,7 @@ class NodeFilter:
         return not any(result.skip_node_operations for result in allocation.devices.results)
 
     def _check_sharing(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
-        """Reject a claim that represents a part of the node and is reserved for another pod."""
+        """Reject an allocated claim for node resources, such as CPUs, that is reserved for another pod."""
         wanted = is_mapped if self._mapping_since_1_37 else self._takes
         if not any(map(wanted, self._devices(allocation))):
             return None
@@ -173,7 +173,7 @@ class NodeFilter:
         return _reject_shared(claim, why)
 
     def _check_pending(self, claim: ResourceClaim, pending: AllocationResult) -> Status | None:
-        """Reject such a claim that is being allocated for another pod of the group."""
+        """Reject a claim for node resources that is being allocated for another pod of the group."""
         if not (self._node_allocatable and self._mapping_since_1_37):
             return None
         if not any(map(is_mapped, self._devices(pending))):
@@ -309,7 +309,7 @@ class NodeFilter:
     def _own(
         memory: AttemptMemory, fresh: Sequence[int], requests: tuple[DeviceRequest, ...] | None
     ) -> list[ResourceClaim]:
-        """Return the pod's own claims instead of shared blueprints."""
+        """Return the pod's own claims in place of the blueprints that equal pods share."""
         return [
             memory.claims[index]
             if requests is None or index != memory.claims.extended_index

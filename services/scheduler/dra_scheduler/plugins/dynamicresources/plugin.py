@@ -116,7 +116,7 @@ class DynamicResources:
     def schedulable_after_claim_change(self, pod: Pod, event: Event) -> bool:
         """Decide whether a change of a claim is worth another attempt (queueing hint)."""
         if not is_worth_retry(event.old, event.new, used_by_pod=True):
-            # The change does not matter to any pod, so skip the lookup of the pod's claims.
+            # The change can help no pod. Return before looking up the pod's claims.
             return False
         try:
             used = any(claim.metadata.uid == event.new.metadata.uid for claim in self._pod_claims(pod))

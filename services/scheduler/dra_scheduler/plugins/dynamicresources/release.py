@@ -28,8 +28,8 @@ _log = logger(__name__)
 class Release:
     """Deallocates and unreserves claims.
 
-    ``with_groups``: claims may be reserved for groups. ``unreserves_groups``: Unreserve removes such
-    reservations.
+    ``with_groups``: claims may be reserved for pod groups. ``unreserves_groups``: Unreserve removes these
+    reservations, too.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class Release:
                 if await self._deallocator.find_bound(pod) is None:
                     await self._unreserve(claim, consumer)
             except REQUEST_ERRORS as failure:
-                # The next attempt for the pod will end here again.
+                # The next attempt of the pod, if it fails too, tries again to remove the reservation.
                 _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
         await self._release_extended(memory, pod)
         if memory.reserved is not None and memory.reserved.node_statuses:

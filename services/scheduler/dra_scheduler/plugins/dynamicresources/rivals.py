@@ -3,10 +3,10 @@
 Optimistic locking protects each claim separately, and the API server does not compare claims. It stores both
 allocations, and the device belongs to two claims until the later one is deallocated here. Before a pod is
 bound, this plugin waits until its claims' allocations have arrived through the informer. By then everything
-that was stored before is known, too, because events arrive in the order of storage. A claim keeps its
-devices if they are compatible with everything that was stored before. Every scheduler reaches the same
-verdict. This also covers an allocation that another scheduler of the same name stored for the pod, because
-that scheduler may be about to give it back.
+that was stored before is known, too, because events arrive in the order of storage. A claim keeps its devices
+if they are compatible with everything that was stored before. All schedulers therefore decide in the same way.
+The check also covers an allocation that another scheduler of the same name stored for the pod, because that
+scheduler may be about to give it back.
 """
 
 import asyncio

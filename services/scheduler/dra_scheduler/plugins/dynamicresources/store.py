@@ -85,7 +85,7 @@ class ClaimStore:
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
         # Until 1.36, pods' statuses have the placeholder's name for a claim created for extended resources.
         self._names_are_real = gates.version >= V1_37
-        # Until 1.36, if PreBind fails, a share of a pending allocation is released twice: here and by
+        # Until 1.36, a pod's interest in a pending allocation is released twice if PreBind fails: here and by
         # Unreserve.
         self._gives_back_twice = gates.version < V1_37
         self._kubernetes = gates.version

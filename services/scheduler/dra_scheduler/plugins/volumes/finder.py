@@ -57,7 +57,7 @@ class PodVolumes:
 
 
 class _Conflict(Exception):
-    """The node cannot take the pod, for the given reason."""
+    """The node cannot take the pod. The message is the reason."""
 
 
 class VolumeFinder:

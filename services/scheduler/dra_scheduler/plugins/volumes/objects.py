@@ -1,4 +1,4 @@
-"""Claims, volumes, storage classes and CSI objects, listed when the first pod with a claim needs them.
+"""Informers of claims, volumes, storage classes and CSI objects, started for the first pod with a volume claim.
 
 Mirrors the assume caches of upstream's VolumeBinding.
 """
@@ -98,10 +98,11 @@ class AssumedStore(Generic[T]):
 
 
 class VolumeObjects:
-    """The kinds around volumes. ``on_event`` is called for each change once they are synced.
+    """The objects that volume plugins need, such as claims, volumes and storage classes.
 
-    Most clusters that run pods with devices have thousands of such objects that do not concern them. Nothing
-    is listed until :meth:`sync` is awaited, which happens for the first pod with a claim.
+    ``on_event`` is called for each change once they are synced. Most clusters that run pods with devices have
+    thousands of such objects that do not concern them. Nothing is listed until :meth:`sync` is awaited, which
+    happens for the first pod with a claim.
     """
 
     def __init__(

@@ -37,7 +37,10 @@ class _Memory:
 
 
 class VolumeBinding:
-    """Filters by the places of volumes. Before a pod is bound, its volumes are bound or provisioned."""
+    """Filters by the nodes from which the pod's volumes can be reached.
+
+    Before a pod is bound, its volumes are bound or provisioned.
+    """
 
     name = "VolumeBinding"
     # Upstream scores the capacities of volumes (gate StorageCapacityScoring).

@@ -23,7 +23,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class Place(NamedTuple):
-    """A resource in a version, and the kind of its requests' objects."""
+    """A resource in a version, and the kind of the objects in requests for it."""
 
     group: str
     version: str
@@ -39,7 +39,7 @@ def _kind_of(info: Kind, version: str, subresource: str) -> tuple[str, str, str]
 
 
 def places(registry: Registry, target: Target) -> list[Place]:
-    """Return the request's own resource, then other resources of the same objects."""
+    """Return the request's own resource, then other resources and versions of the same objects."""
     mine = _place(target.kind, target.version, target.subresource)
     others = [
         _place(info, version, target.subresource)
@@ -106,17 +106,17 @@ class Attributes:
             found = self._versioned[key] = convert(kind, copy_object(obj), place.kind[1])
             found["apiVersion"] = "/".join(part for part in place.kind[:2] if part)
             found["kind"] = place.kind[2]
-            # Empty fields are removed, as in the encoded object.
+            # Remove empty fields, which the encoded object would not have.
             strip(object_type(kind, place.kind[1]), found)
         return found
 
     @property
     def brings_other_kind(self) -> bool:
-        """True if the request's objects are of another kind than the resource: a Binding, a Scale."""
+        """True if the request's object is not of the resource's kind: it is, for example, a Binding or a Scale."""
         return self.places[0].kind[2] != self.target.kind.kind
 
     def take(self, changed: JsonObject, place: Place) -> None:
-        """Replace the request's object by ``changed``, which is in the place's version."""
+        """Replace the request's object by ``changed``, which is in the version of ``place``."""
         assert self.obj is not None
         made = changed if self.brings_other_kind else to_storage(self.target.kind, changed, place.kind[1])
         # The caller that prepares the object keeps a reference to its metadata.
@@ -158,7 +158,7 @@ class Attributes:
     def _query_options(self) -> JsonObject | None:
         if self.operation == "CONNECT":
             return None
-        # A patch has the options of the update or the create that it results in.
+        # A patch is described with UpdateOptions or CreateOptions, according to its result.
         query = self.request.query
         options: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}
         if self.ctx.dry_run:
@@ -176,7 +176,10 @@ class Attributes:
         return forbidden_error(GroupResource(kind.group, kind.plural), name, why)
 
     def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
-        """Add an annotation to the request's audit events. A `detailed` one needs the level Request."""
+        """Add an annotation to the request's audit events.
+
+        A `detailed` annotation is only logged at level Request or above.
+        """
         if self.request.audit is not None:
             self.request.audit.annotate(key, value, detailed=detailed)
 

@@ -78,7 +78,7 @@ PATCHES: Final = t.list_of(Type(Kind.STRUCT, "JSONPatch"))
 
 
 class _Members(Mapping[str, Type]):
-    """The members of a struct that may have unknown members. Those have one common type."""
+    """The members of a struct that may have further members. These all have the same type."""
 
     def __init__(self, known: Mapping[str, Type], other: Type) -> None:
         self._known = known
@@ -94,8 +94,8 @@ class _Members(Mapping[str, Type]):
         return len(self._known)
 
 
-# The members of an object are unknown. A patch has no other members, but upstream returns a type without a
-# name for them.
+# An object may have any members. A patch has no others than the declared ones, but upstream returns an unnamed
+# type for them.
 _ANY_MEMBERS: Final = _Members({}, t.DYN)
 _PATCH_MEMBERS: Final = _Members(_JSON_PATCH, Type(Kind.STRUCT, ""))
 
@@ -183,7 +183,7 @@ class Environment:
 
 
 def _declared_type(kind: Type) -> Type:
-    """Return the type of a variable. Lists and maps keep theirs. Other types that are not plain become dyn."""
+    """Return the declared type of a policy variable: its own if it is a scalar, list or map, and otherwise dyn."""
     if kind.kind in (Kind.LIST, Kind.MAP):
         return Type(kind.kind, kind.name, *map(_declared_type, kind.params))
     return kind if kind in _PLAIN else t.DYN

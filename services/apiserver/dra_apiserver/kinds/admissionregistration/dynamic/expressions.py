@@ -34,7 +34,7 @@ class OutOfBudget(Exception):
 
 
 def _authorize(attributes: Attributes, question: Question) -> Decision:
-    """Authorize a question for the request's user, or for the service account that the expression names."""
+    """Check authorization for an expression: for the request's user, or a service account that it names."""
     if attributes.authorizer is None:
         return Decision(True)
     user, account = attributes.request.user, service_account(question.user)
@@ -63,7 +63,7 @@ def _namespace(obj: JsonObject | None) -> JsonObject | None:
 
 
 class Activation:
-    """The values of the variables for one request, and the rest of the budget."""
+    """The values of the variables for one request, and the remaining cost budget."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Activation:
         return [self._values[name] for name in expression.names]
 
     def evaluate(self, expression: Expression) -> tuple[Any, str]:
-        """Return the value, or its error.
+        """Return the value of the expression, or the error of its evaluation.
 
         Raises:
             OutOfBudget: the total cost exceeds the budget.

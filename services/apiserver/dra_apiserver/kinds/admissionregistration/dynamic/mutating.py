@@ -106,7 +106,7 @@ def _message(policy: Policy, binding: str, text: str) -> str:
 
 
 def mutate(every: Sequence[Policy], attributes: Attributes, rounds: Reinvocation, again: bool) -> bool:
-    """Apply every policy with a matching binding to the object. Return whether there were mutations.
+    """Apply every policy with a matching binding to the object. Return True if any mutation was applied.
 
     Raises:
         StatusError: a policy fails.
@@ -145,7 +145,7 @@ def _denial(problems: list[_Problem], attributes: Attributes) -> StatusError:
 def _invoke(
     invocation: _Invocation, attributes: Attributes, rounds: Reinvocation, again: bool
 ) -> tuple[bool, list[_Problem]]:
-    """Return whether a mutation was applied, and the errors of others."""
+    """Return whether a mutation was applied, and the errors of mutations that failed."""
     policy, place = invocation.policy.common, invocation.bound.place
     if policy.conditions.conditions:
         values = Activation(
@@ -208,7 +208,7 @@ def _patch(value: list[StructValue], live: JsonObject, attributes: Attributes, p
     try:
         patched = apply_patch(live, operations)
     except TestFailed:
-        # In that case, nothing of the patch is applied.
+        # If one operation fails, no part of the patch is applied.
         return
     except PatchFailed as error:
         raise _Refused(f"JSON Patch: {error}") from None
@@ -256,7 +256,10 @@ def _apply(value: StructValue, live: JsonObject, attributes: Attributes, place: 
 
 
 def _atomic(node: Node, value: Any, path: str, whole: bool = False) -> Iterator[str]:
-    """Yield the paths that the value sets as a whole. Setting a part of such a value would drop the rest."""
+    """Yield the paths of atomic values (lists, maps or structs).
+
+    An apply that sets a part of one would drop the rest.
+    """
     if isinstance(node, Struct | MapNode) and isinstance(value, dict):
         if whole or node.atomic:
             yield path

@@ -38,8 +38,7 @@ def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
 def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bool = False) -> bool:
     """Replace the request's object by the patched one, checked against its types and with defaults.
 
-    Returns:
-        True if the patch changed the object. As upstream, this is checked before defaults are set.
+    Returns: True if the patch changed the object. As upstream, changes by defaults do not count.
 
     Raises:
         PatchFailed: it is not an object of a known kind.
@@ -58,7 +57,7 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
         if node is not None:
             sanitize(node, patched, "Strict" if strict else "Ignore")
     except DecodeError as error:
-        # The part of a patch's error that is about the fields.
+        # Upstream's error only has the part of the message that is about the fields.
         text = str(error)
         at = max(text.rfind("json: cannot"), text.rfind("strict decoding error"), 0)
         raise PatchFailed(text[at:]) from None
@@ -75,7 +74,7 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
 
 
 def _typed_place(patched: JsonObject, attributes: Attributes, place: Place) -> Place:
-    """Return the place of the version that an object states, and complete its apiVersion and kind.
+    """Return the place for the apiVersion that the object states. Set its apiVersion and kind if they are missing.
 
     Upstream's decoder gets an object of the expected type. It uses that type for missing fields. Another
     registered type is decoded too, but cannot be converted afterwards.
@@ -99,7 +98,7 @@ def _typed_place(patched: JsonObject, attributes: Attributes, place: Place) -> P
 
 
 def _unstructured_place(patched: JsonObject, attributes: Attributes, place: Place) -> Place:
-    """Return the place of the version that a custom resource states."""
+    """Return the place for the apiVersion that a custom resource states."""
     group, _, kind = place.kind
     name, found = patched.get("apiVersion"), patched.get("kind")
     if not found or not isinstance(found, str):

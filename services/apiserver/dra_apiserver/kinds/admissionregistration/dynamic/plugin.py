@@ -39,7 +39,7 @@ _KINDS = (
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 )
-# The seconds that a request waits for policies that are being compiled.
+# The maximum number of seconds that a request waits for policies that are being compiled.
 _READY_TIMEOUT = 0.1
 # A macro or function of CEL that loops over a list or map, as written in JSON.
 _LOOP = re.compile(rb"\b(?:all|exists\w*|map|filter|transform\w+|sort\w*|distinct|sum|min|max)\(")
@@ -67,7 +67,7 @@ class Dynamic:
         self._loading: asyncio.Task[None] | None = None
         self._called: dict[Resource, bool] = {}
         self._any = False
-        #: Whether an expression goes through lists, and so may take long whatever it is asked about.
+        #: True if an expression loops over lists, so that its evaluation may take long for any object.
         self.loops = False
         self.client = calls
         self.mutating_policies: list[mutating.Policy] = []
@@ -103,7 +103,7 @@ class Dynamic:
             await asyncio.wait([self._loading], timeout=_READY_TIMEOUT)
 
     def _read(self) -> _Registered:
-        """Compile everything that is stored. Unchanged objects are compiled already."""
+        """Compile all stored policies and webhooks, except those that have not changed since they were compiled."""
         made = _Registered()
         made.mutating_policies = [
             self._compile(made, mutating.compile_policy, policy, bindings)
@@ -186,7 +186,7 @@ class Dynamic:
         return found
 
     def _is_exempt(self, resource: Resource) -> bool:
-        """True if neither policies nor webhooks apply to the resource, such as to their own configuration."""
+        """True if policies and webhooks are never applied to the resource, such as their own configuration."""
         excludes_reviews = self._api.features.enabled(EXCLUDES_REVIEWS)
         return resource[0] == _GROUP or (excludes_reviews and resource in REVIEWS)
 
@@ -262,7 +262,7 @@ class _Admission:
             StatusError: the request is denied.
         """
         policies, hooks = self._dynamic.mutating_policies, self._dynamic.mutating_webhooks
-        # A deleted object cannot be changed by a policy. Reviews are left to webhooks.
+        # Policies cannot change a deleted object, and are not called for reviews. Webhooks are.
         policies = [] if operation == "DELETE" or self._is_review else policies
         if not policies and not hooks:
             return False
@@ -272,7 +272,7 @@ class _Admission:
         changed = mutating.mutate(policies, attributes, self._policy_rounds, again) if policies else False
         if hooks and webhooks.mutate(hooks, attributes, self._dynamic.client, self._webhook_rounds, again):
             changed = True
-        # Nothing was set aside of other objects. The options of a proxy request do not even have metadata.
+        # Restore only if fields were removed: the options of a proxy request do not even have metadata.
         if obj is not None and kept:
             _restore(obj["metadata"], kept)
         return changed

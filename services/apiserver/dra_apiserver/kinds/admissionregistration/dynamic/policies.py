@@ -71,7 +71,7 @@ class Misconfigured:
 
 
 def invocations(policy: Policy, attributes: Attributes) -> Iterator[Invocation | Misconfigured]:
-    """Yield the policy with each of its bindings and parameters that match the request, or their errors."""
+    """Yield the policy with each matching binding and each of its parameter objects, or the error of a binding."""
     try:
         place = matched_place(policy.spec.get("matchConstraints") or {}, attributes)
         if place is None:

@@ -10,14 +10,14 @@ from dra_shared.jsontext import dumps
 
 @dataclass(slots=True)
 class Reinvocation:
-    """The policies or webhooks of one request that may be invoked again, and those that must be."""
+    """The policies or webhooks of one request that may be invoked again, and those that must be invoked again."""
 
     eligible: set[str] = field(default_factory=set)
     wanted: set[str] = field(default_factory=set)
     _seen: bytes = b""
 
     def begin(self, obj: dict[str, Any] | None, again: bool) -> None:
-        """Begin a round. In the second one, changes of other plugins since the first one count too."""
+        """Begin a round of calls. In the second round, changes by other plugins since the first round count as well."""
         if again and dumps(obj) != self._seen:
             self.record_change()
 

@@ -90,7 +90,10 @@ class UnknownReview(InvalidReview):
 
 
 def _check_type(answer: JsonObject, version: str) -> None:
-    """Check the kind and version of the response against the request's. Missing ones are accepted."""
+    """Check the kind and version of the response against the request's.
+
+    If they are missing in the response, it is accepted.
+    """
     try:
         name, kind = claimed_type(answer)
         split_api_version(name)

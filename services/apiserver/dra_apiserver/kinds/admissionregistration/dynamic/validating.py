@@ -124,7 +124,7 @@ def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision
         for key, value in judgement.annotations:
             annotations.setdefault(key, {})[value] = None
     for key, values in annotations.items():
-        # Bindings with other parameters may give other values.
+        # A cached value is only used for the same parameters, because others may give another value.
         attributes.annotate(f"{policy.common.name}/{key}", ", ".join(values))
     return found
 
