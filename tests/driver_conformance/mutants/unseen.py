@@ -262,7 +262,7 @@ class WritableForAll(Mutant):
         self.cdi_path(uid).chmod(0o666)
 
 
-class OneStreamAtATime(Mutant):
+class NewestStreamOnly(Mutant):
     """Sends reports to the newest health stream only, and leaves older ones open."""
 
     check = "health.two-streams"
@@ -292,5 +292,5 @@ MUTANTS = (
     ClassWins,
     SameAmounts,
     WritableForAll,
-    OneStreamAtATime,
+    NewestStreamOnly,
 )

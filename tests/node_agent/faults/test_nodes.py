@@ -113,7 +113,7 @@ def test_a_disturbance_reports_its_promise_and_the_checks_that_held(cluster: Clu
     cluster.pod("calm").wait_for("Running")
     crashed = cluster.disturb("driver-crash", seconds=1)
     assert crashed.what == "a DRA driver ends, and is started again"
-    assert crashed.promise.startswith("what runs keeps running")
+    assert crashed.promise.startswith("running pods keep running")
     assert crashed.check() == [
         "its devices are published again",
         "containers kept running",
