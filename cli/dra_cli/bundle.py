@@ -65,7 +65,8 @@ _EPHEMERAL = frozenset({"leases", "leasecandidates"})
 _LOG_BYTES = 10 << 20
 _UNREADABLE = (403, 404, 405)
 _EXPIRED = 410
-# The number of attempts with a later moment. Each attempt skips one more of this many parts of the history.
+# History may expire while it is read. Then the read is tried again from a later moment, at most so many times;
+# each attempt skips one more of so many equal parts of the history.
 _MARGINS = 8
 
 

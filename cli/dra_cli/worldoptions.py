@@ -20,7 +20,7 @@ from dra_worlds.sources import Source, is_kubeconfig, kubeconfig_cluster, list_c
 
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
 
-# The number of nodes in a description that does not say it.
+# The number of nodes of a described cluster if --nodes is not given.
 _NODES = 2
 
 
@@ -37,19 +37,21 @@ def world_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=_nodes,
         metavar="COUNT[:GPUS][@ZONE]",
-        help="instead of a cluster: the number of nodes; may be repeated",
+        help="use a described cluster with this number of nodes; may be repeated",
     )
     parser.add_argument(
-        "--gpus", help="and the GPUs of each node: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md"
+        "--gpus", help="with --nodes: GPUs of each node: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md"
     )
     parser.add_argument(
         "--driver",
         action="append",
         default=[],
-        help="and their drivers: names, profiles' files, or none",
+        help="with --nodes: a driver of each node: a name, a profile file, or none; may be repeated",
     )
-    parser.add_argument("--cpu", default=Pool.cpu, help=f"and the CPUs of each node ({Pool.cpu})")
-    parser.add_argument("--memory", default=Pool.memory, help=f"and the memory of each node ({Pool.memory})")
+    parser.add_argument("--cpu", default=Pool.cpu, help=f"with --nodes: CPUs of each node ({Pool.cpu})")
+    parser.add_argument(
+        "--memory", default=Pool.memory, help=f"with --nodes: memory of each node ({Pool.memory})"
+    )
     for option in NVIDIA_OPTIONS:
         parser.add_argument(f"--{option.name}", default="", help=option.help)
     parser.add_argument("--revision", metavar="N", help="the cluster as it was at that resource version")

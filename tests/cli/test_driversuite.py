@@ -31,7 +31,7 @@ def test_checks_are_listed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--explain", "cdi.atomic") == 0
-    assert capsys.readouterr().out.startswith("cdi.atomic: files are written atomically\nPromise: ")
+    assert capsys.readouterr().out.startswith("cdi.atomic: CDI files are written atomically\nPromise: ")
 
 
 @each_case(

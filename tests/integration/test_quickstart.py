@@ -112,7 +112,7 @@ def test_a_demo_in_steps_waits_for_a_key_and_ends_with_a_signal(
     for number in (1, 2):
         for line in process.stdout:
             shown.append(line)
-            if line.startswith("   [Enter] goes on; look around with `dralab get pods -A --data "):
+            if line.startswith("   [Enter] continues; look around with `dralab get pods -A --data "):
                 break
         assert [line[:2] for line in shown if line[:2] in ("1.", "2.", "3.")] == ["1.", "2."][:number]
         if number == 1:

@@ -91,7 +91,7 @@ async def test_service_must_exist_and_be_that_of_a_webhook(client: Client) -> No
     with pytest.raises(NotFound, match='services "operator-webhook" not found'):
         await route(client, "default", "operator-webhook", address, None)
     await _send(client, "POST", f"{_CORE}/services", _SERVICE)
-    with pytest.raises(UserError, match="no webhook configuration and no definition refers to the service"):
+    with pytest.raises(UserError, match="no CustomResourceDefinition refers to the service"):
         await route(client, "default", "operator-webhook", address, None)
     other = json.loads(json.dumps(_WEBHOOK))
     other["webhooks"][0]["clientConfig"]["service"]["port"] = 444

@@ -186,7 +186,7 @@ def test_topology_constraints_between_pods_are_respected(
     [
         ([{"name": "a", "price": 0}], "price: must be a number above 0"),
         ([{"name": "a", "price": 1, "limit": -1}], "limit: must be a number of nodes"),
-        ([{"name": "a", "price": 1}, {"name": "a", "price": 2}], "names of their own"),
+        ([{"name": "a", "price": 1}, {"name": "a", "price": 2}], "two types are named"),
         ([{"name": "a", "price": 1, "drivers": ["x"]}], "unknown driver profile 'x'"),
         ([], "a list of types"),
         ([{"name": "a", "price": 1, "from": "none.json"}], "no such file"),

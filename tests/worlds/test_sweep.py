@@ -154,7 +154,7 @@ def test_recorded_arrivals_are_drawn_from_the_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrivals", "message"),
     [
-        ({}, "must have recorded, a timeline's file, or hours and pods"),
+        ({}, "give either recorded"),
         ({"pods": []}, "arrivals.hours: must be a number above 0"),
         (
             {"hours": 1, "pods": [{"shape": "1xa", "perHour": 0}]},

@@ -24,7 +24,7 @@ from dra_conformance.check import Area, Check
 
 AREAS: Sequence[Area] = (
     registration.AREA,
-    # Before the checks that need a driver that still runs.
+    # The driver must still run for the checks after these.
     process.PROCESS,
     # The checks of the modules slices, slicenames and slicerepairs.
     slicerepairs.AREA,

@@ -1,4 +1,4 @@
-"""Checks: each tests one promise of the contract between kubelet, API server and DRA driver."""
+"""Checks: each tests one promise, a requirement of the contract between kubelet, API server and DRA driver."""
 
 import enum
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ class NotOffered(Exception):
 
 
 class NotShown(NotOffered):
-    """The driver behaves in a way that hides whether it keeps the promise. Strict runs fail."""
+    """The driver's behaviour makes it impossible to test the promise. In a strict run this counts as a breach."""
 
 
 class Unmet(Exception):
@@ -52,11 +52,11 @@ class Check:
 
     Args:
         id: ``area.name``.
-        title: the promise in a few words.
+        title: a short form of the promise.
         promise: the exact promise.
-        source: where upstream documents it.
+        source: where upstream documents the promise.
         cost: what a breach costs users.
-        recommended: True if upstream recommends it but does not require it.
+        recommended: True if upstream recommends but does not require to keep the promise.
         rests_on: ids of more basic checks; if one of them fails, this check is reported as untried.
         since, until: the first and the last version of Kubernetes whose contract has the promise.
         gate: the feature gate of the promise; empty if every cluster has it.
@@ -169,7 +169,7 @@ class Outcome(enum.StrEnum):
     SKIPPED = "skipped"
     """The driver does not offer the feature."""
     NOT_SHOWN = "not shown"
-    """The driver offers the feature, and behaves in a way that hides whether it keeps the promise."""
+    """The driver offers the feature, but its behaviour makes it impossible to test the promise."""
     UNTRIED = "untried"
     """The check could not be run."""
 

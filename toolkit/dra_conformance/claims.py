@@ -197,7 +197,10 @@ def allocatable_together(
 
 
 def _requests(results: Sequence[Result], configs: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return the claim's requests for the results. A request with "/" gets the alternatives that configs name."""
+    """Return the requests of a claim with these results.
+
+    A result for ``r0/large`` makes a request with alternatives: ``large``, and those that the configs name.
+    """
     found: dict[str, JsonObject] = {}
     named = [name for one in configs for name in one["requests"]]
     counts = Counter(result.request for result in results)
@@ -220,7 +223,7 @@ def _requests(results: Sequence[Result], configs: Sequence[JsonObject]) -> list[
 
 
 def default_consumption(capacity: JsonObject) -> str:
-    """Return the amount that a share consumes if its request says nothing."""
+    """Return the amount that a share consumes if its request does not specify an amount."""
     policy = capacity.get("requestPolicy") or {}
     return str(policy.get("default") or capacity["value"])
 

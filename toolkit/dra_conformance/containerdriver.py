@@ -96,7 +96,7 @@ class ContainerDriver(ProcessDriver):
         await asked.wait()
 
     def usage(self) -> Usage | None:
-        """Return the usage of the container's first process and its children, or None if they are not visible."""
+        """Return the resource usage of the container's processes, or None if this user cannot see the processes."""
         process = self._running.get("0")
         if process is None or process.returncode is not None:
             return None

@@ -37,13 +37,13 @@ class Driver(Protocol):
     """A driver under test."""
 
     restarts: bool
-    """True if the suite may stop and start it."""
+    """True if the suite may stop and start the driver."""
     instances: bool
-    """True if two instances of it can run at a time."""
+    """True if two instances of the driver can run at a time."""
     scales: bool
-    """True if it can be started with any number of devices."""
+    """True if the driver can be started with any number of devices."""
     devices: int
-    """The number of devices for the next start, if it scales."""
+    """The number of devices for the next start, if ``scales``."""
 
     async def start(self, instance: str = "0") -> None:
         """Start an instance."""
@@ -62,11 +62,11 @@ class Driver(Protocol):
         ...
 
     def output(self) -> str:
-        """Return all that it has written to standard output and standard error."""
+        """Return all that the driver has written to standard output and standard error."""
         ...
 
     def usage(self) -> Usage | None:
-        """Return its usage, or None if that is not visible."""
+        """Return the resource usage of the driver's processes, or None if this user cannot see them."""
         ...
 
 
@@ -156,7 +156,7 @@ class ProcessDriver:
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def usage(self) -> Usage | None:
-        """Return the usage of the program and its children."""
+        """Return the resource usage of the program and its children."""
         process = self._running.get("0")
         if process is None or process.returncode is not None:
             return None
@@ -208,7 +208,7 @@ class AttachedDriver:
 
 
 def usage_of(root: int) -> Usage | None:
-    """Return the usage of a process and its descendants, or None if this user may not see it."""
+    """Return the resource usage of a process and its descendants, or None if this user may not see it."""
     files = threads = memory = 0
     for pid in _family(root):
         with contextlib.suppress(OSError):

@@ -22,7 +22,7 @@ from grpc import aio
 
 _SERVICE = "/pluginregistration.Registration"
 _ASK, _NOTIFY = 1.0, 5.0
-#: A service that starts late gets this part of the time for a registration.
+#: The suite waits for a service that starts late for the time of a registration, divided by this number.
 _LATE = 4
 HEALTH_SERVICES = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 

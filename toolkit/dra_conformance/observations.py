@@ -55,7 +55,7 @@ class Still:
 async def watch_again(session: Session) -> Still:
     """Watch the slices again, with no other check running, if they were written during the first observation.
 
-    The first observation runs while other checks create claims, so its writes may have had a reason.
+    The first observation runs while other checks create claims, which may be the reason for the writes.
     """
     if not (await session.once(watch_quietly)).writes:
         return Still()
@@ -198,7 +198,7 @@ async def _after_outage(session: Session, claim: Claim) -> Any:
 
 @dataclass
 class Cycles:
-    """The driver's usage before and after many claims were prepared and unprepared, and the first error."""
+    """The driver's resource usage before and after many claims were prepared and unprepared, and the first error."""
 
     before: Usage | None
     after: Usage | None
@@ -234,7 +234,7 @@ async def cycle_claims(session: Session) -> Cycles:
 
 @dataclass
 class RefusedClaims:
-    """The driver's usage before and after several claims were refused, unprepared and deleted."""
+    """The driver's resource usage before and after several claims were refused, unprepared and deleted."""
 
     before: Usage | None
     after: Usage | None = None

@@ -39,14 +39,14 @@ class Kept:
 
     Args:
         hung: why the driver did not register although it ran, or "".
-        exclusive: True if the driver refused a device in use before.
-        repeatable: True if preparing the claims again had changed nothing before.
+        exclusive: True if the driver refused another claim for a device in use before the restart.
+        repeatable: True if preparing the claims again before the restart did not change what containers get.
         freed: devices of prepared claims that another claim got after the start.
         missing: CDI ids of the claims that no file defined after the start.
         answers: claims whose answer had changed, by their device, with the answer or the error.
-        shares: the same for shares of a device; None if no device can be shared.
-        orphaned: the error of unpreparing a claim after the start whose object was deleted.
-        edits: devices with which containers get something else than before.
+        shares: like ``answers``, for claims with a share of a device; None if no device can be shared.
+        orphaned: the error of unpreparing, after the start, a claim that was deleted from the API server.
+        edits: devices whose container edits differ from those before the restart.
     """
 
     hung: str = ""
@@ -193,7 +193,7 @@ async def _start(session: Session) -> str:
 
 
 async def _start_without_api(session: Session) -> str:
-    """Start the driver in an outage. It may exit, as it is restarted then. Return why it hung, or ""."""
+    """Start the driver in an outage, and return why it hung, or "". It may exit, because a kubelet would restart it."""
     with session.world.requests.refuse(lambda visit: True):
         starting = asyncio.create_task(session.start_again())
         await asyncio.wait([starting], timeout=session.pace.outage)

@@ -124,8 +124,8 @@ class _Run:
                 raise NotOffered(absence)
             await check.attempt(self._session)
             if self._session.start_problem:
-                # A driver that never registered keeps no promise, so this raises Unmet. Breaches at its start were
-                # raised above.
+                # No check may pass for a driver that never registered: reading its registration raises Unmet. A
+                # check that found a breach during the start has raised Breach above.
                 _ = self._session.registration
         except Breach as breach:
             outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)

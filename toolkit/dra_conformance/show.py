@@ -51,13 +51,13 @@ def is_passed(results: Sequence[Result]) -> bool:
 
 
 def list_hidden(results: Sequence[Result]) -> str:
-    """Return a list of the promises that the driver's own behaviour hides, or "" if there are none."""
+    """List the promises that could not be tested because of the driver's behaviour; "" if there are none."""
     found = [f"  {one.check.id}: {one.message}" for one in results if one.outcome is Outcome.NOT_SHOWN]
     return "\n".join(["Not shown, because of what the driver does:", *found]) if found else ""
 
 
 def strictly(result: Result) -> Result:
-    """Return the result, with a broken recommendation and a promise that was not shown counted as broken."""
+    """Return the result; a broken recommendation, and a promise that could not be tested, count as broken."""
     if result.outcome is Outcome.NOT_SHOWN:
         return replace(result, outcome=Outcome.BROKEN, message=f"not shown: {result.message}")
     return replace(result, outcome=Outcome.BROKEN) if result.outcome is Outcome.WARNING else result

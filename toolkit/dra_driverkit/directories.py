@@ -19,7 +19,7 @@ class Directories:
         plugin: the driver's own, with its socket and its checkpoint.
         registrar: where the kubelet looks for the sockets of plugins.
         cdi: where the container runtime looks for CDI files.
-        durable: True if files are synced to the disk, so that they survive a power cut.
+        durable: True if files are synced to the disk when they are written, so that they survive a power cut.
     """
 
     plugin: Path

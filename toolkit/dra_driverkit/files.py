@@ -15,7 +15,7 @@ _LONGEST_ROOT = 50
 
 @dataclass(eq=False)
 class FullDisk:
-    """A folder with a full disk on demand, and the number of refused writes."""
+    """A simulated full disk: the folder below which writes fail, and the number of writes that failed."""
 
     folder: Path
     refused: int = 0

@@ -49,8 +49,8 @@ class PreparedClaims(Generic[Claim]):
         path: the file of the checkpoint.
         cdi: the directory of the CDI files.
         kind: the kind of the CDI devices, ``vendor/class``.
-        durable, durable_specs: if the checkpoint, and CDI files, survive a power cut once they are written.
-        restores: write the checkpoint again if someone deleted it while the driver ran.
+        durable, durable_specs: True if the checkpoint (or CDI files) must survive a power cut once written.
+        restores: True to write the checkpoint again if someone deleted it while the driver ran.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class PreparedClaims(Generic[Claim]):
         self.update(lambda claims: claims.__setitem__(uid, claim))
 
     def drop(self, *uids: str) -> None:
-        """Drop claims, if they are there. Raises like :meth:`claims`."""
+        """Remove the claims with these UIDs, if they exist. Raises like :meth:`claims`."""
 
         def change(claims: dict[str, Claim]) -> None:
             for uid in uids:

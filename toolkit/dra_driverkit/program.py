@@ -98,7 +98,9 @@ def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.Argum
     """Return the parser of a driver's options. Their defaults come from the environment."""
     parser = argparse.ArgumentParser(prog=driver, description=f"The DRA driver {driver} on one node.")
     node = environment.get("NODE_NAME")
-    parser.add_argument("--node-name", default=node, required=not node, help="the node (NODE_NAME)")
+    parser.add_argument(
+        "--node-name", default=node, required=not node, help="the name of the node (NODE_NAME)"
+    )
     parser.add_argument(
         "--kubeconfig",
         default=environment.get("KUBECONFIG", ""),
@@ -109,10 +111,14 @@ def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.Argum
         (
             "--kubelet-plugins-directory-path",
             KUBELET_ROOT / "plugins",
-            "where plugins have their directories",
+            "the directory that has a directory for each plugin",
         ),
-        ("--kubelet-registrar-directory-path", KUBELET_ROOT / "plugins_registry", "where plugins register"),
-        ("--cdi-root", CDI_DIRECTORY, "where CDI files go"),
+        (
+            "--kubelet-registrar-directory-path",
+            KUBELET_ROOT / "plugins_registry",
+            "the directory of registration sockets",
+        ),
+        ("--cdi-root", CDI_DIRECTORY, "the directory of CDI files"),
     ):
         variable = flag.removeprefix("--").replace("-", "_").upper()
         parser.add_argument(
@@ -126,9 +132,11 @@ def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.Argum
         "--pod-uid",
         default=environment.get("POD_UID", ""),
         metavar="UID",
-        help="the driver's pod, where a new one starts before the old one ends (POD_UID)",
+        help="the UID of the driver's pod, for rolling updates that start a new pod before the old one ends (POD_UID)",
     )
-    parser.add_argument("--log-level", default="info", choices=sorted(log.LEVELS), help="least severe line")
+    parser.add_argument(
+        "--log-level", default="info", choices=sorted(log.LEVELS), help="the least severe level to log"
+    )
     return parser
 
 

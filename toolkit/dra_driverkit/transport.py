@@ -57,7 +57,7 @@ class Sockets(Protocol):
         ...
 
     def listeners(self, directory: Path) -> Iterator[tuple[str, int]]:
-        """Yield the paths below the directory that are not files, each with a number that is unique among them."""
+        """Yield the paths below the directory at which a server listens without a socket file, with unique numbers."""
         ...
 
     def watch(self, directory: Path, callback: Callable[[], None]) -> None:

@@ -76,13 +76,13 @@ class _Places:
         self._starts = sorted(_line(one.where) for one in loaded)
 
     def of(self, note: Note) -> str:
-        """Return ``file:line: `` of the field, of its object if the field is not found in it, or "" if neither is."""
+        """Return ``file:line: `` of the field, or of its object if the field is not found; "" if neither is."""
         source = self._sources.get(note.subject)
         if source is None or not source.where:
             return ""
         name, start = _line(source.where)
         place = source.place(note.path)
-        # The search for the field may have gone on into the next document of the file.
+        # The search may have found the field in a later document of the file, which is about another object.
         following = [line for file, line in self._starts if file == name and line > start]
         within = not following or _line(place)[1] < following[0]
         return f"{place if within else source.where}: "

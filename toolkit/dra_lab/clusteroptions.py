@@ -36,10 +36,10 @@ class ClusterOptions:
     feature_gates: str = ""
     runtime_config: str = ""
     authorization_mode: str = ""
-    """Empty for the default: everybody may do everything, but with ``tls``."""
+    """Empty for the default: without ``tls``, everybody may do everything; see :meth:`authorizes`."""
     anonymous_auth: bool | None = None
     tls: bool = False
-    """True if services and users authenticate by certificates."""
+    """True if services and users authenticate by client certificates."""
     tls_hosts: Sequence[str] = ()
     """More names and addresses of the API server, for its certificate."""
     driver_options: Mapping[str, str] = field(default_factory=dict)

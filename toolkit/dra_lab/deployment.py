@@ -41,7 +41,7 @@ def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[
         "dralab-nodes": {
             f"{node}.kubeconfig": _kubeconfig(authority, inside, users_of_agent([node])) for node in nodes
         },
-        # For a forwarded port.
+        # The administrator reaches the API server through `kubectl port-forward`.
         "dralab-administrator": {
             "kubeconfig": _kubeconfig(authority, f"https://127.0.0.1:{_PORT}", [ADMINISTRATOR])
         },

@@ -102,7 +102,7 @@ class ForkServer:
     ) -> None:
         self.modules = frozenset(modules)
         self.pid = 0
-        """The server's, where it is a fork of this process."""
+        """The process id of the server if it is a fork of this process, else 0."""
         self._socket = server or self._fork([*modules, *imports])
         self._socket.setblocking(False)
         self._running: dict[int, Forked] = {}

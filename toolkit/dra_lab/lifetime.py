@@ -20,8 +20,9 @@ def take_parent() -> int:
 async def reason_to_stop(cluster: Cluster, parent: int) -> str:
     """Wait until a cluster that this process runs has to stop, and return why.
 
-    The kernel gives the children of a process that ends to another one. Unlike a signal at the parent's end
-    (PR_SET_PDEATHSIG) this is portable, and the end of the thread that started this process is not mistaken for it.
+    When the parent process ends, the kernel gives this process another parent. Checking the parent's pid is
+    portable, and unlike the signal at a parent's end (PR_SET_PDEATHSIG) it does not react to the end of the
+    thread that started this process.
     """
     while True:
         if parent and os.getppid() != parent:

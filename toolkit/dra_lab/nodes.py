@@ -47,7 +47,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     home = Cluster(cluster.data)
     if home.record().token or (home.data / "auth" / "tokens.csv").exists():
         raise UserError(
-            "the nodes' tokens of this cluster are made when it starts: name all pools in `up -f`"
+            "this cluster creates the tokens of nodes when it starts: name all pools in the file of `dralab up -f`"
         )
     pools = Pools(home.data)
     known = pools.read()

@@ -31,7 +31,7 @@ class Port:
     def __init__(self, number: int = 0, scheme: str = "http") -> None:
         self._scheme = scheme
         self.chosen = not number
-        """True if it was chosen here and may be replaced by another."""
+        """True if this process chose the port, so that it may choose another one."""
         self._socket = _bind(number)
 
     @property

@@ -91,7 +91,7 @@ _DOMAIN_RULES: Sequence[JsonObject] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
 )
-# Permissions of its kubelet plugin and its daemon on their node.
+# Permissions of NVIDIA's kubelet plugin for compute domains, and of its daemon, on their node.
 _DOMAIN_NODE_RULES: Sequence[JsonObject] = (
     {
         "apiGroups": [_NVIDIA],
@@ -101,9 +101,10 @@ _DOMAIN_NODE_RULES: Sequence[JsonObject] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
 )
-# Permissions of the operators' own charts, for the controllers of job kinds. The manager defines the kinds.
+# Permissions of the operators' own charts, for the controllers of job kinds. The controller manager also
+# creates the CustomResourceDefinitions of these kinds.
 _JOB_KINDS = "dralab:job-kinds"
-#: The controllers whose service accounts have them.
+#: The controllers whose service accounts have these permissions.
 JOB_KIND_CONTROLLERS = (
     "jobset-controller",
     "leaderworkerset-controller",

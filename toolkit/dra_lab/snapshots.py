@@ -282,7 +282,7 @@ def pools_of(file: Path) -> list[Pool]:
 
 
 def _as_then(items: Sequence[msgspec.Raw], begun: set[str]) -> dict[str, tuple[str, bool]]:
-    """Return the phase and the readiness in the snapshot of each pod that starts again, by key."""
+    """Return, for each pod that starts again, its phase in the snapshot and whether it was ready, by key."""
     found = {}
     for raw in items if begun else ():
         if _kind(raw).kind != PODS.kind:

@@ -48,7 +48,7 @@ class ServiceSpec:
     arguments: Sequence[str]
     port_flag: str = "--health-port"
     known: bool = False
-    """True if other processes know its port, so that it cannot change."""
+    """True if other processes know the service's port, so that it cannot change."""
     environment: Mapping[str, str] = field(default_factory=dict)
     token: str = ""
     """The token for requests to the service."""
@@ -257,9 +257,9 @@ class _Service:
         self.was_ready = False
         self.usage = False
         self.refused = False
-        """True if it exited because it rejects its options; a restart would not help."""
+        """True if the process exited because it rejects its options. A restart would not help."""
         self.port_taken = False
-        """True if it exited because another program listens on its port."""
+        """True if the process exited because another program listens on its port."""
         self._process: asyncio.subprocess.Process | Forked | None = None
         self._pipe = -1
         self._report = -1

@@ -58,7 +58,7 @@ def parse_url(url: str) -> Address:
 
 
 class _Owner:
-    """A webhook configuration or a definition, some of whose webhooks are those of the Service."""
+    """A webhook configuration or a CustomResourceDefinition with webhooks that call the Service."""
 
     def __init__(self, path: str, obj: JsonObject, clients: list[JsonObject]) -> None:
         self._path = path
@@ -86,7 +86,7 @@ async def route(
     """Have the API server call the webhooks of a Service at the address. Return what was done, a line each.
 
     ``certificates`` is a folder that gets a certificate for the Service. The webhooks' configurations then trust
-    its authority. None leaves certificates to the webhook.
+    its authority. If ``certificates`` is None, the webhook has its own certificate.
 
     Raises:
         UserError: no webhook refers to the Service, or the folder cannot be used.
@@ -97,7 +97,7 @@ async def route(
     owners = [owner async for owner in _find_owners(client, namespace, service)]
     if not owners:
         raise UserError(
-            f"no webhook configuration and no definition refers to the service {namespace}/{service}"
+            f"no webhook configuration and no CustomResourceDefinition refers to the service {namespace}/{service}"
         )
     wanted = {one["service"].get("port", _DEFAULT_PORT) for owner in owners for one in owner.clients}
     ports = [port for port in found["spec"].get("ports") or () if port["port"] in wanted]
@@ -123,7 +123,7 @@ async def _find_owners(client: Client, namespace: str, service: str) -> AsyncIte
 
 
 def _clients(obj: JsonObject) -> Iterator[JsonObject]:
-    """Yield the client configurations in a webhook configuration or a definition."""
+    """Yield the client configurations in a webhook configuration or a CustomResourceDefinition."""
     for webhook in obj.get("webhooks") or ():
         yield webhook.get("clientConfig") or {}
     conversion = (obj.get("spec") or {}).get("conversion") or {}

@@ -19,7 +19,8 @@ _OF_RUNNING_PODS = (
     "PodScheduled",
     "Ready",
 )
-# Conditions that exclude the key: once they are True they stay True (batch/v1 and certificates.k8s.io/v1).
+# By condition: the conditions that make it unreachable, because a True value of theirs is final (batch/v1 and
+# certificates.k8s.io/v1).
 _OPPOSITES = {
     ("jobs", "Complete"): ("FailureTarget", "Failed"),
     ("jobs", "SuccessCriteriaMet"): ("FailureTarget", "Failed"),

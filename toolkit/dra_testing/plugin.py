@@ -29,7 +29,7 @@ _OWNER = pytest.StashKey["Cluster"]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option and the ini value for the default scope of clusters."""
     group = parser.getgroup("dralab")
-    text = "how long a cluster lives whose test does not say it: function, module or session"
+    text = "the scope of clusters of tests that do not set one: function, module or session"
     group.addoption("--dra-scope", choices=_SCOPES, help=text)
     parser.addini("dra_scope", text, default="function")
 

@@ -52,8 +52,8 @@ class Snapshot:
         begun: set[tuple[Resource, str]] = set()
         for _ in range(_ROUNDS):
             # Services may write while they follow. The next round undoes these writes, too. A round without a
-            # difference is the last one only if nobody is left who has not seen the others: a controller that
-            # still knows a later pod would create that pod's claim.
+            # difference is only the last one if every service has observed all earlier rounds: a controller
+            # that still knows a later pod would create that pod's claim.
             done = await rewind(services.server.api, self._objects, begun)
             begun.update(done.begun)
             differs = done.added or done.changed or done.removed

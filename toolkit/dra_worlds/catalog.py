@@ -33,8 +33,10 @@ def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
         _type(entry, f"{path}: {key}[{number}]", path.parent, gpu_models)
         for number, entry in enumerate(given)
     ]
-    if len({each.name for each in types}) < len(types):
-        raise UserError(f"{path}: types need names of their own")
+    names = [each.name for each in types]
+    if len(set(names)) < len(names):
+        twice = max(names, key=names.count)
+        raise UserError(f'{path}: two types are named "{twice}"; give each type a unique name')
     return types
 
 

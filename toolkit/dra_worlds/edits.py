@@ -24,7 +24,7 @@ _FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "kubernetesVers
 class Changed:
     """A world after a change, with the options of its scheduler.
 
-    ``left_out`` are workloads of unknown kinds among the change's objects, which have no effect.
+    ``left_out`` names the objects of the change that are workloads of unknown kinds and have no effect.
     """
 
     name: str

@@ -42,7 +42,7 @@ def from_events(found: Iterable[Document], shapes: Wanted | None, problems: list
         _add_event(orjson.loads(bytes(document.data)), lives)
     if shapes is None:
         raise UserError(
-            "events do not say what pods request: --shapes names a file with the pods or workloads"
+            "events do not say what pods request: give a file with the pods or workloads with --shapes"
         )
     known = Shapes(shapes)
     begin = min((life.first for life in lives.values()), default=0.0)

@@ -1,4 +1,4 @@
-"""The door of ``dralab plan``: reads the files that requests name."""
+"""Read the files that the questions of ``dralab plan`` name."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from dra_worlds.working import Settings
 
 
 class FileDoor:
-    """Reads the requests of one planner.
+    """Reads the files that the requests to one planner name.
 
     ``namespace`` is used for manifests that name none. ``settings`` are those of the planner's scheduler.
     Files that cannot be read raise :class:`UserError`.

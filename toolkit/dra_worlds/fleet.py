@@ -42,7 +42,7 @@ class Pool:
     zone: str = ""
     price: float | None = None
     removed: tuple[str, ...] = ()
-    """Names of nodes that were taken out."""
+    """Names of nodes that were removed from the pool."""
     names: tuple[str, ...] = ()
     """Names of the nodes, in place of numbered ones."""
 
@@ -150,7 +150,8 @@ def read(path: Path) -> list[Pool]:
     pools = [pool(entry, f"{path}: pools[{number}]") for number, entry in enumerate(given)]
     names = [one.name for one in pools]
     if len(set(names)) < len(names):
-        raise UserError(f"{path}: pools need names of their own")
+        twice = max(names, key=names.count)
+        raise UserError(f'{path}: two pools are named "{twice}"; give each pool a unique name')
     return pools
 
 

@@ -66,6 +66,6 @@ class Shared:
     def _element(self, value: Struct) -> Struct:
         try:
             known: Struct = self._known.setdefault(value, value)
-        except TypeError:  # it has dicts
+        except TypeError:  # the struct contains dicts, which cannot be hashed
             return self._fields(value)
         return known

@@ -34,7 +34,7 @@ from dra_worlds.reading import world
 from dra_worlds.timeshapes import Shapes
 
 _replace = msgspec.structs.replace
-# The names that columns may have, ours first. The others are those of metrics of kube-state-metrics.
+# The accepted names of each column: ours, and then labels and metrics of kube-state-metrics.
 _COLUMNS = {
     "start": ("start", "kube_pod_start_time", "kube_pod_created"),
     "end": ("end", "kube_pod_completion_time"),

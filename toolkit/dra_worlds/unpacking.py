@@ -11,7 +11,8 @@ import zlib
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
-# Beyond the first limit, the unpacked size must not exceed this ratio. Packed dumps are 10 to 50 times smaller.
+# Above ``_ANY_RATIO`` bytes, a file may be at most ``_RATIO`` times as large unpacked as packed. Dumps shrink
+# 10 to 50 times when they are packed.
 _ANY_RATIO = 256 << 20
 _RATIO = 200
 _PART = 1 << 20

@@ -10,7 +10,7 @@ from dra_shared.errors import UserError
 
 from dra_worlds.reading import from_source, manifests
 
-#: The exit code of an answer that leaves out workloads of unknown kinds and would be yes without them.
+#: The exit code if the answer is yes, but workloads of unknown kinds were left out.
 LEFT_OUT = 3
 
 _replace = msgspec.structs.replace

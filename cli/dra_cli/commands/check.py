@@ -32,13 +32,13 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of today (default: the cluster's, that of a dump's newest kubelet, or dralab's own; before"
-        " --against 1.37 the one before it)",
+        help="the current version (default: that of the cluster or of a dump's newest kubelet; if there is neither, "
+        "dralab's default, or the version before it if --against is the default)",
     )
     parser.add_argument(
         "--feature-gates",
         default="",
-        help="feature gates of today, in addition to those that the cluster reports",
+        help="feature gates of the current version, in addition to those that the cluster reports",
     )
     parser.add_argument("--gates-after", default="", help="feature gates of the other version")
     parser.add_argument("--runtime-config", default="", help="API versions to enable, as for kube-apiserver")

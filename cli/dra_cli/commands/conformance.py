@@ -32,15 +32,20 @@ def options(parser: Parser) -> None:
         f"{describe_versions()} (the one that the recording names, or else 1.36, from which most were recorded; "
         f"driver: {DEFAULT})",
     )
-    parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
-    _add_driver_options(parser.add_argument_group("driver", "a DRA driver's side of the contract"))
+    parser.add_argument(
+        "--answers", action="store_true", help="print dralab's answers instead of comparing them"
+    )
+    _add_driver_options(parser.add_argument_group("driver", "options for checking a DRA driver"))
 
 
 def _add_driver_options(driver: "argparse._ArgumentGroup") -> None:
     driver.add_argument("--list", action="store_true", help="list the checks, and run none")
     driver.add_argument("--explain", metavar="CHECK", default="", help="explain a check")
     driver.add_argument(
-        "-k", default="", metavar="WORDS", help="checks with one of these words: prepare,-health"
+        "-k",
+        default="",
+        metavar="WORDS",
+        help="only checks whose id has one of these words, or lacks -WORD: prepare,-health",
     )
     driver.add_argument("--output", "-o", choices=("table", "json", "junit", "markdown"), default="table")
     driver.add_argument(
@@ -54,7 +59,7 @@ def _add_driver_options(driver: "argparse._ArgumentGroup") -> None:
     driver.add_argument(
         "--strict",
         action="store_true",
-        help="also fail for broken recommendations and promises that are not shown",
+        help="also fail for broken recommendations, and for promises that could not be tested",
     )
     driver.add_argument(
         "--crds",

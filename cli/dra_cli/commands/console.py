@@ -20,10 +20,12 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--port",
         type=number(0, 65535),
-        help="the port, for a cluster without a console of its own (any free one)",
+        help="the console's port (any free one); only for a cluster that serves no console itself",
     )
     parser.switch(
-        "--write", default=None, help="let the console change such a cluster, within the user's permissions"
+        "--write",
+        default=None,
+        help="let the console of such a cluster change objects, with the user's permissions",
     )
     parser.switch("--open", default=True, help="open the browser")
     moment_option(parser)

@@ -21,10 +21,10 @@ def options(parser: Parser) -> None:
         "--to", dest="end", default="", metavar="MOMENT", help="the last moment (default: now)"
     )
     parser.add_argument(
-        "--limit", type=number(1), default=500, help="the largest number of changes, newest first (500)"
+        "--limit", type=number(1), default=500, help="show at most this many changes, the newest ones (500)"
     )
     parser.switch("--net", help="show what differs between --from and --to; without KIND, of all kinds")
-    parser.add_argument("--output", "-o", default="", help="json or yaml: with whole values and authors")
+    parser.add_argument("--output", "-o", default="", help="json or yaml: with complete values and authors")
     cluster_options(parser)
 
 

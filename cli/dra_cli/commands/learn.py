@@ -32,8 +32,14 @@ def options(parser: Parser) -> None:
         "the lesson where you stopped by default",
     )
     parser.add_argument("--list", action="store_true", help="list the lessons")
-    parser.add_argument("--output", "-o", default="", help="with --list: json or yaml have all texts")
-    parser.switch("--watch", default=None, help="go on watching (default: on a terminal)")
+    parser.add_argument(
+        "--output", "-o", default="", help="with --list: json or yaml, with the texts of all lessons"
+    )
+    parser.switch(
+        "--watch",
+        default=None,
+        help="keep applying the file when it is saved (default: on a terminal)",
+    )
     parser.add_argument("--console", action="store_true", help="show the lessons in the browser")
     parser.add_argument("--port", type=number(0), default=0, help="the console's port (any free one)")
     parser.switch("--open", default=True, help="with --console: open the browser")
@@ -128,7 +134,7 @@ async def _submit(classroom: "Classroom", one: "Lesson", *, fresh: bool) -> None
 def _instructions(notebook: "Notebook", one: "Lesson") -> str:
     return f"""
 Your file: {notebook.file(one)}
-In its folder, all commands of dralab mean the lesson's cluster. For kubectl:
+In its folder, all commands of dralab use the lesson's cluster. For kubectl:
   export KUBECONFIG={notebook.data}/kubeconfig
 `dralab learn check` applies the file and says what is missing; also: hint, solution, reset, next, stop"""
 
@@ -144,7 +150,7 @@ def watch_lesson(notebook: "Notebook", classroom: "Classroom", one: "Lesson") ->
     print(f"Watching: the file is applied whenever you save it. Type a letter and Enter: {KEYS}", flush=True)
     ended = asyncio.run(follow())
     if ended == "q":
-        print("The lesson's cluster runs on: `dralab learn` goes on here, `dralab learn stop` ends it.")
+        print("The lesson's cluster runs on: `dralab learn` continues here, `dralab learn stop` ends it.")
         return None
     if ended == "r":
         _reset(notebook, classroom)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dra_lab.clusteroptions import ClusterOptions
     from dra_shared.api.resources import Resource
     from dra_worlds.fleet import Group, Pool
-# The word of --images that is no file.
+# The value of --images that is not the name of a file.
 _STRICT = Path("strict")
 
 

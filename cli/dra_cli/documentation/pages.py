@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-#: The place in ``docs/README.md`` for the pages that are generated from the code.
+#: The line in ``docs/README.md`` that is replaced by the list of pages that are generated from the code.
 GENERATED = "<!-- pages made from the code -->"
 _INDEX = "docs/README.md"
 _FENCED = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
@@ -26,7 +26,7 @@ _ENTRY = re.compile(r"^\* \[(.*?)\]\((.*?)\)")
 _IMAGES = frozenset({".png", ".svg"})
 _LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python", ".toml": "toml"}
 Navigation = list[dict[str, Any]]
-#: The file with :meth:`Pages.navigation` among the pages of an installation.
+#: The JSON file that stores the result of :meth:`Pages.navigation` in the folder of an installation's pages.
 NAVIGATION = "navigation.json"
 
 

@@ -90,7 +90,7 @@ async def _check_no_holder(session: Session) -> None:
 
 @AREA.check(
     "own-names",
-    "an administrator's claim has CDI names of its own",
+    "an administrator's claim has unique CDI names",
     promise="While a claim and an administrator's claim have the same device, no CDI name is defined twice.",
     source="https://github.com/cncf-tags/container-device-interface (conflicting devices); " + _KEP,
     cost="The engine drops a device that two files define: the holder's containers do not start again.",

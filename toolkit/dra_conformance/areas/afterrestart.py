@@ -1,4 +1,4 @@
-"""Promises about several claims over a restart, declared in the areas that they belong to."""
+"""Checks of several prepared claims across a restart of the driver. Each is declared in the area of its subject."""
 
 from dra_conformance.areas.cdidevices import AREA as CDI
 from dra_conformance.areas.shares import AREA as SHARES

@@ -30,7 +30,7 @@ async def _check_failure_conditions(session: Session) -> None:
 
 @AREA.check(
     "set",
-    "its conditions become true",
+    "the binding conditions of a device become true",
     promise="For an allocated device the driver sets all of the device's binding conditions in the claim's status, or"
     " one that says the binding failed, and not both.",
     source=_KEP,

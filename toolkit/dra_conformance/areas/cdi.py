@@ -24,7 +24,7 @@ _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.cdi_devic
 
 @AREA.check(
     "qualified",
-    "its CDI ids are qualified names",
+    "CDI ids are qualified names",
     promise="Each id is vendor/class=device, of the characters that CDI allows.",
     source=_GO + "/qualified-device.go",
     cost="The container engine refuses the container: unqualified device.",
@@ -56,7 +56,7 @@ async def _check_defined(session: Session) -> None:
 
 @AREA.check(
     "schema",
-    "its files follow the specification",
+    "CDI files follow the specification",
     promise="Files are YAML or JSON of CDI's schema: known fields, kinds, names, edits that are not empty.",
     source=_SPEC,
     cost="The engine skips the whole file, and each container that needs it fails.",
@@ -139,7 +139,7 @@ async def _check_own_claims(session: Session) -> None:
 
 @AREA.check(
     "atomic",
-    "files are written atomically",
+    "CDI files are written atomically",
     promise="A file is written under another name and renamed: engines read the directory at any moment.",
     source=_GO + "/spec.go (write: rename)",
     cost="Now and then an engine reads half a file, and unrelated containers fail.",
@@ -154,7 +154,7 @@ async def _check_atomic(session: Session) -> None:
 
 @AREA.check(
     "writable",
-    "nobody else can change its files",
+    "other users cannot change CDI files",
     promise="Files in the CDI directory cannot be written by every user of the node.",
     source=_SPEC + " (hooks run with the rights of the container engine)",
     cost="Any user of the node becomes root: the engine runs the hooks that the file names.",
@@ -167,7 +167,7 @@ async def _check_writable(session: Session) -> None:
 
 @AREA.check(
     "gone",
-    "files are removed with their claim",
+    "CDI files are removed with their claim",
     promise="Once the claim is unprepared, its files are removed and its devices are not defined any more.",
     source=_PROTO,
     cost="Files pile up until the engine takes seconds to read them, and old names still give access to devices.",
@@ -275,7 +275,7 @@ async def _check_environment(session: Session) -> None:
 
 @AREA.check(
     "own-files",
-    "it leaves other vendors' files alone",
+    "CDI files of other vendors are left alone",
     promise="Files of other vendors in the directory stay as they are.",
     source=_SPEC + " (the directory is shared)",
     cost="Containers of another vendor's devices fail.",

@@ -122,7 +122,7 @@ async def open_stream(session: Session, then: float = 0.0) -> _Opened:
 
 @AREA.check(
     "service",
-    "it offers a health service that this kubelet watches",
+    "the driver offers a health service that this kubelet watches",
     promise="A driver that reports health offers v1alpha1.DRAResourceHealth to kubelets before 1.37, which know no"
     " other; since 1.37 v1 or v1alpha1.",
     source=_MANAGER + " (pickHealthService); https://github.com/kubernetes/kubernetes/pull/139477",
@@ -136,7 +136,7 @@ async def _check_served(session: Session) -> None:
 
 @AREA.check(
     "newest-service",
-    "it offers the v1 health service",
+    "the driver offers the v1 health service",
     promise="v1.DRAResourceHealth is among the services: kubelets stop knowing v1alpha1 in 1.40.",
     source=_MANAGER + "; https://github.com/kubernetes/kubernetes/issues/139475",
     cost="Health is Unknown from the upgrade on that drops v1alpha1.",

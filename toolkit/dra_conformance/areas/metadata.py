@@ -128,7 +128,7 @@ async def _check_template(session: Session) -> None:
 
 @AREA.check(
     "subrequests",
-    "alternatives are under their request's name",
+    "metadata of an alternative has its request's name",
     promise="For a device that was allocated for r0/large, the path has r0: containers know only this name.",
     source=_WRITER + " (BaseRequestRef); https://github.com/kubernetes/website/pull/54716",
     cost="With firstAvailable, a program does not find out which device it has.",
@@ -146,7 +146,7 @@ async def _check_subrequests(session: Session) -> None:
 
 @AREA.check(
     "readable",
-    "every user of the container can read them",
+    "every user of the container can read metadata files",
     promise="The files are readable for all: containers need not run as root.",
     source=_WRITER + " (metadataFilePerms 0644)",
     cost="Programs in containers that do not run as root cannot read the files.",
@@ -159,7 +159,7 @@ async def _check_readable(session: Session) -> None:
 
 @AREA.check(
     "read-only",
-    "containers cannot change them",
+    "containers cannot change metadata files",
     promise="The files are mounted with the option ro.",
     source=_WRITER + " (writeCDISpec)",
     cost="A container can change what the other containers of its claim read.",
@@ -172,7 +172,7 @@ async def _check_read_only(session: Session) -> None:
 
 @AREA.check(
     "stream",
-    "they are streams of JSON that libraries read",
+    "metadata files are streams of JSON that libraries read",
     promise="A file has objects of kind DeviceMetadata of metadata.resource.k8s.io in JSON: in v1alpha1 for programs of"
     " Kubernetes 1.36, which know no other version, in v1alpha1 or v1beta1 since.",
     source="staging/src/k8s.io/dynamic-resource-allocation/devicemetadata (DecodeMetadataFromStream)",
@@ -209,7 +209,7 @@ async def _check_newest_version(session: Session) -> None:
 
 @AREA.check(
     "equivalent",
-    "all versions have the same content",
+    "all versions of the metadata have the same content",
     promise="All objects of a file are equivalent: a program reads the first object whose version it knows.",
     source=_WRITER + "; https://github.com/kubernetes/website/pull/54716",
     cost="An upgrade of the program changes what it knows of its devices.",
@@ -224,7 +224,7 @@ async def _check_equivalent(session: Session) -> None:
 
 @AREA.check(
     "claim",
-    "they name their claim",
+    "metadata files name their claim",
     promise="Name, namespace and UID are the claim's.",
     source=_TYPES + "/types.go",
     cost="A program reports to the wrong claim.",
@@ -241,7 +241,7 @@ async def _check_claim(session: Session) -> None:
 
 @AREA.check(
     "devices",
-    "they have the request's devices",
+    "metadata files have the request's devices",
     promise="The file of a request has that request and exactly the devices that were allocated for it.",
     source=_TYPES + "/types.go (DeviceMetadataRequest)",
     cost="A program opens another device than its own.",
@@ -258,7 +258,7 @@ async def _check_devices(session: Session) -> None:
 
 @AREA.check(
     "attributes",
-    "they have the attributes of the slice",
+    "metadata files have the attributes of the slice",
     promise="The file has all attributes of a device that its slice has.",
     source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go (DeviceMetadata)",
     cost="A program would have to ask the API server for the attributes, which it may not.",
@@ -282,7 +282,7 @@ async def _check_attributes(session: Session) -> None:
 
 @AREA.check(
     "gone",
-    "they are removed with their claim",
+    "metadata files are removed with their claim",
     promise="Once the claim is unprepared, its files are removed from the node.",
     source=_WRITER + " (cleanupClaim)",
     cost="The next claim of that name shows the devices of the last one; the disk fills up.",

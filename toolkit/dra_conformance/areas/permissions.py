@@ -17,7 +17,7 @@ _SELECTORS = (
 
 @AREA.check(
     "granted",
-    "its role allows all its requests",
+    "the driver's role allows all its requests",
     promise="No request of the driver is forbidden by RBAC, with the role given by --role, or the usual one of charts.",
     source=_GOOD_PRACTICES,
     cost="The driver works on its author's cluster, and not on one with RBAC.",
@@ -30,7 +30,7 @@ async def _check_granted(session: Session) -> None:
 
 @AREA.check(
     "status-of-its-node",
-    "its role grants status for claims of its node",
+    "the driver's role grants status for claims of its node",
     promise="Since 1.36 a role that grants the status of claims also grants resourceclaims/driver with the verbs"
     " associated-node:update and associated-node:patch, or arbitrary-node: for drivers that run elsewhere.",
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4817-resource-claim-device-status"
@@ -68,7 +68,7 @@ def _verbs(session: Session, resource: str) -> set[str]:
 
 @AREA.check(
     "authenticated",
-    "its requests are authenticated",
+    "the driver's requests are authenticated",
     promise="Each request has the credentials of the kubeconfig.",
     source="https://kubernetes.io/docs/reference/access-authn-authz/authentication/",
     cost="The driver works only where anonymous requests are allowed.",
@@ -82,7 +82,7 @@ async def _check_authenticated(session: Session) -> None:
 
 @AREA.check(
     "no-secrets",
-    "it reads no secrets",
+    "the driver reads no secrets",
     promise="A driver of a node reads neither Secrets nor ConfigMaps of the whole cluster.",
     source=_GOOD_PRACTICES,
     cost="Anyone who breaks into one node reads every secret.",
@@ -95,7 +95,7 @@ async def _check_no_secrets(session: Session) -> None:
 
 @AREA.check(
     "slices-of-its-node",
-    "it watches the slices of its own node only",
+    "the driver watches the slices of its own node only",
     promise="Lists and watches of ResourceSlices have a field selector with the node or the driver.",
     source=_SELECTORS,
     cost="With a thousand nodes each change of a slice is sent a thousand times.",
@@ -110,7 +110,7 @@ async def _check_slices_of_its_node(session: Session) -> None:
 
 @AREA.check(
     "no-claims-of-all",
-    "it does not list all claims",
+    "the driver does not list all claims",
     promise="A driver of a node reads the claims that it is asked to prepare, one by one.",
     source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go (claims are read by name)",
     cost="With a thousand nodes each change of a claim is sent a thousand times.",
@@ -124,7 +124,7 @@ async def _check_no_claims_of_all(session: Session) -> None:
 
 @AREA.check(
     "no-deletecollection",
-    "it deletes one object at a time",
+    "the driver deletes one object at a time",
     promise="The driver deletes slices by name, and nothing else.",
     source=_GOOD_PRACTICES,
     cost="A selector that is empty by mistake deletes the devices of every node.",
@@ -137,7 +137,7 @@ async def _check_no_deletecollection(session: Session) -> None:
 
 @AREA.check(
     "own-objects",
-    "it changes nothing but slices and status",
+    "the driver changes nothing but slices and status",
     promise="The driver writes ResourceSlices and the status of claims, and no other objects of the cluster.",
     source="KEP-4381 (responsibilities of the DRA driver)",
     cost="Its role has to be so wide that a compromised node can change the cluster.",
@@ -155,7 +155,7 @@ async def _check_own_objects(session: Session) -> None:
 
 @AREA.check(
     "user-agent",
-    "its requests name the program",
+    "the driver's requests name the program",
     promise="The user agent names the driver or its library, with a version.",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/",
     cost="Nobody can see which program floods the API server.",

@@ -43,7 +43,7 @@ async def _check_succeeds(session: Session) -> None:
 
 @AREA.check(
     "only-asked",
-    "it answers for the requested claims only",
+    "the driver answers for the requested claims only",
     promise="The answer has no claim that was not asked for.",
     source=_MANAGER + " (NodePrepareResources returned result for unknown claim UID)",
     cost="The kubelet drops the whole answer; the pod never starts.",
@@ -461,7 +461,7 @@ async def _check_exclusive(session: Session) -> None:
 
 @AREA.check(
     "timely",
-    "it answers quickly",
+    "the driver answers within ten seconds",
     promise="A call is answered within ten seconds; the kubelet gives up after 45.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (defaultClientCallTimeout)",
     cost="Pods start slowly, and under load not at all.",

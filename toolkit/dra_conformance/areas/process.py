@@ -24,7 +24,7 @@ _PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WAR
 
 @PROCESS.check(
     "alive",
-    "it never exits by itself",
+    "the driver never exits by itself",
     promise="No call, claim or API server error makes the driver exit.",
     source=_PODS,
     cost="The node has no devices while the driver restarts, and after some crashes for minutes.",
@@ -32,15 +32,16 @@ _PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WAR
 async def _check_alive(session: Session) -> None:
     if session.deaths:
         with contextlib.suppress(Unmet, NotOffered, DriverError):
-            # A crash in the middle of a write is found by chance; it is that check's breach.
+            # A crash in the middle of a write happens by chance. Only the check of the checkpoint's writes
+            # reports it.
             if (await session.once(watch_checkpoint)).in_place:
                 raise Unmet("its checkpoint is overwritten in place, which may have made it exit")
-        raise Breach(f"it ended during {', '.join(session.deaths)}")
+        raise Breach(f"the driver ended during {', '.join(session.deaths)}")
 
 
 @PROCESS.check(
     "stuck",
-    "nothing stops it from preparing other claims",
+    "the driver can always prepare other claims",
     promise="After each call, successful or not, the driver prepares other claims for its devices.",
     source="KEP-4381; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1278",
     cost="No pod can use a device until somebody repairs the driver's checkpoint by hand.",
@@ -70,7 +71,7 @@ async def _check_stuck(session: Session) -> None:
 
 @PROCESS.check(
     "answers",
-    "its calls return",
+    "calls to the driver return",
     promise="A call to the driver returns within the kubelet's 45 seconds, whatever the result of earlier calls. In"
     " this run, unanswered calls take less than two minutes in total.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout);"
@@ -85,7 +86,7 @@ async def _check_answers(session: Session) -> None:
 
 @PROCESS.check(
     "outage",
-    "it survives an API server that fails",
+    "the driver survives an API server that fails",
     promise="While all requests are answered with 503 the driver runs on, and works again afterwards.",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/ (retries)",
     cost="An update of the control plane takes all drivers of the cluster down.",
@@ -98,7 +99,7 @@ async def _check_outage(session: Session) -> None:
 
 @PROCESS.check(
     "ends",
-    "it exits on SIGTERM",
+    "the driver exits on SIGTERM",
     promise="After SIGTERM the driver ends within a pod's grace period of 30 seconds, also while the kubelet watches"
     " its health: a server that waits for all calls waits for that stream.",
     source=_PODS + "; https://github.com/moby/swarmkit/issues/2307 (GracefulStop waits for streams)",
@@ -108,12 +109,12 @@ async def _check_outage(session: Session) -> None:
 async def _check_ends(session: Session) -> None:
     seen = await session.once(stop_driver)
     if seen.ended.code is None:
-        raise Breach(f"it ran on for {seen.ended.seconds:.0f} s")
+        raise Breach(f"the driver still ran after {seen.ended.seconds:.0f} s")
 
 
 @PROCESS.check(
     "exit-code",
-    "it ends with 0",
+    "the exit code after SIGTERM shows no error",
     promise="After SIGTERM the exit code is 0, or that of the signal.",
     source=_PODS,
     cost="Updates look like crashes in the pod's status and in alerts.",
@@ -123,14 +124,14 @@ async def _check_ends(session: Session) -> None:
 async def _check_exit_code(session: Session) -> None:
     seen = await session.once(stop_driver)
     if seen.ended.code is None:
-        raise Unmet("it had to be killed")
+        raise Unmet("the driver had to be killed")
     if seen.ended.code not in (0, 143, -15):
         raise Breach(f"exit code {seen.ended.code}")
 
 
 @PROCESS.check(
     "checkpoint-atomic",
-    "its checkpoint is never half written",
+    "the driver's checkpoint is never half written",
     promise="A checkpoint is written under another name and renamed, or is a database: a crash leaves the old or the"
     " new one.",
     source="pkg/kubelet/util/store/filestore.go (writeFile: rename); pkg/kubelet/checkpointmanager, which drivers"
@@ -174,7 +175,7 @@ async def _check_damaged_checkpoint(session: Session) -> None:
 
 @RESOURCES.check(
     "cycles",
-    "it prepares many claims in a row",
+    "the driver prepares many claims in a row",
     promise="Claims can be prepared and unprepared as often as pods come: 1,000 times here, or for 20 seconds.",
     source=_LEAKS,
     cost="The driver works for a week, and then stops working for all pods.",
@@ -226,7 +227,7 @@ async def _check_memory(session: Session) -> None:
 
 
 async def _usage(session: Session) -> tuple[Usage, Usage, int]:
-    """Return the driver's usage before and after the cycles, and their number."""
+    """Return the driver's resource usage before and after the cycles of claims, and the number of cycles."""
     seen = await session.once(cycle_claims)
     if seen.before is None or seen.after is None:
         raise NotOffered("the driver's process is not visible")
@@ -277,7 +278,7 @@ async def _check_refused(session: Session) -> None:
 
 @RESOURCES.check(
     "forgotten",
-    "its checkpoint drops refused claims",
+    "the driver's checkpoint drops refused claims",
     promise="Once a refused claim is unprepared, the checkpoint has no entry for it.",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
     cost="The checkpoint grows with each pod that fails, and is read and written ever more slowly.",
@@ -292,7 +293,7 @@ async def _check_forgotten(session: Session) -> None:
 
 @LOGS.check(
     "no-token",
-    "its log has no credentials",
+    "the driver's log has no credentials",
     promise="Tokens of the kubeconfig are not in the log, at any verbosity.",
     source="https://kubernetes.io/docs/concepts/security/rbac-good-practices/",
     cost="Anyone who may read logs acts as the driver on every node.",
@@ -304,7 +305,7 @@ async def _check_no_token(session: Session) -> None:
 
 @LOGS.check(
     "no-panics",
-    "its log has no panics",
+    "the driver's log has no panics",
     promise="Nothing in this run made the driver panic, not even in a single goroutine or request.",
     source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/",
     cost="Locks that a handler holds when it panics stay locked, and the next calls hang.",

@@ -37,7 +37,7 @@ async def _check_appears(session: Session) -> None:
 
 @AREA.check(
     "type",
-    "its type is DRAPlugin",
+    "the plugin's type is DRAPlugin",
     promise="GetInfo answers with the type DRAPlugin.",
     source=_PROTO,
     cost="The kubelet hands the plugin to another manager, or refuses it: no handler registered for plugin type.",
@@ -49,7 +49,7 @@ async def _check_type(session: Session) -> None:
 
 @AREA.check(
     "name",
-    "its name is a DNS subdomain",
+    "the driver's name is a DNS subdomain",
     promise="The name is a DNS subdomain of at most 63 characters: it is part of slices, claims and socket paths.",
     source="staging/src/k8s.io/api/resource/v1/types.go (DriverNameMaxLength)",
     cost="The API server rejects the driver's slices and status.",
@@ -62,7 +62,7 @@ async def _check_name(session: Session) -> None:
 
 @AREA.check(
     "endpoint",
-    "its endpoint is a unix socket",
+    "the driver's endpoint is a unix socket",
     promise="The endpoint in GetInfo is the absolute path of a unix socket.",
     source=_KUBELETPLUGIN,
     cost="The driver is registered, and every call to it fails.",
@@ -81,7 +81,7 @@ async def _check_endpoint(session: Session) -> None:
 
 @AREA.check(
     "served-first",
-    "it serves before it registers",
+    "the driver serves before it registers",
     promise="The endpoint accepts connections when GetInfo answers: the kubelet may call it at once.",
     source=_KUBELETPLUGIN + " (Start: the registration server starts last)",
     cost="Pods that wait for the driver fail to start once, and are delayed by the kubelet's back-off.",
@@ -95,7 +95,7 @@ async def _check_served_first(session: Session) -> None:
 
 @AREA.check(
     "socket-length",
-    "its socket paths are short enough for a real node",
+    "the driver's socket paths are short enough for a real node",
     promise="In /var/lib/kubelet the paths of its sockets have at most 107 bytes.",
     source="man 7 unix (sun_path); " + _KUBELETPLUGIN,
     cost="The driver cannot listen on nodes whose kubelet directory or whose pods' UIDs are longer than here.",
@@ -110,7 +110,7 @@ async def _check_socket_length(session: Session) -> None:
 
 @AREA.check(
     "versions",
-    "it offers a service that the kubelet calls",
+    "the driver offers a service that the kubelet calls",
     promise="The supported versions name gRPC services, v1.DRAPlugin or v1beta1.DRAPlugin among them.",
     source=_MANAGER + " (validate supported gRPC versions)",
     cost="The kubelet refuses the driver: none of services supported by the plugin are supported by the kubelet.",
@@ -122,7 +122,7 @@ async def _check_versions(session: Session) -> None:
 
 @AREA.check(
     "versions-served",
-    "it serves what it announces",
+    "the driver serves what it announces",
     promise="Each service in the supported versions, those for health included, is served at the endpoint.",
     source=_KUBELETPLUGIN,
     cost="The kubelet calls the first service that both know, and each call fails with Unimplemented.",
@@ -142,7 +142,7 @@ async def _check_versions_served(session: Session) -> None:
 
 @AREA.check(
     "versions-known",
-    "it announces nothing that no kubelet knows",
+    "the driver announces only services that kubelets know",
     promise="Supported versions are names of gRPC services, not version numbers.",
     source=_MANAGER,
     cost="A version number, which drivers before Kubernetes 1.31 announced, is refused where it stands alone.",
@@ -157,7 +157,7 @@ async def _check_versions_known(session: Session) -> None:
 
 @AREA.check(
     "newest-version",
-    "it offers the v1 service",
+    "the driver offers the v1 service",
     promise="v1.DRAPlugin is among the services: v1beta1 is removed after its deprecation.",
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
     cost="The driver stops working with the kubelet that drops v1beta1; shares have no IDs in v1beta1.",
@@ -171,7 +171,7 @@ async def _check_newest_version(session: Session) -> None:
 
 @AREA.check(
     "notified",
-    "it accepts the notification of its registration",
+    "the driver accepts the notification of its registration",
     promise="NotifyRegistrationStatus answers without an error within five seconds.",
     source="pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go",
     cost="The kubelet undoes the registration and retries forever.",
@@ -183,7 +183,7 @@ async def _check_notified(session: Session) -> None:
 
 @AREA.check(
     "asked-again",
-    "it answers a kubelet that comes back",
+    "the driver answers a restarted kubelet",
     promise="After a restart of the kubelet GetInfo gives the same answer, and the driver works on.",
     source="pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go",
     cost="After an upgrade of the kubelet no pod with devices starts until the driver is restarted too.",
@@ -204,7 +204,7 @@ async def _check_asked_again(session: Session) -> None:
 
 @AREA.check(
     "failed",
-    "it outlives a failed registration",
+    "the driver survives a failed registration",
     promise="A driver whose registration fails runs on: the kubelet tries again. It may answer the notification with an"
     " error.",
     source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/registrationserver.go;"
@@ -235,7 +235,7 @@ async def _check_failed(session: Session) -> None:
 
 @AREA.check(
     "back-after-kill",
-    "it registers again after kill -9",
+    "the driver registers again after kill -9",
     promise="A driver that was killed can start again: the sockets and files that it left are no obstacle.",
     source=_KUBELETPLUGIN,
     cost="After a crash or an OOM kill the node's devices are lost until somebody removes a file by hand.",
@@ -250,7 +250,7 @@ async def _check_back_after_kill(session: Session) -> None:
 
 @AREA.check(
     "sockets-removed",
-    "its registration socket is removed after SIGTERM",
+    "the driver's registration socket is removed after SIGTERM",
     promise="A driver that is stopped removes its registration socket: this tells the kubelet.",
     source="pkg/kubelet/pluginmanager/pluginwatcher/README.md; " + _KUBELETPLUGIN,
     cost="The kubelet still calls the driver after its exit, and retries the socket as long as it exists.",
@@ -306,7 +306,7 @@ async def _check_rolling_update_claims(session: Session) -> None:
 
 @AREA.check(
     "first-start",
-    "it registers quickly",
+    "the driver registers within ten seconds",
     promise="The driver registers within ten seconds of its start.",
     source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes (startup)",
     cost="Pods of a new node wait.",

@@ -85,7 +85,7 @@ async def _check_share_id(session: Session) -> None:
 
 @AREA.check(
     "own-names",
-    "each share has CDI names of its own",
+    "each share has unique CDI names",
     promise="Two claims with shares of one device have different CDI ids, and no name is in both files.",
     source="https://github.com/kubernetes/kubernetes/issues/134519;"
     " https://github.com/cncf-tags/container-device-interface (conflicting devices)",

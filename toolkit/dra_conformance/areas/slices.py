@@ -59,7 +59,7 @@ async def _check_accepted(session: Session) -> None:
 
 @AREA.check(
     "known-fields",
-    "it writes no unknown fields",
+    "the driver writes no unknown fields",
     promise="Slices have fields of the API that the server serves; others are dropped. In 1.37, for one,"
     " nodeAllocatableResources has taken the place of nodeAllocatableResourceMappings.",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation;"
@@ -235,7 +235,7 @@ async def _check_pool_names(session: Session) -> None:
 
 @AREA.check(
     "served-version",
-    "it uses an API version that this Kubernetes serves by default",
+    "the driver uses an API version that this Kubernetes serves by default",
     promise="resource.k8s.io is spoken in v1 since Kubernetes 1.34.",
     source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
     cost="The driver stops working with the release that drops the beta.",
@@ -253,7 +253,7 @@ async def _check_served_version(session: Session) -> None:
 
 @AREA.check(
     "quiet",
-    "it writes nothing when nothing changes",
+    "the driver writes nothing when nothing changes",
     promise="Slices are written when devices change, and not otherwise.",
     source=_CONTROLLER + " (syncPool: only changed slices are updated)",
     cost="Each write wakes every scheduler and every driver; on a thousand nodes it takes the API server down.",

@@ -40,7 +40,7 @@ async def _check_accepted(session: Session) -> None:
 
 @AREA.check(
     "own-devices",
-    "it writes about its own devices",
+    "the driver writes status only for its own devices",
     promise="Entries in status.devices have the driver's name, and pool and device of the allocation.",
     source=_KEP,
     cost="The status of other drivers is lost, or the device has no status.",

@@ -36,7 +36,7 @@ async def _check_published(session: Session) -> None:
 
 @AREA.check(
     "packed",
-    "they are in few slices",
+    "thousands of devices are in few slices",
     promise="Slices are filled: 128 devices in each, 64 where devices have taints, counters or lists.",
     source=f"{_TYPES} (ResourceSliceMaxDevices, ResourceSliceMaxDevicesWithTaintsOrConsumesCounters); {_CPU}",
     cost="Each slice costs every watcher an event, on each of thousands of nodes.",
@@ -81,7 +81,7 @@ async def _check_prepared(session: Session) -> None:
 
 @AREA.check(
     "generation",
-    "the pool's generation grows with them",
+    "the pool's generation grows when its slices change",
     promise="A change of more than one slice comes with a higher generation in all slices of the pool.",
     source=f"{_TYPES} (ResourcePool.generation); https://github.com/kubernetes/kubernetes/pull/127645",
     cost="The scheduler takes slices of before and after for one pool, and allocates devices that are not there.",

@@ -101,7 +101,7 @@ async def _check_claim_gone(session: Session) -> None:
 
 @AREA.check(
     "only-asked",
-    "it answers for the requested claims only",
+    "the driver answers for the requested claims only",
     promise="The answer has no claim that was not asked for.",
     source=_MANAGER + " (NodeUnprepareResources returned result for unknown claim UID)",
     cost="The kubelet drops the whole answer; the pod stays in Terminating.",
@@ -239,7 +239,7 @@ async def _check_prepared_twice(session: Session) -> None:
 
 @AREA.check(
     "files-gone",
-    "its CDI files may be missing",
+    "a claim whose CDI files are missing is unprepared",
     promise="A claim whose CDI file is missing, as after a reboot, is unprepared.",
     source="https://github.com/kubernetes/kubernetes/issues/141433 (CDI files do not survive a reboot);"
     " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/951",
@@ -260,7 +260,7 @@ async def _check_files_gone(session: Session) -> None:
 
 @AREA.check(
     "given-up",
-    "it also undoes a preparation that was cancelled",
+    "a preparation that was cancelled is undone",
     promise="If the kubelet cancels a preparation and then unprepares the claim, nothing is left: no CDI file, and the"
     " device is free.",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1162",
@@ -316,7 +316,7 @@ async def _give_up_with_file(session: Session, device: Device) -> None:
 
 @AREA.check(
     "without-api",
-    "it needs no API server",
+    "claims are unprepared without the API server",
     promise="Unprepare works while the API server is away.",
     source=_PLUGIN + " (UnprepareResourceClaims gets names and UIDs alone)",
     cost="Pods of a node that is cut off cannot end, and their devices are not free.",

@@ -44,7 +44,7 @@ def _show(value: Any) -> str:
 
 
 def _print(*values: Any) -> str:
-    # A space between two that are not texts, as fmt.Sprint puts it.
+    # Like fmt.Sprint, put a space between two values if neither is a string.
     text = ""
     for index, value in enumerate(values):
         if index and not isinstance(value, str) and not isinstance(values[index - 1], str):

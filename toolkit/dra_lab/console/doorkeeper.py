@@ -1,6 +1,6 @@
-"""Let only the browser of one person through.
+"""Accept requests only from the browser that has opened the console's address, which contains a secret key.
 
-Other users of this machine lack the key, and other web pages cannot use it.
+Other users of this machine do not know the key, and other web pages cannot send requests with it.
 """
 
 import hmac

@@ -68,7 +68,7 @@ class Pause:
         """Wait for Enter. ``hint`` says what the user can try meanwhile."""
         if not self._stops:
             return
-        print(f"   [Enter] goes on; {hint}", flush=True)
+        print(f"   [Enter] continues; {hint}", flush=True)
         loop, pressed = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(sys.stdin, pressed.set)
         try:

@@ -36,7 +36,7 @@ _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
 _POLL = 0.03
 _PODS_OF = {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
 
-# A phase reads the cluster, prints the news, and returns what it still waits for; nothing when it is over.
+# A phase reads the cluster, prints what has changed, and returns what it still waits for; an empty list ends it.
 Look = Callable[[Snapshot], list[str]]
 
 
@@ -68,7 +68,7 @@ async def _tell(
         report(f"Ready in {time.monotonic() - began:.1f} s at {server}")
         async with cluster.client("dralab-demo") as client:
             await _Story(client, cluster, loaded, report, pause).run()
-    report("\nEvery process is stopped. That was the whole way; docs/architecture.md walks it in the code.")
+    report("\nEvery process is stopped. docs/architecture.md describes these steps and the code behind them.")
 
 
 class _Story:
@@ -264,7 +264,7 @@ class _Story:
             await asyncio.sleep(_POLL)
 
     async def _clean_up(self) -> None:
-        self._report("\nCleaning up: pods, claims, devices, CDI files and checkpoints go")
+        self._report("\nCleaning up: deleting pods, claims, devices, CDI files and checkpoints")
         await objects.delete(self._client, list(reversed(self._targets)), missing_ok=True)
         deadline = time.monotonic() + _PHASE_TIMEOUT
         while True:

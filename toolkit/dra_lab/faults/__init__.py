@@ -1,1 +1,1 @@
-"""Faults on demand: their effects, the promises that Kubernetes makes for them, and whether they were kept."""
+"""Faults on demand: inject them, and check whether the guarantees of Kubernetes held during each."""

@@ -40,7 +40,10 @@ _UNREADABLE = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class FaultListener:
-    """Listens from its creation, and responds during :meth:`serve`. Requests need the ``token``, if there is one.
+    """The server of ``/faults``.
+
+    It listens from its creation, and responds during :meth:`serve`. Requests need the ``token``, if there is
+    one.
 
     The HTTP server is created at the first request, because most clusters never get one.
     """

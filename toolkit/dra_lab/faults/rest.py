@@ -37,7 +37,7 @@ class Rest:
                     calm = 0 if found else calm + 1
                     await asyncio.sleep(_EVERY)
         except TimeoutError:
-            return found or ["it does not come to rest"]
+            return found or ["the cluster does not come to rest"]
         return []
 
     async def _look(self) -> list[str]:

@@ -53,7 +53,7 @@ class Lesson:
 
     number: int
     name: str
-    """The name for its files."""
+    """The name for the lesson's files."""
     title: str
     about: str
     task: str
@@ -67,7 +67,7 @@ class Lesson:
     gpus: str
     drivers: Sequence[str]
     before: str
-    """Manifests of what is there from the start."""
+    """Manifests of the objects that exist when the lesson starts."""
     file: str
     """The manifests that the learner changes."""
     solution: str

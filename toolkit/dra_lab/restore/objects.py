@@ -20,7 +20,7 @@ from dra_shared.api.resources import (
 from dra_shared.jsontypes import JsonObject
 from dra_worlds.documents import Document
 
-#: Beyond what scheduling depends on.
+#: Kinds that are restored although scheduling does not depend on them.
 MORE = (CONFIG_MAPS, CRON_JOBS, WORKLOADS)
 # The order: owners before owned objects, and pods before the claims that are reserved for them. Quotas and limits come
 # last, because existing pods may exceed limits and quotas that were lowered later.

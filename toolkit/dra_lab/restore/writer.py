@@ -40,7 +40,7 @@ class Writer:
     ) -> int:
         """Create the objects in this order, and return how many exist then.
 
-        Existing objects of the same names are not changed.
+        Objects that exist already with these names are not changed.
         """
         await self._prepare(objects)
         written = 0

@@ -16,9 +16,9 @@ class Rule(enum.Enum):
     """The rule for a field's texts. Texts without a rule get a new name."""
 
     KEEP = enum.auto()
-    """Drivers and their vocabulary."""
+    """Not renamed: names of drivers, and words that drivers define."""
     DROP = enum.auto()
-    """No decision depends on it."""
+    """Left out, because no scheduling decision depends on the text."""
     WORD = enum.auto()
     """A word of the API; any other text is renamed."""
     LISTED_WORD = enum.auto()
@@ -28,7 +28,7 @@ class Rule(enum.Enum):
     TIME = enum.auto()
     """A timestamp."""
     VERSION = enum.auto()
-    """A semantic version, without the texts that it may have."""
+    """A semantic version. Its prerelease and build texts are removed."""
     UID = enum.auto()
     LABEL_KEY = enum.auto()
     RESOURCE = enum.auto()
@@ -36,13 +36,13 @@ class Rule(enum.Enum):
     IMAGE = enum.auto()
     ADDRESS = enum.auto()
     ATTRIBUTE = enum.auto()
-    """The name of an attribute, which a claim may have derived."""
+    """The name of an attribute. Names of attributes that a claim derives are renamed."""
     EXPRESSION = enum.auto()
     GROUP = enum.auto()
     """An API group, with or without a version."""
     KIND = enum.auto()
     PREFIX = enum.auto()
-    """The begin of a generated name."""
+    """The start of a generated name, as in generateName."""
 
 
 # Fields that are left out, because nothing depends on them: "Struct.field" or "field".

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Callable
 
-# If a text is the name of an object and also occurs elsewhere, it is renamed by the object's kind.
+# Nouns that give way to others: a text that is an object's name and also occurs elsewhere gets the noun of the
+# object's kind.
 _LESS = frozenset({"", "id", "kind", "label", "text", "uid", "value"})
 _FORMATS: dict[str, Callable[[int, int], str]] = {
     "address": lambda number, width: f"198.18.{number // 250}.{number % 250 + 1}",

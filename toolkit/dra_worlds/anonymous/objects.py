@@ -178,7 +178,7 @@ class _Walker:
         return self._special(rule, value, noun)
 
     def _special(self, rule: Rule | None, value: str, noun: str) -> str:
-        """Return the new value of a text that has several parts, or whose new name needs a special form."""
+        """Return the replacement for a text whose rule requires a certain form, such as a version or an image."""
         match rule:
             case Rule.VERSION:
                 core = _VERSION.match(value)

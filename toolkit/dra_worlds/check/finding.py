@@ -17,7 +17,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     """One change between the current version and the other one.
 
     ``about`` is object, gate, driver, node or pod, and ``subject`` its name. ``advice`` says what to do. If
-    ``before`` is set, the current version rejects or drops it too, so the change of version does not matter.
+    ``before`` is set, the current version has the same problem, so the change of version does not cause it.
     """
 
     level: str
@@ -69,7 +69,7 @@ def text(report: Report) -> str:
     if report.unknown:
         lines += ["", f"not judged, not kinds of Kubernetes: {', '.join(report.unknown)}"]
     if not report.findings:
-        lines.append("nothing is refused, dropped or done otherwise")
+        lines.append("nothing is rejected, dropped or done differently")
     return "\n".join(lines)
 
 

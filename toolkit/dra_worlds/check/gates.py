@@ -44,5 +44,5 @@ def _fate(gate: Gate | None, current: Version, against: Version) -> str:
     if against < current:
         return f"{against} does not have it"
     if gate.stage == "GA" and gate.default:
-        return "what it switched is always on"
+        return "its feature is always on"
     return "it is gone"

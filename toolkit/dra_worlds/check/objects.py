@@ -187,7 +187,7 @@ class Checker:
             yield Finding(DROPPED, "object", subject, found, advice, where, _is_in(path, before.dropped))
 
     def _gate_that_takes(self, template: JsonObject, stored: bool) -> str:
-        """Return the gate with which the template's claims are accepted, or "" if there is none."""
+        """Return the option for a gate with which the template's claims are accepted, or "" if there is none."""
         for name in self._gates_off():
             judge = self._with(name)
             kept = _judge(judge, template, stored).stored
@@ -197,14 +197,17 @@ class Checker:
         return ""
 
     def _gate_for(self, obj: JsonObject, stored: bool, path: str) -> str:
-        """Return the gate that keeps the field, or "". Of several, it is the one that needs the fewest others."""
+        """Return the option for the gate that keeps the field, or an error.
+
+        Of several gates, take the one that depends on the fewest others.
+        """
         for name in self._gates_off():
             if path not in _judge(self._with(name), obj, stored).dropped:
                 return f"--feature-gates={name}=true"
         return f"{self.against} does not have the field"
 
     def _gates_off(self) -> list[str]:
-        """Return the gates of the other version that could be turned on, those that need the fewest others first."""
+        """Return the gates of the other version that could be turned on. Gates that depend on few others come first."""
         gates = self._then.gates
         off = [
             name

@@ -20,7 +20,7 @@ _MOST_PODS = 100_000
 
 
 def read_seeds(document: Mapping[str, Any], where: str) -> list[int]:
-    """Return the seeds: those listed, or so many from 0.
+    """Return the listed seeds, or for a number N the seeds from 0 to N - 1.
 
     Raises:
         UserError: they are not numbers.
@@ -34,15 +34,17 @@ def read_seeds(document: Mapping[str, Any], where: str) -> list[int]:
 
 
 class Draws:
-    """Timelines by seed. ``arrivals`` is the part of the file.
+    """Timelines by seed. ``arrivals`` is the field of that name in the sweep's file.
 
     Raises:
-        UserError: the part is malformed, or a file of it cannot be read.
+        UserError: ``arrivals`` is malformed, or a file that it names cannot be read.
     """
 
     def __init__(self, arrivals: Any, objects: Objects, folder: Path, where: str) -> None:
         if not isinstance(arrivals, dict) or ("recorded" in arrivals) == ("pods" in arrivals):
-            raise UserError(f"{where}: arrivals: must have recorded, a timeline's file, or hours and pods")
+            raise UserError(
+                f"{where}: arrivals: give either recorded (the file of a timeline), or pods and hours"
+            )
         self._arrivals, self._where = arrivals, f"{where}: arrivals"
         shapes = arrivals.get("shapes")
         self._shapes = read_pods(str(folder / str(shapes)), objects) if shapes else None

@@ -69,7 +69,7 @@ def _run_lanes(
     try:
         yield from run_lanes(lanes, trials, goes_on)
     finally:
-        # The stop sign comes first: closing waits for the trials that run.
+        # Set the stop sign first: closing waits for the trials that run, and these end early if it is set.
         stop()
         for lane in lanes:
             lane.close()

@@ -1,4 +1,4 @@
-"""The variants of a sweep's file: each combination of the options of what varies."""
+"""The variants of a sweep's file: each combination of the options in its field ``vary``."""
 
 import copy
 import itertools
@@ -16,14 +16,14 @@ from dra_worlds.describe import describe_pools
 from dra_worlds.edits import Changed, apply_change
 from dra_worlds.working import Settings
 
-# The names of what varies, besides pools.NAME.FIELD and change. Each is a field of a change.
+# Names that ``vary`` may have, besides pools.NAME.FIELD and change. Each is a field of a change.
 _FIELDS = ("featureGates", "kubernetesVersion", "config")
 _OPTIONS = {"nvidiaGates": "nvidia-gates", "consumableShares": "consumable-shares"}
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A combination of options: ``settings`` are their texts, ``options`` their values, by what varies."""
+    """A combination of options: ``settings`` has their texts and ``options`` their values, by the name in ``vary``."""
 
     name: str
     settings: dict[str, str]
@@ -34,11 +34,11 @@ def read_variants(document: Mapping[str, Any], where: str) -> list[Variant]:
     """Return the variants of a sweep's file.
 
     Raises:
-        UserError: something varies that cannot.
+        UserError: ``vary`` has an unknown name or malformed options.
     """
     vary = document.get("vary") or {}
     if not isinstance(vary, dict):
-        raise UserError(f"{where}: vary must name what varies, each with a list of options")
+        raise UserError(f"{where}: vary must be a mapping of names to lists of options")
     pools = {str(pool.get("name")) for pool in document.get("pools") or () if isinstance(pool, dict)}
     for name, options in vary.items():
         _check_name(str(name), pools, f"{where}: vary.{name}")
@@ -47,7 +47,9 @@ def read_variants(document: Mapping[str, Any], where: str) -> list[Variant]:
     combinations = itertools.product(*vary.values())
     found = [_build_variant(dict(zip(vary, options, strict=True))) for options in combinations]
     if len({each.name for each in found}) < len(found):
-        raise UserError(f"{where}: two variants are equal: name the options of change, and list none twice")
+        raise UserError(
+            f"{where}: two variants are equal: give each option of change a name, and list no option twice"
+        )
     return found
 
 
