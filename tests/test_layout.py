@@ -56,7 +56,7 @@ def _loops_that_sleep(source: str) -> list[int]:
     ]
 
 
-def test_only_the_module_for_waiting_polls() -> None:
+def test_no_test_polls_except_through_the_waiting_module() -> None:
     """Other modules wait with ``tests.support.waiting``, or let turns of the loop pass with ``settle``."""
     polling = {
         f"tests/{path}:{line}"
@@ -76,7 +76,7 @@ def test_loop_that_sleeps_until_a_condition_holds_is_found() -> None:
     assert _loops_that_sleep(polling) == [2]
 
 
-def test_the_json_object_has_one_name() -> None:
+def test_only_one_alias_names_the_type_of_json_objects() -> None:
     """Only ``JsonObject`` of dra_shared.jsontypes may name this type.
 
     Json, Object and Document were names for it too.

@@ -256,7 +256,7 @@ def test_an_invalid_audit_policy_is_rejected(tmp_path: Path, text: str, message:
         (["--audit-log-path", "FOLDER"], "Is a directory"),
     ],
 )
-def test_logs_that_cannot_be_written_are_refused_at_the_start(
+def test_the_server_does_not_start_if_the_audit_log_cannot_be_written(
     tmp_path: Path, words: list[str], message: str
 ) -> None:
     policy = tmp_path / "policy.yaml"
@@ -280,13 +280,13 @@ def test_the_audit_log_is_created_at_the_start(tmp_path: Path) -> None:
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-def test_unknown_fields_of_a_policy_are_passed_over(tmp_path: Path) -> None:
+def test_unknown_fields_of_an_audit_policy_are_ignored(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(f"{_BARE}x: 1\nrules: [{{level: Metadata, w: 1, resources: [{{z: 1}}]}}]")
     assert load_policy(file).unknown == ("x", "rules[0].w", "rules[0].resources[0].z")
 
 
-async def test_objects_in_protobuf_are_logged_as_others(tmp_path: Path) -> None:
+async def test_objects_sent_in_protobuf_are_logged_as_json(tmp_path: Path) -> None:
     binary = {**_JANE, "content-type": PROTOBUF, "accept": PROTOBUF}
     message = protobuf.message(
         "io.k8s.api.core.v1.ConfigMap", {"metadata": {"name": "c"}, "data": {"a": "b"}}
@@ -345,7 +345,7 @@ async def test_each_request_has_a_unique_audit_id(tmp_path: Path) -> None:
     assert {uuid.UUID(name).version for name in names} == {4}
 
 
-async def test_objects_are_logged_as_they_are_decoded(tmp_path: Path) -> None:
+async def test_request_objects_are_logged_with_defaults_and_without_server_set_fields(tmp_path: Path) -> None:
     """Check that objects have defaults, but not yet a namespace or name (`LogRequestObject`).
 
     Patches are unchanged.

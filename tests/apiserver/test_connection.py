@@ -33,7 +33,7 @@ class Socket(asyncio.Transport):
         self.closed = True
 
 
-async def test_writes_of_one_loop_iteration_are_sent_together() -> None:
+async def test_writes_of_one_event_loop_iteration_are_sent_together() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())
     transport.write(b"head")
@@ -57,7 +57,7 @@ async def test_empty_data_is_not_handed_to_the_socket() -> None:
     assert socket.written == [[b"head"]]
 
 
-async def test_large_writes_do_not_wait() -> None:
+async def test_large_writes_are_sent_at_once_instead_of_buffered() -> None:
     socket = Socket()
     transport = JoiningTransport(socket, asyncio.get_running_loop())
     transport.write(b"head")

@@ -52,7 +52,9 @@ def plain_kinds() -> list[Any]:
 
 
 @each_case(("kind", "version"), plain_kinds())
-def test_versions_without_a_converter_have_the_stored_shape(kind: Kind, version: str) -> None:
+def test_api_versions_without_a_converter_have_the_same_fields_as_the_stored_one(
+    kind: Kind, version: str
+) -> None:
     assert shape(object_type(kind, version)) == shape(object_type(kind, kind.storage_version))
 
 
@@ -106,7 +108,7 @@ def test_random_objects_survive_the_round_trip_through_v1beta1() -> None:
     assert tried > 50
 
 
-def test_flat_requests_become_exact_ones() -> None:
+def test_flat_requests_of_v1beta1_are_converted_to_exactly_of_v1() -> None:
     kind = kind_of("resource.k8s.io", "resourceclaims")
     claim = {
         "spec": {

@@ -62,7 +62,7 @@ async def base(client: httpx.AsyncClient) -> httpx.AsyncClient:
     ("path", "recorded"),
     [(f"{_CLAIMS}/base", (44, 48, 0)), (_CLAIMS, (77, 65, 0)), (f"{_PODS}/base", (44, 48, 0))],
 )
-async def test_a_read_costs_few_calls(
+async def test_a_read_executes_no_more_python_calls_than_recorded(
     base: httpx.AsyncClient, path: str, recorded: tuple[float, ...]
 ) -> None:
     await _check(base, lambda _: base.get(path), *recorded)
@@ -71,7 +71,7 @@ async def test_a_read_costs_few_calls(
 @pytest.mark.parametrize(
     ("path", "obj", "recorded"), [(_CLAIMS, _CLAIM, (290, 351, 5)), (_PODS, _POD, (352, 523, 5))]
 )
-async def test_a_create_costs_few_calls(
+async def test_a_create_executes_no_more_python_calls_than_recorded(
     base: httpx.AsyncClient, path: str, obj: dict[str, Any], recorded: tuple[float, ...]
 ) -> None:
     await _check(base, lambda number: base.post(path, json=_with_name(obj, number)), *recorded)
@@ -80,7 +80,7 @@ async def test_a_create_costs_few_calls(
 @pytest.mark.parametrize(
     ("path", "recorded"), [(f"{_CLAIMS}/base", (316, 416, 5)), (f"{_PODS}/base", (501, 699, 6.5))]
 )
-async def test_a_patch_costs_few_calls(
+async def test_a_patch_executes_no_more_python_calls_than_recorded(
     base: httpx.AsyncClient, path: str, recorded: tuple[float, ...]
 ) -> None:
     await _check(base, lambda number: base.patch(path, json=_annotate(number), headers=_MERGE), *recorded)
@@ -92,7 +92,7 @@ def _status(number: int) -> dict[str, Any]:
     return {"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}}
 
 
-async def test_a_status_update_costs_few_calls(base: httpx.AsyncClient) -> None:
+async def test_a_status_update_executes_no_more_python_calls_than_recorded(base: httpx.AsyncClient) -> None:
     path = f"{_CLAIMS}/base/status"
     await _check(base, lambda number: base.patch(path, json=_status(number), headers=_MERGE), 514, 760, 7)
 
@@ -118,7 +118,9 @@ def _kubelets_status(number: int) -> dict[str, Any]:
     }
 
 
-async def test_a_status_update_of_the_kubelet_costs_few_calls(base: httpx.AsyncClient) -> None:
+async def test_a_status_update_of_the_kubelet_executes_no_more_python_calls_than_recorded(
+    base: httpx.AsyncClient,
+) -> None:
     path = f"{_PODS}/base/status"
     headers = {"content-type": "application/strategic-merge-patch+json"}
     await _check(

@@ -80,7 +80,7 @@ def texts(path: Path) -> Iterator[str]:
 
 
 @each_case("module", modules())
-def test_the_engine_names_no_kind(module: str) -> None:
+def test_the_engine_contains_no_name_of_a_kind(module: str) -> None:
     found = {text for text in texts(ENGINE / module) if text in names()}
     assert found <= ALLOWED.get(module, set())
 

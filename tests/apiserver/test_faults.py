@@ -97,7 +97,7 @@ async def test_latency_lasts_no_longer_than_the_fault() -> None:
     assert waiting.done()
 
 
-async def test_a_seed_draws_the_same_requests() -> None:
+async def test_a_fault_with_the_same_seed_affects_the_same_requests() -> None:
     async def draw_codes(seed: int) -> list[int]:
         faults, _ = _faults(_fault(fault="error", seconds=1, share=0.5, seed=seed))
         return [await _code(faults, "get", PODS) for _ in range(50)]
@@ -178,7 +178,7 @@ async def test_watches_are_delayed_repeatedly() -> None:
         ),
     ],
 )
-async def test_a_body_that_is_no_fault_is_refused(
+async def test_an_invalid_fault_is_rejected(
     client: httpx.AsyncClient, wanted: dict[str, Any], message: str
 ) -> None:
     answer = await client.post("/faults", json=wanted)
@@ -187,7 +187,9 @@ async def test_a_body_that_is_no_fault_is_refused(
     assert (await client.get("/faults")).json() == {"items": []}
 
 
-async def test_a_fault_reports_its_promises_and_the_kept_ones(client: httpx.AsyncClient) -> None:
+async def test_a_fault_reports_which_of_its_promises_were_kept_broken_or_untested(
+    client: httpx.AsyncClient,
+) -> None:
     begun = (await client.post("/faults", json={"fault": "error", "seconds": 0.6, "code": 503})).json()
     assert begun["promise"] == "clients retry with growing delays; every request succeeds in the end"
     assert begun["what"].startswith("the API server answers --code")
@@ -284,7 +286,7 @@ async def test_a_watch_that_is_cut_ends_and_can_be_resumed(client: httpx.AsyncCl
     assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "b")
 
 
-async def test_a_delayed_watch_gets_every_event_later(client: httpx.AsyncClient) -> None:
+async def test_a_delayed_watch_gets_every_event_once_the_fault_ends(client: httpx.AsyncClient) -> None:
     revision = (await client.get(MAPS)).json()["metadata"]["resourceVersion"]
     watch = {"watch": "1", "resourceVersion": revision}
     async with client.stream("GET", MAPS, params=watch) as stream:

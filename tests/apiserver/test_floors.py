@@ -16,7 +16,7 @@ def _contract(name: str) -> dict[str, Any]:
     return found
 
 
-def test_the_page_shows_the_layers_of_the_contract() -> None:
+def test_architecture_page_lists_the_api_server_layers_that_import_linter_checks() -> None:
     layers = _contract("The API server's floors")["layers"]
     page = (REPOSITORY / "docs/architecture.md").read_text()
     rows = page.partition(_TITLE)[2].partition("\n\n")[0].splitlines()[2:]

@@ -114,7 +114,7 @@ def test_every_kind_of_list_is_measured() -> None:
     } <= names
 
 
-def test_many_managers_are_folded_in_one_walk() -> None:
+def test_the_work_to_merge_many_field_managers_grows_linearly() -> None:
     def create_step(count: int) -> Step:
         def fold() -> None:
             entries = {
@@ -132,7 +132,7 @@ def test_many_managers_are_folded_in_one_walk() -> None:
     assert not is_quadratic(create_step, 20)
 
 
-def test_errors_that_show_a_long_list_each_are_counted_once_they_are_too_many() -> None:
+def test_errors_that_each_show_a_long_list_are_summarized_beyond_a_limit() -> None:
     def create_errors(count: int) -> list[FieldError]:
         shown = [f"name-{number}" for number in range(count)]
         return [invalid("spec.names", shown, f"wrong {number}") for number in range(count)]

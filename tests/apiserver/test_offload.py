@@ -84,7 +84,7 @@ async def test_a_selector_that_is_long_is_compiled_in_a_thread(
     assert created.apart == [True]
 
 
-async def test_a_long_change_includes_writes_made_meanwhile(
+async def test_a_change_computed_in_a_thread_is_repeated_after_a_concurrent_write(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"{CONFIG_MAPS}/large"
@@ -143,7 +143,7 @@ async def test_a_long_create_does_not_exceed_a_quota_that_was_filled_meanwhile(
     assert "exceeded quota: few" in answer.json()["message"]
 
 
-async def test_waiting_work_does_not_occupy_the_threads() -> None:
+async def test_offloaded_work_that_waits_does_not_block_the_threads() -> None:
     apart = Offload()
     gate = asyncio.Event()
 
@@ -210,7 +210,7 @@ async def test_many_objects_are_selected_and_shown_in_a_thread(
     assert listed.apart == [True]
 
 
-async def test_answers_that_are_very_long_are_not_indented(
+async def test_very_long_responses_are_not_indented(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dra_apiserver.http._PRETTY_UP_TO", 10_000)

@@ -51,7 +51,7 @@ def test_a_set_pointer_is_written_even_if_empty() -> None:
     assert protobuf.message(name, {"appProtocol": ""}).endswith(b"\x22\x00")
 
 
-def test_inlined_messages_have_pointers() -> None:
+def test_an_inlined_optional_message_is_written_even_if_empty() -> None:
     """Check the configuration of a device, which may get other kinds than opaque in a later version."""
     name = "io.k8s.api.resource.v1.DeviceClaimConfiguration"
     assert protobuf.message(name, {"requests": ["a"]}) == b"\x0a\x01a\x12\x00"
@@ -82,7 +82,7 @@ def test_a_watch_event_is_a_frame_with_its_length() -> None:
     assert framed == b"\x00\x00\x00\x11\x0a\x05ADDED\x12\x08\x0a\x06object"
 
 
-def test_a_list_has_its_items_messages() -> None:
+def test_a_list_message_contains_the_messages_of_its_items() -> None:
     items = [protobuf.message(_POD, {"metadata": {"name": name}}) for name in "ab"]
     body = protobuf.encode_list({"resourceVersion": "7"}, items)
     found = read_message("io.k8s.api.core.v1.PodList", body)
@@ -99,7 +99,7 @@ def test_written_messages_can_be_read() -> None:
 
 
 @pytest.mark.parametrize("name", ["io.k8s.api.example.v1.Foo", "io.k8s.api.core.v1.Foo", "Foo"])
-def test_names_without_a_message_are_unknown(name: str) -> None:
+def test_type_names_without_a_protobuf_message_are_unknown(name: str) -> None:
     assert not protobuf.is_known(name)
 
 

@@ -9,7 +9,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 
 
-async def test_many_simultaneous_connections_are_accepted(server: ApiServer) -> None:
+async def test_three_hundred_connections_can_wait_to_be_accepted(server: ApiServer) -> None:
     address = server.url.removeprefix("http://").rsplit(":", 1)
     with contextlib.ExitStack() as callers:
         # Nothing is accepted meanwhile, because this does not yield to the event loop. A caller beyond the
@@ -18,7 +18,7 @@ async def test_many_simultaneous_connections_are_accepted(server: ApiServer) -> 
             callers.enter_context(socket.create_connection((address[0], int(address[1])), timeout=0.5))
 
 
-async def test_two_servers_of_a_process_end_in_any_order(tmp_path: Path) -> None:
+async def test_two_servers_in_one_process_can_stop_in_any_order(tmp_path: Path) -> None:
     before = sys.getrecursionlimit()
     first, second = contextlib.AsyncExitStack(), contextlib.AsyncExitStack()
     for stack, name in ((first, "a"), (second, "b")):

@@ -45,7 +45,7 @@ def test_a_field_that_the_version_does_not_have_is_dropped() -> None:
     assert _judge(V1_36).create(_claim(purpose="x")).dropped == ("spec.devices.requests[0].exactly.purpose",)
 
 
-def test_every_error_is_named() -> None:
+def test_the_verdict_lists_every_validation_error() -> None:
     verdict = _judge(V1_36).create(_claim(count=-1, allocationMode="Some"))
     assert [text.partition(":")[0] for text in verdict.refused] == [
         "spec.devices.requests[0].exactly.allocationMode"
@@ -53,7 +53,7 @@ def test_every_error_is_named() -> None:
     assert verdict.stored is None
 
 
-def test_a_body_that_is_no_object_is_refused() -> None:
+def test_a_body_that_is_not_an_object_is_rejected() -> None:
     assert "cannot unmarshal" in _judge(V1_36).create(_claim(count="many")).refused[0]
 
 
@@ -101,7 +101,7 @@ def test_missing_referenced_objects_are_no_error() -> None:
     assert _judge(V1_37).create(pod).refused == ()
 
 
-def test_the_place_of_a_gated_kind_names_its_gate() -> None:
+def test_the_verdict_on_a_gated_kind_names_its_feature_gate() -> None:
     place = _judge(V1_36).place("scheduling.k8s.io/v1alpha2", "PodGroup")
     assert (place.known, place.served, place.gate) == (True, False, "GenericWorkload")
 

@@ -32,7 +32,9 @@ def create_calls(version: Version, ready: list[str]) -> Calls:
 
 
 @pytest.mark.parametrize(("version", "second"), [(V1_36, "10.0.0.1"), (V1_37, "10.0.0.2")])
-def test_each_request_chooses_an_endpoint_since_1_37(version: Version, second: str) -> None:
+def test_each_webhook_call_chooses_an_endpoint_of_the_service_since_1_37(
+    version: Version, second: str
+) -> None:
     ready = ["10.0.0.1"]
     calls = create_calls(version, ready)
     assert calls._resolve(_SERVICE, 443) == "10.0.0.1:9443"

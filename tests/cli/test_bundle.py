@@ -204,7 +204,9 @@ class _Expiring(Reader):
         return super().read(path, params, accept)
 
 
-async def test_a_bundle_starts_later_if_history_is_deleted_meanwhile(tmp_path: Path) -> None:
+async def test_a_bundle_begins_at_a_later_revision_if_history_is_deleted_while_it_is_read(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "bundle.tar.gz"
     config = Config(port=0, data=tmp_path / "data", relaxed=True)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:

@@ -341,7 +341,7 @@ def test_apply_creates_and_delete_removes_objects(dralab: Command, tmp_path: Pat
     assert "say which to delete" in dralab("delete", "configmaps", code=2)
 
 
-def test_errors_name_the_file_and_the_line(dralab: Command, tmp_path: Path) -> None:
+def test_errors_in_a_manifest_name_the_file_and_the_line(dralab: Command, tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
@@ -361,7 +361,7 @@ def test_completion_includes_every_command(shell: str, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize(("words", "history"), [([], ""), (["--history", "24h,2Gi"], "24h,2Gi")])
-def test_up_has_an_option_for_history(words: list[str], history: str) -> None:
+def test_the_up_command_parses_the_history_option(words: list[str], history: str) -> None:
     assert commandline.parser("up").read(words).history == history
 
 

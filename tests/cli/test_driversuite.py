@@ -19,7 +19,7 @@ def _run(*words: str) -> int:
     return commandline.run("conformance", ["driver", *words])
 
 
-def test_checks_are_listed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_option_prints_the_checks_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--list", "-k", "admin") == 0
     assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [
         "admin.prepared",
@@ -29,7 +29,7 @@ def test_checks_are_listed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_explain_option_describes_a_check(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("--explain", "cdi.atomic") == 0
     assert capsys.readouterr().out.startswith("cdi.atomic: CDI files are written atomically\nPromise: ")
 
@@ -52,7 +52,9 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         (("--directory", "/tmp/" + 60 * "x", "--", "x"), "is too long for sockets: 65 bytes, and 57 are"),
     ],
 )
-def test_errors_are_one_line(words: tuple[str, ...], message: str) -> None:
+def test_invalid_arguments_of_the_driver_suite_are_reported_in_one_line(
+    words: tuple[str, ...], message: str
+) -> None:
     with pytest.raises(UserError, match=message) as error:
         _run(*words)
     assert error.value.code == 2
@@ -66,7 +68,7 @@ def test_the_folder_of_an_earlier_run_is_rejected(tmp_path: Path) -> None:
     assert _directory(None) is None
 
 
-def test_a_role_is_read_from_manifests(tmp_path: Path) -> None:
+def test_the_role_of_a_driver_is_read_from_manifests(tmp_path: Path) -> None:
     rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
     file = tmp_path / "role.json"
@@ -77,7 +79,7 @@ def test_a_role_is_read_from_manifests(tmp_path: Path) -> None:
         _rules(file)
 
 
-def test_parameters_must_be_an_object(tmp_path: Path) -> None:
+def test_opaque_parameters_must_be_a_json_object(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("apiVersion: x/v1\nkind: Paint\n")
     assert _parameters(file) == {"apiVersion": "x/v1", "kind": "Paint"}
@@ -86,7 +88,7 @@ def test_parameters_must_be_an_object(tmp_path: Path) -> None:
         _parameters(file)
 
 
-async def test_sigterm_runs_cleanup_code() -> None:
+async def test_sigterm_stops_the_driver_suite_with_its_cleanup_code() -> None:
     done = []
 
     async def work() -> None:
@@ -105,7 +107,9 @@ async def test_sigterm_runs_cleanup_code() -> None:
 
 
 @pytest.mark.system
-def test_reports_are_written_next_to_the_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_files_are_written_in_addition_to_the_printed_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     files = [tmp_path / name for name in ("r.xml", "r.json", "r.md")]
     words = [word for file in files for word in ("--report", str(file))]
     assert _run("-k", "registration.appears", *words, "--", "false") == 1

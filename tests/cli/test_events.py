@@ -13,7 +13,7 @@ _AGES = [
 
 
 @pytest.mark.parametrize(("ago", "shown"), _AGES)
-def test_ages_are_those_of_get_events(ago: timedelta, shown: str) -> None:
+def test_the_events_command_shows_the_same_ages_as_get_events(ago: timedelta, shown: str) -> None:
     last = (datetime.now(UTC) - ago).isoformat()
     assert row({"lastTimestamp": last})[0] == shown
     assert row({"lastTimestamp": last, "count": 3})[0] == f"{shown} (x3)"

@@ -104,13 +104,13 @@ def test_an_invalid_driver_name_is_rejected(name: str, message: str) -> None:
         Names.of(name)
 
 
-def test_the_short_name_can_be_chosen() -> None:
+def test_the_short_name_of_a_new_driver_can_be_chosen() -> None:
     assert Names.of("gpu.acme.io", "card").replace_in(
         "dongle_driver of dongle.example.com: DongleDriver"
     ) == ("card_driver of gpu.acme.io: CardDriver")
 
 
-def test_examples_are_copied_and_existing_files_are_kept(
+def test_the_new_command_copies_examples_and_keeps_existing_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -118,5 +118,5 @@ def test_a_template_that_does_not_match_the_objects_is_an_error() -> None:
     assert str(refused.value).startswith('error executing jsonpath "{.items[7]}": ')
 
 
-def test_other_outputs_are_not_handled_as_templates() -> None:
+def test_output_formats_without_a_template_are_not_parsed_as_templates() -> None:
     assert [show(output) for output in ("", "table", "yaml=x", "templates={{.}}")] == [None] * 4

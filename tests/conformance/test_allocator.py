@@ -104,7 +104,7 @@ def test_allocation_agrees_with_new_upstream_cases_of_1_37(case: dict[str, Any])
 
 
 @each_case("start", range(0, len(_WORLDS), _BATCH))
-def test_allocations_agree_in_random_worlds(start: int) -> None:
+def test_allocations_in_random_worlds_agree_with_upstream(start: int) -> None:
     differing = {
         world["in"]["name"]: (ours, world["out"])
         for world in _WORLDS[start : start + _BATCH]
@@ -114,7 +114,7 @@ def test_allocations_agree_in_random_worlds(start: int) -> None:
     assert differing == {}
 
 
-def test_a_different_allocation_does_not_agree() -> None:
+def test_comparison_fails_when_the_allocation_differs_from_upstreams() -> None:
     world = next(world for world in _WORLDS if world["out"]["allocated"] and world["in"]["claims"])
     changed = {**world["out"], "results": world["out"]["results"][:-1]}
 

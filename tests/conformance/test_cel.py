@@ -13,12 +13,12 @@ from tests.support.sampling import sample
 _SAMPLE = 400
 
 
-def test_upstream_selectors_agree() -> None:
+def test_selectors_of_upstreams_tests_have_the_recorded_results_and_costs() -> None:
     cases = load_vectors("cel.json.gz")
     check_all(((case["name"], (case, case["actual"])) for case in cases), _check)
 
 
-def test_random_selectors_agree() -> None:
+def test_random_selectors_have_the_recorded_results_and_costs() -> None:
     lines = sample(load_vectors("random-cel.jsonl.gz"), _SAMPLE)
     check_all(((line["in"]["name"], (line["in"], line["out"])) for line in lines), _check)
 
@@ -26,7 +26,7 @@ def test_random_selectors_agree() -> None:
 @pytest.mark.parametrize(
     "name", ["random-cel-1.37.jsonl.gz", "random-cel-features-1.37.jsonl.gz", "upstream-cel-1.37.jsonl.gz"]
 )
-def test_selectors_agree_in_1_37(name: str) -> None:
+def test_selectors_have_the_recorded_results_and_costs_of_1_37(name: str) -> None:
     lines = sample(load_vectors(name), _SAMPLE)
     check_all(((line["in"]["name"], _with_released_costs(line)) for line in lines), _check)
 

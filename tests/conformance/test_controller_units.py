@@ -69,7 +69,7 @@ def _error(table: JsonObject) -> str | None:
 
 
 @pytest.mark.parametrize("table", _cases("TestName"))
-def test_claim_name_agrees_with_upstream(table: JsonObject) -> None:
+def test_the_claim_name_found_for_a_pod_agrees_with_upstream(table: JsonObject) -> None:
     entry = msgspec.convert(table["podClaim"], PodResourceClaim)
     if _error(table):
         with pytest.raises(ClaimReferenceError) as raised:
@@ -80,7 +80,7 @@ def test_claim_name_agrees_with_upstream(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestNameFromPodGroup"))
-def test_pod_group_claim_name_agrees_with_upstream(table: JsonObject) -> None:
+def test_the_claim_name_found_for_a_pod_group_agrees_with_upstream(table: JsonObject) -> None:
     group = _decode(table["podGroup"])
     entry = msgspec.convert(table["podGroupClaim"], PodGroupResourceClaim)
     if _error(table):
@@ -92,7 +92,7 @@ def test_pod_group_claim_name_agrees_with_upstream(table: JsonObject) -> None:
 
 
 @each_case("table", _cases("TestResourceClaimIsFor"))
-def test_check_for_owner_agrees_with_upstream(table: JsonObject) -> None:
+def test_the_check_of_a_claims_owner_agrees_with_upstream(table: JsonObject) -> None:
     claim = _decode(table["claim"])
 
     def check() -> None:
@@ -111,7 +111,7 @@ def test_check_for_owner_agrees_with_upstream(table: JsonObject) -> None:
 
 
 @each_case("table", _cases("TestIsReservedForPod"))
-def test_is_reserved_for_pod_agrees_with_upstream(table: JsonObject) -> None:
+def test_the_check_if_a_claim_is_reserved_for_a_pod_agrees_with_upstream(table: JsonObject) -> None:
     pod, claim = _decode(table["pod"]), _decode(table["claim"])
     assert is_reserved_for_pod(pod, claim, pod_groups=table["acceptPodGroup"]) == table["expectedResult"]
 
@@ -155,7 +155,7 @@ def test_pool_status_agrees_with_upstream(table: JsonObject) -> None:
 
 
 @pytest.mark.parametrize("table", _cases("TestShouldDeleteRequest"))
-def test_expiry_of_requests_agrees_with_upstream(table: JsonObject) -> None:
+def test_expiry_of_resource_pool_status_requests_agrees_with_upstream(table: JsonObject) -> None:
     # The table was written at 15:38:53 on that day; its times are relative to that.
     now = parse_rfc3339("2026-11-20T15:38:53Z") + timedelta(minutes=1)
     request: Object = _decode(table["request"])

@@ -68,7 +68,7 @@ def test_every_recorded_kind_of_case_is_run() -> None:
         ("validatePlugin", ("error",)),
     ],
 )
-def test_a_different_answer_of_upstream_does_not_agree(kind: str, path: tuple[str, ...]) -> None:
+def test_comparison_fails_when_upstreams_answer_differs(kind: str, path: tuple[str, ...]) -> None:
     case = next(case for case in _worlds()[kind] if path[0] in case["actual"])
     ours = answer({**case["input"], "kind": kind})
     other = copy.deepcopy(case["actual"])

@@ -13,7 +13,7 @@ _WORLDS = load_vectors("random-alloc-names-1.37.jsonl.gz")
 
 
 @each_case("start", range(0, len(_WORLDS), _BATCH))
-def test_random_worlds_with_capacity_names_agree(start: int) -> None:
+def test_allocations_in_random_worlds_with_capacity_names_agree_with_1_37(start: int) -> None:
     differing = {
         world["in"]["name"]: (ours, world["out"])
         for world in _WORLDS[start : start + _BATCH]

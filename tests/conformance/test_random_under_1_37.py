@@ -66,7 +66,9 @@ def _as_in_1_36(name: str) -> property:
     return property(get)
 
 
-def test_each_different_answer_of_1_37_has_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_allocation_that_differs_in_1_37_is_explained_by_one_known_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     lines = sample(load_vectors("random-alloc.jsonl.gz"), 700)
     names = {line["in"]["name"] for line in lines}
     differing = _names_that_differ(lines)

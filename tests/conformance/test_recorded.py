@@ -19,7 +19,7 @@ def _read_lines(name: str) -> Iterator[tuple[str, JsonObject]]:
             yield line["in"]["name"], line
 
 
-def test_allocations_of_recorded_worlds_agree() -> None:
+def test_allocations_in_recorded_worlds_agree_with_upstream() -> None:
     check_all(_read_lines("worlds.jsonl.gz"), _check_world)
 
 
@@ -28,7 +28,7 @@ def _check_world(line: JsonObject) -> None:
     assert alloc.agrees(ours, line["out"]), f"expected {line['out']}\ngot      {ours}"
 
 
-def test_recorded_expressions_agree() -> None:
+def test_recorded_expressions_have_the_results_of_upstream() -> None:
     check_all(_read_lines("expressions.jsonl.gz"), _check_expression)
 
 

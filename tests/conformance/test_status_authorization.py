@@ -61,7 +61,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("table", cases("TestAuthorizedForBinding"))
-def test_changes_of_the_binding_are_authorized_as_upstream(table: JsonObject) -> None:
+def test_changes_of_allocation_and_reservations_are_authorized_as_upstream(table: JsonObject) -> None:
     context = Asked(table["authz"]["rules"], {}).context
     new, old = as_json(table["newStatus"]), as_json(table["oldStatus"])
     assert len(check_binding(new, old, context, "status")) == table["expectErrs"]
@@ -89,7 +89,7 @@ def asks_for_node(allocation: JsonObject | None, user: JsonObject) -> bool:
 
 
 @each_case("table", cases("TestNodeNameFromAllocation"))
-def test_the_node_of_an_allocation_is_found_as_upstream(table: JsonObject) -> None:
+def test_an_allocation_is_attributed_to_the_same_node_as_upstream(table: JsonObject) -> None:
     allocation = as_json(table.get("allocation"))
     for node in ("worker-1", "node-1", "node-2", "node-a"):
         user = {"Name": "system:serviceaccount:ns:name", "Extra": {NODE_NAME: [node]}}

@@ -66,7 +66,7 @@ def server(request: pytest.FixtureRequest) -> Server:
 
 
 @pytest.mark.parametrize("version", _RECORDED, ids=str)
-def test_gates_are_those_of_the_version(version: Version) -> None:
+def test_feature_gates_equal_those_recorded_for_the_version(version: Version) -> None:
     recorded = _read_recording(version, "gates-running.json")["default"]
     known = release(version).gates
     ours = {name: (gate.stage.lower(), gate.default) for name, gate in known.items()}
@@ -83,7 +83,7 @@ def test_gates_are_those_of_the_version(version: Version) -> None:
 
 
 @pytest.mark.parametrize("version", _RECORDED, ids=str)
-def test_dependencies_are_those_of_the_version(version: Version) -> None:
+def test_dependencies_between_gates_equal_those_recorded_for_the_version(version: Version) -> None:
     theirs = {
         name: gate["dependsOn"]
         for name, gate in _read_recording(version, "gates.json").items()
@@ -223,7 +223,7 @@ def _is_left_out(key: str, value: Any) -> bool:
     ],
     ids=str,
 )
-def test_recorded_cases_of_the_version_agree(subject: str, version: Version) -> None:
+def test_cases_recorded_for_a_version_agree(subject: str, version: Version) -> None:
     about = conformance.subject(subject)
     lines = load_vectors(f"random-{subject}-{version}.jsonl.gz")
     disagree = [

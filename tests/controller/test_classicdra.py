@@ -227,7 +227,9 @@ async def test_a_pod_that_is_observed_before_its_claim_gets_a_context(cluster: C
         await cluster.until(there)
 
 
-async def test_an_immediate_claim_is_marked_for_the_scheduler(cluster: Cluster) -> None:
+async def test_a_classic_claim_with_immediate_allocation_is_marked_for_the_scheduler(
+    cluster: Cluster,
+) -> None:
     class_ = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceClass", "metadata": {"name": "c"}}
     claim = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceClaim", "metadata": {"name": "now"}}
     async with _run_translation(cluster):
@@ -334,7 +336,7 @@ async def test_controllers_are_ready_if_classic_dra_is_not_served(tmp_path: Path
         assert set(manager.controllers) == {_NAME}
 
 
-async def test_a_device_class_is_kept_if_the_informer_lacks_its_classic_class() -> None:
+async def test_a_device_class_is_kept_if_its_classic_class_was_not_observed_yet() -> None:
     today = {
         "kind": "DeviceClass",
         "metadata": {"name": "gpu", "annotations": {CLASSIC_UID_ANNOTATION: "classic"}},

@@ -95,7 +95,7 @@ async def test_job_completes_on_a_bad_network(cluster: Cluster, seed: int) -> No
     assert not job.status.failed
 
 
-async def test_controllers_converge_with_a_second_set_of_them(cluster: Cluster) -> None:
+async def test_controllers_converge_if_each_of_them_runs_twice(cluster: Cluster) -> None:
     async with controllers(cluster, *_NAMES), controllers(cluster, *_NAMES):
         await _start(cluster)
         await cluster.until(lambda: _is_settled(cluster), meanwhile=cluster.run_pods)

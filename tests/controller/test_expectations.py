@@ -17,7 +17,7 @@ def test_expectations_are_met_when_the_created_pod_is_observed() -> None:
     assert expectations.is_satisfied("owner")
 
 
-def test_an_event_may_arrive_before_the_response() -> None:
+def test_expectations_are_met_if_the_watch_event_arrives_before_the_response() -> None:
     expectations = Expectations(FakeClock())
     expectations.note_seen(_pod("a"))
     expectations.expect_creation("owner", _pod("a"))

@@ -16,5 +16,5 @@ from dra_controller.resourceclaim.controller import ResourceClaimController
         pytest.param(QueueController.workers, 5, id="others"),
     ],
 )
-def test_number_of_workers_is_the_upstream_default(workers: int, upstream: int) -> None:
+def test_the_number_of_workers_of_each_controller_is_upstreams_default(workers: int, upstream: int) -> None:
     assert workers == upstream

@@ -81,7 +81,7 @@ def _of_uid(uid: str) -> JsonObject:
     return _object("Pod", "web-0", spec, uid=uid)
 
 
-async def test_a_reservation_is_kept_if_the_informer_has_the_previous_pod_of_that_name() -> None:
+async def test_a_reservation_is_kept_if_the_informer_still_has_an_older_pod_of_that_name() -> None:
     consumer = {"resource": "pods", "name": "web-0", "uid": "new"}
     claim = {**_object("ResourceClaim", "claim", {}), "status": {"reservedFor": [consumer]}}
     behind = _Behind(ResourceClaimController, _of_uid("new"), claim)
@@ -94,7 +94,7 @@ async def test_a_reservation_is_kept_if_the_informer_has_the_previous_pod_of_tha
     assert not behind.api.get("resourceclaims", "default", "claim")["status"].get("reservedFor")
 
 
-async def test_a_generated_claim_is_kept_if_the_informer_has_the_previous_pod_of_that_name() -> None:
+async def test_a_generated_claim_is_kept_if_the_informer_still_has_an_older_pod_of_that_name() -> None:
     owner = [{"apiVersion": "v1", "kind": "Pod", "name": "web-0", "uid": "new", "controller": True}]
     behind = _Behind(
         ResourceClaimController,

@@ -102,7 +102,7 @@ def test_devices_that_rules_taint_are_unavailable(given: DeviceTaintRule, unavai
     assert pool.unavailable_devices == unavailable
 
 
-def test_an_incomplete_pool_is_reported_in_the_words_of_the_version() -> None:
+def test_an_incomplete_pool_is_reported_with_the_message_of_the_version() -> None:
     text = "pool d.example.com/p is incomplete: observed 1/2 slices at generation 7"
     assert only(answer(piece(count=2), version=V1_36)).validation_error == text
     pool = only(answer(piece(count=2)))

@@ -34,7 +34,7 @@ async def _publish(cluster: Cluster, name: str, slices: int) -> None:
     await cluster.create("ResourceSlice", name, spec=spec)
 
 
-async def test_a_request_that_matches_no_pool_is_answered(cluster: Cluster) -> None:
+async def test_a_pool_status_request_that_matches_no_pool_is_answered(cluster: Cluster) -> None:
     async with controllers(cluster, _NAME, gates=_GATES):
         await _ask(cluster, "none")
 
@@ -51,7 +51,9 @@ async def test_a_request_that_matches_no_pool_is_answered(cluster: Cluster) -> N
     )  # fmt: skip
 
 
-async def test_a_request_is_answered_when_its_pool_is_complete_at_a_retry(cluster: Cluster) -> None:
+async def test_a_pool_status_request_is_answered_at_a_retry_once_its_pool_is_complete(
+    cluster: Cluster,
+) -> None:
     await _publish(cluster, "first", 2)
     clock = FakeClock()
     async with controllers(cluster, _NAME, gates=_GATES, clock=clock) as manager:
@@ -70,7 +72,9 @@ async def test_a_request_is_answered_when_its_pool_is_complete_at_a_retry(cluste
     assert [(pool.pool_name, pool.total_devices) for pool in status.pools] == [("pool", 2)]
 
 
-async def test_a_request_for_an_incomplete_pool_is_dropped_after_five_retries(cluster: Cluster) -> None:
+async def test_a_pool_status_request_for_an_incomplete_pool_is_dropped_after_five_retries(
+    cluster: Cluster,
+) -> None:
     await _publish(cluster, "first", 2)
     clock = FakeClock()
     async with controllers(cluster, _NAME, gates=_GATES, clock=clock) as manager:

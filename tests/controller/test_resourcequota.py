@@ -22,7 +22,7 @@ def _pod(**requests: str) -> dict[str, Any]:
     return {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}}
 
 
-async def test_devices_are_limited_by_class(cluster: Cluster) -> None:
+async def test_a_quota_limits_the_devices_of_a_class(cluster: Cluster) -> None:
     await cluster.create("ResourceQuota", "few", spec={"hard": {_DEVICES: "3"}})
     await cluster.create("ResourceClaim", "one", **_claim(2))
     with pytest.raises(Forbidden) as refused:
@@ -51,7 +51,7 @@ async def test_a_pod_must_specify_the_limited_resources(cluster: Cluster) -> Non
         await cluster.create("Pod", "p", **_pod(cpu="500m"))
 
 
-async def test_a_finished_pod_does_not_count(cluster: Cluster) -> None:
+async def test_a_finished_pod_does_not_count_toward_the_quota(cluster: Cluster) -> None:
     await cluster.create("ResourceQuota", "cpu", spec={"hard": {"requests.cpu": "1"}})
     pod = await cluster.create("Pod", "first", **_pod(cpu="700m"))
     with pytest.raises(Forbidden, match=r"requested: requests.cpu=500m, used: requests.cpu=700m, limited: "):

@@ -76,14 +76,14 @@ async def test_a_standby_takes_over_from_a_leader_that_was_killed(cluster: Clust
         ((0.9, 0.5, 0.1), "leaseDuration must be greater than zero"),
     ],
 )
-def test_lease_terms_in_which_no_leader_could_renew_are_rejected(
+def test_lease_durations_too_short_for_a_leader_to_renew_are_rejected(
     times: tuple[float, float, float], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
         Terms(*times)
 
 
-def test_flags_with_invalid_lease_terms_are_rejected(
+def test_leader_election_flags_with_invalid_durations_are_rejected(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["dralab-controller", "--leader-elect-lease-duration", "5s"])

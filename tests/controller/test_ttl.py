@@ -24,7 +24,9 @@ def _node(number: int) -> dict[str, Any]:
     ("most", "left", "seconds"),
     [(1, 1, "0"), (100, 100, "0"), (101, 101, "15"), (101, 90, "15"), (101, 89, "0"), (501, 501, "30")],
 )
-async def test_the_ttl_grows_with_the_number_of_nodes(most: int, left: int, seconds: str) -> None:
+async def test_the_ttl_annotation_of_nodes_grows_with_the_number_of_nodes(
+    most: int, left: int, seconds: str
+) -> None:
     api = FakeApi(_node(0))
     informers = InformerFactory(api.client(), FakeClock())
     controller = TTLController(

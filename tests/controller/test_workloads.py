@@ -66,7 +66,7 @@ async def test_a_rolling_update_keeps_the_minimum_of_available_pods(cluster: Clu
         assert {pod.metadata.labels["version"] for pod in await cluster.items("Pod")} == {"2"}
 
 
-async def test_a_job_counts_each_pod_once(cluster: Cluster) -> None:
+async def test_a_job_counts_each_finished_pod_once(cluster: Cluster) -> None:
     spec = {"completions": 3, "parallelism": 2, "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
     async with controllers(cluster, "job-controller"):
         await cluster.create("Job", "work", spec=spec)
@@ -101,7 +101,7 @@ async def test_a_job_counts_each_pod_once(cluster: Cluster) -> None:
         await cluster.until(is_measured)
 
 
-async def test_pods_of_a_deleted_job_lose_the_finalizer(cluster: Cluster) -> None:
+async def test_the_finalizer_is_removed_from_pods_of_a_deleted_job(cluster: Cluster) -> None:
     spec = {"parallelism": 2, "template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
     async with controllers(cluster, "job-controller", "garbage-collector-controller"):
         await cluster.create("Job", "work", spec=spec)

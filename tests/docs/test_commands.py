@@ -49,7 +49,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.parametrize(
     "shown", [page(_README), *sample(_RUN, _PAGES_OF_A_SAMPLE)], ids=lambda shown: shown.name
 )
-def test_commands_work_as_the_page_shows(shown: Page, folder: Path) -> None:
+def test_the_commands_of_a_page_have_the_output_that_the_page_shows(shown: Page, folder: Path) -> None:
     if shown.path == _README:
         # Its reader is in the checkout.
         (folder / ".venv").symlink_to(sys.prefix)
@@ -163,6 +163,6 @@ def _parse_service(service: str, arguments: list[str]) -> None:
 
 
 @each_case("path", _DOCS, ids=lambda path: str(path.relative_to(REPOSITORY)))
-def test_blocks_of_commands_are_marked(path: Path) -> None:
+def test_code_blocks_with_commands_are_marked_as_sh_or_console(path: Path) -> None:
     """A block with commands is marked ``sh`` or ``console``, so that every command is checked."""
     assert not unmarked_commands(path)

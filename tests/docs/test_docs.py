@@ -61,7 +61,7 @@ def _links(page: Path) -> Iterator[tuple[str, Path]]:
 
 
 @each_case("page", PAGES, ids=_name)
-def test_link_targets_exist(page: Path) -> None:
+def test_targets_of_links_between_pages_exist(page: Path) -> None:
     dead = [link for link, target in _links(page) if not target.exists()]
     assert not dead
 
@@ -130,7 +130,7 @@ def test_make_help_and_the_guides_list_the_same_targets() -> None:
     assert targets <= set(re.findall(r"`make ([a-z-]+)`", guides)) | {"demo", "help"}
 
 
-def test_modules_and_public_names_have_docstrings_and_are_short() -> None:
+def test_modules_and_public_names_have_docstrings_and_functions_are_short() -> None:
     files = (path for folder in CODE for path in sorted((REPOSITORY / folder).rglob("*.py")))
     check_all(((_name(path), path) for path in files), _check_code)
 
@@ -169,7 +169,7 @@ def test_every_suppressed_check_has_a_reason(line: str, bare: bool) -> None:
     assert bool(_BARE.search(line)) is bare
 
 
-def test_a_long_function_is_found() -> None:
+def test_the_check_for_long_functions_finds_one() -> None:
     body = "    pass\n" * LONGEST_FUNCTION
     source = f"def f():\n{body}\n\n# Long: a table.\n@cache\ndef g():\n{body}\n\ndef h():\n    pass\n"
     assert _long_functions(source, ast.parse(source)) == [(1, "f")]
@@ -228,7 +228,7 @@ def _first_cells(page: str) -> set[str]:
     return {name for row in rows for name in re.findall(r"`([a-z-]+)", row.split("|")[1])}
 
 
-def test_every_fault_and_every_question_of_the_planner_has_a_row() -> None:
+def test_every_fault_and_every_planner_question_has_a_row_in_the_docs() -> None:
     assert set(KINDS) <= _first_cells("faults.md")
     assert set(QUESTIONS) <= _first_cells("plan.md")
 
@@ -278,7 +278,7 @@ def _count(vectors: Path, table: str) -> int:
         return sum(1 for _ in lines)
 
 
-def test_every_controller_has_its_page() -> None:
+def test_every_controller_is_described_on_a_page() -> None:
     page = (DOCS / "controllers" / "README.md").read_text()
     assert not [name for name in CONTROLLERS if f"`{name}`" not in page]
 

@@ -7,7 +7,7 @@ from tests.support.reference import REPOSITORY
 _TITLE = "| the floors of the products |"
 
 
-def test_the_page_shows_the_layers_of_the_contract() -> None:
+def test_architecture_page_lists_the_layers_that_import_linter_checks() -> None:
     settings = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(c["layers"] for c in contracts if c["name"] == "The floors of the products")

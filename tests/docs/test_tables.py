@@ -16,7 +16,7 @@ _SHOWN = dict(_BLOCKS)
 
 
 @each_case("name", TABLES)
-def test_a_page_has_the_table_of_the_code(name: str) -> None:
+def test_generated_tables_in_the_docs_are_up_to_date(name: str) -> None:
     text = f"<!-- generated: {name} -->\n{_SHOWN[name]}<!-- end -->"
     assert text == render(text), "run make reference"
 
@@ -42,7 +42,7 @@ def test_each_flag_of_a_service_has_a_row(service: str) -> None:
     assert rows == flags - Counter(["-h", "--help"])
 
 
-def test_the_page_names_the_commands_of_kubectl() -> None:
+def test_the_command_page_names_the_equivalent_kubectl_commands() -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     sentence = page.partition("`kubectl dra ")[2].partition(" are the same commands")[0]
     assert re.findall(r"(\w+)`", sentence) == plugin.commands()

@@ -51,7 +51,7 @@ def test_names_and_docstrings_are_in_plain_words(package: str) -> None:
     assert not found
 
 
-def test_the_search_finds_listed_words(tmp_path: Path) -> None:
+def test_the_word_check_finds_listed_words(tmp_path: Path) -> None:
     module = tmp_path / "beside.py"
     module.write_text('def was_told():\n    """For\n    ever."""\n    whoeverElse = 1\n')
     found = [text for text in _texts(module) if _WORDS.search(text)]

@@ -249,12 +249,12 @@ def test_the_documented_new_fault_is_listed_injected_and_checked(tmp_path: Path)
     assert kept == "['the node stayed Ready']"
 
 
-def test_page_shows_the_floors_of_all_rooms() -> None:
+def test_architecture_page_lists_the_layers_of_all_api_server_packages() -> None:
     rows = PAGE.partition("| the rooms' floors |")[2].partition("\n\n")[0].splitlines()[2:]
     shown = [tuple(row.split("|")[1].strip().split(", ")) for row in rows]
     assert shown == [("bootstrap",), ("catalog",), *FLOORS]
 
 
-def test_every_package_of_kinds_is_in_the_list_of_layers() -> None:
+def test_every_package_below_kinds_is_in_the_list_of_layers() -> None:
     packages = {path.parent.name for path in Path(kinds.__file__).parent.glob("*/__init__.py")}
     assert packages - {"bootstrap"} == {name for floor in FLOORS for name in floor}

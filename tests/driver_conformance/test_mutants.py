@@ -39,7 +39,7 @@ async def _name_bugs(mutant: type[Mutant], pace: Pace) -> dict[str, str]:
     return {one.check.id: one.message for one in found if one.outcome in (Outcome.BROKEN, Outcome.WARNING)}
 
 
-def test_every_mutant_has_a_report_of_its_bug_and_a_check() -> None:
+def test_every_mutant_names_a_check_and_a_report_of_its_bug() -> None:
     known = {check.id for check in CHECKS}
     assert len(MUTANTS) >= 40
     assert len({mutant.__name__ for mutant in MUTANTS}) == len(MUTANTS)

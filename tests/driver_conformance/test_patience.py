@@ -54,7 +54,7 @@ async def _time_out(patience: Patience) -> None:
             await asyncio.Event().wait()
 
 
-def test_a_responsive_driver_has_the_time_limit_of_the_kubelet() -> None:
+def test_calls_to_a_responsive_driver_have_the_time_limit_of_the_kubelet() -> None:
     async def test() -> None:
         patience = Patience(_PACE)
         async with patience.call():
@@ -67,7 +67,7 @@ def test_a_responsive_driver_has_the_time_limit_of_the_kubelet() -> None:
     _run(test())
 
 
-def test_an_unresponsive_driver_has_less_time_for_each_call() -> None:
+def test_calls_to_an_unresponsive_driver_have_a_shorter_time_limit() -> None:
     async def test() -> None:
         patience = Patience(_PACE)
         await _time_out(patience)
@@ -86,7 +86,7 @@ def test_an_unresponsive_driver_has_less_time_for_each_call() -> None:
     _run(test())
 
 
-def test_a_slow_driver_has_ten_times_its_longest_response_time() -> None:
+def test_calls_to_a_slow_driver_may_take_ten_times_its_longest_response_time() -> None:
     async def test() -> None:
         patience = Patience(replace(_PACE, call=30.0, call_again=0.0, call_silent=0.0))
         async with patience.call():
@@ -117,7 +117,7 @@ class _Deadlocks(Reference):
 
 
 @pytest.mark.system
-async def test_a_driver_that_deadlocks_does_not_make_the_suite_wait_for_each_check() -> None:
+async def test_the_suite_does_not_wait_for_each_check_of_a_deadlocked_driver() -> None:
     """Each call waited for the kubelet's 45 seconds, check by check."""
     # Calls that a busy machine answers late must not count as unanswered.
     pace = replace(PACE, call=6.0, call_again=4.0, call_silent=4.0, unanswered=12.0)

@@ -33,13 +33,13 @@ def _results() -> list[Result]:
     ]
 
 
-def test_a_row_has_outcome_check_and_reason() -> None:
+def test_a_row_of_the_result_table_has_outcome_check_and_reason() -> None:
     row = line(_results()[1])
     assert row.splitlines()[0].split()[:2] == ["BROKEN", "prepare.idempotent"]
     assert row.splitlines()[1].strip().startswith("first a | b")
 
 
-def test_the_summary_has_counts_and_time() -> None:
+def test_the_summary_of_a_run_has_counts_by_outcome_and_the_duration() -> None:
     assert (
         summary(_results(), 61.24) == "1 kept, 1 broken, 1 warning, 1 skipped, 1 not shown, 1 untried; 61.2 s"
     )
@@ -57,7 +57,7 @@ def test_the_summary_has_counts_and_time() -> None:
         ((Outcome.KEPT, Outcome.UNTRIED), False, False),
     ],
 )
-def test_a_run_passes_without_broken_checks(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
+def test_a_run_passes_if_no_check_is_broken(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
     results = [Result(_BY_ID["prepare.succeeds"], outcome) for outcome in outcomes]
     assert is_passed([strictly(one) for one in results] if strict else results) is good
 
@@ -70,7 +70,7 @@ def test_strict_runs_fail_recommended_checks_in_every_format() -> None:
     assert "-red)" in FORMATS["markdown"](found, 1, _ABOUT)
 
 
-def test_promises_that_the_driver_hides_are_listed_with_the_reason() -> None:
+def test_checks_that_could_not_be_judged_are_listed_with_the_reason() -> None:
     found = list_hidden(_results())
     assert found.splitlines()[1:] == ["  cdi.by-request: one CDI device for all"]
     assert list_hidden([one for one in _results() if one.outcome is not Outcome.NOT_SHOWN]) == ""
@@ -78,7 +78,7 @@ def test_promises_that_the_driver_hides_are_listed_with_the_reason() -> None:
     assert (strict.outcome, strict.message) == (Outcome.BROKEN, "not shown: one CDI device for all")
 
 
-def test_junit_has_a_case_for_each_check() -> None:
+def test_the_junit_report_has_a_test_case_for_each_check() -> None:
     suite = ElementTree.fromstring(FORMATS["junit"](_results(), 61.2, _ABOUT).partition("\n")[2])
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["6", "1", "1", "2"]
     children = {case.get("name"): [child.tag for child in case] for case in suite}
@@ -96,7 +96,7 @@ def test_junit_has_a_case_for_each_check() -> None:
     assert "What a breach costs users" in (failure.text or "")
 
 
-def test_json_has_all_results() -> None:
+def test_the_json_report_has_all_results() -> None:
     document = json.loads(FORMATS["json"](_results(), 61.2, _ABOUT))
     assert document["passed"] is False
     assert document["counts"] == {
@@ -111,7 +111,7 @@ def test_json_has_all_results() -> None:
     assert document["command"] == "my-driver --flag"
 
 
-def test_markdown_starts_with_a_badge_and_the_broken_checks() -> None:
+def test_the_markdown_report_starts_with_a_badge_and_the_broken_checks() -> None:
     page = FORMATS["markdown"](_results(), 61.2, _ABOUT)
     assert "DRA_conformance-1%2F5-red" in page
     assert (
@@ -123,11 +123,11 @@ def test_markdown_starts_with_a_badge_and_the_broken_checks() -> None:
     assert "broken: first a \\| b," in page
 
 
-def test_the_list_has_a_line_for_each_check() -> None:
+def test_the_list_of_checks_has_a_line_for_each_check() -> None:
     assert len(listing(CHECKS).splitlines()) == len(CHECKS) >= 60
 
 
-def test_the_list_of_a_version_marks_missing_and_gated_checks() -> None:
+def test_the_list_of_checks_marks_those_that_a_kubernetes_version_lacks_or_gates() -> None:
     checks = select("health.newest,shares.two,prepare.idem")
     rows = {row.split()[0]: row.partition(" (")[2].rstrip(")") for row in listing(checks, V1_34).splitlines()}
     assert rows == {
@@ -143,7 +143,7 @@ def test_the_list_of_a_version_marks_missing_and_gated_checks() -> None:
     assert "(recommended; since 1.37)" in listing(checks)
 
 
-def test_gates_of_checks_are_gates_of_kubernetes() -> None:
+def test_the_feature_gates_that_checks_name_exist_in_kubernetes() -> None:
     for check in CHECKS:
         assert not check.gate or check.gate in release(V1_37).gates, check.id
         assert check.since <= check.until, check.id
@@ -151,7 +151,7 @@ def test_gates_of_checks_are_gates_of_kubernetes() -> None:
             assert check.gate in release(check.since).gates, check.id
 
 
-def test_every_check_has_its_promise_its_source_and_its_cost() -> None:
+def test_every_check_states_the_promise_its_source_and_the_cost_of_breaking_it() -> None:
     for check in CHECKS:
         assert check.promise.endswith("."), check.id
         assert check.cost.endswith("."), check.id

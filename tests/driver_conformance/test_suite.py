@@ -186,7 +186,7 @@ async def test_old_slices_may_be_deleted_after_the_new_ones_were_created() -> No
         (_LeavesNoSlices, "thousands.generation", Outcome.NOT_SHOWN),
     ],
 )
-async def test_promises_that_an_unusual_driver_hides_are_not_shown(
+async def test_checks_that_cannot_be_judged_for_an_unusual_driver_are_not_called_broken(
     made: type[Reference], check: str, outcome: Outcome
 ) -> None:
     (result,) = await run_suite(made, select(check), pace=LONG)

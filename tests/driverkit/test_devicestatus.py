@@ -27,7 +27,7 @@ def _status(
     )
 
 
-def test_entries_of_other_drivers_are_kept() -> None:
+def test_device_status_entries_of_other_drivers_are_kept() -> None:
     other = _status("gpu-0", "gpu.example.com", data={"x": 1})
 
     merged = merge_device_status([other], [_status(data={"y": 2})], _NOW)

@@ -5,7 +5,7 @@ from dra_driverkit.flags import Flag
 from dra_shared.clock import settle
 
 
-async def test_setting_a_flag_wakes_all_waiters_and_later_ones_return_at_once() -> None:
+async def test_setting_a_flag_wakes_all_waiters_and_later_waits_return_at_once() -> None:
     flag, passed = Flag(), list[int]()
 
     async def wait(number: int) -> None:

@@ -53,7 +53,7 @@ def test_a_configuration_for_a_request_applies_to_its_subrequests() -> None:
     assert not applies_to(("gpu",), "gpu2")
 
 
-def test_a_known_kind_is_decoded() -> None:
+def test_parameters_of_a_known_kind_are_decoded() -> None:
     raw = msgspec.Raw(b'{"apiVersion": "x/v1", "kind": "C", "inner": {"depth": 3}}')
     for parameters in (raw, {"apiVersion": "x/v1", "kind": "C", "inner": {"depth": 3}}):
         assert decode_strict(parameters, "x/v1", {"C": _Config}) == _Config(_Inner(3))
@@ -74,7 +74,7 @@ def test_a_known_kind_is_decoded() -> None:
         ({"kind": "C", "apiVersion": "x/v1", "inner": {"depth": "x"}}, "cannot decode C"),
     ],
 )
-def test_other_parameters_are_rejected(parameters: object, message: str) -> None:
+def test_parameters_of_unknown_or_missing_kinds_are_rejected(parameters: object, message: str) -> None:
     with pytest.raises(PrepareError) as caught:
         decode_strict(parameters, "x/v1", {"C": _Config})
     assert message in str(caught.value)

@@ -29,7 +29,7 @@ def _claims(folder: Path, *, restores: bool = False) -> PreparedClaims[str]:
     )
 
 
-def test_two_instances_see_each_others_claims(tmp_path: Path) -> None:
+def test_two_driver_instances_read_each_others_prepared_claims(tmp_path: Path) -> None:
     one, two = _claims(tmp_path), _claims(tmp_path)
     one.replace({"a": "ready"})
     two.put("b", "started")

@@ -152,7 +152,7 @@ async def test_slices_are_created_with_the_node_as_owner(world: _World) -> None:
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Node", "node-0", "node-uid", True)
 
 
-async def test_slices_are_not_listed_if_the_informer_has_none(world: _World) -> None:
+async def test_existing_slices_are_not_listed_if_the_informer_has_none(world: _World) -> None:
     world.events.none = True
     await world.publish(_devices("a"))
     assert (world.shape(), world.lists) == ([("00000", 1, 1, ["a"])], 0)
@@ -168,19 +168,19 @@ async def test_publishing_equal_devices_writes_nothing(world: _World) -> None:
     assert world.api.calls == written
 
 
-async def test_one_changed_slice_keeps_the_generation(world: _World) -> None:
+async def test_changing_one_slice_keeps_the_pool_generation(world: _World) -> None:
     await world.publish(_devices("a"), _devices("b"))
     await world.publish(_devices("a"), _devices("b", "c"))
     assert world.shape() == [("00000", 1, 2, ["a"]), ("00001", 1, 2, ["b", "c"])]
 
 
-async def test_two_changed_slices_raise_the_generation(world: _World) -> None:
+async def test_changing_two_slices_raises_the_pool_generation(world: _World) -> None:
     await world.publish(_devices("a"), _devices("b"))
     await world.publish(_devices("x"), _devices("y"))
     assert world.shape() == [("00000", 2, 2, ["x"]), ("00001", 2, 2, ["y"])]
 
 
-async def test_a_pool_that_grows_or_shrinks_changes_all_its_slices(world: _World) -> None:
+async def test_a_change_in_the_number_of_slices_rewrites_all_slices_of_the_pool(world: _World) -> None:
     await world.publish(_devices("a"))
     await world.publish(_devices("a"), _devices("b"))
     assert world.shape() == [("00000", 2, 2, ["a"]), ("00001", 2, 2, ["b"])]
@@ -197,7 +197,7 @@ async def test_a_deleted_slice_is_created_again(world: _World) -> None:
     assert world.shape() == [("00000", 1, 1, ["a"])]
 
 
-async def test_an_edited_slice_is_restored(world: _World) -> None:
+async def test_a_slice_that_someone_else_edited_is_restored(world: _World) -> None:
     await world.publish(_devices("a"))
     edited = world.api.of("resourceslices")[0]
     edited["spec"]["devices"] = [{"name": "hacked"}]
@@ -208,7 +208,9 @@ async def test_an_edited_slice_is_restored(world: _World) -> None:
 
 
 @pytest.mark.parametrize("pool", ["node-0", "made-up"])
-async def test_a_foreign_slice_of_the_driver_is_deleted(world: _World, pool: str) -> None:
+async def test_a_slice_of_the_driver_that_the_publisher_did_not_create_is_deleted(
+    world: _World, pool: str
+) -> None:
     await world.publish(_devices("a"))
     spec = {
         "driver": "gpu.example.com",
@@ -238,7 +240,7 @@ async def test_devices_published_during_a_sync_are_not_lost(world: _World) -> No
     assert [devices for _, _, _, devices in world.shape()] == [["b"]]
 
 
-async def test_events_of_own_writes_cause_no_further_writes(world: _World) -> None:
+async def test_watch_events_of_the_publishers_own_writes_cause_no_further_writes(world: _World) -> None:
     await world.publish(_devices("a"))
     (own,) = world.slices()
     world.events.changed(msgspec.structs.replace(own, metadata=own.metadata))
@@ -247,7 +249,7 @@ async def test_events_of_own_writes_cause_no_further_writes(world: _World) -> No
     assert (world.api.calls, world.lists) == (written, lists)
 
 
-async def test_a_generation_can_be_requested(world: _World) -> None:
+async def test_a_driver_can_request_a_pool_generation(world: _World) -> None:
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),), generation=5)}))
     await world.publisher.wait_until_published()
     assert world.shape() == [("00000", 5, 1, ["a"])]
@@ -256,7 +258,7 @@ async def test_a_generation_can_be_requested(world: _World) -> None:
     assert world.shape() == [("00000", 6, 2, ["b"]), ("00001", 6, 2, ["c"])]
 
 
-async def test_errors_are_reported_to_the_driver(world: _World) -> None:
+async def test_errors_of_publishing_are_reported_to_the_driver(world: _World) -> None:
     await world.publish(_devices("a"))
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a", "a"),))}))
     await world.clock.advance(1)
@@ -275,7 +277,7 @@ async def test_errors_are_reported_to_the_driver(world: _World) -> None:
     ]
 
 
-async def test_a_separate_pool_does_not_change_the_slices_of_the_node(world: _World) -> None:
+async def test_publishing_a_separate_pool_does_not_change_the_slices_of_the_node(world: _World) -> None:
     await world.publish(_devices("a"))
     async with world.api.client() as client:
         publisher = SlicePublisher(client, "gpu.example.com", "node-0", world.clock, pool="wide")
@@ -299,7 +301,7 @@ async def test_slices_of_other_drivers_and_nodes_are_not_changed(world: _World) 
     assert [s.metadata.name for s in world.slices()][1:] == ["else", "other"]
 
 
-async def test_leftover_slices_are_deleted(world: _World) -> None:
+async def test_slices_left_by_an_earlier_driver_process_are_deleted(world: _World) -> None:
     for name, pool in (("00000-gpu.example.com-node-0-old", "gone"), ("strange", "node-0")):
         spec = {"driver": "gpu.example.com", "nodeName": "node-0", "pool": {"name": pool, "generation": 4}}
         world.api.put(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
@@ -387,7 +389,7 @@ async def test_quantities_that_the_server_reformats_cause_no_write(world: _World
         assert len(world.api.calls) > written
 
 
-async def test_failures_are_retried(world: _World) -> None:
+async def test_a_failed_write_of_a_slice_is_retried(world: _World) -> None:
     world.fail = 3
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),))}))
     await until(world.slices, clock=world.clock)
@@ -409,7 +411,7 @@ async def test_failures_are_retried(world: _World) -> None:
         ),
     ],
 )
-async def test_names_with_the_drivers_own_domain_are_refused(
+async def test_attribute_names_with_the_drivers_own_domain_are_rejected(
     world: _World, fields: dict[str, Any], problem: str
 ) -> None:
     """The helper refuses them, too: https://github.com/kubernetes/kubernetes/pull/142218."""
@@ -419,6 +421,6 @@ async def test_names_with_the_drivers_own_domain_are_refused(
     assert world.slices() == []
 
 
-async def test_names_with_other_domains_are_published(world: _World) -> None:
+async def test_attribute_names_with_other_domains_are_published(world: _World) -> None:
     await world.publish(_devices("a", attributes={"example.com/model": DeviceAttribute(string="T4")}))
     assert len(world.slices()) == 1

@@ -133,7 +133,7 @@ async def test_each_claim_has_its_own_result(channel: aio.Channel) -> None:
     assert list(device.cdi_device_ids) == ["a.b/c=d"]
 
 
-async def test_a_bug_of_the_driver_fails_one_claim(channel: aio.Channel) -> None:
+async def test_an_exception_in_the_driver_fails_only_the_claim_that_caused_it(channel: aio.Channel) -> None:
     stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
     request = dra_v1_pb2.NodePrepareResourcesRequest(claims=_claims(dra_v1_pb2, "buggy", "good"))
     answer = await stub.NodePrepareResources(request)
@@ -226,7 +226,9 @@ async def test_the_call_fails_if_a_claim_cannot_be_read(
     assert caught.value.details() == message
 
 
-async def test_claims_are_unprepared_without_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
+async def test_claims_are_unprepared_even_if_the_api_server_is_unreachable(
+    channel: aio.Channel, api: FakeApi
+) -> None:
     for _, namespace, name in api.keys:
         api.remove("resourceclaims", namespace, name)
     stub = rpc.stub(dra_v1_pb2, "DRAPlugin", channel)
@@ -321,12 +323,14 @@ async def test_a_claim_is_prepared_even_if_it_has_no_metadata(root: Path, api: F
         assert device.cdi_ids == ("a.b/c=d",)
 
 
-async def test_metadata_that_is_not_written_is_not_updated(plugin: DriverServer) -> None:
+async def test_updating_metadata_raises_if_device_metadata_is_disabled(plugin: DriverServer) -> None:
     with pytest.raises(MetadataError, match="device metadata is not enabled"):
         plugin.update_metadata(ClaimRef("ns", "good", "uid-good"), "main", [])
 
 
-async def test_sockets_are_removed_at_the_end_and_replace_stale_ones(root: Path, api: FakeApi) -> None:
+async def test_stopping_the_server_removes_its_sockets_and_starting_replaces_stale_ones(
+    root: Path, api: FakeApi
+) -> None:
     async with api.client() as client:
         for _ in range(2):
             plugin = DriverServer(

@@ -28,7 +28,7 @@ async def test_servers_before_1_35_require_counters_in_the_slices_of_devices(
         assert await has_split_slices(client) is split
 
 
-async def test_a_server_that_hides_its_version_counts_as_new() -> None:
+async def test_an_api_server_whose_version_cannot_be_read_is_treated_as_new() -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(403))
     async with Client("http://server", transport=transport) as client:
         assert await has_split_slices(client)

@@ -51,7 +51,7 @@ async def test_a_publisher_gets_events_of_its_own_slices_only() -> None:
     assert seen == ["changed known", "changed own", "deleted own"]
 
 
-async def test_slices_without_a_node_are_not_delivered_to_nodes() -> None:
+async def test_publishers_of_a_node_get_no_events_of_slices_without_a_node() -> None:
     heads, seen = _Heads(), list[str]()
     with heads.follow("gpu", "", lambda head: seen.append(head.metadata.name), lambda head: None):
         heads.add(_head("of-node", "gpu", "node-0"))
@@ -59,7 +59,7 @@ async def test_slices_without_a_node_are_not_delivered_to_nodes() -> None:
     assert seen == ["of-no-node"]
 
 
-async def test_absence_of_slices_is_known_only_after_the_first_list() -> None:
+async def test_a_missing_slice_is_known_to_be_absent_only_after_the_first_list() -> None:
     heads = _Heads()
     assert heads.has_none("gpu", "node-0")
     heads.add(_head("own", "gpu", "node-0"))

@@ -90,7 +90,7 @@ def test_preparing_is_idempotent_across_a_restart(
 
 
 @pytest.mark.parametrize("point", ["checkpoint-started", "cdi-written", "checkpoint-completed"])
-def test_an_interrupted_preparation_leaves_no_device_on(
+def test_a_device_switched_on_by_an_interrupted_preparation_is_switched_off(
     start: Start, hardware: _Hardware, directories: Directories, point: str
 ) -> None:
     wanted = _claim("uid-1", "dongle-0")
@@ -137,7 +137,9 @@ def test_a_failed_preparation_is_undone_by_unprepare(start: Start, hardware: _Ha
     assert hardware.on == set()
 
 
-def test_a_device_has_one_claim_except_with_admin_access_or_shares(start: Start, hardware: _Hardware) -> None:
+def test_a_device_is_prepared_for_one_claim_except_with_admin_access_or_shares(
+    start: Start, hardware: _Hardware
+) -> None:
     store = start()
     store.prepare(_claim("uid-1", "dongle-0"), hardware.make_ready)
     with pytest.raises(PrepareError, match="dongle-0 is already allocated to different claim uid-1"):

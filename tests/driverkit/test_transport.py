@@ -115,7 +115,7 @@ async def test_responses_and_errors_are_equal_over_both_transports(sockets: Sock
     await server.stop(None)
 
 
-async def test_calls_end_with_their_server(sockets: Sockets, path: Path) -> None:
+async def test_calls_in_progress_end_when_the_server_stops(sockets: Sockets, path: Path) -> None:
     plugin = _Plugin()
     server = sockets.server([path], _add(plugin))
     await server.start()
@@ -131,7 +131,7 @@ async def test_calls_end_with_their_server(sockets: Sockets, path: Path) -> None
         assert channel.get_state() is not grpc.ChannelConnectivity.READY
 
 
-async def test_a_stream_ends_with_its_reader(sockets: Sockets, path: Path) -> None:
+async def test_a_stream_ends_when_its_reader_stops(sockets: Sockets, path: Path) -> None:
     plugin = _Plugin()
     server = sockets.server([path], _add(plugin))
     await server.start()
@@ -191,7 +191,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write(data)
 
 
-async def test_a_plugin_on_a_busy_machine_has_enough_time(path: Path) -> None:
+async def test_a_call_to_a_plugin_that_connects_late_does_not_fail(path: Path) -> None:
     behind, done, ended = path.with_name("behind.sock"), asyncio.Event(), asyncio.Event()
     server = UnixSockets().server([behind], _add(_Plugin()))
     await server.start()

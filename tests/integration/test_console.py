@@ -71,7 +71,7 @@ def test_the_fleet_view_updates_when_devices_are_allocated(page: Page, server: C
     expect(page.get_by_role("heading", name=f"Pod {server.namespace}/train")).to_be_visible()
 
 
-def test_ages_are_updated_while_nothing_changes(page: Page, server: ConsoleServer) -> None:
+def test_displayed_ages_are_updated_even_if_no_object_changes(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
     page.clock.install()
     open_console(page, server, "#/pods")
@@ -123,7 +123,7 @@ def test_nodes_are_cards_with_a_labelled_tile_for_each_gpu(page: Page, server: C
     assert Axe().run(page).violations_count == 0
 
 
-def test_effects_of_an_action_are_previewed(page: Page, server: ConsoleServer) -> None:
+def test_the_effect_of_an_action_is_previewed_before_it_is_done(page: Page, server: ConsoleServer) -> None:
     server.claim("train", "true")
     open_console(page, server)
     page.get_by_role("button", name="used 2").click()
@@ -147,7 +147,7 @@ def test_effects_of_an_action_are_previewed(page: Page, server: ConsoleServer) -
     expect(undo).to_have_count(0)
 
 
-def test_a_preview_shows_uncertainties(page: Page, server: ConsoleServer) -> None:
+def test_a_preview_lists_what_it_cannot_predict(page: Page, server: ConsoleServer) -> None:
     answer = {"moved": 0, "stuck": 0, "moves": [], "uncertain": ["there are no DeviceClasses"]}
     page.route("**/insight/plan/drain", lambda route: route.fulfill(json=answer))
     open_console(page, server)
@@ -494,7 +494,9 @@ def test_text_of_the_cluster_is_not_rendered_as_html(page: Page, server: Console
     assert "unsafe" not in policy
 
 
-def test_choices_are_in_the_address_and_undone_by_the_back_button(page: Page, server: ConsoleServer) -> None:
+def test_choices_in_the_console_are_in_the_url_and_undone_by_the_back_button(
+    page: Page, server: ConsoleServer
+) -> None:
     open_console(page, server, "#/fleet?colour=class&state=free")
     expect(page.get_by_label("Colour by")).to_have_value("class")
     page.get_by_label("Group by").select_option("own:driver")

@@ -77,7 +77,7 @@ def test_the_effect_of_more_replicas_is_planned_before_they_are_created(
     expect(page.get_by_role("region", name="Its pods").locator("li")).to_have_count(2)
 
 
-def test_a_silent_server_is_reported(page: Page, server: ConsoleServer) -> None:
+def test_the_console_reports_a_server_that_does_not_respond(page: Page, server: ConsoleServer) -> None:
     open_console(page, server, "#/pods")
     page.route("**/version", lambda route: route.abort())
     expect(page.get_by_role("alert")).to_contain_text("The server does not answer")
@@ -85,7 +85,7 @@ def test_a_silent_server_is_reported(page: Page, server: ConsoleServer) -> None:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_objects_are_tried_and_planned_before_they_are_created(page: Page, server: ConsoleServer) -> None:
+def test_a_manifest_is_dry_run_and_planned_before_it_is_created(page: Page, server: ConsoleServer) -> None:
     open_console(page, server, f"#/create?ns={server.namespace}")
     page.get_by_role("button", name="Try it").click()
     preview = page.locator(".preview")

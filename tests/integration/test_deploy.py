@@ -121,7 +121,7 @@ def test_the_postgresql_component_runs_two_api_servers(tmp_path: Path) -> None:
     ]
 
 
-def test_every_run_keeps_the_key_that_signs_tokens(tmp_path: Path) -> None:
+def test_generating_secrets_again_keeps_the_key_that_signs_tokens(tmp_path: Path) -> None:
     first, second = (
         {one["metadata"]["name"]: one["data"] for one in secrets(tmp_path, _NAMESPACE, [], [])}
         for _ in range(2)

@@ -73,7 +73,7 @@ def _from_python(cluster: Cluster, name: str, arguments: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("name", sample(list(KINDS), 8))
-def test_a_fault_begins_and_is_undone_through_each_interface(cluster: Cluster, name: str) -> None:
+def test_a_fault_can_be_injected_and_cleared_through_each_interface(cluster: Cluster, name: str) -> None:
     devices = _devices(cluster)
     ways: tuple[Callable[[Cluster, str, dict[str, Any]], None], ...] = (_by_command, _over_http, _from_python)
     for way in ways:

@@ -77,7 +77,7 @@ async def test_extended_resources_are_allocated_as_devices(house: Lab) -> None:
 
 
 @on(BOTH)
-async def test_one_workload_runs_on_a_device_plugin_and_on_dra(house: Lab) -> None:
+async def test_one_workload_runs_with_a_device_plugin_and_with_dra(house: Lab) -> None:
     folder, space = EXAMPLES / "device-plugins", "device-plugins"
     await house.apply(folder)
     names = await house.wait_for_pods(space, 3)

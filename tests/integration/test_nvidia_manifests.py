@@ -123,7 +123,7 @@ def _id(demo: Demo) -> str:
 
 @pytest.mark.parametrize(("cluster", "demo"), [(demo.setup, demo) for demo in RUN], indirect=["cluster"],
                          ids=map(_id, RUN))  # fmt: skip
-async def test_pods_of_a_demo_run(house: Lab, demo: Demo, tmp_path: Path) -> None:
+async def test_the_pods_of_each_supported_nvidia_demo_run(house: Lab, demo: Demo, tmp_path: Path) -> None:
     files = [_SPECS / name for name in demo.files]
     if demo.classic:
         files = [_convert(files, tmp_path / "today.yaml")]
@@ -153,7 +153,7 @@ async def test_pods_of_an_unsupported_demo_stay_pending(house: Lab, name: str) -
 
 @on(RACK)
 @pytest.mark.parametrize("name", [name for name, kind in REFUSED.items() if kind])
-async def test_an_invalid_demo_is_rejected(house: Lab, name: str) -> None:
+async def test_an_nvidia_demo_that_no_api_server_accepts_is_rejected(house: Lab, name: str) -> None:
     with pytest.raises(UserError, match=REFUSED[name]):
         await house.apply(_SPECS / name)
 

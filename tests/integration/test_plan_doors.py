@@ -384,10 +384,12 @@ _WAITING = [
 
 
 @pytest.mark.parametrize("asked", sample(_WAITING, 4), ids=str)
-def test_each_interface_counts_pending_pods(
+def test_each_interface_of_the_planner_counts_pending_pods(
     four_where_a_pod_waits: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    test_each_interface_gives_the_computed_answer(four_where_a_pod_waits, asked, capsys)
+    test_each_interface_of_the_planner_gives_the_answer_computed_by_hand(
+        four_where_a_pod_waits, asked, capsys
+    )
 
 
 _REFUSED = [
@@ -411,12 +413,14 @@ _REFUSED = [
 @pytest.mark.parametrize(
     ("asked", "message"), _REFUSED, ids=lambda each: str(each) if isinstance(each, Question) else ""
 )
-def test_each_interface_rejects_with_the_same_message(four: Doors, asked: Question, message: str) -> None:
+def test_each_interface_of_the_planner_rejects_invalid_questions_with_the_same_message(
+    four: Doors, asked: Question, message: str
+) -> None:
     assert [message in each for each in four.refusals(asked)] == [True] * 4
 
 
 @pytest.mark.parametrize("asked", sample([*_FITS, *_PODS, *_ADMITTED, *_MOVES, *_OTHERS], 20), ids=str)
-def test_each_interface_gives_the_computed_answer(
+def test_each_interface_of_the_planner_gives_the_answer_computed_by_hand(
     four: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, answer = four.command_line(asked, capsys)
@@ -434,7 +438,9 @@ def _select_fields(answer: JsonObject, wanted: JsonObject) -> JsonObject:
     return found
 
 
-def test_a_timeline_has_the_computed_waiting_times(four: Doors, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replaying_a_timeline_gives_the_waiting_times_computed_by_hand(
+    four: Doors, capsys: pytest.CaptureFixture[str]
+) -> None:
     # Only two pods of two GPUs fit at a time: two pods wait ten seconds.
     arrivals = [(0, 10, "a"), (0, 10, "b"), (0, 10, "c"), (5, 15, "d")]
     body = [
@@ -468,7 +474,7 @@ def _is_yes(answer: JsonObject) -> bool:
     return bool(answer.get("after", 1) >= answer.get("before", 1))
 
 
-def test_a_pod_of_an_unknown_scheduler_gets_the_known_names(
+def test_the_error_for_an_unknown_scheduler_name_lists_the_known_ones(
     four: Doors, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = _fit("another", [_with(schedulerName="kueue")], {}, count=0)
@@ -477,7 +483,7 @@ def test_a_pod_of_an_unknown_scheduler_gets_the_known_names(
     assert place["message"] == f'no profile of the scheduler is for schedulerName "kueue", {served}'
 
 
-def test_the_exit_code_tells_that_workloads_were_left_out(
+def test_the_exit_code_of_a_plan_is_3_if_workloads_were_left_out(
     four: Doors, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = _fit("known", [_SPARK, _pod("one")], {}, count=5)

@@ -25,7 +25,7 @@ spec:
 pytestmark = pytest.mark.slow
 
 
-def test_a_report_fits_screens_and_paper(
+def test_an_html_report_of_a_plan_fits_screens_and_paper(
     page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -82,7 +82,7 @@ def test_the_demo_shows_all_its_phases(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_demo_leaves_nothing_behind(user: tuple[Path, dict[str, str]]) -> None:
+def test_the_demo_leaves_no_processes_and_files(user: tuple[Path, dict[str, str]]) -> None:
     folder, environment = user
     result = subprocess.run(
         _DEMO, cwd=folder, env=environment, capture_output=True, text=True, timeout=110, check=False
@@ -127,7 +127,7 @@ def test_a_demo_in_steps_waits_for_a_key_and_ends_with_a_signal(
 
 
 @pytest.mark.slow
-def test_a_demo_whose_port_is_in_use_leaves_nothing_behind(user: tuple[Path, dict[str, str]]) -> None:
+def test_a_demo_whose_port_is_in_use_leaves_no_processes_and_files(user: tuple[Path, dict[str, str]]) -> None:
     folder, environment = user
     with socket.create_server(("127.0.0.1", 0)) as taken:
         result = subprocess.run(

@@ -38,7 +38,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     dralab(path, "down")
 
 
-async def test_nothing_is_answered_without_the_token(data: Path) -> None:
+async def test_every_port_rejects_requests_without_the_token(data: Path) -> None:
     record = Cluster(data).record()
     assert record.server.startswith("https://127.0.0.1:")
     authority = ssl.create_default_context(cafile=str(data / "auth" / "ca.crt"))

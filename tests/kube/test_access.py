@@ -23,11 +23,11 @@ def _choose(*words: str) -> ChosenCluster:
     return chosen_cluster(parser.read(words))
 
 
-def test_the_data_directory_is_the_default() -> None:
+def test_commands_use_the_cluster_in_the_data_directory_by_default() -> None:
     assert _choose() == ChosenCluster(data=Path(".dralab"))
 
 
-def test_kubeconfig_is_used_if_no_cluster_runs_in_the_directory(
+def test_the_kubeconfig_is_used_if_no_cluster_runs_in_the_data_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
@@ -38,7 +38,7 @@ def test_kubeconfig_is_used_if_no_cluster_runs_in_the_directory(
         assert _choose() == ChosenCluster(data=Path(".dralab"))
 
 
-def test_a_server_needs_no_kubeconfig() -> None:
+def test_the_server_option_needs_no_kubeconfig() -> None:
     assert _choose("--server", "http://localhost:8080/").access().server == "http://localhost:8080"
 
 
@@ -55,6 +55,6 @@ def test_a_context_is_looked_up_in_the_kubeconfig(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["--kubeconfig", "--context", "--server"])
-def test_a_directory_and_another_cluster_exclude_each_other(other: str) -> None:
+def test_the_data_directory_cannot_be_combined_with_options_for_another_cluster(other: str) -> None:
     with pytest.raises(UserError, match="name two clusters"):
         _choose("--data", "x", other, "y")

@@ -42,7 +42,7 @@ def _history_lines(**kinds: list[JsonObject]) -> list[str]:
     return [*lines(changes(cast(Reader, FakeReader(**kinds)), DEVICE))]
 
 
-def test_a_device_is_published_changed_and_withdrawn() -> None:
+def test_device_history_shows_when_a_device_was_published_changed_and_withdrawn() -> None:
     healthy, hot = {"name": "gpu-1", "x": {"y": 1}}, {"name": "gpu-1", "x": {"y": 2}}
     other = {"name": "gpu-0"}
     about = "device/pool-0/gpu-1"
@@ -63,7 +63,7 @@ def test_a_device_is_published_changed_and_withdrawn() -> None:
     ]
 
 
-def test_a_device_is_allocated_and_released() -> None:
+def test_device_history_shows_when_a_device_was_allocated_and_released() -> None:
     about = "device/pool-0/gpu-1"
     assert _history_lines(
         resourceclaims=[
@@ -83,7 +83,7 @@ def test_a_device_is_allocated_and_released() -> None:
     ]
 
 
-def test_long_values_are_truncated() -> None:
+def test_long_values_in_device_history_are_truncated() -> None:
     change = {
         "revision": "1",
         "what": "pod/p",
@@ -95,7 +95,7 @@ def test_long_values_are_truncated() -> None:
     assert len(field) < 120
 
 
-def test_another_api_server_has_no_history() -> None:
+def test_history_of_an_api_server_other_than_dralabs_is_an_error() -> None:
     class Other(FakeReader):
         def json(self, path: str, params: dict[str, str]) -> JsonObject:
             return {"kind": "Pod"}

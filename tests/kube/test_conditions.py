@@ -47,7 +47,7 @@ def _conditions(**more: Any) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_a_condition_is_met_by_matching_objects(wanted: str, obj: dict[str, Any], met: bool) -> None:
+def test_a_wait_condition_is_met_by_matching_objects(wanted: str, obj: dict[str, Any], met: bool) -> None:
     assert condition(wanted)(obj) is met
 
 

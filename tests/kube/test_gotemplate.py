@@ -32,7 +32,7 @@ def test_a_template_has_the_output_or_error_of_go(case: dict[str, str]) -> None:
         ("{{base64decode .secret}}", "text"),
     ],
 )
-def test_functions_of_kubectl_are_supported(template: str, text: str) -> None:
+def test_template_functions_that_kubectl_adds_are_supported(template: str, text: str) -> None:
     data: Any = {"a": {"b": None}, "l": [1], "secret": "dGV4dA=="}
     assert GoTemplate(template).text(data) == text
 

@@ -19,7 +19,7 @@ class _Time:
         return self.seconds
 
 
-def test_a_terminal_shows_one_changing_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_on_a_terminal_is_one_line_that_is_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
     stream, clock = _Terminal(), _Time()
     with Progress("applying", 20, stream=stream, monotonic=clock) as progress:
         for _ in range(10):
@@ -33,7 +33,7 @@ def test_a_terminal_shows_one_changing_line(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "pod/x created\n"
 
 
-def test_a_log_has_plain_lines_at_intervals() -> None:
+def test_progress_in_a_log_is_printed_as_plain_lines_at_intervals() -> None:
     stream, clock = io.StringIO(), _Time()
     with Progress("applying", 100, stream=stream, monotonic=clock) as progress:
         for _ in range(50):
@@ -52,7 +52,7 @@ def test_short_operations_show_no_progress(total: int, seconds: float) -> None:
     assert stream.getvalue() == ""
 
 
-def test_a_note_replaces_the_changing_line() -> None:
+def test_a_note_is_printed_in_place_of_the_progress_line() -> None:
     stream, clock = _Terminal(), _Time()
     with Progress("compared", 20, stream=stream, monotonic=clock) as progress:
         for _ in range(4):

@@ -81,7 +81,7 @@ def test_a_signal_just_before_a_read_ends_a_watch(server: str) -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_timer_of_the_program_continues_after_a_watch(server: str) -> None:
+def test_a_watch_restores_the_interval_timer_of_the_program(server: str) -> None:
     rest = signal.setitimer(signal.ITIMER_REAL, 1000)
     try:
         with Reader(server) as reader:

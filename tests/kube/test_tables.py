@@ -34,7 +34,7 @@ def test_states_have_colors_only_on_a_terminal(
     assert (f"{_RED}Failed{_PLAIN}" in shown) is colours
 
 
-def test_colors_do_not_move_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_colors_do_not_affect_the_alignment_of_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
@@ -44,11 +44,11 @@ def test_colors_do_not_move_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_later_rows_keep_the_widths_of_earlier_ones() -> None:
+def test_rows_printed_later_keep_the_column_widths() -> None:
     table = Table(["NAME", "AGE"])
     assert table.text([["long-name", "1s"]]) == "NAME        AGE\nlong-name   1s"
     assert table.text([["x", "2s"]]) == "x           2s"
 
 
-def test_names_are_sorted_by_their_numbers() -> None:
+def test_names_with_numbers_are_sorted_numerically() -> None:
     assert sorted(["node-10", "node-2", "a"], key=natural_key) == ["a", "node-2", "node-10"]

@@ -31,7 +31,7 @@ def test_each_warning_is_written_once() -> None:
     assert written == ["Warning: a", "Warning: b"]
 
 
-def test_a_repeated_variable_keeps_its_last_value() -> None:
+def test_a_repeated_environment_variable_keeps_its_last_value() -> None:
     pod = _pod(
         {"name": "A", "value": "1"},
         {"name": "B", "value": "2"},
@@ -48,7 +48,7 @@ def test_a_repeated_variable_keeps_its_last_value() -> None:
     assert pod == before
 
 
-def test_a_variable_that_a_later_one_refers_to_is_kept() -> None:
+def test_a_repeated_variable_is_kept_if_a_later_variable_refers_to_it() -> None:
     pod = _pod({"name": "A", "value": "1"}, {"name": "A", "value": "$(A):2"})
     assert drop_hidden_variables(pod) == (pod, [])
 
@@ -58,7 +58,7 @@ def test_a_malformed_object_is_sent_unchanged(broken: dict[str, Any]) -> None:
     assert drop_hidden_variables(broken) == (broken, [])
 
 
-def test_templates_are_examined_and_a_manifest_keeps_its_place() -> None:
+def test_repeated_variables_in_pod_templates_are_dropped_and_the_line_number_is_kept() -> None:
     (manifest,) = parse(
         "a.yaml",
         "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {spec: {initContainers: "

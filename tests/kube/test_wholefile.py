@@ -18,7 +18,7 @@ def test_an_unfinished_file_does_not_replace_the_old_one(tmp_path: Path) -> None
     assert os.listdir(tmp_path) == ["f"]
 
 
-def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+def test_output_to_a_pipe_is_written_into_the_pipe_instead_of_replacing_it(tmp_path: Path) -> None:
     """`bundle -o /dev/stdout` replaced the device with an archive."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -32,7 +32,7 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     assert path.is_fifo()
 
 
-def test_a_symbolic_link_is_kept(tmp_path: Path) -> None:
+def test_writing_through_a_symbolic_link_keeps_the_link(tmp_path: Path) -> None:
     path, target = tmp_path / "link", tmp_path / "target"
     path.symlink_to(target)
     with whole_file(path) as file:

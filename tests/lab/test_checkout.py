@@ -6,11 +6,11 @@ from dra_shared.errors import UserError
 from tests.support.reference import REPOSITORY
 
 
-def test_the_quickstart_is_found() -> None:
+def test_the_folder_of_an_example_is_found_in_the_checkout() -> None:
     assert checkout.folder("examples", "quickstart") == REPOSITORY / "examples" / "quickstart"
 
 
-def test_a_missing_folder_is_named() -> None:
+def test_the_error_names_a_folder_missing_from_the_checkout() -> None:
     with pytest.raises(UserError, match="nowhere is missing: run this from a checkout"):
         checkout.folder("nowhere")
 

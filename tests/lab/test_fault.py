@@ -41,7 +41,7 @@ async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
             yield cluster
 
 
-async def test_clear_ends_all_faults(tmp_path: Path) -> None:
+async def test_the_fault_command_clear_ends_all_faults(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         struck = await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
         async with cluster.client("kubectl") as client:
@@ -123,7 +123,7 @@ async def test_a_fault_of_a_node_is_sent_to_its_agent(tmp_path: Path) -> None:
                 await striker.strike("xid", {"seconds": 1, "node": "node-1"})
 
 
-async def test_a_storm_counts_the_faults_that_did_not_happen(tmp_path: Path) -> None:
+async def test_a_storm_counts_the_faults_that_were_rejected(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         async with cluster.client("kubectl") as client:
             await client.create(DEVICE_CLASSES, DeviceClass(metadata=ObjectMeta(name="it")))
@@ -141,7 +141,7 @@ async def test_a_storm_without_its_device_class_fails(tmp_path: Path) -> None:
             await Storm(cluster, "nope", lambda line: None).run([])
 
 
-def test_all_faults_are_listed_without_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_fault_command_without_a_name_lists_all_faults(capsys: pytest.CaptureFixture[str]) -> None:
     assert commandline.run("fault", []) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
 
@@ -165,12 +165,14 @@ def test_all_faults_are_listed_without_a_name(capsys: pytest.CaptureFixture[str]
         (["clear", "--gpu", "1"], "--gpu does nothing with clear: it is for xid"),
     ],
 )
-def test_errors_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
+def test_errors_of_the_fault_command_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         commandline.run("fault", [*words, "--data", str(tmp_path)])
 
 
-def test_a_script_is_shown_without_a_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_script_of_a_storm_is_printed_without_starting_a_cluster(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert commandline.run("storm", ["--script", "--minutes", "0.2", "--seed", "3"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == ["0.00", "s", "create", "pod=storm-0", shown[0].split()[-1]]

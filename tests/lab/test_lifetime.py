@@ -16,14 +16,16 @@ def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lifetime, "_EVERY", 0)
 
 
-def test_the_parent_is_not_passed_to_child_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_with_the_parent_pid_is_not_inherited(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(PARENT, "12")
     assert take_parent() == 12
     assert PARENT not in os.environ
     assert take_parent() == 0
 
 
-async def test_a_cluster_ends_with_its_parent(tmp_path: Path) -> None:
+async def test_a_cluster_ends_when_its_parent_process_ends(tmp_path: Path) -> None:
     cluster = Cluster(tmp_path)
     with cluster.locked():
         # No parent has the pid of this process.
@@ -32,7 +34,7 @@ async def test_a_cluster_ends_with_its_parent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_a_cluster_ends_without_its_directory(again: bool, tmp_path: Path) -> None:
+async def test_a_cluster_ends_when_its_directory_is_removed(again: bool, tmp_path: Path) -> None:
     cluster = Cluster(tmp_path / "data")
     with cluster.locked():
         assert not cluster.is_lost()

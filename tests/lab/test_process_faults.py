@@ -99,7 +99,7 @@ async def world(tmp_path: Path) -> AsyncIterator[_World]:
                 yield _World(cluster, supervisor, listener, client)
 
 
-async def test_a_killed_service_is_restarted_and_its_promise_is_checked(world: _World) -> None:
+async def test_a_killed_service_is_restarted_and_the_promise_of_the_fault_is_checked(world: _World) -> None:
     first = world.pid
     begun = (await world.client.post("/faults", json={"fault": "kill", "service": "scheduler"})).json()
     assert begun["promise"] == "it continues from the stored state; no acknowledged write is lost"
@@ -151,7 +151,7 @@ async def test_a_stopped_service_continues_after_clear_by_command_and_over_http(
         assert (await world.client.get("/faults")).json() == {"items": []}
 
 
-async def test_a_fault_is_ended_by_its_number(world: _World) -> None:
+async def test_a_fault_is_ended_by_the_number_that_was_assigned_to_it(world: _World) -> None:
     error = {"fault": "error", "seconds": 600, "verbs": ["patch"]}
     bodies = (error, {"fault": "stop", "service": "scheduler", "seconds": 600}, {**error, "code": 503})
     numbers = [(await world.client.post("/faults", json=body)).json()["id"] for body in bodies]

@@ -138,7 +138,7 @@ def test_drivers_publish_the_devices_of_the_dumped_slices(dump: str, tmp_path: P
     assert [(d.name, d.attributes["index"].int_) for d in piece.devices] == [("gpu-0", 0), ("gpu-1", 1)]
 
 
-def test_sources_without_nodes_are_rejected(tmp_path: Path) -> None:
+def test_a_dump_without_nodes_cannot_start_a_cluster(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim("c")]}))
     with pytest.raises(UserError, match="there are no nodes in"):
@@ -146,7 +146,7 @@ def test_sources_without_nodes_are_rejected(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"just words", b"{}", b"", b"\x8b\xff\x00"])
-def test_a_file_that_is_not_a_source_is_rejected(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_dump_cannot_start_a_cluster(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"d\.json is not a snapshot, a kubeconfig, or a dump"):

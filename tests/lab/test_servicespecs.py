@@ -17,7 +17,7 @@ def _services(tmp_path: Path, *without: str) -> list[str]:
     return _specs(tmp_path, ClusterOptions(port=0, without=without)).names
 
 
-def test_services_can_be_left_out(tmp_path: Path) -> None:
+def test_optional_services_can_be_left_out(tmp_path: Path) -> None:
     assert _services(tmp_path) == ["apiserver", "controller", "scheduler", "node-agent"]
     assert _services(tmp_path, "scheduler", "node-agent") == ["apiserver", "controller"]
 
@@ -129,7 +129,7 @@ def test_the_relaxed_option_applies_to_checkpoints_too(tmp_path: Path, relaxed: 
     assert relaxing["apiserver"] is relaxing["node-agent"] is relaxed
 
 
-def test_node_agents_get_the_word_strict_and_the_files_of_images(tmp_path: Path) -> None:
+def test_node_agents_get_the_options_for_strict_images_and_image_files(tmp_path: Path) -> None:
     file = tmp_path / "images.yaml"
     made = _specs(tmp_path, ClusterOptions(port=0, images=(file,), strict_images=True))
     with contextlib.ExitStack() as stack:

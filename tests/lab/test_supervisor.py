@@ -77,7 +77,7 @@ async def test_a_dead_service_is_reported_and_restarted(tmp_path: Path, stub: St
     assert "one was killed by SIGKILL; restarting it" in lines[0]
 
 
-async def test_services_are_restarted_if_the_record_cannot_be_written(
+async def test_services_are_restarted_even_if_the_cluster_record_cannot_be_written(
     tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "_ANNOUNCE_AGAIN", 0.01)
@@ -100,7 +100,7 @@ async def test_services_are_restarted_if_the_record_cannot_be_written(
     assert "one: [Errno 28] No space left on device: 'cluster.json.part'" in lines
 
 
-async def test_the_record_is_written_again_after_the_disk_was_full(
+async def test_writing_the_cluster_record_is_retried_if_the_disk_is_full(
     tmp_path: Path, stub: Stub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "_ANNOUNCE_AGAIN", 0.01)

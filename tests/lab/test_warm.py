@@ -90,7 +90,7 @@ def test_a_warm_process_that_has_ended_is_not_used(monkeypatch: pytest.MonkeyPat
     assert not Path(process.environment[ADDRESS]).parent.exists()
 
 
-def test_a_command_that_is_killed_leaves_nothing() -> None:
+def test_a_killed_warm_command_leaves_no_folder() -> None:
     script = (
         "import os; from dra_lab.warm import Warm; "
         "print(*Warm().environment.values(), flush=True); os.kill(os.getpid(), 9)"

@@ -86,7 +86,7 @@ async def test_webhooks_of_a_service_are_called_with_a_certificate_of_its_own(
     assert "selector" not in service["spec"]
 
 
-async def test_service_must_exist_and_be_that_of_a_webhook(client: Client) -> None:
+async def test_the_routed_service_must_exist_and_belong_to_a_webhook(client: Client) -> None:
     address = Address("127.0.0.1", 9443)
     with pytest.raises(NotFound, match='services "operator-webhook" not found'):
         await route(client, "default", "operator-webhook", address, None)
@@ -100,7 +100,7 @@ async def test_service_must_exist_and_be_that_of_a_webhook(client: Client) -> No
         await route(client, "default", "operator-webhook", address, None)
 
 
-def test_url_names_a_host_and_a_port_only() -> None:
+def test_a_route_url_with_more_than_host_and_port_is_rejected() -> None:
     assert parse_url("https://127.0.0.1:9443") == Address("127.0.0.1", 9443)
     assert parse_url("https://[::1]/") == Address("::1", 443)
     assert (Address("::1", 1).family, Address("example.com", 1).family) == ("IPv6", "FQDN")

@@ -20,7 +20,7 @@ def test_each_node_has_a_pod_network_by_name() -> None:
     assert pod_subnet("one", ()) == pod_subnet("one", taken)
 
 
-def test_a_used_network_is_skipped() -> None:
+def test_a_pod_network_that_is_in_use_is_skipped() -> None:
     first = pod_subnet("node", ())
     second = pod_subnet("node", (first,))
     assert first != second
@@ -102,7 +102,7 @@ async def test_nodes_of_other_drivers_have_no_gpu_labels(tmp_path: Path) -> None
         assert not [key for key in api.of("nodes")[0]["metadata"]["labels"] if "nvidia" in key]
 
 
-async def test_a_node_directory_is_used_by_one_agent(tmp_path: Path) -> None:
+async def test_two_agents_cannot_use_the_same_node_directory(tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     first = NodeAgentConfig(data=tmp_path, names=("node-0",), drivers=(), durable=False)
     second = NodeAgentConfig(data=tmp_path, names=("node-1", "node-0"), drivers=(), durable=False)

@@ -34,7 +34,7 @@ def _text(system: SimulatedSystem, pods: Sequence[pb.PodResources] = ()) -> str:
     return render([("node-0", system, pods)])
 
 
-def test_a_metric_has_the_format_of_the_exporter() -> None:
+def test_a_gpu_metric_has_the_format_of_dcgm_exporter() -> None:
     system = open_system("1xH100", "node-0")
     uuid = system.gpus[0].uuid
     assert (
@@ -44,7 +44,7 @@ def test_a_metric_has_the_format_of_the_exporter() -> None:
     ) in _text(system)
 
 
-def test_load_faults_and_memory_are_measured() -> None:
+def test_metrics_show_load_xids_and_used_memory() -> None:
     system = open_system("2xH100", "node-0")
     gpu = system.gpus[1]
     gpu.utilization = 50
@@ -94,7 +94,7 @@ def test_pods_with_claims_are_in_the_labels() -> None:
     )
 
 
-def test_mig_devices_are_measured_by_instance() -> None:
+def test_mig_devices_have_metrics_by_gpu_instance() -> None:
     system = open_system("1xA100-SXM4-40GB:3g.20gb+1g.5gb", "node-0")
     instance = next(i for i in system.gpus[0].instances.values() if i.profile.slices == 1)
     system.gpus[0].processes.append(Process(1, "train", 1000, instance.id, 0))
@@ -120,7 +120,7 @@ def test_pods_with_gpus_of_a_device_plugin_are_in_the_labels() -> None:
     assert [s.labels.get("pod") for s in _samples(text, "DCGM_FI_DEV_GPU_UTIL")] == ["a", None]
 
 
-def test_lost_gpus_are_not_measured() -> None:
+def test_lost_gpus_have_no_metrics() -> None:
     system = open_system("2xT4", "node-0")
     system.lose(0)
     assert [s.labels["gpu"] for s in _samples(_text(system), "DCGM_FI_DEV_GPU_TEMP")] == ["1"]
@@ -135,7 +135,7 @@ async def _load(system: SimulatedSystem, path: str, body: str) -> httpx.Response
         return await client.post(f"/simulated/nodes/{path}/load", content=body)
 
 
-async def test_load_is_set_and_cleared() -> None:
+async def test_the_simulated_load_of_a_gpu_is_set_and_cleared_over_http() -> None:
     system = open_system("1xT4", "node-0")
     assert (await _load(system, "node-0/gpus/0", '{"utilization": 80, "memoryMiB": 100}')).status_code == 204
     assert (system.gpus[0].utilization, system.gpus[0].used_mib) == (80, 100)
@@ -143,7 +143,7 @@ async def test_load_is_set_and_cleared() -> None:
     assert (system.gpus[0].utilization, system.gpus[0].processes) == (80, [])
 
 
-async def test_memory_is_used_on_one_mig_device() -> None:
+async def test_the_simulated_memory_usage_can_be_set_on_one_mig_device() -> None:
     system = open_system("1xA100-SXM4-40GB:3g.20gb", "node-0")
     (number,) = system.gpus[0].instances
     body = f'{{"memoryMiB": 7, "gpuInstance": {number}, "computeInstance": 0}}'
@@ -164,7 +164,9 @@ async def test_memory_is_used_on_one_mig_device() -> None:
         ("node-0/gpus/1", '{"memoryMiB": 1}', 400, "GPU 1 is in MIG mode"),
     ],
 )
-async def test_impossible_load_is_rejected(path: str, body: str, code: int, message: str) -> None:
+async def test_a_simulated_load_that_a_gpu_cannot_have_is_rejected(
+    path: str, body: str, code: int, message: str
+) -> None:
     answer = await _load(open_system("1xT4,1xA100:mig", "node-0"), path, body)
     assert answer.status_code == code
     assert message in answer.text

@@ -29,7 +29,7 @@ def test_options_of_a_driver_are_those_of_kubeletplugin(capsys: pytest.CaptureFi
     assert "--kubelet-registrar-directory-path" in capsys.readouterr().out
 
 
-def test_the_directories_must_belong_to_one_kubelet(tmp_path: Path) -> None:
+def test_the_directory_options_must_belong_to_one_kubelet(tmp_path: Path) -> None:
     config = tmp_path / "kubeconfig"
     config.write_text(
         "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n"

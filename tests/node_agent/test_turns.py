@@ -8,7 +8,7 @@ from dra_node_agent.turns import Turns
 from tests.support.waiting import until
 
 
-async def test_the_next_start_begins_when_another_has_finished() -> None:
+async def test_the_next_node_starts_when_another_has_finished_starting() -> None:
     all_turns, begun = Turns(), list[turns.Turn]()
 
     async def start() -> None:

@@ -88,7 +88,7 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
-def test_the_file_matches_the_compose_specification(compose: dict[str, Any]) -> None:
+def test_docker_compose_yml_matches_the_compose_specification(compose: dict[str, Any]) -> None:
     jsonschema.validate(compose, _FILE)
 
 
@@ -100,7 +100,7 @@ def test_every_service_has_its_own_image(compose: dict[str, Any]) -> None:
         assert service["build"] == {"context": ".", "dockerfile": f"services/{name}/Dockerfile"}
 
 
-def test_everything_waits_for_a_healthy_api_server(compose: dict[str, Any]) -> None:
+def test_all_other_services_wait_for_a_healthy_api_server(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         if name != "apiserver":
             assert service["depends_on"] == {"apiserver": {"condition": "service_healthy"}}
@@ -138,7 +138,7 @@ def test_every_environment_variable_is_an_option_of_its_service(compose: dict[st
             assert f'"{flag}"' in source, f"{name} has no option {flag} for {variable}"
 
 
-def test_containers_have_the_feature_gates_of_up(compose: dict[str, Any]) -> None:
+def test_containers_have_the_feature_gates_that_dralab_up_sets(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         assert service["environment"]["DRALAB_FEATURE_GATES"] == with_defaults(LAB_GATES, "")
 
@@ -150,7 +150,7 @@ def test_health_checks_are_lists_of_words(compose: dict[str, Any]) -> None:
         assert all(re.fullmatch(r"[\w./:-]+", word) for word in command)
 
 
-def test_the_postgresql_file_extends_the_other_one() -> None:
+def test_docker_compose_postgresql_yml_extends_docker_compose_yml() -> None:
     plain = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
     more = yaml.safe_load((REPOSITORY / "docker-compose.postgresql.yml").read_text())
     services = {**plain["services"], **more["services"]}

@@ -22,13 +22,13 @@ from tests.support.sampling import sample
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def test_nothing_of_the_checkout_is_used(empty: Path) -> None:
+def test_the_installed_dralab_uses_no_file_of_the_checkout(empty: Path) -> None:
     shown = run(empty / "python", "-c", "import dra_shared; print(dra_shared.__file__)", cwd=empty)
     assert Path(shown.strip()).is_relative_to(empty.parent)
 
 
 @pytest.mark.parametrize("command", [("dralab",), ("python", "-m", "dralab")], ids=" ".join)
-def test_the_command_prints_its_version(empty: Path, command: tuple[str, ...]) -> None:
+def test_the_installed_command_prints_its_version(empty: Path, command: tuple[str, ...]) -> None:
     shown = run(empty / command[0], *command[1:], "--version", cwd=empty)
     assert shown.splitlines()[0] == f"dralab {__version__}"
 
@@ -85,7 +85,7 @@ def test_the_sdist_has_the_sources_of_the_wheel(dist: Path) -> None:
     assert {"pyproject.toml", "tools/hatch_build.py", "LICENSE"} <= archived
 
 
-def test_extras_are_named(dist: Path) -> None:
+def test_the_wheel_declares_its_extras(dist: Path) -> None:
     with zipfile.ZipFile(dist / WHEEL) as wheel:
         described = wheel.read(f"dralab-{__version__}.dist-info/METADATA").decode()
     extras = {
@@ -119,7 +119,7 @@ def test_the_installed_files_run_on_each_installed_python(empty: Path) -> None:
         assert shown.splitlines()[0] == f"dralab {__version__}"
 
 
-def test_the_wheel_installs_on_another_python(locked: Path, tmp_path: Path) -> None:
+def test_the_wheel_can_be_installed_with_each_other_supported_python(locked: Path, tmp_path: Path) -> None:
     """`make dist` downloads what the lock names for each version; `make try-dist` installs that and runs the demo."""
     others = _other_pythons()
     for python in sample(others, 1):
@@ -128,7 +128,7 @@ def test_the_wheel_installs_on_another_python(locked: Path, tmp_path: Path) -> N
         assert shown.splitlines()[0] == f"dralab {__version__}"
 
 
-def test_every_supported_python_is_at_least_the_required_one() -> None:
+def test_every_supported_python_version_satisfies_requires_python() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     prefix = "Programming Language :: Python :: "
     versions = [line.removeprefix(prefix) for line in project["classifiers"] if line.startswith(prefix)]
@@ -137,7 +137,7 @@ def test_every_supported_python_is_at_least_the_required_one() -> None:
     assert all(SpecifierSet(project["requires-python"]).contains(version) for version in versions)
 
 
-def test_the_lock_is_the_same_for_each_python() -> None:
+def test_requirements_lock_has_no_markers_that_depend_on_the_python_version() -> None:
     """`make dist` downloads for several versions with one pip, which evaluates markers for its own."""
     markers = [
         requirement.marker

@@ -31,7 +31,7 @@ def _values(service: str, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("service", [*SERVICES, ALL_IN_ONE])
-def test_copied_files_exist_and_are_not_ignored(service: str) -> None:
+def test_files_that_a_dockerfile_copies_exist_and_are_not_ignored(service: str) -> None:
     kept = {
         line.removeprefix("!")
         for line in (REPOSITORY / ".dockerignore").read_text().splitlines()
@@ -72,7 +72,7 @@ def test_the_image_has_an_ordinary_user_and_a_pinned_base(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_the_lock_has_every_dependency_with_its_hash(service: str) -> None:
+def test_requirements_lock_has_every_dependency_with_its_hash(service: str) -> None:
     lock = (REPOSITORY / "services" / service / "requirements.lock").read_text()
     pinned = set(re.findall(r"^([a-z0-9-]+)==", lock, re.MULTILINE))
     entries = re.findall(r"^[a-z0-9-]+==", lock, re.MULTILINE)

@@ -47,7 +47,7 @@ def test_the_image_starts_a_cluster_that_is_reachable_from_outside() -> None:
     assert int(_instructions("USER")[0].split(":")[0]) > 0
 
 
-def test_the_lock_of_the_image_has_the_build_requirements() -> None:
+def test_the_lock_file_of_the_image_has_the_build_requirements() -> None:
     assert re.search(r"^hatchling==", (REPOSITORY / "requirements.lock").read_text(), re.MULTILINE)
 
 

@@ -55,7 +55,7 @@ def page(browser: Browser) -> Iterator[Page]:
     opened.close()
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+def test_pages_of_the_site_load_nothing_from_other_servers(site: Path) -> None:
     loaded = re.compile(r'<(?:script|link|img|iframe|source)[^>]* (?:src|href)="?((?:https?:)?//[^">]*)')
     found = {match for path in site.rglob("*.html") for match in loaded.findall(path.read_text())}
     styles = "".join(path.read_text() for path in site.rglob("*.css"))
@@ -63,7 +63,7 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
     assert not re.search(r"(?:@import|url\()\s*['\"]?(?:https?:)?//", styles)
 
 
-def test_unused_files_are_left_out(site: Path) -> None:
+def test_unused_files_of_the_theme_are_left_out(site: Path) -> None:
     assert not [path for path in site.rglob("*") if path.suffix == ".map" or path.name == "wordcut.js"]
 
 

@@ -100,7 +100,9 @@ def _break_writes(api: FakeApi, how: str, first: int, count: int) -> None:
         6,
     ),
 )
-async def test_no_pod_is_lost_and_nothing_stays_reserved(kind: str, how: str) -> None:
+async def test_after_a_failed_write_every_pod_is_retried_and_nothing_stays_reserved(
+    kind: str, how: str
+) -> None:
     for first, count in itertools.product((1, 2, 5, 7), (1, 6)):
         api, pods = _cluster(kind)
         _break_writes(api, how, first, count)

@@ -15,7 +15,9 @@ _NODES = ("a", "b", "c", "d")
     [((), Cost(1223, 284, 49)), (("gpu",), Cost(1884, 638, 95))],
     ids=["plain", "with a claim"],
 )
-async def test_a_placement_costs_few_calls(claims: tuple[str, ...], recorded: Cost) -> None:
+async def test_placing_a_pod_executes_no_more_python_calls_than_recorded(
+    claims: tuple[str, ...], recorded: Cost
+) -> None:
     api = FakeApi(class_json(), *map(node_json, _NODES), *(slice_json(name, 8) for name in _NODES))
     async with run_scheduler(api):
 

@@ -7,7 +7,7 @@ _REPOSITORY = Path(__file__).parents[2]
 _TITLE = "| the scheduler's floors |"
 
 
-def test_the_page_shows_the_layers_of_the_contract() -> None:
+def test_architecture_page_lists_the_scheduler_layers_that_import_linter_checks() -> None:
     settings = tomllib.loads((_REPOSITORY / "pyproject.toml").read_text())
     contracts = settings["tool"]["importlinter"]["contracts"]
     layers = next(c["layers"] for c in contracts if c["name"] == "The scheduler's floors")

@@ -21,7 +21,7 @@ def _nominations(api: FakeApi, name: str) -> list[str | None]:
     ]
 
 
-async def test_nomination_is_written_while_claims_are_prepared() -> None:
+async def test_nominated_node_name_is_written_while_binding_has_to_wait_for_claims() -> None:
     api = _with_claim()
     async with run_scheduler(api):
         api.add(pod_json("p", claims={"gpu": "c"}))

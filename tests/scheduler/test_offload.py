@@ -58,7 +58,7 @@ def _api() -> FakeApi:
     return FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("d"))
 
 
-async def test_events_are_handled_during_a_search(blocked_searches: _Held) -> None:
+async def test_watch_events_are_handled_during_a_long_search(blocked_searches: _Held) -> None:
     api = _api()
     async with _scheduler(api, FakeClock()) as scheduler:
         api.add(pod_json("p", claims={"gpu": "c"}))
@@ -82,7 +82,7 @@ async def test_a_search_is_repeated_if_its_input_changed_meanwhile(blocked_searc
         assert blocked_searches.searches > 1
 
 
-async def test_the_time_limit_applies_in_the_thread(blocked_searches: _Held) -> None:
+async def test_the_time_limit_of_an_allocation_applies_in_the_thread(blocked_searches: _Held) -> None:
     api = _api()
     clock = FakeClock()
     async with _scheduler(api, clock) as scheduler:

@@ -94,7 +94,7 @@ async def test_only_changed_nodes_are_filtered_again_for_equal_pods() -> None:
     assert len(judge.asked) == 4
 
 
-async def test_different_pods_share_no_cached_results() -> None:
+async def test_pods_that_differ_share_no_cached_filter_results() -> None:
     judge = _Judge(signature=None)
     placement, _ = _placement(judge, 3)
     await _choose(placement)

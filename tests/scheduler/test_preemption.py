@@ -174,7 +174,7 @@ async def test_a_victim_that_waits_in_prebind_is_requeued_instead_of_deleted() -
         assert note.endswith("on node a (in kube-scheduler memory).")
 
 
-async def test_room_of_a_pod_that_is_deleted_in_prebind_is_free_at_once() -> None:
+async def test_resources_of_a_pod_that_is_deleted_during_prebind_are_free_at_once() -> None:
     """The pod waited for its device, whose binding condition is never set."""
     slice_ = slice_json("a", 1)
     slice_["spec"]["devices"][0].update({"bindingConditions": ["ready"], "bindingFailureConditions": ["no"]})

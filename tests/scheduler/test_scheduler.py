@@ -110,7 +110,7 @@ async def test_a_missing_device_class_is_named_in_the_condition() -> None:
         await until(lambda: node_of(api, "p"))
 
 
-async def test_broken_selector_is_an_error() -> None:
+async def test_a_selector_that_fails_makes_the_attempt_an_error() -> None:
     broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c", request=broken))
     async with run_scheduler(api) as (scheduler, _):
@@ -126,7 +126,7 @@ async def test_broken_selector_is_an_error() -> None:
         assert scheduler.queue.count_by_place()["backoff"] == 1
 
 
-async def test_every_device_is_allocated_once() -> None:
+async def test_every_device_is_allocated_to_only_one_claim() -> None:
     api = FakeApi(
         class_json(),
         *(obj for name in ("a", "b", "c") for obj in (node_json(name), slice_json(name, 3))),
@@ -313,7 +313,7 @@ async def test_devices_tainted_by_a_rule_are_not_allocated() -> None:
         await until(lambda: node_of(api, "p"))
 
 
-async def test_a_rule_of_1_34_taints_the_devices_of_its_class() -> None:
+async def test_a_device_taint_rule_of_1_34_taints_the_devices_of_its_class() -> None:
     rule = {
         "kind": "DeviceTaintRule",
         "metadata": {"name": "broken"},

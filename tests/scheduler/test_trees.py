@@ -183,7 +183,7 @@ async def test_a_claim_is_shared_within_a_group_and_not_with_another() -> None:
     assert [(r["resource"], r["name"]) for r in reserved] == [("podgroups", "g0"), ("podgroups", "g1")]
 
 
-async def test_an_error_is_an_error_for_the_whole_tree() -> None:
+async def test_an_error_for_one_pod_fails_the_whole_tree_of_groups() -> None:
     broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
     claim = claim_json("c", request=broken)
     groups = [_composite("root"), _group("g0"), _group("g1")]

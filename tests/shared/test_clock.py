@@ -21,7 +21,7 @@ async def test_fake_clock_wakes_sleepers_in_order() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_fake_clock_moves_both_its_times() -> None:
+async def test_advancing_a_fake_clock_changes_wall_clock_and_monotonic_time() -> None:
     clock = FakeClock()
     before = clock.now()
     await clock.advance(90)
@@ -29,14 +29,14 @@ async def test_fake_clock_moves_both_its_times() -> None:
     assert (clock.now() - before).total_seconds() == 90
 
 
-def test_times_survive_rfc3339() -> None:
+def test_times_are_unchanged_after_formatting_and_parsing_rfc_3339() -> None:
     moment = parse_rfc3339("2026-02-03T04:05:06.789Z")
     assert rfc3339(moment) == "2026-02-03T04:05:06Z"
     assert rfc3339_micro(moment) == "2026-02-03T04:05:06.789000Z"
     assert parse_rfc3339("2026-02-03T05:05:06.789+01:00") == moment
 
 
-def test_a_time_needs_a_zone() -> None:
+def test_a_time_without_a_zone_is_rejected() -> None:
     with pytest.raises(ValueError, match="no time zone"):
         parse_rfc3339("2026-02-03T04:05:06")
 
@@ -54,7 +54,7 @@ async def test_waiting_ends_with_the_result_or_the_timeout() -> None:
     await wait_for(event.wait(), 5.0, clock)
 
 
-async def test_accelerated_time_is_equal_in_all_processes(
+async def test_an_accelerated_clock_shows_the_same_time_in_all_processes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     since = time.time() - 100

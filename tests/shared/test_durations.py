@@ -54,5 +54,5 @@ def test_an_age_may_have_days(text: str, age: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "7", "2m1h", "-5m", "1w"])
-def test_other_texts_are_not_ages(text: str) -> None:
+def test_texts_that_are_not_ages_are_rejected(text: str) -> None:
     assert parse_age(text) is None

@@ -17,7 +17,7 @@ def test_defaults_are_those_of_kubernetes_1_36() -> None:
     assert {name: ours.enabled(name) for name in gates} == gates
 
 
-def test_parse_overrides_defaults() -> None:
+def test_parsed_feature_gates_override_the_defaults() -> None:
     gates = FeatureGates.parse(
         "DRADeviceTaintRules=false,DRAListTypeAttributes=T, ResourceHealthStatusMessage =0"
     )
@@ -89,7 +89,7 @@ def test_invalid_feature_gates_are_rejected(text: str, message: str) -> None:
         ("GangScheduling=true", "GenericWorkload=true,DRADeviceTaintRules=true,GangScheduling=true"),
     ],
 )
-def test_defaults_of_dralab_omit_impossible_combinations(text: str, composed: str) -> None:
+def test_dralabs_default_gates_omit_impossible_combinations(text: str, composed: str) -> None:
     # Since 1.37 gangs have no gate, and rules of taints are on.
     own = dict.fromkeys(("GenericWorkload", "GangScheduling", "DRADeviceTaintRules"), True)
     assert with_defaults(own, text, V1_36) == composed

@@ -25,11 +25,11 @@ def _refusal(guard: Guard, method: str = "POST", **headers: str) -> str | None:
         "",
     ],
 )
-def test_names_of_the_server_are_allowed(host: str) -> None:
+def test_requests_for_host_names_of_the_server_are_allowed(host: str) -> None:
     assert _refusal(Guard(), host=host) is None
 
 
-def test_the_name_of_the_machine_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_for_the_host_name_of_the_machine_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "Box.corp.example")
     guard = Guard()
     assert _refusal(guard, host="box.corp.example:8080") is None
@@ -50,12 +50,12 @@ def test_the_name_of_the_machine_is_allowed(monkeypatch: pytest.MonkeyPatch) -> 
         ":8080",
     ],
 )
-def test_other_names_are_refused(host: str) -> None:
+def test_requests_for_unknown_host_names_are_rejected(host: str) -> None:
     reason = _refusal(Guard(), host=host)
     assert reason == f'host "{host}" is not a name of this server; --allowed-hosts adds names'
 
 
-def test_names_can_be_added() -> None:
+def test_configured_host_names_and_suffixes_are_allowed() -> None:
     guard = Guard(["apiserver", " Lab.example ", ".svc.example", ""])
     for host in ("apiserver:8080", "lab.example", "svc.example", "a.b.svc.example:1"):
         assert _refusal(guard, host=host) is None

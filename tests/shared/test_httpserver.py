@@ -90,19 +90,19 @@ async def _send_all(client: Client, data: bytes, step: int) -> None:
     ],
     ids=["value", "path", "headers", "small headers"],
 )
-async def test_a_head_without_end_is_refused(connect: Connect, head: bytes) -> None:
+async def test_a_request_head_without_end_is_rejected(connect: Connect, head: bytes) -> None:
     client = await connect()
     await _send_all(client, head, 1 << 16)
     assert await client.rest() == TOO_LARGE
 
 
-async def test_a_head_of_one_mebibyte_is_accepted(connect: Connect) -> None:
+async def test_a_request_head_of_one_mebibyte_is_accepted(connect: Connect) -> None:
     client = await connect()
     await client.send(HEAD + b"long: " + b"x" * (1 << 20) + b"\r\n\r\n")
     assert (await client.answer()).startswith(OK)
 
 
-async def test_a_long_head_in_small_pieces_is_parsed_in_large_ones(
+async def test_a_long_request_head_that_arrives_in_small_pieces_is_parsed_in_large_ones(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts: list[int] = []
@@ -136,14 +136,16 @@ async def test_a_request_in_single_bytes_is_served(connect: Connect) -> None:
     [b"1;" + b"x" * (1 << 20), b"0\r\nlate: " + b"x" * (1 << 20), b"5\r\nhello\r\n" + b"0" * (1 << 20)],
     ids=["extension", "trailer", "size"],
 )
-async def test_lines_between_chunks_are_bounded(connect: Connect, body: bytes) -> None:
+async def test_lines_between_the_chunks_of_a_body_are_limited_in_length(
+    connect: Connect, body: bytes
+) -> None:
     client = await connect()
     await client.send(b"POST /echo HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
     await _send_all(client, body, 4096)
     assert (await client.rest()).startswith((BAD, b""))
 
 
-async def test_a_body_of_a_service_is_bounded(connect: Connect) -> None:
+async def test_the_body_of_a_request_to_a_service_is_limited_in_size(connect: Connect) -> None:
     client = await connect()
     await client.send(b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3000000\r\n\r\n")
     await _send_all(client, b"x" * 3_000_000, 1 << 16)
@@ -156,7 +158,7 @@ async def test_malformed_requests_are_refused_as_go_does(connect: Connect) -> No
     assert (await client.rest()).startswith(BAD)
 
 
-async def test_an_answered_body_without_end_ends_the_connection(connect: Connect) -> None:
+async def test_the_connection_is_closed_if_a_body_does_not_end_after_the_response(connect: Connect) -> None:
     client = await connect()
     await client.send(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
     assert (await client.answer()).startswith(OK)
@@ -176,7 +178,9 @@ async def test_a_client_that_sends_no_request_is_disconnected(
     assert await client.rest() == b""
 
 
-async def test_empty_lines_are_no_request(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_lines_before_a_request_are_ignored(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(httpserver, "HEADER_TIMEOUT", 0.2)
     client = await connect()
     await client.send(HEAD + b"\r\n")
@@ -185,7 +189,7 @@ async def test_empty_lines_are_no_request(connect: Connect, monkeypatch: pytest.
     assert await client.rest() == b""
 
 
-async def test_a_slow_head_does_not_end_the_request_before_it(
+async def test_a_slow_request_head_does_not_abort_the_previous_request(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(httpserver, "HEADER_TIMEOUT", 0.1)
@@ -259,7 +263,7 @@ async def test_bad_framing_of_an_offered_upgrade_is_refused(connect: Connect) ->
     assert (await client.rest()).startswith(BAD)
 
 
-async def test_answered_offers_are_bounded_too(connect: Connect) -> None:
+async def test_an_upgrade_offer_with_a_body_beyond_the_limit_gets_413(connect: Connect) -> None:
     client = await connect()
     head = b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3000000\r\n"
     await client.send(head + OFFER + b"\r\n")

@@ -17,7 +17,7 @@ def test_a_directory_has_one_holder_at_a_time(tmp_path: Path) -> None:
     DirectoryLock(directory, "API server").release()
 
 
-def test_another_name_of_the_directory_is_the_same_one(tmp_path: Path) -> None:
+def test_a_directory_under_another_name_has_the_same_lock(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path / "data", "node agent")
     (tmp_path / "link").symlink_to(tmp_path / "data")
     with pytest.raises(DirectoryInUse):

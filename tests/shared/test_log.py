@@ -28,7 +28,7 @@ def lines(path: Path) -> list[dict[str, object]]:
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 
-def test_a_full_disk_takes_no_line_and_raises_nothing() -> None:
+def test_logging_to_a_full_disk_writes_nothing_and_raises_no_exception() -> None:
     descriptor = os.open("/dev/full", os.O_WRONLY)
     try:
         log.configure("test", descriptor=descriptor)
@@ -38,7 +38,7 @@ def test_a_full_disk_takes_no_line_and_raises_nothing() -> None:
     log.logger("module").error("the file is closed too")
 
 
-def test_lost_lines_are_counted_and_no_line_is_joined_to_a_torn_one(
+def test_lost_log_lines_are_counted_and_no_line_is_appended_to_an_incomplete_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "log"
@@ -65,7 +65,7 @@ def test_lost_lines_are_counted_and_no_line_is_joined_to_a_torn_one(
     assert orjson.loads(written)["event"] == "written"
 
 
-def test_every_value_has_some_text(tmp_path: Path) -> None:
+def test_every_value_can_be_logged(tmp_path: Path) -> None:
     path = tmp_path / "log"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
     log.configure("test", descriptor=descriptor)

@@ -16,7 +16,7 @@ from tests.support.cases import each_case
         ("18446744073709551615", (1 << 64) - 1),
     ],
 )
-def test_numbers_are_read(text: str, number: int) -> None:
+def test_numbers_are_parsed_from_text(text: str, number: int) -> None:
     assert integer(text) == number
 
 

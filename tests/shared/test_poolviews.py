@@ -55,14 +55,14 @@ HALVES = [partition("a", "half", "40Gi"), partition("b", "half", "40Gi"), partit
         (("c",), [("full", 1, 0), ("half", 2, 0)]),
     ],
 )
-def test_each_partition_type_is_counted_as_if_alone(
+def test_free_partitions_of_each_type_are_counted_as_if_only_that_type_were_allocated(
     in_use: tuple[str, ...], wanted: list[tuple[str, int, int]]
 ) -> None:
     pool = use(counters(gpu0="80Gi"), piece(HALVES, partitionTypeAttribute=PROFILE), in_use=in_use)
     assert partitions(partition_summary(pool)) == wanted
 
 
-def test_the_default_is_for_slices_that_name_no_attribute() -> None:
+def test_the_default_partition_type_attribute_is_used_for_slices_that_name_none() -> None:
     shared, plain = counters(gpu0="80Gi"), piece(HALVES)
     assert partition_summary(use(shared, plain)) == ()
     assert len(partition_summary(use(shared, plain), PROFILE)) == 2
@@ -114,7 +114,7 @@ def test_uncountable_partitions_are_an_error(slices: list[ResourceSlice], error:
     assert str(raised.value) == error
 
 
-def test_costs_are_compared_as_quantities_are_written() -> None:
+def test_partitions_whose_equal_counters_are_written_differently_have_the_same_type() -> None:
     same = [partition("a", "half", "1Gi"), partition("b", "half", "1024Mi")]
     pool = use(counters(gpu0="2Gi"), piece(same, partitionTypeAttribute=PROFILE))
     assert partitions(partition_summary(pool)) == [("half", 2, 2)]

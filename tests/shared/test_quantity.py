@@ -116,7 +116,7 @@ def test_values_are_rounded_up() -> None:
 
 
 @given(st.integers(-(1 << 70), 1 << 70), st.sampled_from(["", "m", "k", "Ki", "Gi", "n", "e3"]))
-def test_canonical_text_means_the_same_number(number: int, suffix: str) -> None:
+def test_the_canonical_text_of_a_quantity_is_the_same_number(number: int, suffix: str) -> None:
     # A multiple of 1000E has no suffix. Upstream's text has none either, and means another amount.
     too_large = {"": 10**21, "m": 10**24, "k": 10**18, "n": 10**30}.get(suffix)
     assume(number == 0 or too_large is None or number % too_large != 0)
@@ -132,7 +132,7 @@ def test_a_too_large_suffix_is_omitted_as_upstream(text: str) -> None:
 
 
 @given(st.integers(-(1 << 40), 1 << 40), st.integers(-(1 << 40), 1 << 40))
-def test_subtraction_reverses_addition(a: int, b: int) -> None:
+def test_subtracting_an_added_quantity_gives_the_original(a: int, b: int) -> None:
     left, right = Quantity(a), Quantity(b, -3)
     assert left.add(right).sub(right) == left
 
@@ -153,7 +153,7 @@ def test_every_spelling_of_an_amount_has_one_text(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [("1Gi", "1G"), ("1", "-1"), ("10", "1"), ("x", "y"), ("0", "1n")])
-def test_other_amounts_have_other_texts(one: str, other: str) -> None:
+def test_different_amounts_have_different_texts(one: str, other: str) -> None:
     assert amount_text(one) != amount_text(other)
 
 

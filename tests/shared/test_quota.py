@@ -110,7 +110,7 @@ def test_pods_and_claims_count_together() -> None:
     assert _numbers(_namespace(pods, claims, enabled=False).sum_usage(quota, _NAMES)) == ("2", "0")
 
 
-def test_claims_are_in_no_scope() -> None:
+def test_resource_claims_match_no_quota_scope() -> None:
     spec = {"hard": dict.fromkeys(_NAMES, "9"), "scopes": ["NotTerminating"]}
     quota = convert(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": spec})
     used = _namespace([_pod({_EXPLICIT: "2"})], [_claim(3)]).sum_usage(quota, _NAMES)

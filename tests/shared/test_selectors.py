@@ -44,7 +44,7 @@ LABELS = {"app": "web", "tier": "front", "n": "5", "empty": ""}
         ("app,!other", True),
     ],
 )
-def test_selectors_match_these_labels(text: str, selected: bool) -> None:
+def test_label_selectors_match_the_expected_labels(text: str, selected: bool) -> None:
     assert parse_label_selector(text).matches(LABELS) is selected
 
 
@@ -72,7 +72,7 @@ def test_label_selector_errors_equal_upstreams(text: str, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_keys_and_values_are_checked() -> None:
+def test_label_keys_and_values_of_a_selector_are_validated() -> None:
     with pytest.raises(
         SelectorError, match=r'<nil>: Invalid value: "-a": name part must consist of alphanumeric'
     ):
@@ -119,7 +119,7 @@ def test_label_selector_objects_are_parsed() -> None:
         ("absent=", True),
     ],
 )
-def test_field_selectors_match_these_fields(text: str, selected: bool) -> None:
+def test_field_selectors_match_the_expected_fields(text: str, selected: bool) -> None:
     fields = {"metadata.name": "a", "spec.nodeName": "n", "odd": "x,y=z\\"}
     assert parse_field_selector(text).matches(lambda name: fields.get(name, "")) is selected
 

@@ -9,7 +9,7 @@ from tests.support.cases import each_case
 
 
 @pytest.mark.parametrize("text", ["1.2.3", "0.0.0", "1.2.3-beta.1", "1.2.3-x-y.7+build.5", "1.2.3+001"])
-def test_versions_are_written_as_read(text: str) -> None:
+def test_semantic_versions_are_formatted_as_they_were_parsed(text: str) -> None:
     assert str(Semver.parse(text)) == text
 
 
@@ -66,6 +66,6 @@ def test_versions_are_normalized(text: str, normalized: str) -> None:
     assert str(Semver.parse_normalized(text)) == normalized
 
 
-def test_normalization_refuses_short_prereleases() -> None:
+def test_normalization_rejects_a_prerelease_of_a_version_with_missing_numbers() -> None:
     with pytest.raises(SemverError, match="short version cannot contain"):
         Semver.parse_normalized("1.2-rc")

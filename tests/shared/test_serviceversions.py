@@ -12,7 +12,7 @@ def test_all_services_have_the_clusters_version() -> None:
     assert Versions.parse("").of("apiserver") == DEFAULT
 
 
-def test_a_service_may_be_older() -> None:
+def test_a_service_may_have_an_older_kubernetes_version_than_the_api_server() -> None:
     versions = Versions.parse("1.36, scheduler=1.35,node-agent=1.34")
     names = ("apiserver", "controller", "scheduler", "node-agent", "node-agent-other")
     assert [versions.of(name) for name in names] == [V1_36, V1_36, V1_35, V1_34, V1_34]

@@ -63,21 +63,21 @@ class _World:
         return [device.name for device in piece.spec.devices if device.taints]
 
 
-def test_expressions_select_devices() -> None:
+def test_the_cel_expression_of_a_taint_rule_selects_devices() -> None:
     world = _World()
     world.tracker.set_rule(_rule(selectors=_selectors(f"{_INDEX} > 0", f"{_INDEX} < 2")))
     assert world.find_tainted() == ["gpu-1"]
     assert world.errors == ["selector #0: runtime error: no such key: index"]
 
 
-def test_a_class_selects_devices_and_its_errors_are_not_reported() -> None:
+def test_the_class_of_a_taint_rule_selects_devices_and_its_errors_are_not_reported() -> None:
     world = _World(_class(f"{_INDEX} != 1"))
     world.tracker.set_rule(_rule(deviceClassName="gpu", selectors=_selectors(f"{_INDEX} > 0")))
     assert world.find_tainted() == ["gpu-2"]
     assert world.errors == []
 
 
-def test_every_condition_of_a_rule_must_match() -> None:
+def test_every_criterion_of_a_taint_rule_must_match() -> None:
     world = _World(_class())
     world.tracker.set_rule(_rule(deviceClassName="gpu", device="gpu-0"))
     assert world.find_tainted() == ["gpu-0"]
@@ -85,7 +85,7 @@ def test_every_condition_of_a_rule_must_match() -> None:
     assert world.find_tainted() == []
 
 
-def test_a_class_may_be_created_later_and_change() -> None:
+def test_a_taint_rule_follows_later_creation_and_changes_of_its_class() -> None:
     world = _World()
     changes: list[list[str]] = []
     world.tracker.add_listener(lambda old, new: changes.append(world.find_tainted()))
@@ -110,7 +110,7 @@ def test_a_rule_with_an_invalid_expression_does_not_change_slices() -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_rules_without_criteria_taint_every_device(old: bool) -> None:
+def test_taint_rules_without_criteria_taint_every_device(old: bool) -> None:
     tracker = _World().tracker if old else SliceTracker()
     tracker.set_slice(_GPUS)
     empty = _rule()
@@ -140,7 +140,7 @@ def _without_selector(rule: DeviceTaintRule) -> DeviceTaintRuleSpec:
     return msgspec.structs.replace(rule.spec, device_selector=None)
 
 
-def test_rules_of_later_versions_ignore_these_criteria() -> None:
+def test_taint_rules_since_1_35_ignore_class_and_expression() -> None:
     tracker = SliceTracker()
     tracker.set_slice(_GPUS)
     tracker.set_rule(_rule(deviceClassName="gpu"))

@@ -25,7 +25,7 @@ _TABLE = {
 }
 
 
-def test_events_lead_from_state_to_state() -> None:
+def test_events_change_the_state_as_the_table_declares() -> None:
     door = StateMachine(_Door.OPEN, _TABLE)
     assert door.on(_Act.PUSH) is _Door.SHUT
     assert door.on(_Act.PULL) is _Door.OPEN
@@ -34,14 +34,14 @@ def test_events_lead_from_state_to_state() -> None:
     assert not door.has_been(_Door.GONE)
 
 
-def test_an_impossible_event_raises_and_changes_nothing() -> None:
+def test_an_event_that_the_state_does_not_allow_raises_and_changes_nothing() -> None:
     door = StateMachine(_Door.OPEN, _TABLE)
     with pytest.raises(ImpossibleTransition, match=r"PULL.*cannot happen in state.*OPEN"):
         door.on(_Act.PULL)
     assert door.state is _Door.OPEN
 
 
-def test_a_table_is_drawn_row_by_row() -> None:
+def test_the_table_of_a_state_machine_is_drawn_row_by_row() -> None:
     assert markdown(_TABLE).splitlines()[2:] == [
         "| Open | push | Shut |",
         "| Shut | pull | Open |",

@@ -15,7 +15,7 @@ def _on(version: Version, *gates: str) -> FeatureGates:
     [(V1_34, "v1alpha3"), (V1_35, "v1alpha3"), (V1_36, "v1beta2"), (V1_37, "v1")],
     ids=str,
 )
-def test_rules_are_read_in_the_newest_version_that_is_served(version: Version, served: str) -> None:
+def test_taint_rules_are_read_in_the_newest_served_api_version(version: Version, served: str) -> None:
     rules = taint_rules(_on(version, *_GATES))
     assert rules is not None
     assert rules.version == served
@@ -23,7 +23,7 @@ def test_rules_are_read_in_the_newest_version_that_is_served(version: Version, s
     assert have_status(rules, version) is (version > V1_34)
 
 
-def test_rules_got_a_gate_of_their_own_in_1_35() -> None:
+def test_taint_rules_have_a_separate_feature_gate_since_1_35() -> None:
     counts = [
         taint_rules(_on(version, "DRADeviceTaints")) is not None for version in (V1_34, V1_35, V1_36, V1_37)
     ]
@@ -31,7 +31,7 @@ def test_rules_got_a_gate_of_their_own_in_1_35() -> None:
     assert taint_rules(FeatureGates(V1_37, DRADeviceTaints=False)) is None
 
 
-def test_rules_select_by_class_in_1_34_alone() -> None:
+def test_only_taint_rules_of_1_34_select_by_class() -> None:
     assert [can_select_by_class(version) for version in (V1_34, V1_35, V1_36, V1_37)] == [
         True,
         False,

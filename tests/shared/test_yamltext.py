@@ -64,7 +64,7 @@ def test_documents_of_the_greatest_depth_are_read(opening: bytes) -> None:
     assert value == "x"
 
 
-def test_the_limit_of_aliases_is_gos() -> None:
+def test_the_limit_of_yaml_aliases_is_that_of_gos_library() -> None:
     plain = b"a: &a [" + b"x, " * 98 + b"x]\n"
     many = load(plain + b"b: [" + b"*a, " * 90 + b"]\n").value["b"]
     assert len(many) == 90
@@ -115,7 +115,7 @@ def test_scalars_are_typed_as_in_go(text: str, value: Any) -> None:
     assert type(found) is type(value)
 
 
-def test_keys_and_earlier_merges_override_merges() -> None:
+def test_explicit_keys_and_earlier_merge_keys_take_precedence() -> None:
     text = b"base: &base {x: 1, z: 1}\nmore: &more {x: 2, w: 2}\nall: {<<: [*base, *more], z: 3}\none:\n  <<: *more\n"
     value = load(text).value
     assert value["all"] == {"x": 1, "w": 2, "z": 3}

@@ -88,7 +88,7 @@ def test_a_deleted_pod_is_restored_even_if_its_device_was_reallocated(dra_cluste
 
 
 @pytest.mark.dra_cluster(scope="module")
-def test_a_timeout_is_explained(dra_cluster: Cluster) -> None:
+def test_the_error_of_a_timeout_explains_the_state_of_the_object(dra_cluster: Cluster) -> None:
     selector = {"cel": {"expression": "device.attributes['gpu.nvidia.com'].productName == 'none'"}}
     dra_cluster.apply(POD)
     dra_cluster.apply(
@@ -178,7 +178,7 @@ async def test_time_of_a_fake_clock_passes_when_the_test_advances_it(dra_cluster
 # The clients of other libraries leave closing to the garbage collector.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 @pytest.mark.dra_cluster(scope="module")
-def test_other_clients_need_no_configuration(dra_cluster: Cluster) -> None:
+def test_other_kubernetes_clients_connect_without_configuration(dra_cluster: Cluster) -> None:
     with dra_cluster.httpx() as client:
         assert client.get("/api/v1/nodes").json()["items"][0]["metadata"]["name"] == "node-0"
     kubernetes: Any = pytest.importorskip("kubernetes")
@@ -191,7 +191,7 @@ def test_other_clients_need_no_configuration(dra_cluster: Cluster) -> None:
 # kr8s warns about every Kubernetes that is newer than itself, and cannot close its connections.
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.dra_cluster(scope="module")
-def test_kr8s_needs_no_configuration(dra_cluster: Cluster) -> None:
+def test_kr8s_connects_to_the_cluster_without_configuration(dra_cluster: Cluster) -> None:
     kr8s: Any = pytest.importorskip("kr8s")
     api = dra_cluster.kr8s()
     assert [node.name for node in api.get("nodes")] == ["node-0"]
@@ -214,7 +214,7 @@ def test_kr8s_needs_no_configuration(dra_cluster: Cluster) -> None:
         pytest.param("module", marks=pytest.mark.dra_cluster(scope="module")),
     ],
 )
-async def test_kr8s_runs_on_the_loop_of_the_test(dra_cluster: AsyncCluster, scope: str) -> None:
+async def test_kr8s_runs_on_the_event_loop_of_the_test(dra_cluster: AsyncCluster, scope: str) -> None:
     pytest.importorskip("kr8s")
     api = await dra_cluster.kr8s()
     assert [node.name async for node in api.get("nodes")] == ["node-0"]
@@ -224,7 +224,7 @@ async def test_kr8s_runs_on_the_loop_of_the_test(dra_cluster: AsyncCluster, scop
 class TestWithUnittest(unittest.TestCase):
     """Clusters in ``unittest`` tests, which have no fixtures of pytest."""
 
-    def test_a_context_manager_is_enough(self) -> None:
+    def test_a_cluster_can_be_used_as_a_context_manager_without_pytest(self) -> None:
         with Cluster(nodes=0) as cluster:
             assert cluster.list("nodes") == []
             assert cluster.kubeconfig.exists()

@@ -47,7 +47,7 @@ def _obj(phase: str = "", *conditions: str, owner: str = "") -> dict[str, Any]:
         ("deployments", "Available", _obj("", "ReplicaFailure"), ""),
     ],
 )
-def test_an_obstacle_is_a_permanent_state(
+def test_a_state_that_can_no_longer_become_the_expected_one_is_recognized(
     plural: str, wanted: Condition, obj: dict[str, Any], found: str
 ) -> None:
     assert obstacle(wanted, _resource(plural), obj) == found

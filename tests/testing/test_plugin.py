@@ -119,7 +119,7 @@ def test_one():
     assert "4 passed" in shown
 
 
-def test_pytest_without_clusters_loads_no_service() -> None:
+def test_pytest_imports_no_service_if_no_test_uses_a_cluster() -> None:
     program = (
         "import sys, dra_testing.plugin\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules if name.startswith('dra_')}))\n"

@@ -63,7 +63,7 @@ class _Gates:
         return _IS_IDLE_AT(manager, revision)
 
 
-async def test_rollback_waits_for_a_controller_that_still_knows_a_later_pod(
+async def test_rollback_waits_until_controllers_have_observed_deleted_pods(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     gates = _Gates()
@@ -103,7 +103,9 @@ class _Sockets(driver.Handler):
         """Do nothing."""
 
 
-async def test_a_rollback_says_which_pod_a_driver_has_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_of_a_rollback_names_a_pod_whose_claims_the_driver_did_not_unprepare(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Once, the error was a TimeoutError without a text."""
     name = "socket.example.com"
     claim_class = {

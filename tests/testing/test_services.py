@@ -65,7 +65,7 @@ def unfreeze() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("unfreeze")
-async def test_a_cluster_is_frozen_for_the_garbage_collector_and_freed_at_its_end(
+async def test_objects_of_a_cluster_are_exempt_from_garbage_collection_until_it_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(services, "_COLLECT_AFTER", 1)

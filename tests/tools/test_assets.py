@@ -22,7 +22,7 @@ def _package(**files: bytes) -> bytes:
     return packed.getvalue()
 
 
-def test_files_are_packed_with_their_licenses(tmp_path: Path) -> None:
+def test_the_scripts_of_the_api_docs_are_packed_with_their_licenses(tmp_path: Path) -> None:
     data = _package(script=b"1", LICENSE=b"free")
     integrity = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
     pin = {"version": "1.0.0", "integrity": integrity, "files": ["script"], "licences": ["LICENSE"]}

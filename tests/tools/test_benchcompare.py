@@ -67,12 +67,12 @@ def test_comparison_needs_a_benchmark(tree: Path, capsys: pytest.CaptureFixture[
     assert "name a benchmark" in capsys.readouterr().err
 
 
-def test_numbers_of_an_answer_have_their_paths() -> None:
+def test_numbers_of_a_benchmark_result_are_named_by_their_json_paths() -> None:
     answer = json.loads('{"a": 1, "b": {"c": [1, 2, 9]}, "d": [{"e": 2.5}, "text"], "f": true, "g": "text"}')
     assert dict(benchcompare.flatten(answer)) == {"a": 1, "b.c": 2, "d.0.e": 2.5}
 
 
-def test_ratios_have_their_median_and_range() -> None:
+def test_ratios_of_two_revisions_are_shown_with_median_and_range() -> None:
     base = [{"s": 2.0, "zero": 0.0}, {"s": 4.0, "zero": 0.0}, {"s": 2.0, "zero": 0.0}]
     changed = [{"s": 4.0, "zero": 1.0}, {"s": 2.0, "zero": 1.0}, {"s": 2.0, "zero": 1.0}]
     assert benchcompare.compare(base, changed)[1].split() == ["s", "2", "2", "1.000", "0.500", "2.000"]

@@ -15,7 +15,7 @@ from dra_shared.client.rest import Client
 from tests.support.delays import Delays, delay_clients
 
 
-def test_delays_are_the_same_for_one_seed() -> None:
+def test_random_delays_are_the_same_for_the_same_seed() -> None:
     first, second, other = Delays(3), Delays(3), Delays(4)
     drawn = [first.draw() for _ in range(100)]
     assert drawn == [second.draw() for _ in range(100)]

@@ -41,7 +41,7 @@ def test_every_driver_of_the_list_has_a_row_on_the_page() -> None:
     assert sorted(rows) == sorted((one.name, one.repository, one.commit) for one in _DRIVERS)
 
 
-def test_a_row_lists_what_a_driver_breaks_and_hides() -> None:
+def test_a_row_lists_the_broken_checks_of_a_driver_and_those_that_could_not_be_judged() -> None:
     driver = Driver("d", "https://github.com/o/d", "1234567", "./cmd", stubs=("nri",))
     outcomes = {"a.b": "kept", "a.c": "broken", "a.d": "warning", "a.e": "skipped", "a.f": "not shown"}
     result = {

@@ -24,7 +24,7 @@ def test_options_of_the_suite_come_before_the_driver() -> None:
     ]
 
 
-def test_a_row_lists_what_a_driver_misses_and_hides() -> None:
+def test_a_row_lists_the_failed_checks_of_a_version_and_those_that_could_not_be_judged() -> None:
     outcomes = {
         "a.b": "kept",
         "a.c": "broken",

@@ -248,7 +248,7 @@ async def _real_server(data: Path) -> AsyncIterator[Client]:
     ],
     ids=lambda script: script.__name__.removeprefix("_"),
 )
-async def test_the_server_in_memory_responds_as_a_real_one(
+async def test_the_api_server_in_memory_responds_as_a_real_one(
     script: Callable[[_Session], Awaitable[None]], tmp_path: Path
 ) -> None:
     async with _real_server(tmp_path) as client:

@@ -23,7 +23,7 @@ def _hook(root: Path) -> Any:
     return _HOOKS["Examples"](str(root), {}, None, None, str(root), "wheel")
 
 
-def test_the_wheel_has_the_pages_if_no_site_was_built(tmp_path: Path) -> None:
+def test_the_wheel_has_the_markdown_pages_if_no_site_was_built(tmp_path: Path) -> None:
     hook = _hook(_repository(tmp_path))
     data: dict[str, Any] = {"force_include": {}}
     hook.initialize("standard", data)

@@ -50,7 +50,7 @@ def without_others(
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=str)
-def test_generating_the_schemas_of_one_version_loses_nothing(version: Version) -> None:
+def test_generating_the_schemas_of_one_version_keeps_those_of_other_versions(version: Version) -> None:
     types, messages, kinds = read_schemas()
     made, made_messages = without_others(types, messages, kinds, version)
     keep(made, types, kinds, version)
@@ -95,7 +95,7 @@ def test_a_field_that_the_version_removed_is_not_kept() -> None:
     assert "nodeAllocatableResources" not in made["io.k8s.api.resource.v1"]["Device"]["properties"]
 
 
-def test_each_version_has_its_own_kinds() -> None:
+def test_the_kinds_of_each_version_are_stored_separately() -> None:
     kinds = [
         {
             "group": "scheduling.k8s.io",

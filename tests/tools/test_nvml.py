@@ -12,7 +12,7 @@ from tools.nvml.root import make, make_kernel_files
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-def test_a_program_finds_the_simulated_gpus(tmp_path: Path) -> None:
+def test_a_program_that_loads_the_nvml_library_finds_the_simulated_gpus(tmp_path: Path) -> None:
     gpus = parse_gpus("1xT4, 1xA100-SXM4-40GB:whole", "node-0")
     make(gpus, tmp_path)
     nvml = ctypes.CDLL(str(tmp_path / "usr/lib64/libnvidia-ml.so.1"))

@@ -11,13 +11,13 @@ _LIMIT = 300 * 1024
 
 
 @pytest.mark.slow
-def test_the_tool_generates_the_same_files() -> None:
+def test_the_recording_tool_generates_the_files_in_the_repository() -> None:
     vectors = reference_path("vectors")
 
     assert make(vectors) == {path.name: path.read_text() for path in RECORDED.glob("*.jsonl")}
 
 
-def test_a_clone_has_a_few_hundred_small_cases() -> None:
+def test_recorded_cases_in_the_repository_stay_below_300_kib() -> None:
     lines = [line for path in RECORDED.glob("*.jsonl") for line in path.read_text().split("\n") if line]
 
     assert len(lines) > 200
@@ -25,7 +25,7 @@ def test_a_clone_has_a_few_hundred_small_cases() -> None:
     assert all(isinstance(json.loads(line), dict) for line in lines)
 
 
-def test_a_sample_has_a_case_of_each_topic_before_a_second_of_any() -> None:
+def test_a_sample_has_one_case_of_each_topic_before_it_has_a_second_of_any() -> None:
     cases = [{"test": topic, "text": "x" * size} for size in (4000, 3000) for topic in "abc"]
 
     chosen = [json.loads(line) for line in sample(cases, 11_000)]

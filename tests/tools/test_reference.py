@@ -62,7 +62,7 @@ def test_each_version_of_kubernetes_has_a_page() -> None:
     assert "`schedulingGroup` | `workloadRef` |" in pages["kubernetes-1.36.md"]
 
 
-def test_every_kind_is_listed() -> None:
+def test_every_kind_is_listed_in_the_api_reference() -> None:
     page = _pages()["kinds/index.md"]
     assert not [kind.kind for kind in KINDS if not re.search(rf"^\| \[?{kind.kind}[\] ]", page, re.MULTILINE)]
 
@@ -78,7 +78,7 @@ def test_fields_are_listed_with_type_and_description() -> None:
 
 
 @pytest.mark.parametrize("thing", [World, Cluster, AsyncCluster])
-def test_every_method_is_listed(thing: type[object]) -> None:
+def test_every_public_method_is_listed_in_the_python_reference(thing: type[object]) -> None:
     section = _section("python.md", f"### {thing.__name__}")
     public = [name for name in vars(thing) if not name.startswith("_")]
     assert not [name for name in public if f"#### {name}\n" not in section]
@@ -88,7 +88,7 @@ def test_public_names_of_the_testing_package_are_listed() -> None:
     assert not [name for name in dralab.testing.__all__ if f"### {name}\n" not in _pages()["python.md"]]
 
 
-def test_signatures_name_types_as_code_does() -> None:
+def test_signatures_in_the_reference_name_types_as_in_the_code() -> None:
     section = _section("python.md", "#### with_nodes")
     assert "with_nodes(nodes: int | str | Path | dict[str, Any] | Iterable[dict[str, Any]]" in section
     assert "* `WorldError`: the nodes cannot be created or read." in section

@@ -15,7 +15,7 @@ def test_equal_seeds_choose_equal_samples(monkeypatch: pytest.MonkeyPatch) -> No
     assert chosen != sampling.sample(range(100), 5)
 
 
-def test_all_chooses_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_all_option_chooses_every_item(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRALAB_SAMPLE", "all")
     assert sampling.sample("abc", 2) == ["a", "b", "c"]
 

@@ -127,7 +127,7 @@ type Widget struct {
     assert types["Widget"].fields[0].rules == ["required", "alpha(1.36): eachKey: format=k8s-short-name"]
 
 
-def test_quotes_and_comments_of_a_tag_are_left_out() -> None:
+def test_quotes_and_comments_of_a_validation_tag_are_removed() -> None:
     text = """
 type Widget struct {
 	// +k8s:ifDisabled("Wide")=+k8s:forbidden

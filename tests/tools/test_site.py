@@ -73,7 +73,7 @@ def test_a_linked_file_becomes_a_page_that_shows_it(repository: Path) -> None:
     assert "## x.py\n\n````python" in texts["files/bin.md"]
 
 
-def test_pictures_are_copied(repository: Path, tmp_path: Path) -> None:
+def test_pictures_that_pages_show_are_copied_into_the_site(repository: Path, tmp_path: Path) -> None:
     (repository / "docs/images").mkdir()
     (repository / "docs/images/a.svg").write_text("<svg/>")
     with (repository / "docs/one.md").open("a") as page:
@@ -132,7 +132,7 @@ def test_images_are_copied_unchanged(repository: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out/images/a.png").read_bytes() == b"\x89PNG"
 
 
-def test_lists_are_lists_in_the_site_too() -> None:
+def test_markdown_lists_are_rendered_as_lists_in_the_site() -> None:
     """Python's Markdown needs an empty line above a list, and four spaces before a nested one."""
     item = r"(?:[*-]|\d+\.) "
     wrong = []

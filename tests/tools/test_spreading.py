@@ -42,7 +42,7 @@ def test_tests_are_grouped_by_module_unless_their_folder_shares_fixtures(nodeid:
     assert group(nodeid) == wanted
 
 
-def test_each_worker_collects_another_quarter_of_the_modules_first(tmp_path: Path) -> None:
+def test_each_worker_starts_collecting_at_a_different_quarter_of_the_modules(tmp_path: Path) -> None:
     for folder, modules in {"a": 3, "b": 2, "c": 3, "d": 4, "without_tests": 0}.items():
         (tmp_path / folder).mkdir()
         for number in range(modules):

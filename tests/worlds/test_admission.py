@@ -94,7 +94,7 @@ def test_an_unknown_priority_class_is_rejected(ask: Ask) -> None:
     assert answer["uncertain"] == []
 
 
-def test_a_class_is_assumed_if_the_dump_has_none(ask: Ask) -> None:
+def test_a_missing_priority_class_is_assumed_if_the_dump_has_no_priority_classes(ask: Ask) -> None:
     other = _running_pod("other", "1", priority=500, priorityClassName="gold")
     answer = ask([_node(), other, _running_pod("low", "100")], [_pod("p", "50", priorityClassName="gold")])
     assert answer["fits"] == 1
@@ -203,13 +203,13 @@ def test_pods_of_manifests_in_the_world_have_the_priority_of_their_class(ask: As
     assert ask([_node(), *classes, low], [_pod("p", "50", priorityClassName="tin")])["fits"] == 0
 
 
-def test_stored_pods_are_admitted_again(ask: Ask) -> None:
+def test_pods_with_the_priority_of_another_cluster_are_admitted_again(ask: Ask) -> None:
     """A pod of another cluster has a priority that the class does not have in this one."""
     pod = _with_uid(_pod("p", "50", priorityClassName="gold", priority=7, nodeName="elsewhere"))
     assert ask([_node(), _with_uid(_GOLD), _running_pod("low", "100")], [pod])["fits"] == 1
 
 
-def test_messages_name_the_rejected_copy() -> None:
+def test_the_error_message_names_the_rejected_copy_of_a_pod() -> None:
     world = World().with_objects([_GOLD])
     answer = world.fit(_pod("p", "1", priorityClassName="silver"), 2)
     assert [pod.message.partition(" is")[0] for pod in answer.pods] == ['pods "p-1"', 'pods "p-2"']

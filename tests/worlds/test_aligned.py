@@ -69,7 +69,7 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObje
     return code, answer
 
 
-def test_sets_share_a_root(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_free_device_sets_share_a_pcie_root(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _ask(capsys, "gpu.x", "nic.x", "--from", dump)
     assert (code, answer["sets"], answer["unaligned"]) == (0, 2, 3)
     (node,) = answer["nodes"]
@@ -77,7 +77,9 @@ def test_sets_share_a_root(dump: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert node["spare"] == {"gpu.x": 1, "nic.x": 1}
 
 
-def test_sets_may_have_several_devices_of_a_class(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_free_device_sets_may_have_several_devices_of_a_class(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, answer = _ask(capsys, "gpu.x", "2xnic.x", "--from", dump)
     assert (code, answer["set"], answer["sets"]) == (0, "1 x gpu.x and 2 x nic.x", 1)
     assert _ask(capsys, "2xgpu.x", "nic.x", "--from", dump)[0] == 1
@@ -92,7 +94,7 @@ def test_unknown_classes_and_numbers_are_refused(dump: str) -> None:
         World.load(dump).ask("aligned", classes={})
 
 
-def test_the_report_lists_rails(dump: str) -> None:
+def test_the_report_lists_the_free_devices_of_each_rail(dump: str) -> None:
     page = World.load(dump).report("aligned", classes={"gpu.x": 1, "nic.x": 1})
     assert "How many sets of 1 x gpu.x and 1 x nic.x" in page
     assert "2 sets are free, of 3 if alignment did not matter." in page

@@ -87,7 +87,7 @@ def _fill_object(resource: Resource[Any]) -> JsonObject:
 
 
 @each_case("resource", RESOURCES, ids=lambda resource: resource.kind)
-def test_no_text_of_any_field_is_in_the_output(resource: Resource[Any]) -> None:
+def test_no_string_field_of_any_type_is_in_the_anonymized_output(resource: Resource[Any]) -> None:
     obj = _fill_object(resource)
     assert _MARK in json.dumps(obj)
     # Unknown fields, such as those of a newer version, are left out as well.
@@ -410,5 +410,5 @@ _TEXTS = {"rack-a": "id-1", "rack-b": "id-2", "H100": "H100"}
         ("d.rack == 'secret", "("),
     ],
 )
-def test_texts_of_expressions_are_replaced(expression: str, expected: str) -> None:
+def test_strings_in_cel_expressions_are_anonymized(expression: str, expected: str) -> None:
     assert rewrite(expression, lambda text: _TEXTS.get(text, "text-1"), _TEXTS) == expected

@@ -54,7 +54,7 @@ def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path) -> None:
     ]
 
 
-def test_a_zip_bomb_keeps_the_members_before_it(tmp_path: Path) -> None:
+def test_members_before_a_zip_bomb_are_read(tmp_path: Path) -> None:
     path = tmp_path / "bomb.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("a.json", json.dumps(_NODE))
@@ -114,7 +114,7 @@ def test_a_file_larger_than_the_limit_is_rejected(tmp_path: Path, monkeypatch: p
     assert _read(path)[1] == [f"{path}: it is larger than 4 MiB; what comes after it is missing"]
 
 
-def test_a_text_of_zeros_is_not_parsed(tmp_path: Path) -> None:
+def test_a_file_of_nul_characters_is_reported_as_not_text(tmp_path: Path) -> None:
     path = tmp_path / "zeros.json"
     path.write_bytes(bytes(_KIB))
     assert _read(path)[1] == [f"{path}: it is not text; nothing of it is used"]

@@ -49,7 +49,7 @@ async def test_described_profiles_equal_those_of_running_drivers() -> None:
     assert {**described.status.allocatable} == node["status"]["allocatable"]
 
 
-def test_pools_set_cpu_memory_labels_taints_and_zone() -> None:
+def test_pools_of_a_fleet_set_cpu_memory_labels_taints_and_zone() -> None:
     pool = Pool(
         name="a", count=2, drivers=("none",), cpu="8", memory="1Gi", zone="z", taints=("k=v:NoSchedule",)
     )
@@ -80,7 +80,7 @@ def test_options_of_the_nvidia_driver_change_its_devices() -> None:
     ("driver", "message"),
     [("gpu.example.org", "unknown driver"), ("nvidia-device-plugin", "from a dump of such a node")],
 )
-def test_driver_that_cannot_be_described_is_refused(driver: str, message: str) -> None:
+def test_a_driver_that_a_described_world_cannot_have_is_rejected(driver: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         describe_pools([Pool(name="node", drivers=(driver,))])
 
@@ -105,7 +105,7 @@ def test_fleets_file_is_recognized(tmp_path: Path, text: str, expected: bool) ->
     assert is_fleet(str(file)) is expected
 
 
-def test_other_sources_are_no_fleets(tmp_path: Path) -> None:
+def test_sources_that_do_not_describe_a_fleet_are_not_recognized_as_one(tmp_path: Path) -> None:
     assert not any(map(is_fleet, ("-", str(tmp_path), str(tmp_path / "absent"))))
 
 

@@ -127,7 +127,7 @@ def test_nodes_described_twice_are_rejected(words: list[str], message: str) -> N
     assert refused.value.code == 2
 
 
-def test_all_sockets_are_created_for_few_nodes() -> None:
+def test_drivers_open_their_sockets_by_default_on_at_most_100_nodes() -> None:
     assert with_sockets(None, 100)
     assert not with_sockets(None, 101)
     assert with_sockets(True, 5000)
@@ -144,7 +144,9 @@ def test_pools_of_an_earlier_start_are_removed(tmp_path: Path) -> None:
 
 @pytest.mark.system
 @pytest.mark.dra_cluster(nodes=2, scope="module")
-def test_draining_follows_kubectls_rules(dra_cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
+def test_draining_a_node_follows_the_rules_of_kubectl_drain(
+    dra_cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
     container = {"name": "c", "image": "any", "command": ["sleep", "infinity"]}
     dra_cluster.apply(
         {

@@ -179,7 +179,7 @@ def test_a_gate_that_an_option_disables_stays_disabled(
     assert (answer["fits"], answer["uncertain"]) == (3, [])
 
 
-def test_gates_that_only_the_manifests_need_are_named(
+def test_feature_gates_that_only_the_planned_manifests_need_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dump = _write_list(tmp_path / "dump.json", _dump(_Case(_devices(), 3, ""), "v1.35.1"))

@@ -62,7 +62,9 @@ def _daemons(name: str, cpu: str, **spec: object) -> JsonObject:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": meta, "spec": spec}
 
 
-def test_new_nodes_run_daemon_sets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_new_nodes_in_a_plan_run_the_pods_of_daemon_sets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pods = _pods(tmp_path / "pods.yaml", a=1, b=1, c=1)
     two = {"name": "two", "price": 2, "gpus": "2xT4", "cpu": 3}
     wide = {"name": "wide", "price": 9, "gpus": "4xT4", "cpu": 8, "taints": ["for=ai:NoSchedule"]}

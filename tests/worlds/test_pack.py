@@ -90,7 +90,7 @@ def test_devices_that_no_pending_pod_can_use_are_stranded(
     ]
 
 
-def test_shapes_of_running_pods_are_used_if_none_is_pending(
+def test_stranded_devices_are_judged_by_running_pods_if_none_is_pending(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dump = _dump(tmp_path / "d", *_fleet(4), *_pod_with_devices("a", "n0", 0))

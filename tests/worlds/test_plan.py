@@ -53,7 +53,7 @@ def _fit(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObje
     return code, answer
 
 
-def test_max_reports_the_number_of_pods_that_fit(
+def test_the_max_option_reports_the_number_of_pods_that_fit(
     tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Of four devices one is held, and the pod that waits gets one.
@@ -63,7 +63,7 @@ def test_max_reports_the_number_of_pods_that_fit(
     assert answer["unplaced"]["pod"] == "default/p-3"
 
 
-def test_count_reports_the_pods_that_do_not_fit(
+def test_the_count_option_reports_the_pods_that_do_not_fit(
     tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = _manifest(tmp_path, _template())
@@ -92,7 +92,9 @@ def test_pods_are_planned_on_described_nodes(tmp_path: Path, capsys: pytest.Capt
     assert {pod["node"] for pod in answer["pods"]} == {"node-0", "node-1", "node-2"}
 
 
-def test_quantities_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resource_quantities_in_a_planned_manifest_may_be_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     resources = {"requests": {"cpu": 30, "memory": "1Gi"}}
     spec = {"containers": [{"name": "main", "image": "x", "resources": resources}]}
     file = _manifest(tmp_path, [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}])
@@ -121,7 +123,9 @@ def test_limits_of_a_pod_template_are_its_default_requests(
     assert len(answer["pods"][0]["devices"]) == 2
 
 
-def test_the_answer_is_printed_as_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_of_plan_fit_is_printed_as_text(
+    tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = _manifest(tmp_path, _template())
     assert run("plan", ["fit", file, "--from", dump, "--count", "3"]) == 1
     lines = capsys.readouterr().out.splitlines()

@@ -56,7 +56,9 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, JsonObje
     return code, answer
 
 
-def test_change_compares_two_versions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_change_compares_two_kubernetes_versions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     node, piece, device_class = cluster(1)[:3]
     piece["apiVersion"] = "resource.k8s.io/v1"
     piece["spec"]["devices"] = [{"name": "gpu-0", "allowMultipleAllocations": True}]
@@ -74,7 +76,7 @@ def test_change_compares_two_versions(tmp_path: Path, capsys: pytest.CaptureFixt
         run("plan", ["change", nothing, "--from", dump])
 
 
-def test_drain_reports_moved_and_stuck_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_drain_reports_moved_and_stuck_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _ask(capsys, "drain", "node-0", "--from", dump)
     assert (code, answer["moved"], answer["stuck"]) == (1, 1, 2)
     moved, full, lone = answer["moves"]
@@ -87,7 +89,7 @@ def test_drain_reports_moved_and_stuck_pods(dump: str, capsys: pytest.CaptureFix
     assert "no controller" in lone["stuck"]
 
 
-def test_pods_with_an_exhausted_budget_are_stuck(
+def test_pods_whose_disruption_budget_is_exhausted_are_reported_as_stuck(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     items = json.loads(Path(dump).read_text())["items"]
@@ -110,7 +112,7 @@ def test_pods_with_an_exhausted_budget_are_stuck(
     assert answer["moved"] == 1
 
 
-def test_remove_reports_pods_that_lose_their_node(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_remove_reports_pods_that_lose_their_node(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, answer = _ask(capsys, "remove", "other", "--from", dump)
     assert (code, answer["moved"], answer["stuck"], answer["moves"]) == (0, 0, 0, [])
     _, answer = _ask(capsys, "remove", "node-0", "--from", dump)
@@ -121,7 +123,7 @@ def test_remove_reports_pods_that_lose_their_node(dump: str, capsys: pytest.Capt
     ]
 
 
-def test_taint_reports_evicted_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_taint_reports_evicted_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     device = "device/gpu.example.com/node-0/gpu-0"
     code, answer = _ask(capsys, "taint", device, "sick:NoExecute", "--from", dump)
     assert (code, [(m["pod"], m["after"]) for m in answer["moves"]]) == (0, [("default/a", "other")])
@@ -134,13 +136,15 @@ def test_taint_reports_evicted_pods(dump: str, capsys: pytest.CaptureFixture[str
             run("plan", ["taint", *words, "--from", dump])
 
 
-def test_upgrade_orders_nodes_by_stuck_pods(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_upgrade_orders_nodes_by_the_number_of_stuck_pods(
+    dump: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     _, answer = _ask(capsys, "upgrade", "--from", dump)
     assert answer["order"] == ["other", "node-0"]
     assert (answer["moved"], answer["stuck"]) == (1, 2)
 
 
-def test_change_reports_pods_that_no_longer_fit(
+def test_plan_change_reports_pods_that_no_longer_fit(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stricter = cluster()[2]
@@ -154,7 +158,7 @@ def test_change_reports_pods_that_no_longer_fit(
     assert (code, answer["changed"]) == (0, [])
 
 
-def test_change_compares_scheduler_configurations(
+def test_plan_change_compares_scheduler_configurations(
     dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -214,7 +218,7 @@ def test_missing_nodes_are_an_error(dump: str, words: list[str], message: str) -
         run("plan", ["drain", *words, "--from", dump])
 
 
-def test_free_is_printed_as_yaml_too(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_free_devices_can_be_printed_as_yaml(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     run("free", ["--from", dump, "-o", "json"])
     expected = json.loads(capsys.readouterr().out)
     run("free", ["--from", dump, "-o", "yaml"])

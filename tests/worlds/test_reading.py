@@ -213,7 +213,7 @@ def test_yaml_lists_are_read_item_by_item(tmp_path: Path) -> None:
     assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
 
 
-def test_an_unmatched_brace_in_a_log_hides_no_object(tmp_path: Path) -> None:
+def test_objects_after_an_unmatched_brace_in_a_log_are_read(tmp_path: Path) -> None:
     path = tmp_path / "dump"
     parts = [json.dumps(obj, indent=4) for obj in cluster()]
     path.write_text("\n".join(["==== START logs ====", "{", "no end", *parts]))
@@ -248,7 +248,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
         read(str(tmp_path / "none"), [])
 
 
-def test_missing_kinds_are_named(tmp_path: Path) -> None:
+def test_kinds_missing_from_a_dump_are_named(tmp_path: Path) -> None:
     path = tmp_path / "some.json"
     path.write_text(json.dumps(_list(pod("p", "node-9", "c"), pod("q", "", "nothing"), claim("c", "gpu-7"))))
     objects = _read(path)
@@ -318,7 +318,7 @@ def test_the_last_item_of_a_truncated_yaml_list_is_read(tmp_path: Path) -> None:
         "❯ ",
     ],
 )
-def test_prompts_between_pasted_objects_are_skipped(prompt: str, tmp_path: Path) -> None:
+def test_shell_prompts_between_pasted_objects_are_skipped(prompt: str, tmp_path: Path) -> None:
     path = tmp_path / "session.txt"
     parts = [yaml.safe_dump(_list(*_NODES)), yaml.safe_dump(pod("p"))]
     path.write_text("".join(f"{prompt}kubectl get something -o yaml\n{part}" for part in parts))
@@ -329,7 +329,7 @@ def test_prompts_between_pasted_objects_are_skipped(prompt: str, tmp_path: Path)
     assert len(_problems(path, {"nodes": 3})) == 1
 
 
-def test_other_texts_between_manifests_are_not_prompts(tmp_path: Path) -> None:
+def test_other_text_between_manifests_is_not_mistaken_for_a_shell_prompt(tmp_path: Path) -> None:
     path = tmp_path / "helm.yaml"
     path.write_text(
         "NAME: x\nLAST DEPLOYED: Tue Nov  5 10:00:00 2026\nTEST SUITE: None\nMANIFEST:\n---\n"
@@ -349,7 +349,7 @@ def test_a_prompt_after_a_pasted_object_is_skipped(prompt: str, tmp_path: Path) 
     assert len(_problems(path, {"nodes": 1})) == 1
 
 
-def test_comments_are_not_prompts(tmp_path: Path) -> None:
+def test_yaml_comments_are_not_mistaken_for_shell_prompts(tmp_path: Path) -> None:
     path = tmp_path / "commented.yaml"
     path.write_text(
         "# kubectl apply -f this\nkind: Node\n# kubectl x\nmetadata: {name: a} # b: c\napiVersion: v1\n"
@@ -363,7 +363,7 @@ def test_an_object_without_api_version_is_named(tmp_path: Path) -> None:
     assert _problems(path, {}) == [f"{path}: a Pod without apiVersion is not used"]
 
 
-def test_slices_alone_imply_their_nodes(tmp_path: Path) -> None:
+def test_nodes_are_derived_from_slices_if_a_dump_has_no_nodes(tmp_path: Path) -> None:
     path = tmp_path / "slices.json"
     slices = [obj for obj in cluster() if obj["kind"] == "ResourceSlice"]
     path.write_text(json.dumps(_list(*slices)))

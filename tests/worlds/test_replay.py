@@ -63,7 +63,9 @@ def test_replay_reports_waiting_times_and_utilization(
     )
 
 
-def test_changes_are_cumulative(world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_in_a_replay_accumulate(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     times = _csv(tmp_path / "t.csv", "0,50,2xgpu,a", "0,50,1xgpu,b", "5,,3xgpu,never")
     bigger = slice_json("n0", 3)
     changes = {
@@ -219,7 +221,7 @@ def _use(name: str, hours: float, utilisation: float, cost: float) -> JsonObject
     return {"name": name, "deviceHours": hours, "utilisation": utilisation, "cost": cost}
 
 
-def test_columns_may_have_the_names_of_metrics(
+def test_columns_of_a_timeline_may_be_named_like_prometheus_metrics(
     world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     times = tmp_path / "pods.csv"

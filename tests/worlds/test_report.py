@@ -42,7 +42,7 @@ def _headings(page: str) -> list[str]:
     return re.findall("<h2>(.*?)</h2>", page)
 
 
-def test_a_report_answers_first_and_shows_the_picture_last(
+def test_an_html_report_begins_with_the_answer_and_ends_with_the_picture(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = _ask(tmp_path, capsys, "fit", str(tmp_path / "pods.yaml"), "--count", "6", "-o", "html")
@@ -65,7 +65,9 @@ def test_a_report_answers_first_and_shows_the_picture_last(
     assert "5 of 20 free devices are stranded" in page
 
 
-def test_a_report_refers_to_nothing_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_html_report_refers_to_no_other_file_or_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     page = _ask(tmp_path, capsys, "pack", "-o", "html")
     assert not re.search(r"src=|href=|url\(|<script|@import", page)
 
@@ -107,13 +109,13 @@ def test_texts_of_objects_are_escaped() -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_each_question_states_itself_and_its_answer(name: str) -> None:
+def test_each_planner_question_has_a_phrase_and_a_headline_for_reports(name: str) -> None:
     question = QUESTIONS[name]
     assert question.phrase is not None
     assert question.headline is not None
 
 
-def test_bars_share_one_scale() -> None:
+def test_bars_of_a_report_have_the_same_scale() -> None:
     plot = draw_bars("t", [Bar("a", [Part("used", 1, "x")]), Bar("b <", [Part("used", 2, "y")])])
     first, second = _widths(plot)
     assert second == pytest.approx(2 * first, abs=0.2)
@@ -124,7 +126,7 @@ def _widths(plot: str) -> list[float]:
     return [float(width) for width in re.findall(r'width="([\d.]+)"', plot)]
 
 
-def test_points_are_placed_by_both_values() -> None:
+def test_points_of_a_scatter_plot_are_placed_by_both_values() -> None:
     points = [Point(0, 0, "origin"), Point(10, 20, "top", "A", (10, 20))]
     plot = draw_scatter("t", points, ("cost", "wait"), points)
     (x0, y0), (x1, y1) = ((float(x), float(y)) for x, y in re.findall(r'cx="([\d.]+)" cy="([\d.]+)"', plot))
@@ -132,7 +134,7 @@ def test_points_are_placed_by_both_values() -> None:
     assert (plot.count('class="front"'), plot.count('class="spread"')) == (1, 1)
 
 
-def test_steps_have_a_legend() -> None:
+def test_step_charts_of_a_report_have_a_legend() -> None:
     plot = draw_steps("t", [Line("H100", [(0, 0.5), (10, 1.0)]), Line("T4", [])], ("seconds", "in use"))
     assert plot.count('class="key"') == 2
     assert "H704.0" in plot

@@ -47,14 +47,14 @@ def test_version_and_gates_are_read_from_the_cluster() -> None:
     assert _read_running("v1.35.0") == (Running(V1_35), [])
 
 
-def test_an_unknown_version_is_replaced_by_the_nearest_one() -> None:
+def test_an_unsupported_version_of_a_cluster_is_replaced_by_the_nearest_supported_one() -> None:
     for version, nearest in (("v1.32.1", V1_34), ("v1.40.0", V1_38)):
         found, problems = _read_running(version)
         assert found == Running(nearest)
         assert problems == [f"Kubernetes {version[1:-2]} is not known: the scheduler of {nearest} decides"]
 
 
-def test_options_override_the_cluster() -> None:
+def test_options_override_the_version_and_gates_of_the_cluster() -> None:
     cluster = Running(V1_37, {"DRADerivedAttributes": True, "DRAConsumableCapacity": False})
     assert Settings().features()[0] == DEFAULT
     assert Settings(cluster=cluster).features() == (V1_37, {**cluster.gates})
@@ -64,7 +64,7 @@ def test_options_override_the_cluster() -> None:
     assert Settings(version="1.36", cluster=cluster).features() == (V1_36, {"DRAConsumableCapacity": False})
 
 
-def test_the_newest_kubelet_version_is_used() -> None:
+def test_version_of_a_cluster_is_that_of_its_newest_kubelet() -> None:
     assert newest_of(["v1.9.3", "", "v1.36.2", "v1.35.0"]) == "1.36"
     assert newest_of([]) == ""
 

@@ -66,7 +66,7 @@ def _ask(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, Any]:
 # Variants
 
 
-def test_variants_are_all_combinations(tmp_path: Path) -> None:
+def test_the_variants_of_a_sweep_are_all_combinations_of_its_settings(tmp_path: Path) -> None:
     path = _write(
         tmp_path, vary={"pools.large.count": [1, 2], "featureGates": ["", "DRAPartitionableDevices=false"]}
     )
@@ -79,7 +79,7 @@ def test_variants_are_all_combinations(tmp_path: Path) -> None:
     ]
 
 
-def test_settings_that_cannot_vary_are_refused(tmp_path: Path) -> None:
+def test_settings_that_a_sweep_cannot_vary_are_rejected(tmp_path: Path) -> None:
     for vary, message in (
         ({"pools.huge.count": [1]}, "vary.pools.huge.count: unknown: choose pools.POOL.FIELD"),
         ({"seed": [1]}, "vary.seed: unknown"),
@@ -90,7 +90,7 @@ def test_settings_that_cannot_vary_are_refused(tmp_path: Path) -> None:
             read_variants({"pools": _POOLS, "vary": vary}, "sweep.yaml")
 
 
-def test_layouts_gates_versions_and_changes_vary(tmp_path: Path) -> None:
+def test_a_sweep_varies_layouts_gates_versions_and_changes(tmp_path: Path) -> None:
     """Three pods want a partition, and two a whole GPU. A layout has one or the other."""
     (tmp_path / "t.csv").write_text(
         "start,end,shape\n" + "0,60,1xmig.nvidia.com\n" * 3 + "0,60,1xgpu.nvidia.com\n" * 2
@@ -116,7 +116,9 @@ def test_layouts_gates_versions_and_changes_vary(tmp_path: Path) -> None:
     ]
 
 
-def test_impossible_variants_cost_only_themselves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_impossible_variant_does_not_affect_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = _write(tmp_path, vary={"pools.small.gpus": ["4xT4", "4xT5"]}, seeds=1)
     code, answer = _ask(capsys, "sweep", path, "--workers", 1)
     assert (code, answer["done"], answer["complete"]) == (1, 1, True)
@@ -171,7 +173,7 @@ def test_malformed_arrivals_are_refused(tmp_path: Path, arrivals: Any, message: 
 # Answers
 
 
-def test_a_sweep_answers_as_the_questions_one_by_one(
+def test_a_sweep_gives_the_same_answers_as_single_replay_questions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """500 trials: 50 variants with ten recorded timelines. A sample of them is asked as plan replay."""
@@ -199,7 +201,9 @@ def _row(arrival: Any) -> str:
     return f"{arrival.at!r},{arrival.at + arrival.lasts!r},{shape},{arrival.pod.metadata.name}"
 
 
-def test_front_has_what_nothing_beats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_pareto_front_has_the_variants_that_no_other_variant_beats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, answer = _ask(capsys, "sweep", _write(tmp_path), "--workers", 1)
     assert (code, answer["done"], answer["trials"]) == (0, 12, 12)
     variants = {each["name"]: each for each in answer["variants"]}
@@ -216,14 +220,14 @@ def test_front_has_what_nothing_beats(tmp_path: Path, capsys: pytest.CaptureFixt
     assert variants["large.count=0 small.count=0"]["unplaced"]["mean"] > 0
 
 
-def test_estimate_is_a_t_interval() -> None:
+def test_the_estimate_of_a_variant_is_a_t_confidence_interval() -> None:
     found = estimate([1.0, 2.0, 3.0])
     assert (found.mean, found.low) == (2.0, 0.0)
     assert found.high == pytest.approx(2 + 4.303 / 3**0.5, abs=1e-6)
     assert estimate([5.0]).low == 5.0
 
 
-def test_equal_variants_are_not_both_on_the_front() -> None:
+def test_only_one_of_two_equal_variants_is_on_the_pareto_front() -> None:
     outcomes = [_outcome(name, seed=0, wait=1.0) for name in "ab"]
     assert summarize(outcomes, 2).front == ("a",)
 
@@ -254,7 +258,7 @@ def test_sweep_over_http_has_a_timeline_for_each_seed() -> None:
     ]
 
 
-def test_python_sweeps_its_own_world(tmp_path: Path) -> None:
+def test_a_sweep_from_python_uses_the_objects_of_its_world(tmp_path: Path) -> None:
     path = _write(
         tmp_path, pools=[], vary={"change": [{"name": "now"}, {"name": "x", "remove": ["node-0"]}]}, seeds=1
     )
@@ -284,7 +288,7 @@ def test_recorded_trials_are_not_tried_again(tmp_path: Path, monkeypatch: pytest
         _sweep(_write(tmp_path, vary={"pools.large.count": [1, 2]}, seeds=3), record)
 
 
-def test_interruption_leaves_the_trials_before_it(tmp_path: Path) -> None:
+def test_an_interrupted_sweep_keeps_the_completed_trials(tmp_path: Path) -> None:
     path, record = _write(tmp_path, vary={"pools.large.count": [1]}, seeds=4), tmp_path / "record"
     asked: list[None] = []
 
@@ -322,7 +326,7 @@ class _Lane:
     def close(self) -> None: ...
 
 
-def test_a_worker_that_dies_costs_its_trial() -> None:
+def test_a_worker_that_dies_loses_only_its_current_trial() -> None:
     lanes = [_Lane("b"), _Lane("b")]
     trials = [(Variant(name, {}), seed) for name in "abc" for seed in range(2)]
     answer = summarize(run_lanes(lanes, trials, lambda: True), len(trials))
@@ -333,7 +337,7 @@ def test_a_worker_that_dies_costs_its_trial() -> None:
     assert not answer.good
 
 
-def test_dask_runs_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dask_can_run_the_trials_of_a_sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _write(tmp_path, vary={"pools.large.count": [1, 2]})
     module: Any = ModuleType("distributed")
     module.Client = _Client

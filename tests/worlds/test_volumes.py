@@ -60,7 +60,7 @@ print(world.fit("pod.json").fits, world.drain("node-0").moved, world.without_nod
 
 
 @pytest.mark.slow
-def test_plans_report_nothing_of_pods_that_wait_for_volumes(tmp_path: Path) -> None:
+def test_pods_that_wait_for_volumes_cause_no_errors_or_warnings_in_plans(tmp_path: Path) -> None:
     _dump(tmp_path / "dump.json")
     small = {"containers": [{"name": "main", "image": "x"}]}
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": small}

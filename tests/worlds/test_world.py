@@ -104,7 +104,7 @@ def test_an_explanation_has_the_condition_of_the_clusters_scheduler(tmp_path: Pa
     assert (answer, text) == (json.loads(msgspec.json.encode(report)), str(world.explain("a")))
 
 
-def test_other_pods_of_a_group_have_their_reported_conditions() -> None:
+def test_the_explanation_of_a_group_shows_the_reported_conditions_of_its_other_pods() -> None:
     members = []
     for name in ("a", "b"):
         member = pod(name, "")
@@ -152,7 +152,7 @@ def _write_dump(path: Path, *pods: str, devices: int = 2) -> Path:
     return path
 
 
-def test_world_answers_every_question_of_the_command_line(tmp_path: Path) -> None:
+def test_world_has_a_method_for_every_planner_question_of_the_command_line(tmp_path: Path) -> None:
     dump = _write_dump(tmp_path / "dump.json", "a", "b")
     world = World.load(dump)
     assert [(m.pod, bool(m.stuck)) for m in world.drain("node-0").moves] == [

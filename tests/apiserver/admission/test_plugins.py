@@ -127,7 +127,7 @@ async def test_a_pod_gets_the_default_priority_class(client: httpx.AsyncClient) 
     )
 
 
-async def test_the_priority_of_a_pod_is_that_of_its_class(client: httpx.AsyncClient) -> None:
+async def test_a_pod_gets_the_priority_of_its_priority_class(client: httpx.AsyncClient) -> None:
     body = pod(priorityClassName="system-node-critical", priority=1)
     answer = (await client.post(PODS, json=body)).json()
     assert "priority admission controller computed 2000001000" in answer["message"]
@@ -136,7 +136,7 @@ async def test_the_priority_of_a_pod_is_that_of_its_class(client: httpx.AsyncCli
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
-async def test_the_priority_of_a_group_is_that_of_its_class(tmp_path: Path, version: Version) -> None:
+async def test_a_pod_group_gets_the_priority_of_its_priority_class(tmp_path: Path, version: Version) -> None:
     """Check what upstream's TestAdmitPodGroup checks: a group's priority also applies to its pods."""
     since_1_37 = version >= V1_37
     more = {} if since_1_37 else {"GangScheduling": True, "WorkloadAwarePreemption": True}
@@ -298,7 +298,7 @@ async def test_the_service_account_token_is_mounted_into_every_container(client:
     assert spec["containers"][1]["volumeMounts"] == own["volumeMounts"]
 
 
-async def test_a_pod_or_its_account_can_opt_out_of_the_token(client: httpx.AsyncClient) -> None:
+async def test_a_pod_or_its_service_account_can_disable_the_token_volume(client: httpx.AsyncClient) -> None:
     await create(client, f"{CORE}/serviceaccounts", account("shy", automountServiceAccountToken=False))
     assert "volumes" not in (await create(client, PODS, pod(automountServiceAccountToken=False)))["spec"]
     assert "volumes" not in (await create(client, PODS, pod("q", serviceAccountName="shy")))["spec"]
@@ -306,7 +306,7 @@ async def test_a_pod_or_its_account_can_opt_out_of_the_token(client: httpx.Async
     assert len((await create(client, PODS, both))["spec"]["volumes"]) == 1
 
 
-async def test_an_existing_token_volume_is_reused(client: httpx.AsyncClient) -> None:
+async def test_a_token_volume_that_the_pod_already_has_is_reused(client: httpx.AsyncClient) -> None:
     volume = {"name": "kube-api-access-mine", "emptyDir": {}}
     spec = (await create(client, PODS, pod(volumes=[volume])))["spec"]
     assert spec["volumes"] == [volume]
@@ -351,7 +351,7 @@ async def test_admission_plugins_can_be_disabled(tmp_path: Path) -> None:
         assert spec["tolerations"]
 
 
-async def test_a_new_label_of_an_old_pod_adds_default_tolerations(tmp_path: Path) -> None:
+async def test_an_update_adds_missing_default_tolerations_to_a_pod(tmp_path: Path) -> None:
     disabled = admission.disabled_plugins("DefaultTolerationSeconds", catalog.KINDS)
     before = Config(port=0, data=tmp_path, database=IN_MEMORY, disabled_plugins=disabled)
     kept = engine(Database(IN_MEMORY, before.directory))

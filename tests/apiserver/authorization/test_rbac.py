@@ -68,7 +68,7 @@ def message(answer: httpx.Response, code: int = 403) -> str:
     return text
 
 
-async def test_requests_without_credentials_may_do_everything(client: httpx.AsyncClient) -> None:
+async def test_requests_without_credentials_have_all_permissions(client: httpx.AsyncClient) -> None:
     assert (await client.get("/api/v1/pods")).status_code == 200
     assert (await client.get("/metrics")).status_code == 200
 
@@ -103,7 +103,7 @@ async def test_a_role_applies_to_its_namespace_and_resource_names(client: httpx.
     assert (await client.get("/api/v1/pods?fieldSelector=metadata.name=x", headers=bob)).status_code == 403
 
 
-async def test_paths_and_unserved_resources_are_authorized_too(client: httpx.AsyncClient) -> None:
+async def test_non_resource_paths_and_unserved_resources_need_permission(client: httpx.AsyncClient) -> None:
     bob = under("bob")
     assert message(await client.get("/metrics", headers=bob)) == (
         'forbidden: User "bob" cannot get path "/metrics"'
@@ -142,7 +142,9 @@ async def test_impersonation_needs_a_permission_for_the_user(client: httpx.Async
     )
 
 
-async def test_impersonation_of_nodes_can_be_limited_to_one_request(client: httpx.AsyncClient) -> None:
+async def test_permission_to_impersonate_a_node_can_be_limited_to_a_node_and_verb(
+    client: httpx.AsyncClient,
+) -> None:
     headers = await driver_token(client)
     await give(
         client,
@@ -187,7 +189,7 @@ async def test_users_cannot_grant_permissions_that_they_lack(client: httpx.Async
     )
 
 
-async def test_creating_a_binding_needs_the_roles_permissions_or_the_verb_bind(
+async def test_creating_a_role_binding_needs_the_roles_permissions_or_the_verb_bind(
     client: httpx.AsyncClient,
 ) -> None:
     bindings = f"{RBAC}/namespaces/default/rolebindings"
@@ -205,7 +207,7 @@ async def test_creating_a_binding_needs_the_roles_permissions_or_the_verb_bind(
     assert (await client.get(PODS, headers=under("bob"))).status_code == 200
 
 
-async def test_an_update_that_creates_needs_the_permission_to_create(client: httpx.AsyncClient) -> None:
+async def test_a_put_that_creates_an_object_needs_the_permission_to_create(client: httpx.AsyncClient) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}, "spec": {}}
     await give(client, user("bob"), rule("update,patch", "leases", "coordination.k8s.io"))
@@ -251,7 +253,9 @@ async def test_a_driver_needs_permission_to_update_the_status_of_its_devices(
     assert answer.status_code == 200, answer.text
 
 
-async def test_escalation_is_authorized_for_the_name_of_the_role(client: httpx.AsyncClient) -> None:
+async def test_the_verb_escalate_is_authorized_for_the_role_named_in_the_path(
+    client: httpx.AsyncClient,
+) -> None:
     """Check that the role's name comes from the request's path. The path of a POST has none."""
     await give(
         client,
@@ -299,7 +303,7 @@ async def test_access_reviews_report_permissions(client: httpx.AsyncClient) -> N
     )
 
 
-async def test_expressions_of_policies_use_the_same_authorizer(client: httpx.AsyncClient) -> None:
+async def test_authorizer_calls_in_policy_expressions_use_rbac(client: httpx.AsyncClient) -> None:
     registration = "/apis/admissionregistration.k8s.io/v1"
     expression = "authorizer.group('').resource('secrets').namespace('default').check('get').allowed()"
     constraints = {

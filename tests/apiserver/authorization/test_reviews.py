@@ -40,7 +40,7 @@ def _one(key: str, operator: str, *values: str) -> JsonObject:
         (_one("spec.nodeName", "NotIn", "n1"), False),
     ],
 )
-async def test_a_field_selector_may_be_text_or_requirements(
+async def test_an_access_review_accepts_a_field_selector_as_text_or_requirements(
     selector: JsonObject, allowed: bool, client: httpx.AsyncClient
 ) -> None:
     status = (await _review_access(client, fieldSelector=selector)).json()["status"]
@@ -143,7 +143,7 @@ async def test_reviews_with_metadata_are_rejected(client: httpx.AsyncClient) -> 
     assert (await client.post(local, json={"spec": spec})).status_code == 201
 
 
-async def test_the_rules_of_a_node_are_incomplete(client: httpx.AsyncClient) -> None:
+async def test_a_rules_review_for_a_node_is_marked_as_incomplete(client: httpx.AsyncClient) -> None:
     path, body = f"{_REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}}
     status = (await client.post(path, json=body, headers=_AS_NODE)).json()["status"]
     text = "node authorizer does not support user rule resolution"

@@ -92,7 +92,7 @@ def test_a_rule_allows_matching_requests(rule: dict[str, Any], wanted: Attribute
         ([_rule("*", verbs="*", groups="*")], [_paths("/x")], ['{NonResourceURLs:["/x"], Verbs:["get"]}']),
     ],
 )
-def test_rules_that_no_owned_rule_covers_are_found(
+def test_requested_rules_that_the_users_own_rules_do_not_cover_are_found(
     owned: list[dict[str, Any]], given: list[dict[str, Any]], lacking: list[str]
 ) -> None:
     assert sorted(format_rule(rule) for rule in find_uncovered(owned, given)) == lacking

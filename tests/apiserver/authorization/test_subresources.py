@@ -97,7 +97,9 @@ async def test_an_unserved_subresource_is_rejected_for_each_method(client: httpx
         assert answer.json()["reason"] == ("MethodNotAllowed" if known else "NotFound")
 
 
-async def test_subresources_with_their_own_kind_do_not_return_the_object(client: httpx.AsyncClient) -> None:
+async def test_subresources_of_another_kind_do_not_return_the_object_itself(
+    client: httpx.AsyncClient,
+) -> None:
     pods, services = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/services"
     pod = {"metadata": {"name": "x"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     for path, body in (
@@ -126,7 +128,7 @@ async def test_subresources_with_their_own_kind_do_not_return_the_object(client:
         assert "deletionTimestamp" not in found.json()["metadata"]
 
 
-def test_every_subresource_of_discovery_is_served() -> None:
+def test_every_subresource_listed_by_discovery_is_served() -> None:
     registry = catalog.registry("api/all=true", FeatureGates())
     for case in CASES:
         if case.is_served:
@@ -143,6 +145,8 @@ async def test_subresources_cannot_be_watched(client: httpx.AsyncClient) -> None
     assert 'cannot watch resource "pods/status"' in message(await client.get(path, headers=under("bob")))
 
 
-async def test_the_old_proxy_path_is_authorized_as_a_verb(client: httpx.AsyncClient) -> None:
+async def test_the_path_prefix_api_v1_proxy_is_authorized_as_the_verb_proxy(
+    client: httpx.AsyncClient,
+) -> None:
     answer = await client.get("/api/v1/proxy/namespaces/default/pods/x/y", headers=under("bob"))
     assert 'cannot proxy resource "pods" in API group "" in the namespace "default"' in message(answer)

@@ -25,11 +25,13 @@ _HOOKS = "io.k8s.api.admissionregistration.v1"
         ("", {"data": {"a": "YWJj"}}, {"data": {"a": "YWJj"}}),
     ],
 )  # fmt: skip
-def test_byte_fields_are_byte_strings(message: str, obj: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_fields_of_type_bytes_are_encoded_as_byte_strings(
+    message: str, obj: dict[str, Any], expected: dict[str, Any]
+) -> None:
     assert cbor.mark(message, obj) == expected
 
 
-def test_limits_at_every_depth_of_a_schema_are_floats() -> None:
+def test_minimum_and_maximum_at_every_depth_of_a_schema_are_floats() -> None:
     schema = {"properties": {"a": {"minimum": 1}}, "maximum": 2, "minLength": 3}
     spec = {"versions": [{"schema": {"openAPIV3Schema": schema}}]}
     made = cbor.mark(f"{_EXTENSIONS}.CustomResourceDefinition", {"spec": spec})

@@ -98,7 +98,7 @@ def test_ill_formed_bytes_are_reported_before_unsupported_items() -> None:
         cbor.decode(b"\x83\xa2\x41a\x01\x41a\x02\x01")
 
 
-def test_an_error_reports_whether_it_is_in_the_outermost_map() -> None:
+def test_a_duplicate_key_error_tells_if_the_key_is_in_the_outermost_map() -> None:
     for data, outermost in ((b"\xa2\x41a\x01\x41a\x02", True), (b"\xa1\x41b\xa2\x41a\x01\x41a\x02", False)):
         with pytest.raises(cbor.CborError) as refused:
             cbor.decode(data)

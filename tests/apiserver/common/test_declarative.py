@@ -35,11 +35,11 @@ def texts(rules: DeclaredRules, obj: JsonObject, old: JsonObject | None = None) 
     return [str(error) for error in rules.validate(obj, old)]
 
 
-def test_a_field_with_a_default_is_required_though_optional() -> None:
+def test_a_missing_optional_field_with_a_default_is_reported_as_required() -> None:
     assert texts(POOLS, {"spec": {"driver": "gpu.example.com"}}) == ["spec.limit: Required value"]
 
 
-def test_a_number_that_is_required_is_not_zero() -> None:
+def test_zero_is_rejected_for_a_required_number() -> None:
     pools = [{**POOL, "generation": 0}, {**POOL, "generation": -1}]
     assert texts(POOLS, request(pools=pools)) == [
         "status.pools[0].generation: Required value",
@@ -47,7 +47,7 @@ def test_a_number_that_is_required_is_not_zero() -> None:
     ]
 
 
-def test_a_duplicate_key_is_reported_with_the_item_in_field_order() -> None:
+def test_the_error_of_a_duplicate_key_shows_the_item_in_gos_field_order() -> None:
     reference = {"uid": "1", "name": "pod", "resource": "pods"}
     assert texts(DeclaredRules(CLAIM), {"status": {"reservedFor": [reference, reference]}}) == [
         'status.reservedFor[1]: Duplicate value: {"resource":"pods","name":"pod","uid":"1"}'
@@ -65,7 +65,7 @@ def test_unchanged_values_are_not_validated_again() -> None:
     assert texts(POOLS, old, old) == []
 
 
-def test_an_immutable_field_hides_the_errors_inside() -> None:
+def test_a_changed_immutable_field_is_reported_without_the_errors_inside_it() -> None:
     new = {"spec": {"driver": "no driver", "limit": -1}}
     assert texts(POOLS, new, {"spec": {"driver": "gpu.example.com", "limit": 1}}) == [
         "spec: Invalid value: null: field is immutable"
@@ -85,7 +85,7 @@ def test_errors_of_shadow_rules_are_not_reported() -> None:
     assert texts(DeclaredRules(CLAIM), condition) == []
 
 
-def test_items_of_a_set_are_checked_when_they_are_new() -> None:
+def test_only_new_items_of_a_set_are_validated() -> None:
     rules = DeclaredRules(f"{V1}.DeviceCounterConsumption")
     both = {"counterSet": "c", "counters": {"n": {"value": "1"}}, "compatibilityGroups": ["Wide", "N"]}
     found = [error.field for error in rules.validate(both)]
@@ -94,7 +94,7 @@ def test_items_of_a_set_are_checked_when_they_are_new() -> None:
     assert found == ["compatibilityGroups[0]"]
 
 
-def test_an_item_with_a_key_is_compared_with_the_old_one_of_that_key() -> None:
+def test_an_item_of_a_keyed_list_is_compared_with_the_old_item_of_that_key() -> None:
     rules = DeclaredRules(CLAIM)
     one = {"driver": "a", "pool": "b", "device": "c", "shareID": "no-id"}
     two = {**one, "device": "d"}
@@ -110,7 +110,7 @@ def test_a_union_is_validated_again_if_its_members_change() -> None:
     assert len(rules.validate({"int": 2, "bool": True}, {"int": 1})) == 1
 
 
-def test_a_rule_is_parsed_with_stage_and_target() -> None:
+def test_a_declared_rule_is_parsed_with_its_stage_and_target() -> None:
     since = ((V1_36, Stage.ALPHA),)
     inner = Rule("format", since, value="k8s-short-name")
     assert Rule.parse("alpha(1.36): eachKey: format=k8s-short-name") == Rule("eachKey", since, inner=inner)
@@ -119,7 +119,7 @@ def test_a_rule_is_parsed_with_stage_and_target() -> None:
         Rule.parse("alpha(1.36): ")
 
 
-def test_stage_of_a_rule_is_that_of_the_version() -> None:
+def test_the_stage_of_a_declared_rule_depends_on_the_kubernetes_version() -> None:
     rule = Rule.parse("alpha(1.36) beta(1.38): optional")
     assert [rule.stage_in(version) for version in (V1_35, V1_36, V1_37, V1_38)] == [
         None,
@@ -140,7 +140,9 @@ def test_an_unknown_rule_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         DeclaredRules("Sized")
 
 
-def test_a_field_without_a_position_is_last_and_keeps_its_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_field_that_the_schema_order_omits_comes_last_and_is_validated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     text = {"type": "string", "x-go": ["string", ""], "x-rules": ["required"]}
     schema = {"properties": {"a": text, "b": text, "c": text}, "x-order": ["c", "a"]}
     monkeypatch.setattr(structs, "_schema", lambda _: schema)
@@ -149,7 +151,7 @@ def test_a_field_without_a_position_is_last_and_keeps_its_rules(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha3", "v1beta1", "v1beta2"])
-def test_every_rule_of_the_schema_data_is_known(version: str) -> None:
+def test_every_rule_in_the_schema_data_is_implemented(version: str) -> None:
     package = f"io.k8s.api.resource.{version}"
     document = structs._package(package)
     assert schema_document(package) is not None

@@ -179,7 +179,7 @@ def test_only_new_pods_get_warnings() -> None:
     assert warnings(pod, pod, ("", "pods", "")) == []
 
 
-def test_templates_get_warnings_when_the_generation_changes() -> None:
+def test_pod_templates_get_warnings_only_if_the_generation_changes() -> None:
     template = {"spec": {"nodeSelector": OLD_OS}}
     old: JsonObject = {"metadata": {"name": "d", "generation": 1}, "spec": {"template": template}}
     new = {**old, "metadata": {"name": "d", "generation": 2}}

@@ -53,7 +53,7 @@ def test_aggregated_documents_equal_the_recorded_ones() -> None:
     assert "pods" in [resource["resource"] for resource in core["items"][0]["versions"][0]["resources"]]
 
 
-def test_a_removed_kind_is_missing_in_discovery() -> None:
+def test_a_kind_removed_from_the_registry_is_missing_in_discovery() -> None:
     registry = catalog.registry()
     discovery = Discovery(registry)
     before = discovery.resources("", "v1")
@@ -65,7 +65,7 @@ def test_a_removed_kind_is_missing_in_discovery() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_version_is_the_one_followed(version: Version) -> None:
+def test_version_info_reports_the_version_of_kubernetes_that_is_followed(version: Version) -> None:
     info = version_info(version)
     assert (info["major"], info["minor"]) == ("1", str(version.minor))
     assert info["gitVersion"].startswith(f"v{version}.")

@@ -18,7 +18,7 @@ from dra_apiserver.server import ApiServer
 from dra_scheduler.plan.questions.catalog import QUESTIONS
 
 
-async def test_requests_are_served_while_the_first_page_loads_its_modules(
+async def test_requests_are_served_while_the_first_console_page_imports_modules(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that requests are answered meanwhile. Loading takes half a second, and once blocked the others."""
@@ -38,7 +38,7 @@ async def test_requests_are_served_while_the_first_page_loads_its_modules(
     assert [(await page).status_code for page in pages] == [200, 200]
 
 
-async def test_docs_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+async def test_the_api_docs_page_loads_nothing_from_other_servers(client: httpx.AsyncClient) -> None:
     for path in ("/docs", "/redoc"):
         page = (await client.get(path)).text
         sources = re.findall(r'(?:src|href)="([^"]+)"', page)
@@ -56,7 +56,7 @@ async def test_docs_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> No
     assert ".swagger-ui" in plain.text
 
 
-async def test_the_document_has_typed_endpoints(client: httpx.AsyncClient) -> None:
+async def test_the_openapi_document_lists_the_typed_endpoints(client: httpx.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     assert document["openapi"].startswith("3.")
     for path in ("/livez", "/debug/store", "/insight/free", "/insight/explain/class/{name}"):
@@ -93,7 +93,7 @@ async def front(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
-async def test_health_routes_are_those_of_the_server(front: httpx.AsyncClient) -> None:
+async def test_health_routes_are_answered_by_the_api_server(front: httpx.AsyncClient) -> None:
     assert (await front.get("/livez")).status_code == 500
     answer = await front.get("/readyz", params={"exclude": "log", "verbose": ""})
     assert (answer.status_code, "[+]log excluded: ok" in answer.text) == (200, True)

@@ -36,7 +36,9 @@ async def _ask(client: httpx.AsyncClient, manifest: str) -> dict[str, Any]:
     return found
 
 
-async def test_each_request_uses_the_current_classes_and_devices(client: httpx.AsyncClient) -> None:
+async def test_each_claim_request_is_evaluated_with_the_current_classes_and_devices(
+    client: httpx.AsyncClient,
+) -> None:
     (request,) = (await _ask(client, _TEMPLATE))["requests"]
     assert request["problem"] == 'device class "all" does not exist'
     assert (await client.post(f"{_DRA}/resourceslices", json=_SLICE)).status_code == 201

@@ -40,7 +40,9 @@ async def test_the_page_and_every_module_that_it_imports_are_served(client: http
     assert set(mapped.values()) <= seen | {"/assets/signals-core.mjs", "/assets/hooks.mjs"}
 
 
-async def test_files_that_the_browser_has_are_not_sent_again(client: httpx.AsyncClient) -> None:
+async def test_console_files_that_the_browser_has_cached_are_not_sent_again(
+    client: httpx.AsyncClient,
+) -> None:
     answer = await client.get("/console/fleet.js", headers={"Accept-Encoding": "gzip"})
     assert answer.headers["content-encoding"] == "gzip"
     assert answer.content == (_WEB / "fleet.js").read_bytes()
@@ -52,7 +54,7 @@ async def test_files_that_the_browser_has_are_not_sent_again(client: httpx.Async
     assert older.status_code == 200
 
 
-async def test_nothing_besides_the_files_is_served(client: httpx.AsyncClient) -> None:
+async def test_no_path_outside_the_console_files_is_served(client: httpx.AsyncClient) -> None:
     for path in ("nothing.js", "../console.py", "..%2fconsole.py", "web/main.js"):
         assert (await client.get(f"/console/{path}")).status_code == 404
     assert (await client.get("/console/settings.json")).json() == {
@@ -70,7 +72,7 @@ def test_the_policy_permits_the_import_map_and_no_other_inline_script() -> None:
     assert found.count("sha256-") == 1
 
 
-async def test_all_files_together_are_small(client: httpx.AsyncClient) -> None:
+async def test_the_console_files_stay_below_the_size_limit(client: httpx.AsyncClient) -> None:
     page = (await client.get("/console/")).text
     packed = [await client.get(path) for path in re.findall(r"\"(/assets/\S+)\"", page)]
     size = sum(int(answer.headers["content-length"]) for answer in packed)

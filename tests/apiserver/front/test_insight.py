@@ -10,7 +10,7 @@ from dra_shared.mediatypes import CSV, HTML, JSON
 from fastapi import FastAPI
 
 
-async def test_question_without_a_type_is_asked_with_completed_objects() -> None:
+async def test_plan_objects_get_defaults_before_they_reach_the_scheduler() -> None:
     asked: list[tuple[str, JsonObject | None]] = []
 
     async def ask(

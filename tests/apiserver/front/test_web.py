@@ -79,7 +79,7 @@ _UNCHANGED = """async () => {
 }"""
 
 
-def test_unchanged_nodes_stay_the_same_objects_after_a_change(modules: Page) -> None:
+def test_nodes_that_a_change_does_not_affect_stay_the_same_javascript_objects(modules: Page) -> None:
     """Check that unchanged nodes stay the same objects. Examining all of 5,000 nodes would be too slow."""
     names, same, free = modules.evaluate(_UNCHANGED)
     first, others = "n-1 free,free", "n-10 free,free"
@@ -202,7 +202,7 @@ _ARRANGED = """async () => {
 }"""
 
 
-def test_tiles_are_as_large_as_the_page_allows(modules: Page) -> None:
+def test_node_tiles_are_as_large_as_the_page_allows(modules: Page) -> None:
     few, many, smaller, narrow = modules.evaluate(_ARRANGED)
     assert few[:3] == ["large", 2, True]
     assert many[0] == "tiny"

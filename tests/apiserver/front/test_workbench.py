@@ -25,7 +25,7 @@ async def _ask(client: httpx.AsyncClient, expression: str) -> dict[str, Any]:
     return found
 
 
-async def test_each_request_uses_the_current_devices(client: httpx.AsyncClient) -> None:
+async def test_each_cel_request_is_evaluated_with_the_current_devices(client: httpx.AsyncClient) -> None:
     assert (await _ask(client, "true"))["devices"] == 0
     assert (await client.post(_SLICES, json=_slice("a", "x", "y"))).status_code == 201
     report = await _ask(client, "device.driver == 'd.example'")

@@ -7,7 +7,7 @@ import httpx
 PODS = "/api/v1/namespaces/default/pods"
 
 
-async def test_a_replaced_pod_keeps_the_tolerations_that_every_pod_has(client: httpx.AsyncClient) -> None:
+async def test_a_pod_update_without_the_default_tolerations_keeps_them(client: httpx.AsyncClient) -> None:
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",

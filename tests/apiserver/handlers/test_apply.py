@@ -25,7 +25,9 @@ async def apply(client: httpx.AsyncClient, manager: str, obj: Any, url: str = f"
     return await client.patch(url, params={"fieldManager": manager}, content=content, headers=APPLY)
 
 
-async def test_an_apply_that_changes_nothing_gives_its_manager_no_time(client: httpx.AsyncClient) -> None:
+async def test_an_apply_that_changes_nothing_records_no_time_in_managed_fields(
+    client: httpx.AsyncClient,
+) -> None:
     await client.post(MAPS, json=config_map({"a": "1"}))
     answer = await apply(client, "m", config_map({"a": "1"}))
     (entry,) = [one for one in answer.json()["metadata"]["managedFields"] if one["operation"] == "Apply"]
@@ -35,7 +37,7 @@ async def test_an_apply_that_changes_nothing_gives_its_manager_no_time(client: h
     assert entry["time"]
 
 
-async def test_applying_null_for_a_map_keeps_entries_of_others(client: httpx.AsyncClient) -> None:
+async def test_applying_null_for_a_map_keeps_the_entries_of_other_managers(client: httpx.AsyncClient) -> None:
     await apply(client, "a", config_map({"a": "1"}))
     answer = await apply(client, "b", '{"apiVersion":"v1","kind":"ConfigMap","metadata":{},"data":null}')
     assert answer.status_code == 200
@@ -133,7 +135,7 @@ async def test_a_uid_in_a_patch_must_equal_the_objects_uid(client: httpx.AsyncCl
     assert (answer.status_code, answer.json()["reason"]) == (409, "Conflict")
 
 
-async def test_empty_managed_fields_clear_them_but_not_through_a_subresource(
+async def test_an_empty_managed_fields_list_clears_ownership_except_through_a_subresource(
     client: httpx.AsyncClient,
 ) -> None:
     await client.post("/api/v1/nodes", json={"metadata": {"name": "n", "labels": {"a": "b"}}})

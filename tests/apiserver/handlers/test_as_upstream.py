@@ -124,13 +124,15 @@ async def test_excess_warnings_are_truncated(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["a b", "x.kubernetes.io/y"])
-async def test_any_native_name_may_be_mapped_to_a_device(client: httpx.AsyncClient, name: str) -> None:
+async def test_any_native_resource_name_may_be_mapped_to_a_device(
+    client: httpx.AsyncClient, name: str
+) -> None:
     mappings = {name: {"allocationMultiplier": "1"}}
     obj = change(SLICE, "spec.devices.0.nodeAllocatableResourceMappings", mappings)
     assert (await client.post(SLICES, json=obj)).status_code == 201
 
 
-async def test_values_of_named_types_are_shown_in_json(client: httpx.AsyncClient) -> None:
+async def test_a_rejected_value_of_a_named_go_string_type_is_shown_as_json(client: httpx.AsyncClient) -> None:
     answer = await client.post(RULES, json=change(RULE, "spec.taint.effect", "<"))
     cause = answer.json()["details"]["causes"][0]["message"]
     assert cause == 'Unsupported value: "\\u003c": supported values: "NoExecute", "NoSchedule", "None"'
@@ -199,7 +201,7 @@ async def test_a_patch_that_replaces_metadata_by_a_string_is_invalid(client: htt
     assert (answer.status_code, answer.json()["reason"]) == (422, "Invalid")
 
 
-async def test_metadata_is_checked_for_every_kind_at_an_update(client: httpx.AsyncClient) -> None:
+async def test_an_update_validates_the_metadata_of_every_kind(client: httpx.AsyncClient) -> None:
     await client.post(SLICES, json=SLICE)
     owner = {"apiVersion": "a/b/c", "kind": "", "name": "x", "uid": ""}
     meta = {"name": "s", "finalizers": ["a b"], "ownerReferences": [owner], "labels": {"a": "b c"}}
@@ -229,7 +231,7 @@ async def test_an_update_without_a_revision_names_the_resource_where_one_is_need
     assert answer.json()["details"]["kind"] == "resourcepoolstatusrequests"
 
 
-async def test_fields_that_the_strategy_resets_keep_their_manager(client: httpx.AsyncClient) -> None:
+async def test_fields_that_an_update_may_not_change_keep_their_manager(client: httpx.AsyncClient) -> None:
     made = (await client.post(RULES, json=RULE, params={"fieldManager": "first"})).json()
     taint = {**made["spec"]["taint"], "value": "v"}
     obj = {**made, "spec": {"taint": taint}}
@@ -242,7 +244,7 @@ async def test_fields_that_the_strategy_resets_keep_their_manager(client: httpx.
     assert owned == {"first": {"f:key", "f:effect", "f:timeAdded"}, "second": {"f:value"}}
 
 
-async def test_true_and_1_and_1_0_are_different_values(client: httpx.AsyncClient) -> None:
+async def test_json_true_and_1_and_1_0_count_as_different_values(client: httpx.AsyncClient) -> None:
     url = f"{RESOURCE}/v1/deviceclasses"
 
     def device_class(value: str) -> str:

@@ -124,7 +124,9 @@ async def test_invalid_cbor_bodies_are_rejected(client: httpx.AsyncClient, body:
     assert (answer.status_code, answer.json()["message"]) == (400, message)
 
 
-async def test_an_unknown_member_is_named_by_its_place_in_its_map(client: httpx.AsyncClient) -> None:
+async def test_the_error_for_an_unknown_field_gives_its_position_in_the_map(
+    client: httpx.AsyncClient,
+) -> None:
     pod = {
         "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "c"}, {"name": "d", "image": "i", "strange": 1}]},
@@ -161,7 +163,7 @@ class TestWithoutTheGate:
     def config(self, tmp_path: Path) -> Config:
         return Config(port=0, data=tmp_path, database=IN_MEMORY)
 
-    async def test_cbor_is_rejected_without_the_gate(self, client: httpx.AsyncClient) -> None:
+    async def test_cbor_is_rejected_if_its_feature_gate_is_disabled(self, client: httpx.AsyncClient) -> None:
         body = cbor.encode(_map("a"))
         answers = [
             await client.post(MAPS, content=body, headers=BODY),

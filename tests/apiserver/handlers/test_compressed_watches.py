@@ -59,7 +59,7 @@ async def test_each_event_of_a_compressed_watch_can_be_read_at_once(client: http
         assert await anext(types) == "ADDED"
 
 
-async def test_last_block_of_each_compressed_part_is_empty(client: httpx.AsyncClient) -> None:
+async def test_each_compressed_part_ends_with_an_empty_block(client: httpx.AsyncClient) -> None:
     # Go's reader returns the data of a last block only when the next member arrives, so its informers would
     # never see the bookmark that ends the initial events.
     async with client.stream("GET", _MAPS, params=_INITIAL, headers={"Accept-Encoding": "gzip"}) as answer:
@@ -73,7 +73,9 @@ async def test_last_block_of_each_compressed_part_is_empty(client: httpx.AsyncCl
             assert (member.decompress(after), member.eof) == (b"", True)
 
 
-async def test_other_watches_are_not_compressed(client: httpx.AsyncClient) -> None:
+async def test_watches_that_do_not_begin_with_the_current_objects_are_not_compressed(
+    client: httpx.AsyncClient,
+) -> None:
     assert await _read_encoding(client, "deflate, gzip", **_INITIAL) == "gzip"
     assert await _read_encoding(client, "identity", **_INITIAL) is None
     assert await _read_encoding(client, "gzip;q=1.0", **_INITIAL) is None
@@ -83,7 +85,9 @@ async def test_other_watches_are_not_compressed(client: httpx.AsyncClient) -> No
 @pytest.mark.parametrize(
     "features", [FeatureGates(V1_36), FeatureGates(V1_37, WatchListCompression=False)], ids=["1.36", "off"]
 )
-async def test_no_watch_is_compressed_without_the_gate(tmp_path: Path, features: FeatureGates) -> None:
+async def test_no_watch_is_compressed_if_the_feature_gate_is_disabled(
+    tmp_path: Path, features: FeatureGates
+) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True, features=features)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert await _read_encoding(client, "gzip", **_INITIAL) is None

@@ -95,7 +95,7 @@ async def test_aggregated_documents_are_the_same_in_protobuf(client: httpx.Async
         (f"*/*;{ALL}", f"application/json;{ALL}"),
     ],
 )
-async def test_the_first_acceptable_media_type_is_used(
+async def test_aggregated_discovery_is_preferred_whatever_the_order_in_the_header(
     client: httpx.AsyncClient, accept: str, content_type: str
 ) -> None:
     """Check that the aggregated form is preferred, whatever the order in the header (`aggregated/wrapper.go`)."""

@@ -169,7 +169,7 @@ async def review(client: httpx.AsyncClient, **spec: Any) -> JsonObject:
     return status
 
 
-async def test_a_review_confirms_only_audiences_that_the_token_has(client: httpx.AsyncClient) -> None:
+async def test_a_token_review_confirms_only_audiences_that_the_token_has(client: httpx.AsyncClient) -> None:
     await account(client)
     issued = (await token(client, audiences=["vault", "other"])).json()["status"]["token"]
     confirmed = await review(client, token=issued, audiences=["none", "other", "vault"])
@@ -188,7 +188,7 @@ async def test_a_review_confirms_only_audiences_that_the_token_has(client: httpx
     assert (await review(client, token=own))["audiences"] == [server]
 
 
-async def test_a_review_rejects_tokens_that_the_server_did_not_issue(
+async def test_a_token_review_rejects_tokens_that_the_server_did_not_issue(
     client: httpx.AsyncClient, clock: FakeClock
 ) -> None:
     await account(client)

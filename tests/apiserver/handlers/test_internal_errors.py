@@ -55,7 +55,7 @@ _ENTRY = {"manager": "m", "operation": "Update", "apiVersion": "v1", "fieldsType
         {"f:data": {"f:a": {".": {"f:x": []}}}},
     ],
 )
-async def test_malformed_managed_fields_are_no_internal_error(
+async def test_malformed_managed_fields_cause_no_internal_error(
     client: httpx.AsyncClient, fields: JsonObject
 ) -> None:
     path = f"{NAMESPACE}/configmaps"
@@ -95,7 +95,7 @@ _READ = "json: cannot unmarshal {} into Go struct field {} of type {}"
          _READ.format("string", "TokenRequestSpec.spec.expirationSeconds", "int64")),
     ],
 )  # fmt: skip
-async def test_wrong_types_in_bodies_of_subresources_are_no_internal_error(
+async def test_wrong_types_in_bodies_of_subresources_cause_no_internal_error(
     client: httpx.AsyncClient, path: str, obj: JsonObject, problem: str
 ) -> None:
     answer = await _post(client, f"{NAMESPACE}/{path}", obj)
@@ -104,7 +104,9 @@ async def test_wrong_types_in_bodies_of_subresources_are_no_internal_error(
 
 
 @each_case("group", ["authentication", "authorization"])
-async def test_wrong_types_in_reviews_are_no_internal_error(client: httpx.AsyncClient, group: str) -> None:
+async def test_wrong_types_in_review_requests_cause_no_internal_error(
+    client: httpx.AsyncClient, group: str
+) -> None:
     kind = {"authentication": "TokenReview", "authorization": "SubjectAccessReview"}[group]
     spec = {"token": True} if group == "authentication" else {"user": True}
     obj = {"apiVersion": f"{group}.k8s.io/v1", "kind": kind, "spec": spec}
@@ -194,7 +196,7 @@ async def test_numbers_of_many_digits_in_a_query_are_rejected(
     assert problem in answer.json()["message"]
 
 
-async def test_numbers_of_many_digits_in_a_body_are_no_internal_error(client: httpx.AsyncClient) -> None:
+async def test_numbers_of_many_digits_in_a_body_cause_no_internal_error(client: httpx.AsyncClient) -> None:
     for text in (b"9" * 5000, b"1e400", b'1,"a":' + b"9" * 30):
         body = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","generation":%b}}' % text
         answer = await client.post(

@@ -35,7 +35,9 @@ async def test_duplicate_pull_secrets_cause_a_warning(client: httpx.AsyncClient)
     assert _warnings(answer) == ['spec.imagePullSecrets[1].name: duplicate name \\"a\\"']
 
 
-async def test_grouped_events_are_selected_by_what_they_regard(client: httpx.AsyncClient) -> None:
+async def test_events_of_events_k8s_io_are_selected_by_the_object_that_they_regard(
+    client: httpx.AsyncClient,
+) -> None:
     about = {"kind": "Pod", "name": "p", "namespace": "default"}
     event = {"metadata": {"name": "e"}, "involvedObject": about, "reportingComponent": "kubelet"}
     await client.post(f"/api/v1/{DEFAULT}/events", json=event)
@@ -179,7 +181,7 @@ async def test_responses_are_indented_for_curl_and_browsers(client: httpx.AsyncC
     assert "\n" not in (await client.get(path)).text
 
 
-async def test_a_single_object_is_watched_at_the_old_path(client: httpx.AsyncClient) -> None:
+async def test_a_single_object_can_be_watched_below_api_v1_watch(client: httpx.AsyncClient) -> None:
     path = f"/api/v1/{DEFAULT}/configmaps"
     for name in ("a", "b"):
         await client.post(path, json={"metadata": {"name": name}})
@@ -194,7 +196,9 @@ async def test_namespaces_cannot_be_deleted_as_a_collection(client: httpx.AsyncC
     assert (answer.status_code, answer.json()["message"]) == (405, text)
 
 
-async def test_an_indexed_job_has_a_name_that_its_pods_can_have(client: httpx.AsyncClient) -> None:
+async def test_an_indexed_job_is_rejected_if_its_pod_names_would_be_invalid(
+    client: httpx.AsyncClient,
+) -> None:
     template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "x"}]}}
     spec = {"completionMode": "Indexed", "completions": 3, "template": template}
     path = f"/apis/batch/v1/{DEFAULT}/jobs"
@@ -205,7 +209,9 @@ async def test_an_indexed_job_has_a_name_that_its_pods_can_have(client: httpx.As
     )
 
 
-async def test_a_stateful_set_may_keep_all_its_revisions(client: httpx.AsyncClient) -> None:
+async def test_a_negative_revision_history_limit_is_accepted_only_for_stateful_sets(
+    client: httpx.AsyncClient,
+) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "x"}]}}
     spec = {"revisionHistoryLimit": -1, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     path = f"/apis/apps/v1/{DEFAULT}"

@@ -111,7 +111,7 @@ async def test_a_missing_object_is_reported_before_errors_of_the_patch(client: h
     assert (await patch(client, "json", "{}")).status_code == 404
 
 
-async def test_an_error_shows_the_patched_object(client: httpx.AsyncClient) -> None:
+async def test_a_validation_error_shows_the_object_after_the_patch(client: httpx.AsyncClient) -> None:
     await client.post(CLAIMS, json=CLAIM)
     body = [{"op": "add", "path": "/spec/devices/x", "value": {"y": 1}}]
     answer = await patch(client, "json", body, fieldValidation="Strict")
@@ -119,7 +119,7 @@ async def test_an_error_shows_the_patched_object(client: httpx.AsyncClient) -> N
     assert problem(answer) == 'strict decoding error: unknown field "spec.devices.x"'
 
 
-async def test_applying_a_status_owns_no_metadata(client: httpx.AsyncClient) -> None:
+async def test_applying_a_status_takes_no_ownership_of_metadata(client: httpx.AsyncClient) -> None:
     await client.post(RULES, json=RULE)
     body = {**RULE, "metadata": {"name": "r", "labels": {"a": "b"}}, "spec": None}
     del body["spec"]
@@ -179,7 +179,7 @@ async def test_a_name_must_be_applied_with_a_new_object(client: httpx.AsyncClien
     )
 
 
-async def test_an_empty_list_is_no_change(client: httpx.AsyncClient) -> None:
+async def test_patching_an_absent_list_to_an_empty_one_changes_nothing(client: httpx.AsyncClient) -> None:
     rule = {"metadata": {"name": "k"}, "spec": {}}
     path = "/apis/resource.k8s.io/v1/deviceclasses"
     await client.post(path, json=rule)
@@ -275,7 +275,7 @@ async def test_replicas_are_applied_through_the_scale(client: httpx.AsyncClient)
     assert "f:replicas" not in maker["fieldsV1"]["f:spec"]
 
 
-async def test_applying_an_object_does_not_change_the_fields_of_the_next(client: httpx.AsyncClient) -> None:
+async def test_an_apply_does_not_affect_the_next_apply_of_another_object(client: httpx.AsyncClient) -> None:
     path = "/apis/apps/v1/namespaces/default/deployments"
     await patch(client, "apply", DEPLOYMENT, f"{path}/d", fieldManager="m")
     made = (await client.post(path, json=change(DEPLOYMENT, "metadata.name", "e"))).json()
@@ -373,7 +373,9 @@ async def test_an_empty_applied_list_conflicts_with_managers_of_the_same_version
     assert (await patch(client, "apply", body, f"{path}/k", fieldManager="m")).status_code == 409
 
 
-async def test_custom_resources_tell_which_patches_they_take(client: httpx.AsyncClient) -> None:
+async def test_the_error_for_a_strategic_patch_of_a_custom_resource_lists_accepted_types(
+    client: httpx.AsyncClient,
+) -> None:
     await define(client, DEFINITION)
     answer = await patch(client, "strategic", {}, "/apis/example.com/v1/namespaces/default/widgets/w")
     assert (answer.status_code, answer.json()["message"]) == (

@@ -65,7 +65,9 @@ async def test_delete_options_of_an_unsupported_media_type_are_rejected(client: 
     assert (await client.request("DELETE", f"{MAPS}/c", content="null")).status_code == 200
 
 
-async def test_a_collection_is_shown_as_it_was_before_it_is_deleted(client: httpx.AsyncClient) -> None:
+async def test_deleting_a_collection_returns_the_objects_before_their_deletion(
+    client: httpx.AsyncClient,
+) -> None:
     for name, finalizers in (("b", ["x/y"]), ("a", [])):
         await client.post(MAPS, json={"metadata": {"name": name, "finalizers": finalizers}})
     items = (await client.delete(MAPS)).json()["items"]
@@ -111,7 +113,7 @@ async def test_invalid_continue_tokens_are_rejected(
     assert (answer.status_code, answer.json()["message"]) == (400, text)
 
 
-async def test_a_watch_from_a_revision_that_is_gone_begins_and_fails(tmp_path: Path) -> None:
+async def test_a_watch_from_a_compacted_revision_sends_an_error_event_with_code_410(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, database=IN_MEMORY, history=0.0)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
         for number in range(3):
@@ -232,7 +234,7 @@ async def test_tables_are_available_in_the_older_version(client: httpx.AsyncClie
 
 
 @each_case("name", ["a", "kubernete"])
-async def test_finalizers_are_qualified(client: httpx.AsyncClient, name: str) -> None:
+async def test_finalizers_must_be_qualified_names(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.post(MAPS, json={"metadata": {"name": "c", "finalizers": ["orphan", name]}})
     assert answer.status_code == 422
     text = "name is neither a standard finalizer name nor is it fully qualified"
@@ -332,7 +334,9 @@ async def test_partial_metadata_is_requested_by_kind(client: httpx.AsyncClient) 
 
 @each_case("name", ["limit", "timeoutSeconds"])
 @each_case("value", ["", "x", "9223372036854775808"])
-async def test_numbers_in_a_query_are_of_64_bits(client: httpx.AsyncClient, name: str, value: str) -> None:
+async def test_numbers_in_a_query_are_parsed_as_64_bit_integers(
+    client: httpx.AsyncClient, name: str, value: str
+) -> None:
     problem = "value out of range" if value[:1].isdigit() else "invalid syntax"
     listed = await client.get(MAPS, params={name: value})
     deleted = await client.delete(f"{MAPS}/x", params={"gracePeriodSeconds": value})

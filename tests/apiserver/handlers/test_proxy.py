@@ -177,7 +177,7 @@ def test_links_to_the_proxied_server_are_rewritten(url: str, expected: str) -> N
     assert rewrite_url(url, ("10.0.0.1:80", "me"), "/p") == expected
 
 
-def test_other_parts_of_a_page_are_not_changed() -> None:
+def test_only_links_of_a_proxied_page_are_changed() -> None:
     text = (
         '<!doctype html>\r\n<script>if (a<b) { x("<a href=/y>") }</script>\n\f<A CLASS=z HREF=/a>é</A><br/>'
     )

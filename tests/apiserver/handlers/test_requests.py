@@ -83,7 +83,7 @@ async def test_a_pod_has_the_zone_and_region_of_its_node(client: httpx.AsyncClie
         assert {key: value for key, value in labels.items() if key in (*place, "disk")} == place
 
 
-async def test_a_running_pod_gets_time_to_stop(client: httpx.AsyncClient) -> None:
+async def test_deleting_a_scheduled_pod_sets_its_grace_period(client: httpx.AsyncClient) -> None:
     await create(client, PODS, pod("p"))
     await client.post(f"{PODS}/p/binding", json=binding("p", "n1"))
     marked = (await client.delete(f"{PODS}/p")).json()
@@ -103,7 +103,7 @@ async def test_a_pod_without_node_is_deleted_at_once(client: httpx.AsyncClient) 
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 
-async def test_the_propagation_policy_sets_finalizers(client: httpx.AsyncClient) -> None:
+async def test_the_propagation_policy_of_a_delete_sets_a_finalizer(client: httpx.AsyncClient) -> None:
     for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
         await create(client, CONFIGMAPS, configmap(policy.lower()))
         marked = await client.request(
@@ -146,7 +146,9 @@ async def test_a_namespace_waits_for_its_finalizer(client: httpx.AsyncClient) ->
     assert (await client.get("/api/v1/namespaces/n")).status_code == 404
 
 
-async def test_unconditional_writers_never_conflict(client: httpx.AsyncClient) -> None:
+async def test_concurrent_patches_without_a_resource_version_never_conflict(
+    client: httpx.AsyncClient,
+) -> None:
     await create(client, CONFIGMAPS, configmap("a"))
     patches = (
         client.patch(f"{CONFIGMAPS}/a", content=f'{{"data":{{"k{n}":"v"}}}}', headers=MERGE)
@@ -156,7 +158,7 @@ async def test_unconditional_writers_never_conflict(client: httpx.AsyncClient) -
     assert len((await client.get(f"{CONFIGMAPS}/a")).json()["data"]) == 30
 
 
-async def test_a_write_that_changes_nothing_has_no_revision(client: httpx.AsyncClient) -> None:
+async def test_a_write_that_changes_nothing_creates_no_revision(client: httpx.AsyncClient) -> None:
     made = await create(client, CONFIGMAPS, configmap("a", x="y"))
     same = (await client.put(f"{CONFIGMAPS}/a", json=configmap("a", x="y"))).json()
     assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
@@ -414,7 +416,7 @@ async def test_unserved_paths_and_methods_are_rejected(
     assert (await client.request(method, path)).status_code == code
 
 
-async def test_reviews_allow_everything(client: httpx.AsyncClient) -> None:
+async def test_access_reviews_allow_everything_without_rbac(client: httpx.AsyncClient) -> None:
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
@@ -508,7 +510,7 @@ async def test_a_watch_responds_before_its_first_event(client: httpx.AsyncClient
         assert '"type":"ADDED"' in await anext(lines)
 
 
-async def test_system_namespaces_stay_the_same_over_a_restart(tmp_path: Path) -> None:
+async def test_system_namespaces_are_not_recreated_by_a_restart(tmp_path: Path) -> None:
     seen = []
     for _ in range(2):
         async with ApiServer(Config(port=0, data=tmp_path)) as server:

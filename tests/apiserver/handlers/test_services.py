@@ -99,7 +99,7 @@ async def test_a_balancer_that_keeps_traffic_local_has_a_health_port(client: htt
         ({"type": "ExternalName", "externalName": "example.com"}, None, None),
     ],
 )
-async def test_services_without_address_have_ip_families(
+async def test_services_without_cluster_ip_have_ip_families(
     client: httpx.AsyncClient, spec: dict[str, Any], families: list[str] | None, policy: str | None
 ) -> None:
     made = (await client.post(SERVICES, json=service("a", **spec))).json()["spec"]
@@ -120,7 +120,9 @@ async def test_the_address_of_a_service_is_immutable(client: httpx.AsyncClient) 
     ], made
 
 
-async def test_errors_have_upstreams_order(client: httpx.AsyncClient) -> None:
+async def test_errors_of_an_invalid_service_have_the_order_of_kube_apiserver(
+    client: httpx.AsyncClient,
+) -> None:
     body = service("1bad", type="Foo", ports=[{"port": 99999}, {"port": 80}, {"port": 80}])
     causes = (await client.post(SERVICES, json=body)).json()["details"]["causes"]
     between = "must be between 1 and 65535, inclusive"

@@ -32,7 +32,7 @@ async def decide(client: httpx.AsyncClient, kind: str) -> httpx.Response:
     return await client.put(f"{REQUESTS}/r/approval", json=obj)
 
 
-async def test_an_approval_is_kept(client: httpx.AsyncClient) -> None:
+async def test_an_approval_is_stored_as_a_condition(client: httpx.AsyncClient) -> None:
     made = (await client.post(REQUESTS, json=request(username="somebody", groups=["g"]))).json()
     # The server sets the user of the request, and ignores what the client wrote.
     assert made["spec"]["username"] == "system:admin"
@@ -44,7 +44,7 @@ async def test_an_approval_is_kept(client: httpx.AsyncClient) -> None:
     assert condition["lastTransitionTime"] == condition["lastUpdateTime"]
 
 
-async def test_a_decision_cannot_be_changed(client: httpx.AsyncClient) -> None:
+async def test_an_approved_or_denied_request_cannot_be_decided_again(client: httpx.AsyncClient) -> None:
     await client.post(REQUESTS, json=request())
     await decide(client, "Approved")
     refused = (await decide(client, "Denied")).json()

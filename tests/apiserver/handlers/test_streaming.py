@@ -77,7 +77,7 @@ async def test_the_upgrade_response_and_all_data_of_the_node_are_forwarded(
     assert 'subresource="exec"' in metrics
 
 
-async def test_the_clients_connection_ends_with_the_nodes(
+async def test_the_clients_connection_is_closed_when_the_node_closes_its_own(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -163,7 +163,9 @@ async def test_a_body_and_later_data_are_forwarded_to_the_node(
             assert await reader.read() == b"the bodylater"
 
 
-async def test_errors_of_the_node_are_forwarded(server: ApiServer, client: httpx.AsyncClient) -> None:
+async def test_exec_errors_before_the_upgrade_have_the_status_codes_of_kube_apiserver(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
     missing = await client.get(f"{_POD}/exec?command=ls&stdout=1")
     assert (missing.status_code, missing.json()["message"]) == (404, 'pods "p" not found')
     with socket.socket() as held:

@@ -42,7 +42,9 @@ async def _items(client: httpx.AsyncClient, path: str) -> list[dict[str, Any]]:
     return found
 
 
-async def test_changes_have_authors_and_fields(client: httpx.AsyncClient, revision: str) -> None:
+async def test_changes_list_their_author_and_the_changed_fields(
+    client: httpx.AsyncClient, revision: str
+) -> None:
     added, modified, deleted = await _items(client, f"/history{MAPS}/a?objects=true")
     assert (added["type"], added["revision"], added["verb"]) == ("ADDED", revision, "create")
     assert added["object"]["data"] == {"x": "1"}
@@ -96,7 +98,9 @@ async def test_lists_at_a_revision_are_paged_and_printed_as_tables(client: httpx
     assert [row["cells"][0] for row in rows] == ["a", "b", "c"]
 
 
-async def test_a_watch_at_a_past_revision_has_no_events(client: httpx.AsyncClient, revision: str) -> None:
+async def test_a_watch_of_the_api_at_a_past_revision_has_no_events(
+    client: httpx.AsyncClient, revision: str
+) -> None:
     query = "watch=1&timeoutSeconds=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1"
     answer = await client.get(f"/at/{revision}{MAPS}?{query}")
     lines = [json.loads(line) for line in answer.text.splitlines()]
@@ -107,7 +111,7 @@ async def test_a_watch_at_a_past_revision_has_no_events(client: httpx.AsyncClien
     ).text == ""
 
 
-async def test_the_past_is_read_only(client: httpx.AsyncClient, revision: str) -> None:
+async def test_past_revisions_are_read_only(client: httpx.AsyncClient, revision: str) -> None:
     for prefix in (f"/at/{revision}", "/history"):
         for method in ("POST", "PUT", "PATCH", "DELETE"):
             path = MAPS if method == "POST" else f"{MAPS}/a"
@@ -140,7 +144,9 @@ async def test_invalid_requests_for_the_past_are_refused(
     assert text in answer.json()["message"]
 
 
-async def test_the_bounds_of_the_history_are_reported(client: httpx.AsyncClient, revision: str) -> None:
+async def test_the_oldest_and_newest_moment_of_the_history_are_reported(
+    client: httpx.AsyncClient, revision: str
+) -> None:
     bounds = (await client.get(f"/history?at={revision}")).json()
     assert bounds["at"]["revision"] == revision
     assert bounds["oldest"]["revision"] == "1"

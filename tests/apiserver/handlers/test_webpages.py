@@ -34,7 +34,9 @@ async def test_requests_of_other_origins_are_rejected_on_every_route(
         assert status["message"].startswith("forbidden: ")
 
 
-async def test_a_body_without_content_type_is_accepted_only_from_programs(client: httpx.AsyncClient) -> None:
+async def test_a_body_without_content_type_is_rejected_if_a_browser_sends_it(
+    client: httpx.AsyncClient,
+) -> None:
     path = "/api/v1/namespaces/default/configmaps"
     refused = await client.post(path, content=_CONFIG_MAP, headers={"origin": "http://evil.example"})
     assert refused.status_code == 403
@@ -42,7 +44,7 @@ async def test_a_body_without_content_type_is_accepted_only_from_programs(client
     assert (await client.post(path, content=_CONFIG_MAP)).status_code == 201
 
 
-async def test_hosts_can_be_allowed(tmp_path: Path) -> None:
+async def test_an_option_allows_further_host_names(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, database=IN_MEMORY, guard=Guard(["apiserver"]))
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         assert (await client.get("/version", headers={"host": "apiserver:8080"})).status_code == 200
@@ -65,7 +67,7 @@ async def test_discovery_is_read_only(client: httpx.AsyncClient, method: str, pa
 
 @each_case("path", ["/apis", "/apis/apps"])
 @each_case("method", ["POST", "DELETE", "OPTIONS", "PROPFIND"])
-async def test_the_aggregators_discovery_is_answered_whatever_the_method(
+async def test_aggregated_discovery_paths_are_answered_whatever_the_method(
     client: httpx.AsyncClient, method: str, path: str
 ) -> None:
     """Check every method.

@@ -48,7 +48,7 @@ REQUESTS: list[tuple[str, str, dict[str, str], str]] = [
 
 
 @each_case(("method", "path", "headers", "before"), REQUESTS)
-async def test_hostile_yaml_is_refused(
+async def test_yaml_that_would_exhaust_the_server_is_rejected(
     client: httpx.AsyncClient, method: str, path: str, headers: dict[str, str], before: str
 ) -> None:
     for body, problem in BODIES:
@@ -60,7 +60,9 @@ async def test_hostile_yaml_is_refused(
 
 
 @each_case("content_type", ["application/json", "application/merge-patch+json"])
-async def test_json_that_is_too_deep_is_refused(client: httpx.AsyncClient, content_type: str) -> None:
+async def test_json_that_is_nested_too_deeply_is_rejected(
+    client: httpx.AsyncClient, content_type: str
+) -> None:
     patching = "patch" in content_type
     method, path = ("PATCH", f"{COLLECTION}/a") if patching else ("POST", COLLECTION)
     await client.post(COLLECTION, json=_configmap("a"))
@@ -72,7 +74,7 @@ async def test_json_that_is_too_deep_is_refused(client: httpx.AsyncClient, conte
         assert f"invalid character '{chr(opening[0])}' exceeded max depth" in answer.json()["message"]
 
 
-async def test_much_yaml_does_not_delay_others(client: httpx.AsyncClient) -> None:
+async def test_parsing_a_large_yaml_body_does_not_delay_other_requests(client: httpx.AsyncClient) -> None:
     await client.post(COLLECTION, json=_configmap("small"))
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nother: [" + b"1," * 150_000 + b"]\n"
     writing = asyncio.create_task(client.post(COLLECTION, content=body, headers=YAML))

@@ -118,7 +118,7 @@ def test_any_body_of_a_core_kind_is_accepted_or_rejected(
 @pytest.mark.parametrize(
     ("step", "refused"), [("0", True), ("-1", False), ("1n", False), ("0.5", False), ("9" * 30, True)]
 )
-def test_steps_of_any_size_are_validated(step: str, refused: bool) -> None:
+def test_capacity_steps_of_any_size_are_validated(step: str, refused: bool) -> None:
     obj = copy.deepcopy(objects.SLICE)
     obj["spec"]["devices"][0]["capacity"]["memory"]["requestPolicy"]["validRange"]["step"] = step
     fields = [error["field"] for error in answer(_case(obj, obj, "create"))["server"]["errors"]]

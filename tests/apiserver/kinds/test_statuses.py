@@ -65,7 +65,7 @@ async def test_ready_replicas_cannot_exceed_replicas(client: httpx.AsyncClient) 
     ]
 
 
-async def test_counts_are_not_negative(client: httpx.AsyncClient) -> None:
+async def test_negative_counts_in_statuses_are_rejected(client: httpx.AsyncClient) -> None:
     text = "Invalid value: -1: must be greater than or equal to 0"
     for plural, field in (("replicasets", "replicas"), ("daemonsets", "numberReady")):
         sets = Kind(client, f"{APPS}/{plural}")

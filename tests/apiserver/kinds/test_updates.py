@@ -31,7 +31,7 @@ _MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}
     ("path", "obj", "codes"),
     [(_ROLES, _ROLE, [201, 200]), (_LEASES, _LEASE, [201, 422]), (_MAPS, _MAP, [404, 404])],
 )
-async def test_updates_create_objects_or_need_a_version_by_kind(
+async def test_a_put_may_create_or_must_name_a_resource_version_depending_on_the_kind(
     client: httpx.AsyncClient, path: str, obj: dict[str, object], codes: list[int]
 ) -> None:
     body = {**obj, "metadata": {"name": "x", "labels": {"a": "b"}}}

@@ -88,7 +88,9 @@ async def _json(client: httpx.AsyncClient, path: str, **options: Any) -> Any:
     return answer.json()
 
 
-async def test_nodes_that_answer_are_listed(client: httpx.AsyncClient, kubelet: _Kubelet) -> None:
+async def test_only_nodes_whose_kubelet_answers_are_listed(
+    client: httpx.AsyncClient, kubelet: _Kubelet
+) -> None:
     found = await _json(client, f"{_BASE}/nodes")
     assert found["kind"] == "NodeMetricsList"
     assert found["apiVersion"] == "metrics.k8s.io/v1beta1"
@@ -161,7 +163,7 @@ async def test_metrics_are_read_only(
     assert (await client.request(method, f"{_BASE}/{path}")).status_code == 405
 
 
-async def test_metrics_kinds_are_discovered_with_their_api_service(client: httpx.AsyncClient) -> None:
+async def test_metrics_k8s_io_is_in_discovery_and_has_an_api_service(client: httpx.AsyncClient) -> None:
     resources = (await _json(client, _BASE))["resources"]
     assert [(one["name"], one["kind"], one["verbs"]) for one in resources] == [
         ("nodes", "NodeMetrics", ["get", "list"]),
@@ -187,7 +189,7 @@ async def test_metrics_kinds_are_discovered_with_their_api_service(client: httpx
     assert "io.k8s.metrics.v1beta1.NodeMetrics" in schema["components"]["schemas"]
 
 
-async def test_the_option_adds_and_removes_the_api(tmp_path: Path) -> None:
+async def test_the_metrics_server_option_adds_or_removes_metrics_k8s_io(tmp_path: Path) -> None:
     for served in (True, False):
         config = Config(port=0, data=tmp_path, database=IN_MEMORY, metrics_server=served)
         async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:

@@ -26,7 +26,7 @@ def _at(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def test_cpu_is_the_difference_over_the_time_between() -> None:
+def test_cpu_usage_is_the_difference_of_two_samples_divided_by_the_time_between() -> None:
     before, last = _sample(90, 100), _sample(100, 105)
     assert node_use(last, before) == Use(500_000_000, 300_000_000, _at(100), 10.0)
     assert Use(500_000_000, 64 << 20, _at(0), 1).resources() == {"cpu": "500m", "memory": "64Mi"}
@@ -52,7 +52,7 @@ def test_a_constant_rate_is_the_same_over_every_window() -> None:
         assert use.cpu in {1_750_000_000, 1_749_999_999}
 
 
-def test_use_is_unknown_without_two_comparable_samples() -> None:
+def test_usage_is_unknown_without_two_comparable_samples() -> None:
     assert node_use(_sample(90, 100), _sample(90, 100)) is None
     assert node_use(_sample(100, 3), _sample(90, 100)) is None
     assert node_use(Sample(), Sample()) is None

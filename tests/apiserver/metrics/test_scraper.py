@@ -41,7 +41,7 @@ async def test_the_first_request_takes_two_samples_and_later_ones_one() -> None:
     assert await _times(scraper, clock) == (121, 122)
 
 
-async def test_simultaneous_requests_share_an_answer() -> None:
+async def test_simultaneous_requests_share_one_scrape_of_the_kubelets() -> None:
     clock = FakeClock()
     kubelets = _Kubelets(clock)
     scraper = Scraper(clock, kubelets.sample)

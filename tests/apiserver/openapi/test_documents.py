@@ -58,7 +58,7 @@ def _as_recorded(value: Any) -> Any:
 
 
 @each_case(("group", "version"), RECORDED)
-def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
+def test_openapi_schemas_equal_the_recorded_ones(group: str, version: str) -> None:
     path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
     expected = json.loads(gzip.decompress(path.read_bytes()))["schemas"]
     schemas = document(group, version)["components"]["schemas"]
@@ -71,7 +71,7 @@ def test_schemas_are_the_recorded_ones(group: str, version: str) -> None:
 
 
 @each_case(("group", "version"), RECORDED)
-def test_paths_are_the_recorded_ones(group: str, version: str) -> None:
+def test_openapi_paths_equal_the_recorded_ones(group: str, version: str) -> None:
     path = reference_path("reference", "openapi", f"{group or 'core'}__{version}.json.gz")
     expected = json.loads(gzip.decompress(path.read_bytes()))["paths"]
     paths = document(group, version)["paths"]
@@ -85,7 +85,7 @@ def test_paths_are_the_recorded_ones(group: str, version: str) -> None:
             assert paths[name][method]["x-kubernetes-group-version-kind"] == item["kind"]
 
 
-def test_every_reference_resolves() -> None:
+def test_every_reference_in_the_openapi_v3_documents_resolves() -> None:
     index = json.loads(OPENAPI.index())["paths"]
     for path in index:
         made = OPENAPI.v3(path)
@@ -98,7 +98,7 @@ def test_every_reference_resolves() -> None:
         assert not [key for key in (b"x-go", b"x-order", b"x-rules") if key in made]
 
 
-def test_swagger_document_resolves() -> None:
+def test_every_reference_in_the_swagger_document_resolves() -> None:
     loaded = json.loads(OPENAPI.v2())
     missing = {one.removeprefix("#/definitions/") for one in references(loaded)} - loaded[
         "definitions"
@@ -121,7 +121,7 @@ def test_patches_of_custom_resources_are_not_strategic() -> None:
     ]
 
 
-def test_custom_resources_appear_and_change_the_hash() -> None:
+def test_a_new_custom_resource_appears_in_openapi_and_changes_the_hash() -> None:
     registry = catalog.registry()
     openapi = OpenApi(registry)
     before = json.loads(openapi.index())["paths"]
@@ -136,7 +136,7 @@ def test_custom_resources_appear_and_change_the_hash() -> None:
     assert openapi.v3("apis/nosuch/v1") is None
 
 
-def test_enumerations_are_listed() -> None:
+def test_values_of_enumerations_are_listed_in_openapi() -> None:
     document = json.loads(OPENAPI.v3("api/v1") or b"{}")
     schemas = document["components"]["schemas"]
     container = schemas["io.k8s.api.core.v1.Container"]["properties"]
@@ -151,7 +151,7 @@ NEWEST = OpenApi(catalog.registry("api/all=true"))
 
 @each_case("openapi", [OPENAPI, NEWEST], ids=["1.36", "newest"])
 @each_case("version", ["v1", "v1beta2", "v1beta1", "v1alpha3"])
-def test_everything_in_resource_k8s_io_is_described(version: str, openapi: OpenApi) -> None:
+def test_every_type_and_field_of_resource_k8s_io_has_a_description(version: str, openapi: OpenApi) -> None:
     schemas = document("resource.k8s.io", version, openapi)["components"]["schemas"]
     mine = {name: schema for name, schema in schemas.items() if name.startswith("io.k8s.api.resource.")}
     silent = [name for name, schema in mine.items() if not schema.get("description")]

@@ -47,7 +47,7 @@ def _by_name(data: bytes, *path: int) -> dict[str, bytes]:
     return {_all(entry, 1)[0].decode(): _all(entry, 2)[0] for entry in _all(data, *path)}
 
 
-def test_the_protobuf_document_is_complete() -> None:
+def test_the_protobuf_form_of_openapi_v2_has_every_path_schema_and_field() -> None:
     api = OpenApi(catalog.registry("api/all=true"))
     plain, packed = json.loads(api.v2()), api.v2_protobuf()
     assert _all(packed, 1) == [b"2.0"]
@@ -85,7 +85,7 @@ def test_rare_schema_fields_are_encoded() -> None:
     assert [json.loads(text) for text in _all(inner, 20, 2)] == [1, "b"]
 
 
-def test_the_protobuf_document_of_v3_is_complete() -> None:
+def test_the_protobuf_form_of_openapi_v3_has_every_path_schema_and_field() -> None:
     api = OpenApi(catalog.registry("api/all=true"))
     document, packed = api.v3("api/v1"), api.v3_protobuf("api/v1")
     assert document is not None

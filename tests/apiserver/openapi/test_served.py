@@ -47,7 +47,7 @@ _NOT_DESCRIBED = (
 )
 
 
-def test_every_version_has_a_record() -> None:
+def test_every_supported_version_has_recorded_resources_and_types() -> None:
     assert {path.stem for path in _RECORDS} >= set(_EVERY_VERSION)
 
 

@@ -13,7 +13,9 @@ PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 
 
 @each_case("path", ["/openapi/v2", "/openapi/v3", PATH])
-async def test_a_document_that_a_client_has_is_not_sent_again(client: httpx.AsyncClient, path: str) -> None:
+async def test_an_openapi_document_that_the_client_has_cached_is_not_sent_again(
+    client: httpx.AsyncClient, path: str
+) -> None:
     first = await client.get(path)
     tag = first.headers["etag"]
     assert (len(tag), tag) == (130, tag.upper())
@@ -23,7 +25,7 @@ async def test_a_document_that_a_client_has_is_not_sent_again(client: httpx.Asyn
     assert (await client.get(path, headers={"If-None-Match": '"x"'})).content == first.content
 
 
-async def test_a_document_asked_for_by_its_hash_never_changes(client: httpx.AsyncClient) -> None:
+async def test_an_openapi_document_requested_by_hash_may_be_cached_forever(client: httpx.AsyncClient) -> None:
     (address,) = [
         one["serverRelativeURL"]
         for path, one in (await client.get("/openapi/v3")).json()["paths"].items()
@@ -54,7 +56,7 @@ async def test_a_document_asked_for_by_its_hash_never_changes(client: httpx.Asyn
         (PATH, "application/yaml,application/json", "application/json"),
     ],
 )
-async def test_the_first_acceptable_form_is_served(
+async def test_openapi_is_served_in_the_first_acceptable_media_type(
     client: httpx.AsyncClient, path: str, accept: str, found: str
 ) -> None:
     answer = await client.get(path, headers={"Accept": accept})

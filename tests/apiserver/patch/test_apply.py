@@ -66,7 +66,7 @@ def get_owned(obj: JsonObject, manager: str) -> Any:
     return entries[0]["fieldsV1"] if entries else None
 
 
-def test_applying_owns_the_applied_fields() -> None:
+def test_the_manager_of_an_apply_owns_the_applied_fields() -> None:
     made = apply(MAPS, None, {"metadata": {"name": "m", "labels": {"l": "1"}}, "data": {"x": "1"}})
     assert get_owned(made, "a") == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {"f:l": {}}}}
     entry = made["metadata"]["managedFields"][0]
@@ -90,7 +90,7 @@ def test_fields_of_other_managers_are_kept() -> None:
     assert get_owned(left, "b") == {"f:data": {"f:x": {}}}
 
 
-def test_applying_another_value_conflicts() -> None:
+def test_applying_another_value_to_an_owned_field_is_a_conflict() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1"}})
     with pytest.raises(ApplyConflict) as caught:
         apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "2"}}, "b")
@@ -111,7 +111,7 @@ def test_conflicts_with_several_managers_are_listed_by_manager() -> None:
     )
 
 
-def test_force_takes_over_fields() -> None:
+def test_a_forced_apply_takes_over_fields_of_other_managers() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m"}, "data": {"x": "1", "y": "1"}})
     second = apply(MAPS, first, {"metadata": {"name": "m"}, "data": {"x": "2"}}, "b", force=True)
     assert second["data"] == {"x": "2", "y": "1"}
@@ -133,7 +133,7 @@ def test_a_removed_field_is_removed_from_its_owners() -> None:
     assert get_owned(second, "editor") is None
 
 
-def test_existing_fields_of_an_object_without_managers_get_one() -> None:
+def test_the_first_apply_gives_existing_fields_to_the_manager_before_first_apply() -> None:
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}}
     made = apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"y": "2"}})
     assert get_owned(made, "before-first-apply") == {"f:data": {".": {}, "f:x": {}}}
@@ -141,7 +141,7 @@ def test_existing_fields_of_an_object_without_managers_get_one() -> None:
         apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"x": "2"}})
 
 
-def test_updates_do_not_start_tracking() -> None:
+def test_an_update_of_an_object_without_managed_fields_adds_none() -> None:
     live = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}, "data": {"x": "1"}}
     assert "managedFields" not in write(MAPS, live, "editor", data={"x": "2"})["metadata"]
 
@@ -175,13 +175,13 @@ def test_items_that_are_no_longer_applied_are_removed() -> None:
     assert [one["name"] for one in second["spec"]["containers"]] == ["two"]
 
 
-def test_ports_have_two_keys_one_of_them_by_default() -> None:
+def test_ports_are_identified_by_port_and_protocol_which_has_a_default() -> None:
     made = apply(PODS, None, containers("c", ports=[{"containerPort": 80}]))
     ports = get_owned(made, "a")["f:spec"]["f:containers"]['k:{"name":"c"}']["f:ports"]
     assert ports == {'k:{"containerPort":80,"protocol":"TCP"}': {".": {}, "f:containerPort": {}}}
 
 
-def test_finalizers_are_a_set() -> None:
+def test_appliers_of_finalizers_own_only_their_own_finalizers() -> None:
     first = apply(MAPS, None, {"metadata": {"name": "m", "finalizers": ["x/one"]}})
     second = apply(MAPS, first, {"metadata": {"name": "m", "finalizers": ["x/two"]}}, "b")
     assert second["metadata"]["finalizers"] == ["x/one", "x/two"]
@@ -206,7 +206,7 @@ def device(name: str, **fields: Any) -> JsonObject:
     return {"driver": "d.example.com", "pool": "p", "device": name, **fields}
 
 
-def test_several_drivers_apply_parts_of_the_status() -> None:
+def test_several_drivers_own_their_own_devices_in_a_claims_status() -> None:
     live = apply(CLAIMS, None, {"metadata": {"name": "c"}, "spec": {"devices": {}}})
     status = {"devices": [device("gpu-0", data={"a": 1})]}
     first = apply(
@@ -252,7 +252,7 @@ def test_malformed_configurations_are_refused(config: JsonObject, message: str) 
     assert message in str(caught.value)
 
 
-def test_another_version_is_refused() -> None:
+def test_an_apply_configuration_with_another_api_version_is_rejected() -> None:
     config = {"apiVersion": "v9", "kind": "ConfigMap", "metadata": {"name": "m"}}
     with pytest.raises(PatchError, match="Incorrect version specified in apply patch"):
         server_side_apply(MAPS, "v1", None, config, manager="a", now="2026-11-20T15:00:01Z")
@@ -264,7 +264,7 @@ def test_managed_fields_can_be_cleared() -> None:
     assert "managedFields" not in made["metadata"]
 
 
-def test_many_updaters_are_folded_into_one() -> None:
+def test_the_oldest_of_many_updaters_are_merged_into_one_manager() -> None:
     live: JsonObject = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -289,7 +289,7 @@ def test_apply_bodies_may_be_yaml() -> None:
             decode_apply(bad)
 
 
-def test_an_apply_updates_the_annotation_of_kubectl() -> None:
+def test_an_apply_updates_the_last_applied_annotation_of_kubectl() -> None:
     name = "kubectl.kubernetes.io/last-applied-configuration"
     live = apply(MAPS, None, {"metadata": {"name": "m", "annotations": {name: "{}"}}}, "old")
     made = apply(MAPS, live, {"metadata": {"name": "m"}, "data": {"x": "1"}}, "kubectl")

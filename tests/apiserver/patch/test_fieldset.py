@@ -36,12 +36,14 @@ def paths_of(fields: FieldSet) -> set[Path]:
 
 
 @given(PATHS)
-def test_a_tree_of_paths_contains_these_paths(paths: set[Path]) -> None:
+def test_a_field_set_contains_the_paths_that_it_was_built_from(paths: set[Path]) -> None:
     assert paths_of(tree(paths)) == paths
 
 
 @given(PATHS, PATHS)
-def test_union_difference_and_intersection_are_those_of_sets(left: set[Path], right: set[Path]) -> None:
+def test_union_difference_and_intersection_of_field_sets_equal_those_of_path_sets(
+    left: set[Path], right: set[Path]
+) -> None:
     one, other = tree(left), tree(right)
     assert paths_of(union(one, other)) == left | right
     assert paths_of(difference(one, other)) == left - right
@@ -51,7 +53,7 @@ def test_union_difference_and_intersection_are_those_of_sets(left: set[Path], ri
 
 
 @given(PATHS, PATHS)
-def test_removing_paths_removes_what_is_below(paths: set[Path], gone: set[Path]) -> None:
+def test_removing_paths_removes_the_paths_below_them(paths: set[Path], gone: set[Path]) -> None:
     left = without(tree(paths), sorted(gone))
     assert paths_of(left) == {path for path in paths if not any(path[: len(one)] == one for one in gone)}
 
@@ -67,7 +69,7 @@ def test_paths_are_formatted_as_upstream() -> None:
     assert path_text(("f:metadata", "f:finalizers", value_step("x/y"))) == '.metadata.finalizers[="x/y"]'
 
 
-def test_steps_are_written_as_go_encodes_them() -> None:
+def test_path_elements_are_encoded_as_in_go() -> None:
     assert key_step({"uid": "<&>"}) == 'k:{"uid":"\\u003c\\u0026\\u003e"}'
     assert value_step("a<b") == 'v:"a\\u003cb"'
     assert path_text((key_step({"uid": "<&>"}),)) == '[uid="<&>"]'

@@ -99,7 +99,7 @@ def test_managed_fields_follow_every_write(
 
 
 @each_case(("path", "request_", "before", "after"), STEPS)
-def test_decoding_and_defaults_agree(
+def test_decoded_and_defaulted_objects_equal_the_recorded_ones(
     path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
     kind, version, subresource = kind_at(path)
@@ -121,7 +121,7 @@ def test_decoding_and_defaults_agree(
 
 
 @each_case(("path", "request_", "before", "after"), STEPS)
-def test_patches_make_the_recorded_object(
+def test_patches_result_in_the_recorded_object(
     path: str, request_: JsonObject, before: JsonObject | None, after: JsonObject
 ) -> None:
     kind, version, subresource = kind_at(path)

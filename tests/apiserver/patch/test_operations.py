@@ -30,7 +30,9 @@ def apply_to_object(*operations: dict[str, Any]) -> Any:
         ({"op": "test", "path": "/a/nothing"}, ("n",), 1),
     ],
 )
-def test_each_operation_has_its_result(operation: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def test_each_json_patch_operation_has_the_expected_result(
+    operation: dict[str, Any], path: tuple[str, ...], value: Any
+) -> None:
     found = apply_to_object(operation)
     for step in path:
         found = found[step]
@@ -73,7 +75,9 @@ def test_each_operation_has_its_result(operation: dict[str, Any], path: tuple[st
         ({"path": "/n"}, "Unexpected kind: unknown"),
     ],
 )
-def test_each_failing_operation_has_its_error(operation: dict[str, Any], message: str) -> None:
+def test_each_failing_json_patch_operation_has_the_expected_error(
+    operation: dict[str, Any], message: str
+) -> None:
     with pytest.raises(OperationFailed) as caught:
         apply_to_object(operation)
     assert str(caught.value).startswith(message)

@@ -85,20 +85,20 @@ def test_a_map_is_emptied_by_directive() -> None:
     assert apply_patch(POD, {"metadata": {"labels": {"$patch": "delete"}}})["metadata"]["labels"] == {}
 
 
-def test_primitive_lists_merge_and_lose_items() -> None:
+def test_primitive_lists_are_merged_and_items_deleted_by_directive() -> None:
     made = apply_patch(POD, {"metadata": {"finalizers": ["z", "x"]}})
     assert sorted(made["metadata"]["finalizers"]) == ["x", "y", "z"]
     made = apply_patch(POD, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["x"]}})
     assert made["metadata"]["finalizers"] == ["y"]
 
 
-def test_kept_keys_drop_the_others() -> None:
+def test_retain_keys_removes_all_other_fields() -> None:
     volume = {"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}
     made = apply_patch(POD, {"spec": {"volumes": [volume]}})
     assert made["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
 
 
-def test_items_are_merged_in_the_given_order() -> None:
+def test_set_element_order_determines_the_order_of_merged_items() -> None:
     patch = {
         "spec": {
             "$setElementOrder/containers": [{"name": "b"}, {"name": "a"}],
@@ -109,12 +109,12 @@ def test_items_are_merged_in_the_given_order() -> None:
     assert [(one["name"], one["image"]) for one in made["spec"]["containers"]] == [("b", "b:2"), ("a", "a:1")]
 
 
-def test_items_are_reordered_without_changes() -> None:
+def test_set_element_order_alone_reorders_items() -> None:
     made = apply_patch(POD, {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}})
     assert [one["name"] for one in made["spec"]["containers"]] == ["b", "a"]
 
 
-def test_a_new_item_keeps_its_directives_except_patch() -> None:
+def test_a_list_item_of_a_new_list_keeps_directives_other_than_patch() -> None:
     volumes = [{"name": "v", "$retainKeys": ["name"]}, {"name": "w", "$patch": "replace"}]
     made = apply_patch({"metadata": {}, "spec": {}}, {"spec": {"volumes": volumes}})
     assert made["spec"]["volumes"] == [{"name": "v", "$retainKeys": ["name"]}]

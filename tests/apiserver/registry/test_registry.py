@@ -41,7 +41,7 @@ def test_api_all_serves_all_versions_in_order() -> None:
         ("", False),
     ],
 )
-def test_most_specific_entry_wins(text: str, served: bool) -> None:
+def test_the_most_specific_entry_of_the_runtime_config_applies(text: str, served: bool) -> None:
     assert RuntimeConfig.parse(text).serves("resource.k8s.io", "v1beta2", "resourceclaims") is served
 
 
@@ -58,12 +58,12 @@ def test_malformed_runtime_config_is_refused(text: str) -> None:
         ("resource.k8s.io/v1,nvidia.com/v1", "unknown api groups nvidia.com/v1"),
     ],
 )
-def test_a_runtime_config_about_what_does_not_exist_is_refused(text: str, message: str) -> None:
+def test_a_runtime_config_that_names_an_unknown_api_is_rejected(text: str, message: str) -> None:
     with pytest.raises(RuntimeConfigError, match=f"^{message}$"):
         catalog.registry(text)
 
 
-def test_events_are_views_of_the_same_objects() -> None:
+def test_events_of_both_api_groups_are_the_same_stored_objects() -> None:
     registry = catalog.registry()
     core, grouped = registry.get("", "events"), registry.get("events.k8s.io", "events")
     assert core is not None
@@ -87,7 +87,7 @@ def test_kinds_are_added_and_removed() -> None:
     assert registry.generation > before
 
 
-def test_selectable_fields_read_as_text() -> None:
+def test_selectable_fields_have_values_as_text() -> None:
     registry = catalog.registry()
     pods, nodes, events = registry.get("", "pods"), registry.get("", "nodes"), registry.get("", "events")
     assert pods is not None

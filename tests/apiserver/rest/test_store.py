@@ -99,7 +99,7 @@ async def test_every_write_is_admitted(client: httpx.AsyncClient, calls: list[st
     assert calls == [f"{step} {one} ConfigMap" for one in operations for step in ("mutate", "validate")]
 
 
-async def test_a_scale_is_admitted_in_place_of_its_object(
+async def test_a_scale_update_is_admitted_as_a_scale_and_not_as_its_deployment(
     client: httpx.AsyncClient, calls: list[str]
 ) -> None:
     assert (await client.post(DEPLOYMENTS, json=_deployment("d"))).status_code == 201
@@ -110,7 +110,7 @@ async def test_a_scale_is_admitted_in_place_of_its_object(
     assert calls == ["mutate UPDATE Scale", "validate UPDATE Scale"]
 
 
-async def test_an_update_that_creates_is_like_a_create(client: httpx.AsyncClient) -> None:
+async def test_a_put_that_creates_an_object_is_admitted_like_a_create(client: httpx.AsyncClient) -> None:
     def lease(name: str) -> JsonObject:
         return {
             "apiVersion": "coordination.k8s.io/v1",

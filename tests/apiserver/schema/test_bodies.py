@@ -64,7 +64,7 @@ def value(rng: random.Random, node: Node, odd: float, depth: int = 0) -> Any:
 
 
 @each_case("name", _TYPES)
-def test_fast_decoding_equals_the_full_reader(name: str) -> None:
+def test_decoding_in_one_step_gives_the_same_result_as_the_full_reader(name: str) -> None:
     rng = random.Random(name)
     node = struct(name)
     plain = 0

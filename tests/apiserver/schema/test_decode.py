@@ -57,7 +57,7 @@ def test_bad_bodies_are_refused_as_recorded(request_: JsonObject, status: JsonOb
     )
 
 
-def test_another_version_of_the_kind_is_refused() -> None:
+def test_a_body_in_another_api_version_than_the_path_is_rejected() -> None:
     claims = kind_of("resource.k8s.io", "resourceclaims")
     with pytest.raises(
         schema.DecodeError, match=r"does not match the expected API version \(resource.k8s.io/v1beta1\)"
@@ -82,7 +82,7 @@ def test_strict_validation_refuses_unknown_and_duplicate_fields() -> None:
     assert str(caught.value) == f'Pod in version "v1" cannot be handled as a Pod: {expected}'
 
 
-def test_warnings_name_what_is_dropped() -> None:
+def test_warnings_name_the_fields_that_are_dropped() -> None:
     decoded = decode_pod(ODD)
     assert decoded.warnings == PROBLEMS
     assert decoded.obj["spec"] == {"containers": [{"name": "c"}]}
@@ -95,7 +95,7 @@ def test_unknown_fields_are_dropped_silently_if_validation_is_ignored() -> None:
     assert "foo" not in decoded.obj["spec"]
 
 
-def test_colons_in_strings_are_not_taken_for_duplicates() -> None:
+def test_colons_in_strings_are_not_reported_as_duplicate_fields() -> None:
     body = orjson.dumps({"metadata": {"name": "a", "annotations": {"k:": 'x": "y\\'}}})
     assert decode_pod(body, "Strict").obj["metadata"]["annotations"] == {"k:": 'x": "y\\'}
 
@@ -139,7 +139,7 @@ def test_wrong_types_are_named_as_go_names_them(pod: JsonObject, problem: str) -
     assert str(caught.value) == f'Pod in version "v1" cannot be handled as a Pod: {problem}'
 
 
-def test_values_take_their_canonical_form() -> None:
+def test_quantities_and_times_are_stored_in_canonical_form() -> None:
     pod = {
         "spec": {"containers": [{"name": "c", "resources": {"limits": {"memory": "1024Mi", "cpu": 2}}}]},
         "status": {"startTime": "2026-11-20T16:25:40.123+01:00"},
@@ -200,7 +200,7 @@ def test_lone_surrogates_are_replaced() -> None:
     assert orjson.dumps(made)
 
 
-def test_deep_nesting_is_refused_or_read() -> None:
+def test_a_json_body_nested_100000_levels_deep_is_rejected() -> None:
     body = b'{"metadata":{"name":' + b"[" * 100_000 + b"]" * 100_000 + b"}}"
     with pytest.raises(schema.DecodeError):
         decode_pod(body)
@@ -283,7 +283,7 @@ def test_claims_get_defaults_in_each_version() -> None:
     assert nested["status"] == {}
 
 
-def test_requests_for_all_devices_get_no_count() -> None:
+def test_requests_for_all_devices_get_no_default_count() -> None:
     claim = complete(
         "resource.k8s.io",
         "resourceclaims",
@@ -292,7 +292,7 @@ def test_requests_for_all_devices_get_no_count() -> None:
     assert "count" not in claim["spec"]["devices"]["requests"][0]["exactly"]
 
 
-def test_taints_are_added_now() -> None:
+def test_time_added_of_a_taint_defaults_to_the_current_time() -> None:
     rule = complete(
         "resource.k8s.io", "devicetaintrules", {"spec": {"taint": {"key": "k", "effect": "NoExecute"}}}
     )
@@ -339,7 +339,7 @@ def test_custom_resources_are_pruned_and_defaulted_but_keep_wrong_types() -> Non
     assert decoded.warnings == ['unknown field "spec.junk"', 'unknown field "other"']
 
 
-def test_results_of_patches_are_checked() -> None:
+def test_the_result_of_a_patch_is_checked_for_wrong_types() -> None:
     broken: JsonObject = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 5}}
     with pytest.raises(schema.DecodeError) as caught:
         schema.sanitize(schema.object_type(PODS, "v1"), broken)

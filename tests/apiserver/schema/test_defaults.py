@@ -8,7 +8,7 @@ from tests.apiserver.kinds.resource.answers import errors
 
 
 @pytest.mark.parametrize("spec", [{"spec": {}}, {}], ids=["empty", "missing"])
-def test_an_empty_spec_gets_its_stated_defaults(spec: dict[str, Any]) -> None:
+def test_an_empty_spec_gets_the_defaults_that_its_type_declares(spec: dict[str, Any]) -> None:
     request = {
         "apiVersion": "resource.k8s.io/v1alpha3",
         "kind": "ResourcePoolStatusRequest",

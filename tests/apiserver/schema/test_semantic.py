@@ -58,7 +58,7 @@ def test_opaque_values_are_compared_as_they_are(other: Any) -> None:
     assert not same(_CLAIM, claim(True), claim(other))
 
 
-def test_given_members_and_lists_are_compared() -> None:
+def test_only_the_named_members_are_compared_and_empty_lists_equal_absent_ones() -> None:
     assert same_members(_CONTAINER, {"name": "a", "env": []}, {"name": "b"}, "env", "args")
     assert not same_members(_CONTAINER, {"name": "a"}, {"name": "b"}, "env", "name")
     assert same_items(_CONTAINER, [{"name": "a", "ports": []}], [{"name": "a"}])

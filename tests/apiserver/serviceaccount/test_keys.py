@@ -48,7 +48,7 @@ def test_a_token_is_signed_as_upstream_signs_it(
 
 
 @pytest.mark.parametrize("left", [b"", b"short", bytes(32)])
-def test_a_file_without_a_key_is_replaced(tmp_path: Path, left: bytes) -> None:
+def test_a_key_file_that_contains_no_key_is_replaced(tmp_path: Path, left: bytes) -> None:
     path = tmp_path / "service-account.key"
     path.write_bytes(left)
     path.chmod(0o600)

@@ -74,7 +74,7 @@ async def test_tokens_are_verified_by_what_the_server_publishes(tmp_path: Path) 
         }
 
 
-async def test_issuers_audiences_and_bounds_are_those_of_the_flags(tmp_path: Path) -> None:
+async def test_issuer_audiences_and_maximum_expiration_of_tokens_follow_the_flags(tmp_path: Path) -> None:
     options = TokenOptions(("https://new.example", _ISSUER), ("api",), "https://keys.example/jwks", 3600)
     async with _serve(tmp_path, TokenOptions()) as client:
         old = (await _request_token(client, audiences=["api"])).json()["status"]["token"]
@@ -125,7 +125,7 @@ async def test_tokens_of_another_server_are_accepted_with_its_key(tmp_path: Path
         b'{"iss":"https://kubernetes.default.svc","kubernetes.io":{"namespace":"default"}}',
     ],
 )
-async def test_a_signed_token_of_another_shape_is_refused(tmp_path: Path, claims: bytes) -> None:
+async def test_a_signed_token_with_unexpected_claims_is_rejected(tmp_path: Path, claims: bytes) -> None:
     keys = Keys(KeyOptions(tmp_path / "theirs.key"))
     token = keys.sign(claims)
     async with _serve(tmp_path / "a", TokenOptions(), tmp_path / "theirs.key") as client:

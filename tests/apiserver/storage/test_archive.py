@@ -245,7 +245,7 @@ async def test_history_is_limited_by_age(open_store: Any, clock: FakeClock) -> N
         assert changes[0].event.revision > oldest.revision
 
 
-async def test_history_never_begins_earlier_again(open_store: Any, clock: FakeClock) -> None:
+async def test_the_start_of_the_history_never_moves_back(open_store: Any, clock: FakeClock) -> None:
     async with open_store(ALL) as store:
         life = Life(store, clock)
         await life.go_on(60)
@@ -276,7 +276,9 @@ async def test_history_is_limited_by_size(open_store: Any, clock: FakeClock) -> 
             assert await _objects(store, PODS, revision) == life.seen[revision][PODS]
 
 
-async def test_a_short_history_deletes_the_archive(life: Life, open_store: Any) -> None:
+async def test_a_history_limit_within_the_window_of_kubernetes_deletes_the_archive(
+    life: Life, open_store: Any
+) -> None:
     await life.store.__aexit__(None, None, None)
     async with open_store(parse_retention("5m")) as store:
         assert store.retention is None
@@ -286,7 +288,7 @@ async def test_a_short_history_deletes_the_archive(life: Life, open_store: Any) 
     await life.store.__aenter__()
 
 
-def test_versions_of_one_object_cost_little() -> None:
+def test_many_versions_of_one_object_take_little_space() -> None:
     data = random.Random(1).randbytes(3000)
     items = [Item(n, f"ns/{n % 50}", 1, n, "", data[n % 50 :] + b"%d" % n) for n in range(1000)]
     packed = pack(items)

@@ -10,7 +10,7 @@ def event(kind: str, key: str, revision: int, previous: Record | None = None) ->
     return Event(kind, Record(key, revision, b"{}"), previous)
 
 
-def test_keys_are_in_order_and_ranges_keep_to_their_namespace() -> None:
+def test_keys_are_sorted_and_a_range_has_only_keys_of_its_namespace() -> None:
     made = Collection(0)
     for revision, key in enumerate(["b/x", "a/z", "a-b/x", "a/a"], start=1):
         made.apply(event(ADDED, key, revision))
@@ -21,7 +21,7 @@ def test_keys_are_in_order_and_ranges_keep_to_their_namespace() -> None:
     assert made.range("a/") == ["a/z"]
 
 
-def test_the_event_ring_reports_dropped_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_events_older_than_the_ring_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RING_EVENTS", 8)
     made = Collection(10)
     for revision in range(11, 31):
@@ -37,7 +37,7 @@ def test_the_event_ring_reports_dropped_revisions(monkeypatch: pytest.MonkeyPatc
     assert made.position_after(30) == made.end
 
 
-def test_undo_gives_the_state_before() -> None:
+def test_undo_returns_the_records_at_an_earlier_revision() -> None:
     made = Collection(0)
     made.apply(event(ADDED, "a/a", 1))
     made.apply(event(ADDED, "a/b", 2))

@@ -108,7 +108,9 @@ def test_versions_are_found_by_revision(written_engine: Engine) -> None:
     assert len(written_engine.versions([2, 99, 5], PLENTY)) == 1
 
 
-def test_compaction_keeps_what_later_events_need(written_engine: Engine, open_engine: Open) -> None:
+def test_compaction_keeps_versions_that_later_events_refer_to(
+    written_engine: Engine, open_engine: Open
+) -> None:
     while written_engine.compact(5, 1):
         pass
     assert _events(written_engine, 5, 6) == [(DELETED, 6, 3)]

@@ -74,7 +74,7 @@ def test_a_directory_without_version_counts_as_1_36(tmp_path: Path) -> None:
         kubernetesversion.check(tmp_path, V1_35)
 
 
-def test_an_unknown_version_counts_as_newer(tmp_path: Path) -> None:
+def test_a_data_directory_of_an_unknown_version_counts_as_newer(tmp_path: Path) -> None:
     (tmp_path / "kubernetes-version").write_text("1.99\n")
     with pytest.raises(CannotRun, match=r"is of Kubernetes 1\.99, and 1\.36 is older"):
         kubernetesversion.check(tmp_path, V1_36)
@@ -115,7 +115,7 @@ async def test_a_lost_database_does_not_become_an_empty_cluster(there: bool, tmp
     assert (await _ask(tmp_path, V1_36, "GET", _CLAIMS)).json()["items"] == []
 
 
-def test_the_version_is_written_atomically(tmp_path: Path) -> None:
+def test_the_version_file_is_written_atomically(tmp_path: Path) -> None:
     kubernetesversion.note(tmp_path, V1_36)
     kubernetesversion.note(tmp_path, V1_37)
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [

@@ -154,7 +154,9 @@ def test_any_url_of_libpq_is_accepted(postgres: Callable[[], str], tmp_path: Pat
     opened.close()
 
 
-def test_settings_of_a_role_change_no_write(postgres: Callable[[], str]) -> None:
+def test_isolation_level_and_timeouts_of_a_database_role_do_not_affect_writes(
+    postgres: Callable[[], str],
+) -> None:
     url = postgres()
     schema_name = str(make_url(url).query["options"]).partition("=")[2]
     role = f"{schema_name}_role"
@@ -194,7 +196,7 @@ class Pooled(PostgresqlEngine):
         super().close()
 
 
-def test_connections_that_share_sessions_are_refused(postgres: Callable[[], str]) -> None:
+def test_a_database_behind_a_transaction_pooler_is_rejected(postgres: Callable[[], str]) -> None:
     engine = Pooled(postgres())
     with pytest.raises(DatabaseUnusable, match="a pooler gives each transaction another session"):
         engine.open()

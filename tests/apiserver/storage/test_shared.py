@@ -90,7 +90,7 @@ async def test_preconditions_of_a_write_hold_across_servers(pair: tuple[SharedSt
     assert await pair[0].check() == []
 
 
-async def test_a_write_that_builds_on_a_late_write_is_late_as_well(
+async def test_a_write_that_depends_on_a_rejected_write_is_computed_again(
     pair: tuple[SharedStore, SharedStore],
 ) -> None:
     one, other = pair
@@ -231,7 +231,7 @@ class Deaf(PostgresqlEngine):
         super().wake()
 
 
-async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
+async def test_a_server_that_missed_compacted_events_reads_all_objects_again(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Deaf, "may", threading.Event())
@@ -265,7 +265,7 @@ async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
             assert record.revision == newest + 1
 
 
-async def test_a_server_far_behind_follows_before_it_writes(
+async def test_a_server_that_lags_behind_reads_all_events_before_it_writes(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Deaf, "may", threading.Event())
@@ -433,7 +433,7 @@ async def test_acknowledged_writes_survive_the_databases_crash() -> None:
             assert await stores[0].check() == []
 
 
-def test_revisions_follow_those_of_other_servers(postgres: Callable[[], str]) -> None:
+def test_a_late_commit_gets_revisions_after_those_of_other_servers(postgres: Callable[[], str]) -> None:
     one = PostgresqlEngine(postgres(), relaxed=True)
     one.open()
     try:

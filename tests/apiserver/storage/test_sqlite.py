@@ -39,7 +39,7 @@ def shape(path: Path) -> dict[str, object]:
         engine.dispose()
 
 
-def test_a_fresh_database_is_what_the_migrations_make(tmp_path: Path) -> None:
+def test_a_new_database_has_the_same_tables_as_a_migrated_one(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path / "fresh.sqlite3")
     engine.open()
     engine.close()
@@ -52,7 +52,7 @@ def test_a_fresh_database_is_what_the_migrations_make(tmp_path: Path) -> None:
     assert shape(tmp_path / "fresh.sqlite3") == shape(tmp_path / "migrated.sqlite3")
 
 
-def test_the_log_is_moved_into_the_database_at_the_end(tmp_path: Path) -> None:
+def test_the_write_ahead_log_is_merged_into_the_database_at_shutdown(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite3"
     engine = SqliteEngine(path)
     engine.open()
@@ -66,7 +66,7 @@ def test_the_log_is_moved_into_the_database_at_the_end(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_commits_wait_for_the_disk_unless_relaxed(tmp_path: Path) -> None:
+def test_commits_are_synced_to_disk_unless_the_relaxed_option_is_set(tmp_path: Path) -> None:
     for relaxed, level in ((False, 2), (True, 1)):
         engine = SqliteEngine(tmp_path / f"{relaxed}.sqlite3", relaxed)
         engine.open()
@@ -76,7 +76,7 @@ def test_commits_wait_for_the_disk_unless_relaxed(tmp_path: Path) -> None:
         engine.close()
 
 
-def test_the_check_finds_tables_that_disagree(tmp_path: Path) -> None:
+def test_the_consistency_check_finds_tables_that_contradict_each_other(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite3"
     engine = SqliteEngine(path)
     engine.open()
@@ -228,13 +228,13 @@ def objects_after_opening(path: Path) -> int:
         engine.close()
 
 
-def test_a_complete_log_is_used_without_a_warning(tmp_path: Path) -> None:
+def test_a_complete_write_ahead_log_is_replayed_without_a_warning(tmp_path: Path) -> None:
     with capture_logs() as logs:
         assert objects_after_opening(with_a_log(tmp_path)) == 10
     assert logs == []
 
 
-def test_writes_that_a_damaged_log_has_lost_are_reported(tmp_path: Path) -> None:
+def test_writes_lost_by_a_damaged_write_ahead_log_are_reported(tmp_path: Path) -> None:
     path = with_a_log(tmp_path)
     log = path.with_name("a.sqlite3-wal")
     spoil(log, log.stat().st_size - 5 * 4 * 4120)
@@ -243,7 +243,7 @@ def test_writes_that_a_damaged_log_has_lost_are_reported(tmp_path: Path) -> None
     assert [entry["event"] for entry in logs] == ["the database's log is damaged: writes are lost"]
 
 
-def test_a_log_whose_header_is_damaged_is_not_ignored(tmp_path: Path) -> None:
+def test_a_database_whose_write_ahead_log_has_a_damaged_header_is_rejected(tmp_path: Path) -> None:
     path = with_a_log(tmp_path)
     spoil(path.with_name("a.sqlite3-wal"), 17)
     engine = SqliteEngine(path)

@@ -50,7 +50,7 @@ async def test_a_write_is_read_back_with_its_revision(open_store: Callable[[], S
         assert store.revision == record.revision
 
 
-async def test_revisions_are_one_counter_for_everything(open_store: Callable[[], Store]) -> None:
+async def test_revisions_of_all_resources_come_from_one_counter(open_store: Callable[[], Store]) -> None:
     async with open_store() as store:
         writes = [
             store.write(resource, f"ns/{n}", put(str(n))) for n in range(20) for resource in (PODS, CLAIMS)
@@ -177,7 +177,7 @@ async def test_a_dry_run_stores_nothing(open_store: Callable[[], Store]) -> None
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-async def test_an_older_state_is_read_from_memory_and_from_history(
+async def test_a_past_state_is_read_from_memory_or_from_the_database(
     open_store: Callable[[], Store], restarted: bool
 ) -> None:
     async with AsyncExitStack() as stack:
@@ -220,7 +220,7 @@ async def test_events_have_previous_objects_from_before_the_window(
         assert found[0].object()["spec"] == 1
 
 
-async def test_a_late_compaction_does_not_move_the_window_back(tmp_path: Path) -> None:
+async def test_a_delayed_compaction_does_not_lower_the_compacted_revision(tmp_path: Path) -> None:
     engine = SqliteEngine(tmp_path / "test.sqlite3", relaxed=True)
     engine.open()
     engine.compact(20, 1)
@@ -308,7 +308,9 @@ async def test_a_recovered_database_is_detected_without_a_write(tmp_path: Path) 
         await until(lambda: store.failure == "database or disk is full", clock=clock)
 
 
-async def test_a_rejection_waits_until_its_base_is_durable(tmp_path: Path) -> None:
+async def test_a_rejection_is_sent_only_after_the_state_that_it_is_based_on_is_durable(
+    tmp_path: Path,
+) -> None:
     engine = Failing(tmp_path / "test.sqlite3")
     async with Store(engine, FakeClock(), 300) as store:
         engine.proceed.clear()
@@ -329,14 +331,14 @@ async def test_a_rejection_waits_until_its_base_is_durable(tmp_path: Path) -> No
         assert first.done()
 
 
-async def test_waiting_writes_share_a_transaction(tmp_path: Path) -> None:
+async def test_concurrent_writes_are_committed_in_few_transactions(tmp_path: Path) -> None:
     async with Store(SqliteEngine(tmp_path / "test.sqlite3"), FakeClock(), 300) as store:
         await asyncio.gather(*(store.write(PODS, f"ns/{n}", put(str(n))) for n in range(100)))
         assert store.committed_writes == 100
         assert store.commits <= 3
 
 
-async def test_the_window_moves_with_the_clock(tmp_path: Path) -> None:
+async def test_revisions_older_than_the_window_are_compacted_as_time_passes(tmp_path: Path) -> None:
     clock = FakeClock()
     async with Store(SqliteEngine(tmp_path / "test.sqlite3"), clock, 40) as store:
         await store.write(PODS, "ns/a", put("a"))

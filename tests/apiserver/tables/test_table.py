@@ -84,7 +84,9 @@ def list_columns(version: Version, group: str, plural: str) -> list[str]:
         (("storagemigration.k8s.io", "storageversionmigrations"), set(), {"Status"}),
     ],
 )
-def test_columns_are_those_of_the_version(kind: tuple[str, str], removed: set[str], added: set[str]) -> None:
+def test_table_columns_differ_between_kubernetes_versions_as_upstream(
+    kind: tuple[str, str], removed: set[str], added: set[str]
+) -> None:
     old, new = (set(list_columns(version, *kind)) for version in (V1_34, V1_35))
     assert (old - new, new - old) == (removed, added)
 
@@ -226,7 +228,7 @@ def test_the_state_of_a_claim_is_shown() -> None:
     )
 
 
-def test_events_show_the_same_in_both_groups() -> None:
+def test_event_rows_are_equal_in_both_api_groups() -> None:
     core = {
         "metadata": {"name": "e"},
         "involvedObject": {"kind": "Pod", "name": "p"},
@@ -297,7 +299,7 @@ def test_partial_metadata_lists_have_only_metadata() -> None:
         (timedelta(days=4000), "10y"),
     ],
 )
-def test_ages_have_two_units_at_most(duration: timedelta, text: str) -> None:
+def test_ages_are_shown_with_at_most_two_units(duration: timedelta, text: str) -> None:
     assert human_duration(duration.total_seconds()) == text
 
 
@@ -306,7 +308,7 @@ def test_long_lists_are_truncated() -> None:
     assert shorten_list([]) == "<unset>"
 
 
-def test_selectors_read_as_typed() -> None:
+def test_selectors_are_shown_as_users_type_them() -> None:
     selector = {
         "matchLabels": {"app": "x"},
         "matchExpressions": [{"key": "t", "operator": "In", "values": ["b", "a"]}],
@@ -315,7 +317,7 @@ def test_selectors_read_as_typed() -> None:
     assert selector_text({}) == "<none>"
 
 
-def test_custom_columns_follow_their_paths() -> None:
+def test_custom_columns_show_the_value_at_their_json_path() -> None:
     size = {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}
     kind = widget({"type": "object"}, additionalPrinterColumns=[size])
     item = {"metadata": {"name": "w"}, "spec": {"size": 3, "items": [{"name": "a"}, {"name": "b"}]}}

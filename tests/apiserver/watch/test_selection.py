@@ -46,7 +46,7 @@ def test_changed_labels_add_and_remove_objects_of_a_selection(event: Event, mean
     assert selection("team=a").judge(event) == meaning
 
 
-def test_fields_and_namespaces_select() -> None:
+def test_a_watch_selects_objects_by_fields_and_namespace() -> None:
     bound = Event(MODIFIED, record(2, node="n1"), record(1))
     assert selection(fields="spec.nodeName=n1").judge(bound) == ADDED
     assert selection(fields="spec.nodeName=").judge(bound) == DELETED
@@ -64,7 +64,7 @@ def test_a_named_object_is_found_by_its_key() -> None:
     assert selection("team=b", "metadata.name=p", "ns").filter([A, B]) == [B]
 
 
-def test_only_objects_on_the_node_are_read() -> None:
+def test_a_list_by_node_name_reads_only_the_pods_on_that_node() -> None:
     collection = Collection(0)
     pods = [("ns/a", "n1"), ("ns/b", "n2"), ("other/c", "n1")]
     for revision, (key, node) in enumerate(pods, 1):

@@ -88,7 +88,7 @@ async def client(store: Store) -> AsyncIterator[Client]:
     await task
 
 
-async def test_a_client_that_keeps_up_is_notified_at_once(store: Store, client: Client) -> None:
+async def test_a_client_that_reads_quickly_is_sent_each_event_at_once(store: Store, client: Client) -> None:
     for name in ("a", "b"):
         await create(store, name)
     await client.until(2)
@@ -116,7 +116,7 @@ async def test_a_writer_gets_its_response_before_watchers_get_the_event(store: S
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
-async def test_an_unread_stream_buffers_one_chunk(
+async def test_a_stream_that_is_not_read_buffers_one_chunk(
     store: Store, monkeypatch: pytest.MonkeyPatch, forgotten: bool
 ) -> None:
     if forgotten:

@@ -59,6 +59,6 @@ def test_the_search_index_has_every_page(site: Path) -> None:
     ].items()
 
 
-def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
+def test_pages_of_the_plain_site_load_nothing_from_other_servers(site: Path) -> None:
     loaded = re.compile(r'<(?:script|link|img)[^>]* (?:src|href)="((?:https?:)?//[^"]*)')
     assert not {found for path in site.rglob("*.html") for found in loaded.findall(path.read_text())}

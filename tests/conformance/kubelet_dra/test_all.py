@@ -16,7 +16,7 @@ _NOT_OURS = {
 
 
 @each_case("test", sorted({case["test"] for case in CASES}))
-def test_every_recorded_case_is_run(test: str) -> None:
+def test_every_recorded_dra_manager_case_is_run_or_listed_with_a_reason(test: str) -> None:
     if test in _NOT_OURS:
         pytest.skip(_NOT_OURS[test])
     modules = (test_claiminfo, test_health, test_manager, test_plugins)

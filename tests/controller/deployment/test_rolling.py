@@ -66,13 +66,13 @@ def test_surge_and_unavailable_limits_of_a_deployment_are_resolved(
     assert limits(deployment) == result
 
 
-def test_the_new_set_grows_as_far_as_the_surge_allows() -> None:
+def test_the_new_replica_set_is_scaled_up_as_far_as_max_surge_allows() -> None:
     new, old = _set("new", 0), _set("old", 4, 4)
     assert new_replicas(_deployment(4, 1, 0), [old, new], new) == 1
     assert new_replicas(_deployment(4, "100%", 0), [old, new], new) == 4
 
 
-def test_broken_old_pods_are_removed_first() -> None:
+def test_unready_pods_of_old_replica_sets_are_removed_first() -> None:
     new = _set("new", 1, 0)
     working, broken = _set("working", 3, 3), _set("broken", 2, 0)
     sizes = old_replicas(_deployment(4, 2, 1), [working, broken, new], new, [working, broken])

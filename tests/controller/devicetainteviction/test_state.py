@@ -135,7 +135,7 @@ def test_slices_of_an_older_generation_are_ignored() -> None:
     assert world.cancelled == [_REF]
 
 
-def test_the_shortest_toleration_delays_the_eviction() -> None:
+def test_the_shortest_toleration_determines_the_time_of_the_eviction() -> None:
     world = _World()
     world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim"}))
     tolerations = [

@@ -92,7 +92,7 @@ async def test_orphaned_dependents_are_kept(cluster: Cluster) -> None:
         assert child.metadata.owner_references == ()
 
 
-async def test_a_dependent_is_kept_while_one_of_two_owners_exists(cluster: Cluster) -> None:
+async def test_a_dependent_is_kept_as_long_as_one_of_its_two_owners_exists(cluster: Cluster) -> None:
     first = await cluster.create("Pod", "first", spec=POD_SPEC)
     second = await cluster.create("Pod", "second", spec=POD_SPEC)
     both = {"ownerReferences": [*_owned_by(first)["ownerReferences"], *_owned_by(second)["ownerReferences"]]}
@@ -260,7 +260,7 @@ async def test_a_dependent_that_changes_meanwhile_is_deleted_in_the_same_attempt
     assert transport.deletions == [409, 200]
 
 
-async def test_kinds_that_other_controllers_watch_are_watched_once(cluster: Cluster) -> None:
+async def test_kinds_that_other_controllers_watch_are_not_watched_a_second_time(cluster: Cluster) -> None:
     transport = _Watches()
     await _family(cluster)
     async with controllers(cluster, _NAME, "resourceclaim-controller", transport=transport):

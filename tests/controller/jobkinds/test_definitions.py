@@ -18,7 +18,7 @@ async def test_the_api_server_accepts_all_definitions_and_keeps_existing_ones(cl
             assert "NonStructuralSchema" not in str(stored["status"]["conditions"])
 
 
-def test_an_operator_includes_the_operators_that_it_needs() -> None:
+def test_operator_names_are_parsed_and_completed_by_the_operators_that_they_need() -> None:
     assert parse_operators("trainer, lws,") == {"trainer", "jobset", "lws"}
     assert complete(()) == frozenset()
     with pytest.raises(ValueError, match='"kueue" is not one of jobset, lws, ray, mpi, trainer'):

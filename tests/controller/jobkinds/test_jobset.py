@@ -30,7 +30,7 @@ async def kinds(cluster: Cluster) -> AsyncIterator[Kinds]:
         yield Kinds(cluster)
 
 
-async def test_a_jobset_makes_jobs_and_completes_when_all_have_succeeded(kinds: Kinds) -> None:
+async def test_a_jobset_creates_jobs_and_completes_when_all_have_succeeded(kinds: Kinds) -> None:
     spec = {
         "coordinator": {"replicatedJob": "driver"},
         "replicatedJobs": [_describe_jobs("driver"), _describe_jobs("worker", 2, 2, groupName="w")],
@@ -75,7 +75,7 @@ async def test_a_jobset_makes_jobs_and_completes_when_all_have_succeeded(kinds: 
     await kinds.wait_for_events("train", "AllJobsCompleted")
 
 
-async def test_the_defaults_of_the_webhook_are_stored(kinds: Kinds) -> None:
+async def test_a_jobset_is_stored_with_the_defaults_of_the_real_webhook(kinds: Kinds) -> None:
     job = {"template": {"spec": {"template": pod_template()}}, "name": "a"}
     made = await kinds.create(JOB_SETS, "train", {"replicatedJobs": [job]})
     assert made.spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
@@ -151,7 +151,7 @@ async def test_a_success_policy_may_require_only_some_jobs(kinds: Kinds) -> None
     await kinds.wait(JOBS, "train-worker-0", lambda job: job is None)
 
 
-async def test_jobs_start_in_order_when_each_is_ready(kinds: Kinds) -> None:
+async def test_a_job_of_an_ordered_jobset_starts_when_the_previous_one_is_ready(kinds: Kinds) -> None:
     spec = {
         "startupPolicy": {"startupPolicyOrder": "InOrder"},
         "replicatedJobs": [_describe_jobs("driver"), _describe_jobs("worker")],
@@ -165,7 +165,7 @@ async def test_jobs_start_in_order_when_each_is_ready(kinds: Kinds) -> None:
     assert await kinds.names(JOBS) == ["train-driver-0", "train-worker-0"]
 
 
-async def test_a_job_starts_when_the_one_that_it_depends_on_has_ended(kinds: Kinds) -> None:
+async def test_a_job_starts_when_the_job_that_it_depends_on_has_completed(kinds: Kinds) -> None:
     dependency = [{"name": "fetch", "status": "Complete"}]
     spec = {"replicatedJobs": [_describe_jobs("fetch"), _describe_jobs("train", dependsOn=dependency)]}
     await kinds.create(JOB_SETS, "set", spec)

@@ -81,7 +81,7 @@ async def test_each_group_has_a_leader_and_workers_with_its_address(kinds: Kinds
     await kinds.wait_for_events("serve", "CreatingRevision", "GroupsProgressing", "AllGroupsReady")
 
 
-async def test_quantities_may_be_numbers(kinds: Kinds) -> None:
+async def test_resource_quantities_of_a_leaderworkerset_may_be_numbers(kinds: Kinds) -> None:
     template = pod_template()
     template["spec"]["containers"][0]["resources"] = {"limits": {"google.com/tpu": 4}}
     await kinds.create(
@@ -91,7 +91,7 @@ async def test_quantities_may_be_numbers(kinds: Kinds) -> None:
     assert pods[1].spec.containers[0].resources.limits == {"google.com/tpu": "4"}
 
 
-async def test_groups_are_scaled(kinds: Kinds) -> None:
+async def test_a_leaderworkerset_is_scaled_by_adding_and_removing_groups(kinds: Kinds) -> None:
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2))
     await kinds.wait_for_pods(2)
     await kinds.patch(LEADER_WORKER_SETS, "serve", {"replicas": 2})
@@ -142,7 +142,7 @@ async def test_a_group_is_recreated_when_a_worker_is_deleted(kinds: Kinds) -> No
     await kinds.cluster.until(are_new, meanwhile=kinds.cluster.run_pods)
 
 
-async def test_workers_wait_for_a_ready_leader_if_the_policy_says_so(kinds: Kinds) -> None:
+async def test_workers_wait_for_a_ready_leader_if_the_startup_policy_is_leader_ready(kinds: Kinds) -> None:
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2, startupPolicy="LeaderReady"))
     await kinds.wait_for_pods(1, run=False)
     await kinds.wait(LEADER_WORKER_SETS, "serve", is_true("Progressing"), run=False)
@@ -166,7 +166,7 @@ async def test_an_exclusive_group_is_scheduled_to_the_domain_of_its_leader(kinds
     assert pods[1].spec.node_selector == {_RACK: "r1"}
 
 
-async def test_each_group_may_have_its_own_subdomain(kinds: Kinds) -> None:
+async def test_each_group_has_its_own_subdomain_with_the_policy_unique_per_replica(kinds: Kinds) -> None:
     network = {"subdomainPolicy": "UniquePerReplica"}
     await kinds.create(LEADER_WORKER_SETS, "serve", _describe(1, 2, networkConfig=network))
     leader, worker = await kinds.wait_for_pods(2)
@@ -235,7 +235,7 @@ _READY, _OLD, _DOWN = Group(ready=True, updated=True), Group(ready=True), Group(
         ([_READY, _READY, _READY, _READY, _READY], 0, 1, (0, 4)),
     ],
 )
-def test_the_partition_moves_as_groups_become_ready(
+def test_the_rolling_update_partition_is_lowered_as_groups_become_ready(
     groups: list[Group], partition: int, surge: int, expected: tuple[int, int]
 ) -> None:
     rolling = {"maxUnavailable": 1, "maxSurge": surge, "partition": 0}

@@ -40,7 +40,7 @@ async def kinds(cluster: Cluster) -> AsyncIterator[Kinds]:
         yield Kinds(cluster)
 
 
-async def test_a_job_has_a_launcher_workers_a_hostfile_and_a_key(kinds: Kinds) -> None:
+async def test_an_mpijob_creates_a_launcher_workers_a_hostfile_and_a_key(kinds: Kinds) -> None:
     spec = _describe(runPolicy={"cleanPodPolicy": "Running"})
     await kinds.create(MPI_JOBS, "pi", spec)
     pods = await kinds.wait_for_pods(3)
@@ -76,7 +76,7 @@ async def test_a_job_has_a_launcher_workers_a_hostfile_and_a_key(kinds: Kinds) -
     await kinds.wait(PODS, "pi-worker-0", lambda pod: pod is None)
 
 
-async def test_a_job_fails_with_its_launcher(kinds: Kinds) -> None:
+async def test_an_mpijob_fails_if_its_launcher_fails(kinds: Kinds) -> None:
     await kinds.create(MPI_JOBS, "pi", _describe(1, runPolicy={"backoffLimit": 0}))
     (launcher,) = _by_role(await kinds.wait_for_pods(2), "launcher")
     await kinds.end([launcher], "Failed")
@@ -87,7 +87,7 @@ async def test_a_job_fails_with_its_launcher(kinds: Kinds) -> None:
     assert await kinds.get(PODS, "pi-worker-0") is not None
 
 
-async def test_a_suspended_job_keeps_no_workers(kinds: Kinds) -> None:
+async def test_a_suspended_mpijob_has_no_workers(kinds: Kinds) -> None:
     await kinds.create(MPI_JOBS, "pi", _describe(1, runPolicy={"suspend": True}))
     waiting = await kinds.wait(MPI_JOBS, "pi", is_true("Suspended"))
     assert conditions(waiting)["Suspended"] == ("True", "MPIJobSuspended")
@@ -98,7 +98,9 @@ async def test_a_suspended_job_keeps_no_workers(kinds: Kinds) -> None:
     await kinds.wait(MPI_JOBS, "pi", is_true("Running"))
 
 
-async def test_a_launcher_that_is_also_a_worker_waits_for_the_others(kinds: Kinds) -> None:
+async def test_a_launcher_that_is_also_a_worker_starts_after_the_other_workers_are_ready(
+    kinds: Kinds,
+) -> None:
     spec = _describe(1, launcherCreationPolicy="WaitForWorkersReady", runLauncherAsWorker=True)
     await kinds.create(MPI_JOBS, "pi", spec)
     (worker,) = await kinds.wait_for_pods(1, run=False)

@@ -45,7 +45,7 @@ async def kinds(cluster: Cluster) -> AsyncIterator[Kinds]:
         yield Kinds(cluster)
 
 
-async def test_a_cluster_has_a_head_and_workers_that_know_its_address(kinds: Kinds) -> None:
+async def test_a_raycluster_has_a_head_and_workers_that_get_the_heads_address(kinds: Kinds) -> None:
     await kinds.create(RAY_CLUSTERS, "c", _cluster(_group()))
     pods = await kinds.wait_for_pods(3)
     (head,) = (pod for pod in pods if pod.metadata.labels[NODE_TYPE] == "head")
@@ -89,7 +89,7 @@ async def test_a_cluster_has_a_head_and_workers_that_know_its_address(kinds: Kin
     await kinds.wait_for_events("c", "CreatedService", "CreatedHeadPod", "CreatedWorkerPod")
 
 
-async def test_worker_groups_are_scaled_and_ended_pods_replaced(kinds: Kinds) -> None:
+async def test_worker_groups_are_scaled_and_their_failed_pods_are_replaced(kinds: Kinds) -> None:
     await kinds.create(RAY_CLUSTERS, "c", _cluster(_group(replicas=1)))
     worker = _workers(await kinds.wait_for_pods(2))[0]
     await kinds.patch(RAY_CLUSTERS, "c", {"workerGroupSpecs": [_group(replicas=3)]})
@@ -104,7 +104,7 @@ async def test_worker_groups_are_scaled_and_ended_pods_replaced(kinds: Kinds) ->
     assert named not in [pod.metadata.name for pod in pods]
 
 
-async def test_hosts_of_a_replica_are_created_and_deleted_together(kinds: Kinds) -> None:
+async def test_the_pods_of_a_multi_host_replica_are_created_and_deleted_together(kinds: Kinds) -> None:
     await kinds.create(RAY_CLUSTERS, "c", _cluster(_group("tpu", 2, numOfHosts=2)))
     workers = _workers(await kinds.wait_for_pods(5))
     places = {(pod.metadata.labels[REPLICA_INDEX], pod.metadata.labels[HOST_INDEX]) for pod in workers}
@@ -120,7 +120,7 @@ async def test_hosts_of_a_replica_are_created_and_deleted_together(kinds: Kinds)
     await kinds.cluster.until(is_replaced, meanwhile=kinds.cluster.run_pods)
 
 
-async def test_a_suspended_cluster_has_no_pods(kinds: Kinds) -> None:
+async def test_a_suspended_raycluster_has_no_pods(kinds: Kinds) -> None:
     await kinds.create(RAY_CLUSTERS, "c", _cluster(_group(replicas=1)))
     await kinds.wait(RAY_CLUSTERS, "c", lambda obj: obj.status.get("state") == "ready")
     await kinds.patch(RAY_CLUSTERS, "c", {"suspend": True})
@@ -131,7 +131,7 @@ async def test_a_suspended_cluster_has_no_pods(kinds: Kinds) -> None:
     await kinds.wait(RAY_CLUSTERS, "c", lambda obj: obj.status.get("state") == "ready")
 
 
-async def test_a_job_creates_a_cluster_and_ends_with_its_submitter(kinds: Kinds) -> None:
+async def test_a_rayjob_creates_a_cluster_and_ends_when_its_submitter_ends(kinds: Kinds) -> None:
     spec = {
         "entrypoint": "python train.py",
         "rayClusterSpec": _cluster(_group(replicas=1)),
@@ -156,7 +156,7 @@ async def test_a_job_creates_a_cluster_and_ends_with_its_submitter(kinds: Kinds)
     await kinds.wait_for_events("train", "CreatedRayCluster", "CreatedRayJobSubmitter", "DeletedRayCluster")
 
 
-async def test_a_failed_job_is_tried_again_with_a_new_cluster(kinds: Kinds) -> None:
+async def test_a_failed_rayjob_is_retried_with_a_new_cluster(kinds: Kinds) -> None:
     spec = {
         "entrypoint": "false",
         "backoffLimit": 1,
@@ -179,7 +179,7 @@ async def test_a_failed_job_is_tried_again_with_a_new_cluster(kinds: Kinds) -> N
     assert (done.status["reason"], done.status["failed"]) == ("AppFailed", 2)
 
 
-async def test_a_suspended_job_deletes_its_cluster(kinds: Kinds) -> None:
+async def test_a_suspended_rayjob_deletes_its_cluster(kinds: Kinds) -> None:
     await kinds.create(RAY_JOBS, "train", {"entrypoint": "true", "rayClusterSpec": _cluster()})
     await kinds.wait(RAY_JOBS, "train", lambda obj: obj.status.get("jobStatus") == "RUNNING")
     await kinds.patch(RAY_JOBS, "train", {"suspend": True})
@@ -190,7 +190,7 @@ async def test_a_suspended_job_deletes_its_cluster(kinds: Kinds) -> None:
     await kinds.wait(RAY_JOBS, "train", lambda obj: obj.status.get("jobStatus") == "RUNNING")
 
 
-async def test_a_head_that_cannot_be_created_is_a_condition(kinds: Kinds) -> None:
+async def test_a_head_pod_that_cannot_be_created_is_reported_in_a_condition(kinds: Kinds) -> None:
     cluster = _cluster()
     cluster["headGroupSpec"]["template"]["spec"]["priorityClassName"] = "none-such"
     await kinds.create(RAY_CLUSTERS, "c", cluster)

@@ -43,7 +43,7 @@ async def kinds(cluster: Cluster) -> AsyncIterator[Kinds]:
         yield Kinds(cluster)
 
 
-async def test_a_job_runs_on_the_nodes_that_it_asks_for_and_completes(kinds: Kinds) -> None:
+async def test_a_trainjob_runs_the_requested_number_of_nodes_and_completes(kinds: Kinds) -> None:
     names = await kinds.names(CLUSTER_TRAINING_RUNTIMES)
     assert "torch-distributed" in names
     trainer = {
@@ -74,7 +74,7 @@ async def test_a_job_runs_on_the_nodes_that_it_asks_for_and_completes(kinds: Kin
     assert conditions(done) == {"Complete": ("True", "AllJobsCompleted")}
 
 
-async def test_a_job_keeps_the_runtime_of_its_start(kinds: Kinds) -> None:
+async def test_a_trainjob_is_not_affected_by_later_changes_of_its_runtime(kinds: Kinds) -> None:
     await kinds.create(TRAINING_RUNTIMES, "mine", _runtime(_job("node", "trainer"), numNodes=1))
     spec = {"runtimeRef": {"name": "mine", "kind": "TrainingRuntime"}, "suspend": True}
     await kinds.create(TRAIN_JOBS, "t", spec)
@@ -88,7 +88,7 @@ async def test_a_job_keeps_the_runtime_of_its_start(kinds: Kinds) -> None:
     assert conditions(resumed)["Suspended"] == ("False", "Resumed")
 
 
-async def test_a_job_starts_when_its_runtime_appears(kinds: Kinds) -> None:
+async def test_a_trainjob_starts_when_its_runtime_is_created(kinds: Kinds) -> None:
     spec = {"runtimeRef": {"name": "late", "kind": "TrainingRuntime"}}
     await kinds.create(TRAIN_JOBS, "t", spec)
     await kinds.wait_for_events("t", "TrainJobResourcesCreationFailed")
@@ -96,7 +96,7 @@ async def test_a_job_starts_when_its_runtime_appears(kinds: Kinds) -> None:
     await kinds.wait_for_pods(1)
 
 
-async def test_a_job_fails_at_its_deadline_and_with_its_jobset(kinds: Kinds) -> None:
+async def test_a_trainjob_fails_at_its_deadline_or_if_its_jobset_fails(kinds: Kinds) -> None:
     reference = {"name": "torch-distributed"}
     await kinds.create(TRAIN_JOBS, "late", {"runtimeRef": reference, "activeDeadlineSeconds": 1})
     done = await kinds.wait(TRAIN_JOBS, "late", is_true("Failed"))

@@ -62,7 +62,9 @@ _TEMPLATE = {
 
 @each_case("reconcile", ["after each", "at the end"])
 @each_case("order", _ORDERS, ids=lambda order: "-".join(name for _, name in order))
-async def test_one_of_two_claims_is_kept(order: tuple[tuple[str, str], ...], reconcile: str) -> None:
+async def test_one_of_two_claims_for_the_same_pod_entry_is_kept(
+    order: tuple[tuple[str, str], ...], reconcile: str
+) -> None:
     api = FakeApi(_POD, _TEMPLATE, _claim("first"), _claim("second"))
     informers = InformerFactory(api.client(), FakeClock())
     context = Context(api.client(), informers, FakeClock(), FeatureGates(), CollectorRegistry())
@@ -98,7 +100,7 @@ async def test_one_of_two_claims_is_kept(order: tuple[tuple[str, str], ...], rec
     assert [obj["metadata"]["name"] for obj in api.of("resourceclaims")] == [entry["resourceClaimName"]]
 
 
-async def test_endless_conflicts_are_retried_later() -> None:
+async def test_a_sync_that_keeps_conflicting_is_requeued() -> None:
     api = FakeApi({**_POD, "status": {}}, _TEMPLATE)
     refused = ("patch", "pods")
     api.refuse = lambda call: (409, "Conflict", "a fault") if (call.verb, call.resource) == refused else None

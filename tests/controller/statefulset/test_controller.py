@@ -137,7 +137,7 @@ class _LosesFirstPod(httpx.AsyncBaseTransport):
         await self._inner.aclose()
 
 
-async def test_creation_without_an_answer_is_reported_as_failed(cluster: Cluster) -> None:
+async def test_a_pod_creation_whose_response_is_lost_is_reported_as_failed(cluster: Cluster) -> None:
     """The pod exists, so the next try finds it and reports nothing, as in 1.36."""
     async with controllers(cluster, "statefulset-controller", transport=_LosesFirstPod()):
         await cluster.create("StatefulSet", "db", **_stateful_set(replicas=1))

@@ -57,7 +57,7 @@ class TestVersion:
             (_spec(_device(ContainerEdits(net_devices=(NetDevice("eth1", "net0"),)))), "1.1.0"),
         ],
     )
-    def test_the_version_is_the_lowest_that_can_express_the_spec(
+    def test_a_spec_gets_the_lowest_cdi_version_that_can_express_it(
         self, spec: Spec, version: str, tmp_path: Path
     ) -> None:
         assert minimum_version(spec) == version
@@ -93,7 +93,7 @@ class TestValidation:
             (Spec("acme.com/gpu", ()), "no devices"),
         ],
     )
-    def test_a_broken_spec_is_not_written(self, spec: Spec, message: str, tmp_path: Path) -> None:
+    def test_an_invalid_spec_is_not_written(self, spec: Spec, message: str, tmp_path: Path) -> None:
         with pytest.raises(SpecError, match=message):
             write_spec(tmp_path, "x", spec)
         assert list(tmp_path.iterdir()) == []
@@ -131,13 +131,13 @@ class TestFiles:
         path.write_text(path.read_text().replace("gpu0", "gpu1"))
         assert [device.name for device in read_spec(path).devices] == ["gpu1"]
 
-    def test_names_are_those_of_the_cdi_library(self) -> None:
+    def test_names_of_spec_files_and_devices_equal_those_of_the_cdi_library(self) -> None:
         assert transient_name("k8s.gpu.nvidia.com", "claim", "uid-1") == "k8s.gpu.nvidia.com-claim_uid-1"
         assert qualified_name("a.b", "c", "d") == "a.b/c=d"
         assert parse_qualified_name("a.b/c=d") == ("a.b", "c", "d")
 
     @pytest.mark.parametrize("name", ["gpu", "a/b", "a=b", "a/b=", "/b=c", "a/=c", "a/b=c d", "1a/b=c"])
-    def test_malformed_names_are_rejected(self, name: str) -> None:
+    def test_malformed_cdi_device_names_are_rejected(self, name: str) -> None:
         with pytest.raises(ValueError, match="device"):
             parse_qualified_name(name)
 
@@ -157,7 +157,7 @@ class TestFiles:
         remove_unknown_specs(tmp_path, "acme.com", "claim", {"a"})
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted([names[0], *others])
 
-    def test_a_failed_write_leaves_nothing_behind(
+    def test_a_failed_write_of_a_spec_leaves_no_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*_: Any) -> None:
@@ -181,12 +181,14 @@ class TestResolve:
     def test_no_edits_are_applied_without_devices(self, tmp_path: Path) -> None:
         assert resolve([], tmp_path) == ContainerEdits()
 
-    def test_all_missing_devices_are_named(self, tmp_path: Path) -> None:
+    def test_the_error_names_all_cdi_devices_that_are_missing(self, tmp_path: Path) -> None:
         write_spec(tmp_path, "x", _spec())
         with pytest.raises(UnresolvableError, match=r"unresolvable CDI devices acme.com/gpu=gpu7, nonsense"):
             resolve(["acme.com/gpu=gpu0", "acme.com/gpu=gpu7", "nonsense"], tmp_path)
 
-    def test_json_and_foreign_names_are_read_and_broken_files_skipped(self, tmp_path: Path) -> None:
+    def test_json_specs_and_those_of_other_vendors_are_read_and_invalid_files_skipped(
+        self, tmp_path: Path
+    ) -> None:
         (tmp_path / "a-broken.yaml").write_text("kind: [")
         (tmp_path / "b-invalid.json").write_text(
             '{"cdiVersion": "0.3.0", "kind": "acme.com/gpu", "devices": []}'

@@ -173,7 +173,7 @@ async def test_a_second_server_on_a_port_reports_that_it_is_in_use(tmp_path: Pat
 @pytest.mark.parametrize(
     "flag", sample([["--history", "soon"], ["--feature-gates", "NoSuch"], ["--runtime-config", "x=y=z"]], 1)
 )
-async def test_wrong_option_is_an_error_without_traceback(flag: list[str], tmp_path: Path) -> None:
+async def test_an_invalid_option_is_reported_without_a_traceback(flag: list[str], tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "dra_apiserver.main", "--port", "0", "--data", str(tmp_path), *flag,
         stderr=asyncio.subprocess.PIPE,

@@ -258,7 +258,7 @@ async def test_every_watcher_receives_every_change_once_and_in_order(seed: int, 
         assert await server.store.check() == []
 
 
-async def test_list_then_watch_leaves_no_gap(client: httpx.AsyncClient) -> None:
+async def test_a_watch_from_the_revision_of_a_list_misses_no_event(client: httpx.AsyncClient) -> None:
     """List at a revision and watch from it, while others write."""
     log = Log()
     writing = asyncio.create_task(storm(client, 7, 60, log))
@@ -318,7 +318,7 @@ async def test_a_compacted_revision_is_rejected_with_410(
     assert "inconsistent list" in answer.json()["message"]
 
 
-async def test_a_future_revision_never_brings_old_events(
+async def test_a_list_or_watch_at_a_future_revision_never_returns_older_state(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     await client.post(path("default"), json=claim("a"))
@@ -416,7 +416,7 @@ async def test_a_client_that_does_not_read_does_not_block_others(
     writer.close()
 
 
-async def test_compaction_drops_nothing_that_is_being_watched(
+async def test_compaction_does_not_drop_events_of_open_watches(
     server: ApiServer, client: httpx.AsyncClient
 ) -> None:
     """Compaction happens at the revision of a delete and of a watch."""

@@ -80,7 +80,7 @@ def test_version_cluster_info_and_readiness_are_printed(kubectl: Kubectl, server
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"
 
 
-def test_every_kind_can_be_listed_in_every_form(kubectl: Kubectl) -> None:
+def test_every_kind_can_be_listed_in_every_output_format(kubectl: Kubectl) -> None:
     kinds = kubectl("api-resources", "--verbs=list", "-o", "name").split()
     assert {"pods", "resourceclaims.resource.k8s.io", "devicetaintrules.resource.k8s.io"} <= set(kinds)
     kinds.remove("componentstatuses")
@@ -139,7 +139,7 @@ def test_explain_describes_the_fields_of_each_version(kubectl: Kubectl) -> None:
     assert "deviceClassName\t<string>" in old
 
 
-def test_apply_keeps_fields_of_others(kubectl: Kubectl, name: str) -> None:
+def test_apply_keeps_fields_of_other_managers(kubectl: Kubectl, name: str) -> None:
     assert "created" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
     assert "unchanged" in kubectl("apply", stdin=config_map(name, a="1", b="2"))
     kubectl("patch", "configmap", name, "--type=merge", "-p", '{"data":{"c":"other"}}')
@@ -246,7 +246,7 @@ def test_a_job_completes_and_its_logs_are_printed(kubectl: Kubectl, name: str) -
     kubectl("delete", "job", name, "--cascade=background")
 
 
-def test_run_waits_for_the_end_of_the_pod(kubectl: Kubectl, name: str) -> None:
+def test_run_with_attach_waits_until_the_pod_has_ended(kubectl: Kubectl, name: str) -> None:
     shown = kubectl("run", "-i", "--rm", name, "--image=busybox", "--restart=Never", "--", "echo", "hi")
     assert shown.startswith("hi\n")
     assert "NotFound" in kubectl("get", "pod", name, fails=True)
@@ -356,7 +356,7 @@ def test_errors_are_reported_as_by_kubernetes(kubectl: Kubectl, name: str) -> No
     assert "field is immutable" in kubectl("apply", stdin=moved, fails=True)
 
 
-def test_children_of_a_deployment_may_be_orphaned(kubectl: Kubectl, name: str) -> None:
+def test_deleting_a_deployment_with_cascade_orphan_keeps_its_replica_set(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=deployment(name, 1))
     kubectl("rollout", "status", f"deploy/{name}", "--timeout=60s")
     kubectl("delete", "deploy", name, "--cascade=orphan")

@@ -90,7 +90,7 @@ async def _pod_resources(data: Path, pod: str) -> podresources_v1_pb2.PodResourc
         return found
 
 
-async def test_driver_is_updated_while_its_devices_are_in_use(cluster: Path, house: Lab) -> None:
+async def test_a_go_driver_is_updated_while_its_devices_are_in_use(cluster: Path, house: Lab) -> None:
     name = "rolling.go.dev"
     async with _plugin(cluster, name, uid="0a6f6d2e-0b3c-4a6c-9f4e-1c52e9a7d001") as old:
         assert await old.registered.get() == (True, "")

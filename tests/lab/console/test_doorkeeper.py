@@ -26,7 +26,7 @@ async def _enter(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/console/")
 
 
-async def test_only_the_printed_address_grants_access(client: httpx.AsyncClient) -> None:
+async def test_only_the_url_with_the_printed_key_grants_access(client: httpx.AsyncClient) -> None:
     for path in (
         "/console/",
         "/api/v1/nodes",
@@ -51,7 +51,7 @@ async def test_cookies_of_other_servers_on_this_machine_are_ignored(
     assert (await client.get("/api/v1/nodes", headers=wrong)).status_code == 401
 
 
-async def test_the_requested_time_is_kept_in_the_address(
+async def test_the_query_parameter_at_is_kept_when_the_key_is_removed_from_the_url(
     client: httpx.AsyncClient,
 ) -> None:
     answer = await client.get("/console/?key=secret&at=2026-01-02T03%3A04%3A05%2B01%3A00")
@@ -70,7 +70,7 @@ async def test_requests_from_another_origin_are_rejected_despite_the_cookie(
         assert (await client.get("/api/v1/nodes", headers=headers)).status_code == 403
 
 
-async def test_writes_are_forwarded_only_if_enabled(
+async def test_writes_are_forwarded_to_the_cluster_only_if_enabled(
     client: httpx.AsyncClient, request: pytest.FixtureRequest
 ) -> None:
     await _enter(client)

@@ -89,12 +89,12 @@ async def test_an_ambiguous_path_is_rejected(method: str, raw: str) -> None:
         ("/api", b"x=\r\ny", "/api?x=%0D%0Ay"),
     ],
 )
-def test_a_plain_path_is_forwarded_unchanged(raw: str, query: bytes, target: str) -> None:
+def test_an_unambiguous_path_is_forwarded_unchanged(raw: str, query: bytes, target: str) -> None:
     assert forward_target(_scope(raw, query=query)) == target
 
 
 @each_case("raw", ["/metrics", "/faults", "/apiary/x", "/snapshot", "/%61pi/v1", "/"])
-def test_other_paths_are_not_forwarded(raw: str) -> None:
+def test_paths_that_are_not_of_the_kubernetes_api_are_not_forwarded(raw: str) -> None:
     assert forward_target(_scope(raw)) is None
 
 

@@ -138,7 +138,7 @@ def test_the_end_of_all_lessons_is_reported(learn: Learn, notebook: Notebook) ->
     assert learn("next") == "All lessons are solved.\n"
 
 
-def test_a_watch_applies_the_saved_file_and_handles_keys(
+def test_learn_watch_applies_the_saved_file_and_handles_keys(
     notebook: Notebook, capfd: pytest.CaptureFixture[str]
 ) -> None:
     one = lesson("1")
@@ -165,7 +165,9 @@ def test_a_watch_applies_the_saved_file_and_handles_keys(
 
 
 @pytest.mark.parametrize("key", ["n", "q", "r"])
-def test_a_watch_ends_with_a_key(notebook: Notebook, key: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_learn_watch_ends_when_the_quit_key_is_pressed(
+    notebook: Notebook, key: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     one = lesson("1")
     notebook.choose(one)
     notebook.file(one).write_text("kind: Pod\n")
@@ -208,14 +210,14 @@ async def _follow(notebook: Notebook, one: Lesson, typed: Callable[[], Awaitable
         return await Watch(notebook, room, typed).follow(exercise)
 
 
-def test_pages_fit_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lesson_pages_fit_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     page = show.page(lesson("4"), 10)
     assert all(len(line) <= 60 for line in page.splitlines() if not line.startswith((" ", "#", "* ", "`")))
     assert "    dralab get resourceslices" in show.page(lesson("1"), 10)
 
 
-def test_pages_are_painted_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lesson_pages_are_colored_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(show, "uses_colours", lambda: True)
     page = show.page(lesson("1"), 10)
     assert "\033[1mResourceSlices\033[0m" in page

@@ -100,7 +100,7 @@ def test_there_are_ten_lessons_with_many_answers_each() -> None:
 
 
 @each_case("one", lessons(), ids=_name)
-def test_a_lesson_has_all_its_parts(one: Lesson) -> None:
+def test_each_lesson_has_all_required_texts_and_valid_expressions(one: Lesson) -> None:
     assert all((one.title, one.about, one.task, one.solved))
     assert len(one.goals) >= 3
     assert len(one.hints) >= 2

@@ -18,7 +18,7 @@ def test_a_learner_continues_at_the_last_lesson(tmp_path: Path) -> None:
     assert Notebook(tmp_path).solved_lessons == {3}
 
 
-def test_skipped_lessons_follow_the_last_one(tmp_path: Path) -> None:
+def test_lessons_that_were_skipped_are_next_after_the_last_lesson(tmp_path: Path) -> None:
     notebook = Notebook(tmp_path)
     for one in lessons()[1:]:
         notebook.choose(one)
@@ -30,7 +30,7 @@ def test_skipped_lessons_follow_the_last_one(tmp_path: Path) -> None:
     assert again.lesson_to_resume is lesson("10")
 
 
-def test_a_changed_file_is_kept(tmp_path: Path) -> None:
+def test_a_lesson_file_that_the_learner_changed_is_kept_until_a_reset(tmp_path: Path) -> None:
     notebook, one = Notebook(tmp_path), lesson("1")
     notebook.choose(one)
     assert notebook.file(one).read_text() == one.file
@@ -41,7 +41,7 @@ def test_a_changed_file_is_kept(tmp_path: Path) -> None:
     assert notebook.file(one).read_text() == one.file
 
 
-def test_hints_are_given_one_after_another(tmp_path: Path) -> None:
+def test_hints_of_a_lesson_are_given_one_after_another(tmp_path: Path) -> None:
     one = lesson("4")
     assert [Notebook(tmp_path).hint(one) for _ in range(4)] == [0, 1, 2, 2]
     Notebook(tmp_path).forget(one)
@@ -60,7 +60,9 @@ def test_manifests_are_applied_after_a_change(tmp_path: Path) -> None:
     assert notebook.is_new("a")
 
 
-def test_the_folder_is_found_from_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_learners_folder_is_found_from_its_subfolders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("DRALAB_LEARN", raising=False)
     monkeypatch.chdir(tmp_path)
     notebook = Notebook.here()

@@ -34,11 +34,11 @@ _SPEC = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
     ],
     ids=["no claim yet", "claim not listed yet", "unschedulable", "no claim needed", "not tried yet"],
 )
-def test_pod_is_at_rest_if_it_was_tried_with_its_claims(
+def test_a_pod_is_at_rest_once_the_scheduler_has_tried_it_with_its_claims(
     status: JsonObject, claims: tuple[str, ...], rests: bool
 ) -> None:
     assert _world({"spec": _SPEC, "status": status}, claims).at_rest is rests
 
 
-def test_pod_without_its_template_is_at_rest() -> None:
+def test_a_pod_whose_claim_template_is_missing_is_at_rest() -> None:
     assert _world({"spec": _SPEC, "status": {}}, templates=()).at_rest

@@ -38,7 +38,7 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("toy")
-def test_a_catalog_entry_adds_the_driver_its_flag_and_its_environment(
+def test_an_entry_of_the_driver_catalog_adds_the_driver_its_flag_and_its_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.argv", ["dralab-node-agent", "--help"])

@@ -27,7 +27,7 @@ _PARTS = st.lists(
 
 
 @given(_PARTS)
-def test_the_checksum_is_fnv_of_the_printed_bytes(parts: list[bytes]) -> None:
+def test_the_checksum_is_the_fnv_hash_of_the_bytes_that_go_prints(parts: list[bytes]) -> None:
     data = b"".join(parts)
     assert checksum(data) == _slow(data)
 
@@ -41,7 +41,7 @@ def test_incremental_checksums_equal_the_checksum_of_the_whole_text(
         assert going_on.of([*beginning, *parts]) == checksum(b"".join([*beginning, *parts]))
 
 
-def test_the_checksum_is_stable() -> None:
+def test_the_checksum_of_a_checkpoint_equals_known_values() -> None:
     assert [checksum(b""), checksum(b"a"), checksum(b'{"checksum":0,"v1":{}}')] == [
         _slow(b""),
         _slow(b"a"),
@@ -49,7 +49,7 @@ def test_the_checksum_is_stable() -> None:
     ]
 
 
-def test_the_same_characters_as_in_go_are_escaped() -> None:
+def test_json_strings_escape_the_same_characters_as_in_go() -> None:
     assert dumps({"a": "<b> & \u2028 é"}) == '{"a":"\\u003cb\\u003e \\u0026 \\u2028 é"}'.encode()
 
 

@@ -67,7 +67,7 @@ def _claim_files(cluster: Cluster) -> list[str]:
         ("disk-full", "No space left on device"),
     ],
 )
-def test_a_pod_waits_during_the_fault_and_starts_afterwards(
+def test_a_pod_waits_during_a_node_fault_and_starts_afterwards(
     cluster: Cluster, fault: str, message: str
 ) -> None:
     name = f"{fault}-pod"
@@ -108,7 +108,7 @@ def test_a_claim_prepared_with_one_driver_api_version_is_unprepared_with_another
     assert calls("v1beta1") == before + 1
 
 
-def test_a_disturbance_reports_its_promise_and_the_checks_that_held(cluster: Cluster) -> None:
+def test_a_fault_reports_its_promise_and_the_parts_that_were_kept(cluster: Cluster) -> None:
     _start(cluster, "calm")
     cluster.pod("calm").wait_for("Running")
     crashed = cluster.disturb("driver-crash", seconds=1)
@@ -122,7 +122,7 @@ def test_a_disturbance_reports_its_promise_and_the_checks_that_held(cluster: Clu
     ]
 
 
-def test_a_broken_promise_is_an_error(cluster: Cluster) -> None:
+def test_a_broken_promise_of_a_fault_is_reported_as_an_error(cluster: Cluster) -> None:
     _start(cluster, "doomed")
     cluster.pod("doomed").wait_for("Running")
     cut = cluster.disturb("watch-cut", seconds=_LONG, delay=_LONG)
@@ -144,7 +144,7 @@ def test_a_fault_that_affected_no_call_reports_that(cluster: Cluster) -> None:
     assert "nothing was done twice" in met.check()
 
 
-def test_faults_of_processes_need_a_cluster_with_processes(cluster: Cluster) -> None:
+def test_faults_of_processes_are_rejected_for_clusters_in_one_process(cluster: Cluster) -> None:
     with pytest.raises(UserError, match="kill affects a process: ask for a cluster with processes=True"):
         cluster.disturb("kill", seconds=1, service="scheduler")
 
@@ -330,7 +330,9 @@ def test_a_node_with_a_fast_clock_reports_its_own_time_and_stays_ready(cluster: 
         ),
     ],
 )
-def test_impossible_faults_are_rejected(cluster: Cluster, arguments: dict[str, object], message: str) -> None:
+def test_faults_that_cannot_be_injected_are_rejected(
+    cluster: Cluster, arguments: dict[str, object], message: str
+) -> None:
     given = dict(arguments)
     with pytest.raises(UserError, match=message):
         cluster.disturb(str(given.pop("fault")), seconds=1, **given)

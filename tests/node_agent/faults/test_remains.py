@@ -20,7 +20,9 @@ def _uids(folder: Path) -> list[str]:
     ],
     ids=["lost", "damaged", "new"],
 )
-def test_a_checkpoint_is_restored_once(tmp_path: Path, meanwhile: bytes | None, found: list[str]) -> None:
+def test_a_checkpoint_that_a_fault_removed_is_restored_once(
+    tmp_path: Path, meanwhile: bytes | None, found: list[str]
+) -> None:
     file = tmp_path / STATE_FILE
     file.write_bytes(encode([ClaimState(claim_uid="a"), ClaimState(claim_uid="b")]))
     Remains(tmp_path, tmp_path).note_checkpoint()

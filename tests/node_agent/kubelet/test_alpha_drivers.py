@@ -83,7 +83,7 @@ async def test_cdi_names_apply_to_all_requests(service: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["v1alpha3", "v1alpha4"])
-async def test_devices_are_returned_with_requests_and_names(package: str) -> None:
+async def test_devices_of_alpha_drivers_are_returned_with_requests_and_names(package: str) -> None:
     async with _connect(_Node(_DEVICE.SerializeToString()), "v1alpha4.Node", package) as connection:
         [device] = (await connection.prepare([_CLAIM]))["u"].devices
         assert await connection.unprepare([_CLAIM]) == {"u": ""}
@@ -91,7 +91,7 @@ async def test_devices_are_returned_with_requests_and_names(package: str) -> Non
     assert list(device.cdi_device_ids) == ["vendor/gpu=0"]
 
 
-async def test_the_error_of_a_claim_is_returned() -> None:
+async def test_the_error_of_a_driver_for_a_claim_is_returned() -> None:
     async with _connect(_Node(error="no such claim")) as connection:
         assert (await connection.prepare([_CLAIM]))["u"].error == "no such claim"
         assert await connection.unprepare([_CLAIM]) == {"u": "no such claim"}
@@ -106,7 +106,7 @@ async def test_an_entry_that_is_neither_name_nor_device_is_an_error(entry: bytes
             await connection.prepare([_CLAIM])
 
 
-async def test_a_missing_service_is_an_error() -> None:
+async def test_calling_a_service_that_the_driver_does_not_implement_is_an_error() -> None:
     async with _connect(_Node(), "v1alpha4.Node", "v1alpha5") as connection:
         with pytest.raises(DriverError, match="Unimplemented"):
             await connection.prepare([_CLAIM])

@@ -80,7 +80,7 @@ async def test_only_claims_that_a_container_uses_must_be_prepared(tmp_path: Path
         assert str(raised.value) == message
 
 
-async def test_devices_with_one_cdi_id_report_health_once(tmp_path: Path) -> None:
+async def test_two_devices_with_the_same_cdi_id_report_health_once(tmp_path: Path) -> None:
     shared = "driver/claim=both"
     async with _manager(tmp_path, _device("a", cdi=shared), _device("b", cdi=shared)) as manager:
         pod = _pod({"name": "gpus"})
@@ -90,7 +90,7 @@ async def test_devices_with_one_cdi_id_report_health_once(tmp_path: Path) -> Non
         assert [entry.resource_id for entry in resource.resources] == [shared]
 
 
-async def test_health_is_removed_with_the_claim(tmp_path: Path) -> None:
+async def test_device_health_is_removed_when_the_claim_is_unprepared(tmp_path: Path) -> None:
     async with _manager(tmp_path, _device("a")) as manager:
         pod = _pod({"name": "gpus"})
         records = {"main": [_RECORD]}

@@ -13,7 +13,9 @@ from tests.support.kubelet.fakedriver import FakeDriver
     [((), Cost(1306, 875, 111)), (("gpu",), Cost(1710, 1300, 159))],
     ids=["plain", "with a claim"],
 )
-async def test_a_start_costs_few_calls(claims: tuple[str, ...], recorded: Cost) -> None:
+async def test_a_pod_start_executes_no_more_python_calls_than_recorded(
+    claims: tuple[str, ...], recorded: Cost
+) -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()

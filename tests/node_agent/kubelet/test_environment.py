@@ -95,7 +95,9 @@ async def test_order_prefixes_and_references_of_variables_follow_upstream() -> N
         ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "no"}}, "container no not found"),
     ],
 )
-async def test_a_missing_source_is_a_config_error(source: dict[str, Any], message: str) -> None:
+async def test_a_missing_source_of_a_variable_is_a_create_container_config_error(
+    source: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError) as raised:
         await _env({"env": [{"name": "X", "valueFrom": source}]})
     assert str(raised.value) == message

@@ -39,7 +39,7 @@ def test_the_newest_common_health_service_is_watched(
     [(V1_36, _NEW, _NEW), (V1_37, _OLD, _OLD), (V1_37, ["v1"], ["v1"]), (V1_36, _OLD, [])],
     ids=["new driver, old kubelet", "old driver, new kubelet", "v1 alone", "not offered, old kubelet"],
 )
-async def test_health_reports_are_received(
+async def test_health_reports_of_each_service_version_are_received(
     kubernetes: Version, served: list[str], offered: list[str]
 ) -> None:
     async with FakeDriver(health=served) as driver:

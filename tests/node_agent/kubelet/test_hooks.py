@@ -67,7 +67,7 @@ async def test_failed_post_start_hook_ends_the_container(hook: dict[str, Any]) -
         }
 
 
-async def test_a_container_whose_hook_failed_waits_with_the_hooks_message() -> None:
+async def test_a_container_whose_post_start_hook_failed_waits_with_the_message_of_the_hook() -> None:
     hook = {"exec": {"command": ["sh", "-c", "echo no; exit 1"]}}
     async with Bench() as bench:
         bench.create(pod("pod", _with_hooks(postStart=hook)))

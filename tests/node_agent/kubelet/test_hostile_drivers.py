@@ -131,7 +131,7 @@ async def test_undecodable_registrations_are_retried() -> None:
         await until(lambda: "test-driver" in bench.kubelet.dra.connections.drivers(), clock=bench.clock)
 
 
-async def test_other_undecodable_answers_are_errors_of_the_call(tmp_path: Path) -> None:
+async def test_undecodable_responses_of_other_methods_are_errors_of_the_call(tmp_path: Path) -> None:
     socket = tmp_path / "s"
     answers = {"NodeUnprepareResources": _GARBAGE, "NodeWatchResources": _GARBAGE}
     async with _serve(socket, answers):

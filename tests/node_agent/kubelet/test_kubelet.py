@@ -205,7 +205,7 @@ async def test_probes_decide_readiness_and_restarts() -> None:
         assert ("Killing", "Container main failed liveness probe, will be restarted") in events
 
 
-async def test_a_network_probe_fails_by_annotation() -> None:
+async def test_an_annotation_makes_a_network_probe_fail() -> None:
     async with Bench() as bench:
         obj = pod(
             "pod",
@@ -385,7 +385,7 @@ async def test_an_exit_is_reported_before_the_container_is_restarted() -> None:
     assert seen[-3:] == ["0 running True", "0 terminated False", "1 running True"]
 
 
-async def test_the_deadline_starts_with_the_unsent_status() -> None:
+async def test_the_active_deadline_counts_from_the_start_time_that_was_not_sent_yet() -> None:
     async with Bench() as bench:
         bench.create(pod(activeDeadlineSeconds=60))
         # A watch that is late: nothing wakes the pod's worker again.

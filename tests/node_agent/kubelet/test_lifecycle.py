@@ -13,7 +13,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
 
 
-def test_transitions_only_lead_forward() -> None:
+def test_the_state_machine_of_a_pod_has_no_transition_back() -> None:
     order = list(PodState)
     assert list(LIFECYCLE) == order
     for state, events in LIFECYCLE.items():
@@ -21,7 +21,7 @@ def test_transitions_only_lead_forward() -> None:
 
 
 @each_case("state", PodState)
-def test_every_pod_can_be_removed(state: PodState) -> None:
+def test_every_state_of_a_pod_can_lead_to_its_removal(state: PodState) -> None:
     while LIFECYCLE[state]:
         state = list(LIFECYCLE[state].values())[-1]
     assert state is PodState.REMOVED
@@ -55,7 +55,7 @@ async def test_a_sandbox_that_cannot_be_removed_is_removed_later(monkeypatch: py
         assert not (bench.root / "pods" / "pod-uid").exists()
 
 
-async def test_a_pod_past_its_deadline_is_stopped_once() -> None:
+async def test_a_pod_that_exceeded_its_active_deadline_is_stopped_once() -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()

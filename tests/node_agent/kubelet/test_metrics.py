@@ -7,7 +7,7 @@ from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
 
 
-async def test_claims_and_calls_are_counted() -> None:
+async def test_metrics_count_prepared_claims_and_calls_to_drivers() -> None:
     bench = Bench()
     async with FakeDriver("metrics-driver", registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await driver.registered.get()

@@ -40,7 +40,7 @@ async def test_a_node_that_was_marked_unknown_reports_ready_again(tmp_path: Path
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_node_that_is_watched_is_not_read_before_each_report(
+async def test_a_node_status_report_uses_the_watched_node_instead_of_reading_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config, clock = Config(port=0, data=tmp_path, database=IN_MEMORY), SystemClock()

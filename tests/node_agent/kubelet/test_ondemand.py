@@ -20,7 +20,7 @@ def folder() -> Iterator[Path]:
         yield Path(path)
 
 
-async def test_the_server_runs_while_a_client_is_connected(folder: Path) -> None:
+async def test_an_on_demand_grpc_server_runs_while_a_client_is_connected(folder: Path) -> None:
     made: list[aio.Server] = []
     server = OnDemandServer(folder / "door.sock", folder / "behind.sock", made.append)
     await server.start()
@@ -33,7 +33,7 @@ async def test_the_server_runs_while_a_client_is_connected(folder: Path) -> None
     assert os.listdir(folder) == []
 
 
-async def test_the_server_closes_while_its_last_client_disconnects(folder: Path) -> None:
+async def test_an_on_demand_grpc_server_can_be_closed_while_its_last_client_disconnects(folder: Path) -> None:
     for _ in range(10):
         server = OnDemandServer(folder / "door.sock", folder / "behind.sock", lambda _: None)
         await server.start()

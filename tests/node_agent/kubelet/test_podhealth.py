@@ -56,14 +56,14 @@ async def test_device_health_is_in_the_pods_status_until_the_driver_ends_its_rep
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-async def test_status_has_device_health_only_with_the_gate(enabled: bool) -> None:
+async def test_the_pod_status_has_device_health_only_if_the_gate_is_enabled(enabled: bool) -> None:
     bench = Bench(features=FeatureGates(V1_37, ResourceHealthStatus=enabled))
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench:
         await _start_pod(bench, driver)
         assert bool(_statuses(bench)) is enabled
 
 
-async def test_device_health_outlives_a_restart_of_the_driver() -> None:
+async def test_device_health_is_kept_in_the_pod_status_during_a_restart_of_the_driver() -> None:
     bench = Bench()
     services = ["v1.DRAPlugin", "v1.DRAResourceHealth"]
     async with bench:

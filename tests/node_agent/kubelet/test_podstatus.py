@@ -111,7 +111,7 @@ def test_a_terminal_phase_never_changes() -> None:
     assert status.phase == "Succeeded"
 
 
-def test_waiting_restart_moves_the_exit_to_last_state() -> None:
+def test_the_exit_of_a_container_that_waits_for_its_restart_is_in_last_state() -> None:
     waiting = {"a": ContainerStateWaiting(reason="CrashLoopBackOff")}
     observed = Observed(records={"a": [_record("a", 1)], "b": [_record("b")]}, waiting=waiting)
     status = pod_status(_pod(), observed, _NOW)
@@ -250,7 +250,7 @@ def test_containers_are_sorted_by_name() -> None:
     assert [entry.name for entry in pod_status(pod, Observed(), _NOW).container_statuses] == ["a", "b"]
 
 
-def test_a_rejected_pod_reports_only_its_reason() -> None:
+def test_a_rejected_pod_has_a_reason_but_no_kubelet_conditions_or_container_statuses() -> None:
     pod = _pod(conditions=[{"type": "PodScheduled", "status": "True"}, {"type": "Mine", "status": "True"}])
     observed = Observed(
         terminal=True, rejected=True, failed_reason="NodeAffinity", failed_message="Pod was rejected: no"
@@ -264,7 +264,7 @@ def test_a_rejected_pod_reports_only_its_reason() -> None:
     assert patch["status"]["conditions"] == [{"$patch": "delete", "type": "PodScheduled"}]
 
 
-def test_a_program_that_nothing_simulates_is_named_in_a_condition() -> None:
+def test_a_pod_condition_names_programs_that_are_not_simulated() -> None:
     records = {"a": [_record("a")], "b": [_record("b")]}
     records["b"][0].unsimulated = "python3 train.py"
     pod = _pod(phase="Running")
@@ -288,7 +288,7 @@ def test_a_program_that_nothing_simulates_is_named_in_a_condition() -> None:
         {"ports": [{"containerPort": 9443}]},
     ],
 )
-def test_a_webhook_that_nothing_simulates_is_not_ready(container: dict[str, Any]) -> None:
+def test_a_webhook_pod_whose_program_is_not_simulated_is_not_ready(container: dict[str, Any]) -> None:
     spec = {"containers": [{"name": "a", "image": "x", **container}]}
     pod = convert(
         PODS, {"metadata": {"name": "p", "uid": "uid"}, "spec": spec, "status": {"phase": "Running"}}

@@ -59,7 +59,7 @@ async def test_a_claim_whose_unprepare_failed_is_not_prepared_again(tmp_path: Pa
 
 
 @pytest.mark.parametrize("kubernetes", [V1_36, V1_37])
-async def test_a_pod_without_names_in_its_status_is_unprepared_since_1_37(
+async def test_claims_of_a_pod_whose_status_lacks_claim_names_are_unprepared_since_1_37(
     tmp_path: Path, kubernetes: Version
 ) -> None:
     lost = convert(PODS, pod("pod", resourceClaims=[{"name": "c", "resourceClaimTemplateName": "t"}]))

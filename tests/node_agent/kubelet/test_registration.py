@@ -114,7 +114,7 @@ async def test_a_plugin_that_is_rejected_gets_the_reason(
         assert await plugin.registered.get() == (registered, text), "it is tried again"
 
 
-async def test_the_old_protocol_is_used_if_the_driver_has_no_other(registry: Path) -> None:
+async def test_v1beta1_of_the_dra_service_is_used_if_the_driver_has_no_newer_one(registry: Path) -> None:
     async with _kubelet(registry) as kubelet, FakeDriver(registry=registry, version="v1beta1") as driver:
         assert await driver.registered.get() == (True, "")
         connection = kubelet.connections.get("test-driver")
@@ -123,14 +123,14 @@ async def test_the_old_protocol_is_used_if_the_driver_has_no_other(registry: Pat
         assert driver.calls == [("NodeUnprepareResources", [])]
 
 
-async def test_other_files_are_not_plugins(registry: Path) -> None:
+async def test_files_that_are_not_sockets_are_not_registered_as_plugins(registry: Path) -> None:
     (registry / "notes.txt").write_text("hello")
     (registry / "folder").mkdir()
     async with _kubelet(registry) as kubelet:
         assert list(kubelet.connections.drivers()) == []
 
 
-async def test_sockets_in_folders_are_plugins_too(registry: Path) -> None:
+async def test_sockets_in_subfolders_are_registered_as_plugins(registry: Path) -> None:
     folder = registry / "vendor" / "gpus"
     async with _kubelet(registry) as kubelet:
         folder.mkdir(parents=True)
@@ -144,7 +144,7 @@ async def test_sockets_in_folders_are_plugins_too(registry: Path) -> None:
             assert await driver.registered.get() == (True, "")
 
 
-async def test_the_order_of_services_of_the_driver_is_kept(registry: Path) -> None:
+async def test_the_first_known_service_that_the_driver_announces_is_used(registry: Path) -> None:
     services = ["v1alpha1.DRAResourceHealth", "v1beta1.DRAPlugin", "v1.DRAPlugin"]
     async with (
         _kubelet(registry) as kubelet,

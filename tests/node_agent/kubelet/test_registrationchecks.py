@@ -37,7 +37,7 @@ def test_invalid_names_of_drivers_are_refused(name: str, wanted: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["/a/dra.sock", "/a b/dra.sock", "/" + "a" * 106])
-def test_plain_paths_are_accepted(endpoint: str) -> None:
+def test_valid_endpoint_paths_are_accepted(endpoint: str) -> None:
     check_endpoint(endpoint)
 
 
@@ -52,7 +52,7 @@ def test_plain_paths_are_accepted(endpoint: str) -> None:
         ("/dra.sock?a", "must be a plain path"),
     ],
 )
-def test_other_endpoints_are_refused(endpoint: str, wanted: str) -> None:
+def test_invalid_endpoints_are_rejected(endpoint: str, wanted: str) -> None:
     with pytest.raises(DriverError) as error:
         check_endpoint(endpoint)
     assert wanted in str(error.value)

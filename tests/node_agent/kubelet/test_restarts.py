@@ -26,7 +26,9 @@ def _rule(action: str, *codes: int, operator: str = "In") -> dict[str, Any]:
         ([_rule("Ignored", 3), _rule("Restart", 3)], 3, False),
     ],
 )
-def test_the_first_matching_rule_is_applied(rules: list[dict[str, Any]], code: int, again: bool) -> None:
+def test_the_first_matching_restart_rule_is_applied(
+    rules: list[dict[str, Any]], code: int, again: bool
+) -> None:
     container = {"name": "a", "image": "x", "restartPolicy": "Never", "restartPolicyRules": rules}
     found = convert(PODS, pod("pod", container))
     assert should_restart(found, found.spec.containers[0], code) is again

@@ -128,7 +128,7 @@ async def test_logs_of_a_removed_container_are_an_error() -> None:
         assert (answer.status_code, answer.text) == (200, text)
 
 
-async def test_pods_are_listed() -> None:
+async def test_the_kubelets_pods_endpoint_lists_its_pods() -> None:
     async with Bench() as bench, _serve(bench) as client:
         await _run_pod(bench)
         listed = (await client.get("/pods")).json()
@@ -187,7 +187,7 @@ async def test_cgroups_of_a_pod_and_its_containers_are_returned() -> None:
         assert (await client.get("/cgroups/ns/other")).status_code == 404
 
 
-async def test_edits_by_the_devices_of_a_container_are_returned() -> None:
+async def test_the_kubelet_returns_the_cdi_edits_of_a_containers_devices() -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench, _serve(bench) as client:
         await driver.registered.get()

@@ -42,7 +42,9 @@ async def _affinity(policy: str, hints: Hints) -> set[int] | None:
         ({"a": []}, {0, 1}),
     ],
 )
-async def test_best_effort_chooses_the_narrowest_preferred_set(hints: Hints, nodes: set[int]) -> None:
+async def test_the_best_effort_policy_chooses_the_smallest_preferred_set_of_numa_nodes(
+    hints: Hints, nodes: set[int]
+) -> None:
     assert await _affinity(BEST_EFFORT, hints) == nodes
 
 
@@ -50,19 +52,19 @@ async def test_best_effort_chooses_the_narrowest_preferred_set(hints: Hints, nod
     "hints",
     [{"a": []}, {"a": [_hint(0)], "b": [_hint(1)]}, {"a": [_hint(0, 1, preferred=False)]}],
 )
-async def test_restricted_rejects_hints_that_are_not_preferred(hints: Hints) -> None:
+async def test_the_restricted_policy_rejects_hints_that_are_not_preferred(hints: Hints) -> None:
     with pytest.raises(Rejected) as caught:
         await _affinity(RESTRICTED, hints)
     assert caught.value.reason == "TopologyAffinityError"
     assert str(caught.value) == "Resources cannot be allocated with Topology locality"
 
 
-async def test_single_numa_node_chooses_one_node_or_any() -> None:
+async def test_the_single_numa_node_policy_accepts_one_numa_node_or_no_preference() -> None:
     assert await _affinity(SINGLE_NUMA_NODE, {"a": [_hint(0), _hint(1), _hint(0, 1, preferred=False)]}) == {0}
     assert await _affinity(SINGLE_NUMA_NODE, {"a": None}) is None
     with pytest.raises(Rejected):
         await _affinity(SINGLE_NUMA_NODE, {"a": [_hint(0, 1)]})
 
 
-async def test_no_affinity_is_chosen_without_a_policy() -> None:
+async def test_no_numa_affinity_is_chosen_with_the_policy_none() -> None:
     assert await _affinity(NONE, {"a": [_hint(0)]}) is None

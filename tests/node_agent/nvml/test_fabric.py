@@ -20,7 +20,7 @@ def _fabric(gpus: str, node: str, index: int = 0) -> tuple[uuid.UUID, int]:
     return uuid.UUID(bytes=bytes(info.clusterUuid)), info.cliqueId
 
 
-def test_eighteen_trays_of_four_are_one_rack() -> None:
+def test_eighteen_nodes_with_four_gpus_each_are_one_nvlink_rack() -> None:
     first = _fabric("4xGB200", "gb-0")
     assert first[0].int
     assert first[1] == 32766
@@ -45,7 +45,7 @@ def test_racks_of_differently_named_nodes_and_models_are_different() -> None:
     assert _fabric("1xGH200-NVL32", "gb-31") == places[3] != _fabric("1xGH200-NVL32", "gb-32")
 
 
-def test_a_fabric_within_a_machine_has_no_cluster() -> None:
+def test_the_fabric_of_a_single_machine_has_no_cluster_uuid() -> None:
     assert _fabric("8xH100", "node-0") == (uuid.UUID(int=0), 0)
 
 
@@ -66,7 +66,7 @@ def test_later_versions_report_the_health_of_the_fabric() -> None:
     assert bandwidth == pynvml.NVML_GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE
 
 
-def test_trays_have_the_addresses_of_real_ones() -> None:
+def test_gpus_of_a_gb200_node_have_the_pci_addresses_and_numa_nodes_of_real_ones() -> None:
     with SimulatedNvml(open_system("4xGB200", "gb-0")).active():
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(4)]

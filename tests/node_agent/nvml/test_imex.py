@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 _GPUS = "1xGB200"
 
 
-def test_the_daemon_stays_stopped_after_a_restart(tmp_path: Path) -> None:
+def test_a_stopped_imex_daemon_stays_stopped_when_the_machine_state_is_loaded_again(tmp_path: Path) -> None:
     path = tmp_path / "node-0.json"
     system = open_system(_GPUS, "node-0", path)
     setter = ImexSetter({"node-0": system}.get)

@@ -28,14 +28,14 @@ _PROFILES = {
 
 
 @each_case("name", known_models())
-def test_profiles_have_the_names_of_nvidia_smi(name: str) -> None:
+def test_mig_profiles_have_the_names_that_nvidia_smi_shows(name: str) -> None:
     model = load_model(name)
     gpu = SimulatedGpu(0, model, "node")
     assert [profile_name(gpu, profile) for profile in model.mig_profiles] == _PROFILES.get(name, [])
 
 
 @each_case("name", sorted(_PROFILES))
-def test_the_instance_count_of_a_profile_fits_the_gpu(name: str) -> None:
+def test_the_instance_count_of_a_mig_profile_fits_on_the_gpu(name: str) -> None:
     model = load_model(name)
     largest = max(model.mig_profiles, key=lambda profile: profile.slices)
     for profile in model.mig_profiles:

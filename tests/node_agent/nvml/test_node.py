@@ -61,7 +61,7 @@ def test_gpus_of_a_node_have_unique_and_stable_uuids() -> None:
     assert not {gpu.uuid for gpu in first} & {gpu.uuid for gpu in other}
 
 
-def test_the_state_of_a_machine_is_restored(tmp_path: Path) -> None:
+def test_the_state_of_simulated_gpus_is_restored_after_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     system = open_system("2xA100:mig", "n", path)
     gpu = system.gpus[0]
@@ -97,7 +97,7 @@ def test_a_rebooted_machine_has_only_the_state_of_its_specification(tmp_path: Pa
     assert open_system("1xA100:1g.5gb,1xA100:whole", "n", path).boot_id == "second"
 
 
-def test_a_damaged_file_gives_a_new_machine(tmp_path: Path) -> None:
+def test_a_damaged_state_file_of_a_machine_is_discarded(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     path.write_text("{")
     assert len(open_system("1xL4", "n", path).gpus) == 1

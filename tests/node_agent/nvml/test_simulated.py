@@ -96,7 +96,7 @@ class TestGpus:
 
 @pytest.mark.usefixtures("nvml")
 class TestMig:
-    def test_profiles_have_the_placements_of_the_model(self) -> None:
+    def test_mig_profiles_have_the_placements_of_the_gpu_model(self) -> None:
         gpu = _gpu(0)
         info = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(gpu, pynvml.NVML_GPU_INSTANCE_PROFILE_3_SLICE)
         assert (info.id, info.sliceCount, info.multiprocessorCount) == (9, 3, 42)
@@ -216,7 +216,7 @@ class TestEvents:
 
 
 class TestRouter:
-    def test_each_node_of_a_process_has_only_its_own_gpus(self, nvml: SimulatedNvml) -> None:
+    def test_each_simulated_node_of_a_process_has_only_its_own_gpus(self, nvml: SimulatedNvml) -> None:
         other = SimulatedNvml(open_system("1xL4", "node-1"))
         handle = _gpu(0)
         with other.active():
@@ -226,7 +226,7 @@ class TestRouter:
                 pynvml.nvmlDeviceGetName(handle)
         assert pynvml.nvmlDeviceGetCount() == 3
 
-    async def test_each_task_keeps_its_node(self) -> None:
+    async def test_each_asyncio_task_keeps_the_simulated_node_that_it_selected(self) -> None:
         async def count(gpus: str) -> int:
             library = SimulatedNvml(open_system(gpus, "n"))
             with library.active():
@@ -246,5 +246,5 @@ def test_capability_minors_are_those_of_the_kernel_driver() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not has_gpus(), reason="no NVIDIA GPU on this machine")
-def test_the_real_library_is_called_without_a_node() -> None:
+def test_calls_go_to_the_real_nvml_library_if_no_simulated_node_is_selected() -> None:
     assert pynvml.nvmlDeviceGetCount() > 0

@@ -52,7 +52,7 @@ def test_no_devices_are_reported_without_injected_gpus(system: SimulatedSystem) 
     assert run_smi([], _edits("/dev/nvidia6"), system, _NOW).exit_code == 6
 
 
-def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -> None:
+def test_the_table_of_nvidia_smi_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -> None:
     system.gpus[6].processes.append(Process(4242, "nbody", 512))
     system.gpus[6].utilization = 97
     instance, _ = next(iter(system.gpus[0].mig_devices()))
@@ -69,7 +69,7 @@ def test_the_table_has_gpus_mig_devices_and_processes(system: SimulatedSystem) -
     assert {len(line) for line in lines if line.startswith(("|", "+"))} == {91}
 
 
-def test_queries_are_printed_as_csv(system: SimulatedSystem) -> None:
+def test_nvidia_smi_queries_are_printed_as_csv(system: SimulatedSystem) -> None:
     edits = _edits("/dev/nvidia6")
     output = run_smi(
         ["--query-gpu=index,name,memory.total,utilization.gpu", "--format=csv"], edits, system, _NOW
@@ -84,17 +84,17 @@ def test_queries_are_printed_as_csv(system: SimulatedSystem) -> None:
     assert run_smi(["--query-gpu=name"], edits, system, _NOW).exit_code == 1
 
 
-def test_unknown_arguments_are_rejected(system: SimulatedSystem) -> None:
+def test_unknown_arguments_of_nvidia_smi_are_rejected(system: SimulatedSystem) -> None:
     assert run_smi(["--reset"], _edits("/dev/nvidia6"), system, _NOW).exit_code == 1
     assert "nvidia-smi" in run_smi(["-h"], _edits("/dev/nvidia6"), system, _NOW).text
 
 
-def test_the_program_is_installed_by_the_mounts_of_the_driver() -> None:
+def test_nvidia_smi_is_installed_by_the_mounts_of_the_driver() -> None:
     assert not is_installed(_edits("/dev/nvidia0"))
     assert is_installed(ContainerEdits(mounts=(Mount("/x/usr/bin/nvidia-smi", "/usr/bin/nvidia-smi"),)))
 
 
-def test_the_loop_option_is_removed_from_the_repeated_command() -> None:
+def test_the_loop_option_of_nvidia_smi_is_removed_from_the_repeated_command() -> None:
     assert split_loop(["-L"]) == (["-L"], None)
     assert split_loop(["-l", "2", "--query-gpu=name"]) == (["--query-gpu=name"], 2.0)
     assert split_loop(["--loop=1"]) == ([], 1.0)
@@ -102,7 +102,7 @@ def test_the_loop_option_is_removed_from_the_repeated_command() -> None:
     assert split_loop(["-lms", "500"]) == ([], 0.5)
 
 
-def test_one_gpu_is_selected_by_index_or_uuid(system: SimulatedSystem) -> None:
+def test_nvidia_smi_selects_a_gpu_by_index_or_uuid(system: SimulatedSystem) -> None:
     edits = _edits("/dev/nvidia5", "/dev/nvidia6")
     for chosen in ("1", system.gpus[6].uuid):
         assert system.gpus[6].uuid in run_smi(["-L", "-i", chosen], edits, system, _NOW).text
@@ -110,7 +110,7 @@ def test_one_gpu_is_selected_by_index_or_uuid(system: SimulatedSystem) -> None:
     assert run_smi(["-i", "9"], edits, system, _NOW).exit_code == 6
 
 
-def test_processes_and_versions_can_be_queried(system: SimulatedSystem) -> None:
+def test_nvidia_smi_can_query_processes_and_versions(system: SimulatedSystem) -> None:
     system.gpus[6].processes.append(Process(4242, "nbody", 512))
     query = ["--query-compute-apps=pid,name,used_memory", "--format=csv"]
     text = run_smi(query, _edits("/dev/nvidia6"), system, _NOW).text

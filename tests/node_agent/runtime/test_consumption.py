@@ -26,7 +26,7 @@ _GIVEN = {"cpu": "100m", "memory": "32Mi"}
         ({"annotations": {"dralab.dev/cpu-usage": "much", "dralab.dev/memory-usage": "-1"}}, None, 0.001, 8 << 20),
     ],
 )  # fmt: skip
-async def test_usage_rates_follow_annotations_and_image(
+async def test_usage_rates_depend_on_annotations_and_image(
     options: dict[str, Any], image: ImageBehaviour | None, cpu: float, memory: int
 ) -> None:
     spec = ContainerSpec("ns", "pod", "uid", "main", 0, "x", **options)

@@ -234,7 +234,7 @@ def test_cdi_hooks_are_translated_for_the_engine() -> None:
 
 
 @_engine
-async def test_links_exist_when_the_container_starts(tmp_path: Path) -> None:
+async def test_symbolic_links_of_cdi_hooks_exist_when_the_container_starts(tmp_path: Path) -> None:
     words = ("nvidia-ctk", "hook", "create-symlinks", "--link", "hostname::/etc/linked")
     edits = ContainerEdits(hooks=(Hook("createContainer", "/usr/bin/nvidia-ctk", words),))
     write_spec(
@@ -265,7 +265,7 @@ def test_containers_have_limits_and_names() -> None:
         ("", None),
     ],
 )
-def test_times_of_the_engine_are_parsed(text: str, expected: str | None) -> None:
+def test_timestamps_of_the_container_engine_are_parsed(text: str, expected: str | None) -> None:
     found = dockercontainer.parse_time(text)
     assert (found.isoformat() if found is not None else None) == expected
 

@@ -155,7 +155,7 @@ async def test_an_unknown_cdi_device_fails_the_container(tmp_path: Path) -> None
         assert raised.value.reason == "CreateContainerError"
 
 
-async def test_trap_ends_the_container_at_once(tmp_path: Path) -> None:
+async def test_a_script_with_a_trap_ends_at_once_on_sigterm(tmp_path: Path) -> None:
     clock = FakeClock()
     async with _runtime(tmp_path, clock) as runtime:
         container_id = await runtime.run(_spec(["bash", "-c", _WAITER]))
@@ -281,7 +281,7 @@ async def test_malformed_image_names_are_rejected(tmp_path: Path, image: str) ->
         assert raised.value.reason == "InvalidImageName"
 
 
-async def test_host_files_are_not_accessible(tmp_path: Path) -> None:
+async def test_simulated_containers_cannot_access_files_of_the_host(tmp_path: Path) -> None:
     from dra_node_agent.runtime.base import Mount as PodMount
 
     secret = tmp_path / "secret"

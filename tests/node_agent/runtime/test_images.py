@@ -158,7 +158,7 @@ async def test_strict_images_refuse_programs_that_nothing_simulates(tmp_path: Pa
         assert (await containers.run("any", "python3", annotations=annotations)).exit_code == 0
 
 
-async def test_programs_that_wait_keep_running(tmp_path: Path) -> None:
+async def test_images_whose_program_waits_keep_running(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         for command in (["tail", "-f", "/dev/null"], ["sleep", "infinity"]):
             assert (await containers.run("any", *command)).state is State.RUNNING
@@ -168,7 +168,7 @@ async def test_programs_that_wait_keep_running(tmp_path: Path) -> None:
         assert sleeper.exit_code == 0, "it heeds SIGTERM"
 
 
-async def test_failing_images_end_with_the_requested_failure(tmp_path: Path) -> None:
+async def test_images_that_simulate_a_failure_end_with_the_requested_exit_code(tmp_path: Path) -> None:
     async with _containers(tmp_path) as containers:
         failed = await containers.run("dralab/failure", args=["7"])
         assert failed.exit_code == 7

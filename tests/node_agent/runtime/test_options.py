@@ -108,7 +108,7 @@ async def test_options_that_are_not_simulated_are_reported(script: str, message:
     assert ("".join(terminal.out), "".join(terminal.err)) == ("", message)
 
 
-async def test_modes_of_files_are_reported_once_as_not_simulated() -> None:
+async def test_a_change_of_file_modes_is_reported_once_as_not_simulated() -> None:
     terminal = _Terminal(_RECORDED["files"])
     assert await terminal.run("chmod +x a.txt; chmod 600 b.txt") == 0
     assert terminal.err == [
@@ -187,7 +187,7 @@ async def test_awk_programs_that_use_too_much_memory_or_time_fail(program: str, 
 
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "a{1,9}{1,9}{1,9}b"])
-async def test_no_pattern_keeps_the_process_busy(pattern: str) -> None:
+async def test_no_regular_expression_keeps_the_agent_process_busy(pattern: str) -> None:
     terminal = _Terminal({"a": "a" * 50_000})
     async with asyncio.timeout(60):
         assert await terminal.run(f"grep -E '{pattern}' a") == 1
@@ -210,7 +210,7 @@ async def test_no_pattern_keeps_the_process_busy(pattern: str) -> None:
         (["grep", "--no-such", "x"], False),
     ],
 )
-def test_programs_that_read_standard_input_are_recognized(argv: list[str], reads: bool) -> None:
+def test_programs_that_would_read_standard_input_are_recognized(argv: list[str], reads: bool) -> None:
     assert reads_input(argv) is reads
 
 

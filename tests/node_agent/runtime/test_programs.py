@@ -24,7 +24,7 @@ programs:
 
 
 @each_case("name", load_images().programs)
-def test_a_program_is_a_valid_script(name: str) -> None:
+def test_the_simulated_program_of_each_image_is_a_valid_shell_script(name: str) -> None:
     parse(load_images().programs[name])
 
 

@@ -119,7 +119,7 @@ async def test_env_prints_variables_in_the_given_order() -> None:
     assert (await _Session({"B": "2", "A": "1"}).run("env; printenv A"))[1] == "B=2\nA=1\n1\n"
 
 
-async def test_endless_loops_yield_to_other_tasks() -> None:
+async def test_endless_loops_in_scripts_let_other_tasks_run() -> None:
     session = _Session()
     turns = 0
 
@@ -167,7 +167,7 @@ async def test_endless_output_ends_without_a_reader() -> None:
 @each_case(
     ("text", "seconds"), [("5", 5), ("1.5", 1.5), ("2m", 120), ("1h", 3600), ("1d", 86400), ("soon", None)]
 )
-def test_durations_are_parsed(text: str, seconds: float | None) -> None:
+def test_durations_of_sleep_are_parsed(text: str, seconds: float | None) -> None:
     assert parse_duration(text) == seconds
 
 

@@ -193,7 +193,7 @@ def test_allocation_of_a_shared_device_has_share_id_and_consumed_capacity() -> N
     }
 
 
-def test_share_ids_differ_by_claim_and_stay_the_same() -> None:
+def test_share_ids_differ_between_claims_and_are_reproducible() -> None:
     device = {"name": "d", "allowMultipleAllocations": True}
     ids = set()
     for name in ("c0", "c1", "c0"):
@@ -255,7 +255,7 @@ def test_each_call_reads_current_classes_and_allocations() -> None:
     assert allocator.allocate(here, claims) == results
 
 
-def test_stamp_of_a_node_is_unchanged_by_changes_on_other_nodes() -> None:
+def test_the_cache_stamp_of_a_node_is_unchanged_by_changes_on_other_nodes() -> None:
     state = AllocatedState()
     snapshot = Snapshot(Features.all())
     for name in ("n0", "n1"):
@@ -272,7 +272,7 @@ def test_stamp_of_a_node_is_unchanged_by_changes_on_other_nodes() -> None:
     assert allocator.stamp("n0") == stamp
 
 
-def test_a_snapshot_built_for_other_features_is_rejected() -> None:
+def test_a_pool_snapshot_that_was_built_for_other_features_is_rejected() -> None:
     with pytest.raises(ValueError, match="other features"):
         Allocator(Features.all(), AllocatedState(), {}, Snapshot(Features()))
 

@@ -127,7 +127,7 @@ def test_rounding_up_to_a_step_overflows_64_bits() -> None:
         (_capacity("10", validRange={"max": "4"}, validValues=["2", "4"]), {"memory": "3"}, {}, {}, None),
     ],
 )
-def test_shortage_names_the_capacity_that_does_not_fit(
+def test_the_reason_for_a_rejected_device_names_the_capacity_that_is_short(
     capacity: DeviceCapacity,
     requests: dict[str, str],
     used: dict[str, int],
@@ -207,7 +207,7 @@ def test_negative_amounts_fail_the_allocation_since_1_37() -> None:
 
 
 @pytest.mark.parametrize("arithmetic", [WRAPPING, WHOLE, FRACTIONS])
-def test_capacity_names_are_compared_literally(arithmetic: Arithmetic) -> None:
+def test_capacity_names_with_and_without_domain_are_different_names(arithmetic: Arithmetic) -> None:
     full = f"{DRIVER}/memory"
     for published, requested in ((full, "memory"), ("memory", full)):
         capacities = {published: _capacity("10")}

@@ -87,7 +87,7 @@ def test_a_single_value_matches_a_list_that_contains_it() -> None:
     assert not _add(constraint, "r2", "", _device(strings=["y"]))
 
 
-def test_intersection_stays_narrowed_after_removal_until_1_36() -> None:
+def test_the_common_values_of_a_constraint_stay_narrowed_after_removal_until_1_36() -> None:
     constraint = _constraint("match", lists=True, kubernetes=V1_36)
     _add(constraint, "r0", "", _device(strings=["x", "y"]))
     _add(constraint, "r1", "", _device(strings=["x"]))

@@ -90,7 +90,7 @@ def test_an_allocated_device_stays_in_use_after_its_slice_was_deleted() -> None:
     assert _contender([], state, "first") == "default/first"
 
 
-def test_devices_on_one_counter_set_share_a_compatibility_group() -> None:
+def test_devices_on_one_counter_set_need_a_common_compatibility_group() -> None:
     def device(name: str, *groups: str) -> JsonObject:
         consumed = {"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}
         return {"name": name, "consumesCounters": [{**consumed, "compatibilityGroups": list(groups)}]}

@@ -52,7 +52,7 @@ def test_a_node_selector_matches_labels_and_fields(selector: NodeSelector, expec
     assert node_matches(NODE, None, None, selector) is expected
 
 
-def test_node_name_precedes_all_nodes_and_all_nodes_precedes_the_selector() -> None:
+def test_node_name_takes_precedence_over_all_nodes_and_all_nodes_over_the_selector() -> None:
     everywhere = _selector(_expression("zone", "Exists"))
 
     assert node_matches(NODE, "n0", None, None)
@@ -112,5 +112,7 @@ def test_a_selector_that_validation_would_reject_is_an_error(selector: NodeSelec
         ),
     ],
 )
-def test_selector_problem_describes_an_invalid_selector(selector: NodeSelector, problem: str) -> None:
+def test_the_error_text_for_a_node_selector_describes_why_it_is_invalid(
+    selector: NodeSelector, problem: str
+) -> None:
     assert selector_problem(selector) == problem

@@ -100,7 +100,7 @@ def _leaking_world(shareable: int) -> World:
 # Until 1.36.
 @each_case("version", [V1_36, V1_37], ids=str)
 @each_case("shareable", [0, 1, 2, 3])
-def test_equal_devices_are_all_tried_if_a_failed_try_leaves_counters_consumed(
+def test_all_equal_devices_are_tried_if_a_failed_try_leaves_counters_consumed(
     version: Version, shareable: int
 ) -> None:
     found = shareable < 2 or version >= V1_37
@@ -113,7 +113,7 @@ def test_equal_devices_are_all_tried_if_a_failed_try_leaves_counters_consumed(
     assert outcome == _allocate_without_shortcuts(world)
 
 
-def test_equal_devices_are_tried_once() -> None:
+def test_only_one_of_several_equal_devices_is_tried() -> None:
     devices = [{"name": f"d{i:02}", "attributes": {"kind": {"string": "k"}}} for i in range(60)]
     requests = [
         *(exactly(f"r{i}", 4, selectors=selector("kind=k")) for i in range(4)),
@@ -124,7 +124,7 @@ def test_equal_devices_are_tried_once() -> None:
     assert _outcome(world, limit=True) is None
 
 
-def test_many_claims_do_not_exhaust_the_interpreter() -> None:
+def test_allocating_many_claims_does_not_exceed_the_recursion_limit() -> None:
     devices = [{"name": f"d{i:04}"} for i in range(1200)]
     claims = [claim_of([exactly(f"r{i}") for i in range(30)], f"c{n}") for n in range(40)]
     world = World(slices=[slice_of("s0", devices)], claims=claims)
@@ -136,7 +136,7 @@ def test_many_claims_do_not_exhaust_the_interpreter() -> None:
     assert names == [f"d{i:04}" for i in range(1200)]
 
 
-def test_an_exception_of_the_check_stops_the_search() -> None:
+def test_an_exception_raised_by_the_cancellation_check_stops_the_search() -> None:
     calls = 0
 
     def check() -> None:

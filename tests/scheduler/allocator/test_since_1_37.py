@@ -89,7 +89,7 @@ def test_derived_attributes_of_two_drivers_are_compared() -> None:
     assert names(allocate(two_drivers(), both(), on=DERIVED)) == [["a2", "b1"]]
 
 
-def test_derived_attributes_need_their_gate() -> None:
+def test_derived_attributes_are_ignored_if_their_gate_is_disabled() -> None:
     text = (
         "claim default/c0, request a: cannot handle request with derived attributes, the feature is disabled"
     )
@@ -145,7 +145,9 @@ def test_each_alternative_has_its_own_derived_attributes() -> None:
         ),
     ],
 )
-def test_an_expression_that_fails_ends_the_allocation(expression: str, text: str) -> None:
+def test_an_expression_of_a_derived_attribute_that_fails_ends_the_allocation(
+    expression: str, text: str
+) -> None:
     with pytest.raises(AllocationError) as caught:
         allocate(two_drivers(), both(expression), on=DERIVED)
     assert str(caught.value).startswith(text)
@@ -157,7 +159,9 @@ def test_only_derived_attributes_that_a_constraint_compares_are_evaluated() -> N
 
 
 @pytest.mark.parametrize(("lists", "found"), [(True, [["a1", "b1"]]), (False, None)])
-def test_lists_match_only_with_their_gate(lists: bool, found: list[list[str]] | None) -> None:
+def test_list_attributes_match_only_if_their_gate_is_enabled(
+    lists: bool, found: list[list[str]] | None
+) -> None:
     on = features("DRADerivedAttributes", *(["DRAListTypeAttributes"] if lists else []))
     assert names(allocate(two_drivers(), both("['x', 'y']", "['y']"), on=on)) == found
 
@@ -191,7 +195,7 @@ GROUPS = features("DRADeviceCompatibilityGroups")
         (("a", "b"), ("c", "d"), False),
     ],
 )
-def test_compatible_devices_share_a_group_or_have_none(
+def test_devices_are_compatible_if_they_share_a_group_or_have_none(
     used: tuple[str, ...] | None, candidate: tuple[str, ...], fits: bool
 ) -> None:
     """Follows upstream's TestCompatibilityGroupIntersectionAdmits."""
@@ -203,7 +207,7 @@ def test_compatible_devices_share_a_group_or_have_none(
     assert names(allocate(slices, claim, on=GROUPS, state=state)) == ([["new"]] if fits else None)
 
 
-def test_each_allocated_device_narrows_the_common_groups() -> None:
+def test_each_allocated_device_narrows_the_common_compatibility_groups() -> None:
     """Follows upstream's TestCompatibilityGroupIntersectionRolling."""
     slices = gpu(
         partition("1", "foo", "foobar"),
@@ -224,7 +228,7 @@ def test_devices_on_different_counter_sets_are_not_compared() -> None:
     assert names(allocate(slices, claim_of([exactly(count=2)]), on=GROUPS)) == [["1", "2"]]
 
 
-def test_groups_of_a_removed_device_no_longer_narrow_the_common_groups() -> None:
+def test_compatibility_groups_of_a_device_that_was_tried_and_removed_do_not_count() -> None:
     """The first device is tried, but leaves nothing for the second request, which needs group b."""
     last = [{"cel": {"expression": f"device.attributes['{FIRST}'].?last.orValue(false)"}}]
     marked = partition("3", "b") | {"attributes": {"last": {"bool": True}}}
@@ -233,7 +237,7 @@ def test_groups_of_a_removed_device_no_longer_narrow_the_common_groups() -> None
     assert names(allocate(slices, claim, on=GROUPS)) == [["2", "3"]]
 
 
-def test_devices_with_groups_are_skipped_while_the_gate_is_disabled() -> None:
+def test_devices_with_compatibility_groups_are_skipped_if_the_gate_is_disabled() -> None:
     slices = gpu(partition("1", "a"), partition("2"))
     assert names(allocate(slices, claim_of([exactly()]), on=features())) is None
     with pytest.raises(AllocationError, match="is currently being updated"):
@@ -241,7 +245,7 @@ def test_devices_with_groups_are_skipped_while_the_gate_is_disabled() -> None:
     assert names(allocate(slices, claim_of([exactly()]), on=features(version=V1_36))) == [["1"]]
 
 
-def test_a_trace_says_which_groups_clash() -> None:
+def test_the_allocation_trace_names_the_incompatible_groups() -> None:
     trace = Trace()
     slices = gpu(partition("used", "a"), partition("new", "b"))
     allocate(slices, claim_of([exactly()]), on=GROUPS, state=hold_devices("used"), trace=trace)
@@ -256,7 +260,7 @@ def able(*declared: str) -> Node:
     return convert(NODES, {"metadata": {"name": "n0"}, "status": {"declaredFeatures": list(declared)}})
 
 
-def test_operations_are_skipped_on_nodes_that_declare_the_feature() -> None:
+def test_node_operations_are_skipped_only_on_nodes_that_declare_the_feature() -> None:
     slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
     claim = claim_of([exactly()])
     results = allocate(slices, claim, on=SKIP, where=able("DRAOptionalNodeOperations"))
@@ -293,7 +297,7 @@ def test_a_scheduler_of_1_36_ignores_skipped_operations_and_derived_attributes()
         (features("DRADerivedAttributes"), "the DRAOptionalNodeOperations feature is disabled"),
     ],
 )
-def test_a_trace_says_why_operations_are_not_skipped(on: Features, text: str) -> None:
+def test_the_allocation_trace_says_why_node_operations_are_not_skipped(on: Features, text: str) -> None:
     trace = Trace()
     slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
     allocate(slices, claim_of([exactly()]), on=on, trace=trace)
@@ -345,7 +349,7 @@ def test_pools_of_different_drivers_with_one_name_have_separate_counters() -> No
     assert found == {V1_36: None, V1_37: [["2"]]}
 
 
-def test_a_narrowed_match_is_widened_when_a_device_is_removed() -> None:
+def test_the_common_values_of_a_constraint_widen_when_a_device_is_removed() -> None:
     """Kubernetes/kubernetes#140325: x matches w in one value and y in another."""
     devices = [
         numa("w", tag={"strings": ["a", "b"]}),
@@ -377,7 +381,7 @@ def test_each_device_of_a_request_is_distinct() -> None:
     assert found == {V1_36: [["1", "2", "3"]], V1_37: [["1", "2", "4"]]}
 
 
-def test_an_amount_that_cannot_be_computed_fails_the_allocation() -> None:
+def test_a_capacity_amount_that_cannot_be_computed_fails_the_allocation() -> None:
     policy = {"default": "1", "validRange": {"min": "1", "step": "1"}}
     device = {
         "name": "d",

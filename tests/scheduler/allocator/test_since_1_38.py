@@ -46,12 +46,12 @@ def test_capacity_is_found_by_its_name_with_or_without_domain(
         assert read_consumption(found) == {published: "4"}
 
 
-def test_capacity_of_another_domain_is_not_the_drivers() -> None:
+def test_a_capacity_name_with_another_domain_does_not_match_the_drivers_capacity() -> None:
     slices = [slice_of("s", [sharable_device("a", "other.example.com/memory")])]
     assert allocate(slices, new_claim(memory="4"), on=features(version=V1_38)) is None
 
 
-def test_capacity_that_is_requested_by_both_names_is_an_error() -> None:
+def test_requesting_a_capacity_with_and_without_its_domain_is_an_error() -> None:
     slices = [slice_of("s", [sharable_device("a", "memory")])]
     claim = new_claim(**{"memory": "4", f"{DRIVER}/memory": "4"})
     with pytest.raises(AllocationError) as raised:
@@ -60,7 +60,7 @@ def test_capacity_that_is_requested_by_both_names_is_an_error() -> None:
     assert str(raised.value).endswith(f"checking capacity for device {DRIVER}/p/a: {wanted}")
 
 
-def test_negative_request_is_an_error() -> None:
+def test_a_negative_capacity_request_is_an_error() -> None:
     slices = [slice_of("s", [sharable_device("a", "memory")])]
     with pytest.raises(
         AllocationError, match=r'capacity ".*/memory": capacity value is negative: request -1$'
@@ -68,7 +68,7 @@ def test_negative_request_is_an_error() -> None:
         allocate(slices, new_claim(memory="-1"), on=features(version=V1_38))
 
 
-def test_consumption_that_is_stored_by_both_names_adds_up() -> None:
+def test_consumed_capacity_stored_with_and_without_its_domain_adds_up() -> None:
     state = AllocatedState()
     device = DeviceID(DRIVER, "p", "a")
     state.hold_devices("default/x", [(device, "1", {"memory": 4 * 10**9})])
@@ -79,7 +79,7 @@ def test_consumption_that_is_stored_by_both_names_adds_up() -> None:
 
 
 @_BOTH
-def test_device_with_shares_is_not_given_away_after_it_stopped_sharing(version: Version) -> None:
+def test_a_device_with_shares_is_not_allocated_whole_after_it_disallowed_sharing(version: Version) -> None:
     slices = [slice_of("s", [{"name": "a"}, {"name": "b"}])]
     found = allocate(
         slices, claim_of([exactly()]), on=features(version=version), state=hold_devices("a", share="1")
@@ -88,7 +88,7 @@ def test_device_with_shares_is_not_given_away_after_it_stopped_sharing(version: 
 
 
 @_BOTH
-def test_build_metadata_does_not_distinguish_versions(version: Version) -> None:
+def test_versions_that_differ_only_in_build_metadata_are_equal(version: Version) -> None:
     devices = [{"name": name, "attributes": {"fw": {"version": f"1.0.0+{name}"}}} for name in "ab"]
     claim = claim_of([exactly(count=2)], constraints=[{"matchAttribute": f"{DRIVER}/fw"}])
     found = allocate([slice_of("s", devices)], claim, on=features(version=version))
@@ -98,7 +98,9 @@ def test_build_metadata_does_not_distinguish_versions(version: Version) -> None:
 @pytest.mark.parametrize(
     ("gates", "where"), [((), "claim default/c0, request r0: "), (("DRADerivedAttributes",), "")]
 )
-def test_value_that_cannot_be_compared_ends_the_allocation(gates: tuple[str, ...], where: str) -> None:
+def test_an_attribute_value_that_a_constraint_cannot_compare_ends_the_allocation(
+    gates: tuple[str, ...], where: str
+) -> None:
     slices = [slice_of("s", [{"name": "a", "attributes": {"fw": {"version": "1.0"}}}])]
     claim = claim_of([exactly()], constraints=[{"matchAttribute": f"{DRIVER}/fw"}])
     with pytest.raises(AllocationError) as raised:
@@ -127,7 +129,7 @@ def test_invalid_attribute_only_matters_to_selectors_that_read_it(version: Versi
             select(other)
 
 
-def test_stable_allocator_has_the_features_of_the_incubating_one_before() -> None:
+def test_the_stable_allocator_has_the_features_that_the_incubating_one_had_in_1_37() -> None:
     shares = ("DRAConsumableCapacity", "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus")
     assert Features.from_gates(shares, V1_37).implementation is Implementation.INCUBATING
     stable = Features.from_gates(shares, V1_38)
@@ -149,7 +151,7 @@ def test_request_for_all_devices_of_an_incomplete_pool_fails_on_the_node_only() 
         assert raised.value.only_this_node is (version >= V1_38)
 
 
-def test_derived_attribute_is_evaluated_as_the_version_does() -> None:
+def test_a_derived_attribute_is_evaluated_with_the_cel_of_the_version() -> None:
     device = {"name": "a", "attributes": {"fw": {"version": "1.0"}}}
     derived = [{"name": "derived/a", "expression": "device.driver"}]
     claim = claim_of([exactly(derivedAttributes=derived)], constraints=[{"matchAttribute": "derived/a"}])

@@ -78,7 +78,7 @@ def _could_have(world: World, device: DeviceID) -> bool | None:
     return True if DeviceID(picked.driver, picked.pool, picked.device) == device else None
 
 
-def test_a_device_suits_a_request_if_the_request_alone_can_get_it() -> None:
+def test_a_device_suits_a_request_if_it_can_be_allocated_to_the_request_alone() -> None:
     seen: Counter[bool] = Counter()
     for seed in range(120):
         world = random_world(seed)

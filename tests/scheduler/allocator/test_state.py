@@ -39,7 +39,7 @@ def test_a_deallocated_claim_holds_no_devices() -> None:
     assert not state.in_use(DEVICE)
 
 
-def test_admin_access_holds_no_devices() -> None:
+def test_a_claim_with_admin_access_holds_no_devices() -> None:
     state = AllocatedState()
     state.add(_claim(adminAccess=True))
 
@@ -66,7 +66,7 @@ def test_consumed_capacity_of_shares_adds_up() -> None:
     assert not state.in_use(DEVICE)
 
 
-def test_a_share_counts_as_the_whole_device_without_the_feature() -> None:
+def test_a_share_counts_as_the_whole_device_if_the_feature_is_disabled() -> None:
     state = AllocatedState(consumable_capacity=False)
     state.add(_claim(shareID="share", consumedCapacity={"memory": "1"}))
 
@@ -85,7 +85,7 @@ def test_a_device_that_two_claims_hold_is_free_after_both_are_deleted() -> None:
     assert not state.in_use(DEVICE)
 
 
-def test_each_pool_has_its_own_version() -> None:
+def test_each_pool_has_its_own_change_counter() -> None:
     state = AllocatedState()
     state.add(_claim(pool="p"))
     before = state.pool_version(("a.example.com", "p"))

@@ -239,7 +239,7 @@ def _alone(world: World, number: int) -> World | None:
     return None
 
 
-def test_a_device_fits_once_the_reported_shortage_is_added() -> None:
+def test_a_device_fits_if_the_shortage_in_the_trace_is_added_to_its_capacity() -> None:
     checked: Counter[str] = Counter()
     for seed in range(_WORLDS):
         try:

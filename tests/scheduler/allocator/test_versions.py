@@ -54,7 +54,7 @@ def test_slices_and_pools_are_sorted_by_name_since_1_36(version: Version) -> Non
     assert _devices(version, World(slices=slices, claims=[claim_of([exactly(count=3)])])) == expected
 
 
-def test_the_oldest_allocator_of_1_37_sees_counter_sets_of_other_nodes() -> None:
+def test_the_stable_allocator_of_1_37_reads_counter_sets_of_other_nodes() -> None:
     pool = {"resourceSliceCount": 2}
     counters = slice_of("s", [], nodeName="n1", sharedCounters=_COUNTERS, pool=pool)
     every = claim_of([exactly(allocationMode="All")])
@@ -130,7 +130,7 @@ def _bare(version: Version, implementation: Implementation) -> Features:
 
 
 @_IMPLEMENTATIONS
-def test_older_allocators_ignore_shares(
+def test_allocators_before_consumable_capacity_ignore_shares(
     version: Version, implementation: Implementation, knows: bool
 ) -> None:
     features = _bare(version, implementation)

@@ -39,7 +39,7 @@ def test_unknown_fields_of_several_plugins_are_reported_together() -> None:
     )
 
 
-def test_all_errors_are_reported_in_one_message() -> None:
+def test_all_errors_of_a_configuration_are_reported_in_one_message() -> None:
     with pytest.raises(ValueError, match=r"^\[parallelism: .*, podInitialBackoffSeconds: .*\]$"):
         load(_HEAD + "parallelism: 0\npodInitialBackoffSeconds: 0\n", FeatureGates())
 

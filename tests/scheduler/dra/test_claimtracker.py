@@ -20,7 +20,7 @@ def _used_devices(tracker: ClaimTracker) -> set[str]:
     return {device.device for device in tracker.state.dedicated}
 
 
-def test_observed_claims_hold_their_devices() -> None:
+def test_allocated_claims_that_the_informer_observed_hold_their_devices() -> None:
     tracker = ClaimTracker()
     tracker.set_claim(allocated_claim("c", "gpu-0"))
     assert _used_devices(tracker) == {"gpu-0"}
@@ -85,7 +85,7 @@ def test_in_flight_claim_holds_devices_until_the_last_pod_unreserves_it() -> Non
     assert not tracker.remove_pending("uid-claim-c", stored=False)
 
 
-def test_stored_allocation_counts_once() -> None:
+def test_an_allocation_that_is_in_flight_and_already_stored_counts_once() -> None:
     tracker = ClaimTracker()
     tracker.set_claim(claim("c"))
     share: JsonObject = {"shareID": "s", "consumedCapacity": {"memory": "2"}}
@@ -119,7 +119,7 @@ def test_pools_are_reported_when_devices_are_allocated_or_released() -> None:
     assert reported[1:] == [{(DRIVER, "node-1"), (DRIVER, "node-2")}, {(DRIVER, "node-2")}]
 
 
-def test_watchers_are_notified_of_changes_of_their_claim() -> None:
+def test_callbacks_are_notified_of_changes_of_the_claim_that_they_watch() -> None:
     tracker = ClaimTracker()
     woken: list[str] = []
     stop = tracker.watch("default/c", lambda: woken.append("c"))

@@ -25,7 +25,7 @@ def _counters(name: str, *, slices: int, **pool: Any) -> ResourceSlice:
     return msgspec.structs.replace(whole, metadata=metadata, spec=spec)
 
 
-def test_only_the_node_of_a_slice_is_notified() -> None:
+def test_a_changed_slice_is_reported_only_for_its_node() -> None:
     reported: list[str | None] = []
     manager = DRAManager(Features.from_gates(FeatureGates()), on_nodes=reported.append)
     manager.slices.set_slice(piece("node-1", 1))

@@ -66,7 +66,7 @@ def test_an_untried_alternative_names_the_alternative_that_was_chosen() -> None:
     assert lines[at + 1] == "not taken: alternative r/first is"
 
 
-def test_devices_after_the_first_solution_are_evaluated_too() -> None:
+def test_devices_that_the_search_did_not_reach_are_evaluated() -> None:
     [request] = _requests(claim_json("c", request={"deviceClassName": "whole"}), _holder("h", "w1")).values()
     assert request.suitable == 1
     reasons = {device.device: device.reasons for device in request.devices}

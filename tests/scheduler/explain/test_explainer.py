@@ -64,7 +64,7 @@ def _explain(scheduler: Scheduler) -> PodReport:
     return report
 
 
-async def test_the_last_message_is_kept_after_the_claim_was_deleted() -> None:
+async def test_the_last_message_about_a_pod_is_kept_after_its_claim_was_deleted() -> None:
     scheduler = _scheduler()
     _world(scheduler, devices=0)
     _explain(scheduler)
@@ -128,7 +128,7 @@ async def test_too_few_devices_are_reported_with_their_number() -> None:
     assert report.change.text == "if request gpu of claim default/mine asked for 2 instead of 3"
 
 
-async def test_no_change_is_proposed_if_no_single_one_helps() -> None:
+async def test_no_change_is_proposed_if_no_single_change_makes_the_pod_fit() -> None:
     scheduler = _scheduler()
     selectors = [{"cel": {"expression": "false"}}] * 2
     _world(scheduler, request={"selectors": selectors})
@@ -293,7 +293,7 @@ async def test_a_capacity_shortage_names_the_claims_that_hold_the_rest() -> None
     }
 
 
-async def test_a_scheduled_pod_shows_its_node_and_devices() -> None:
+async def test_the_explanation_of_a_scheduled_pod_shows_its_node_and_devices() -> None:
     scheduler = _scheduler()
     _world(scheduler)
     scheduler.manager.claims.set_claim(allocated_claim("mine", "gpu-1", version="2"))
@@ -386,7 +386,7 @@ def test_nodes_that_were_not_examined_in_time_are_counted() -> None:
     world.close()
 
 
-def test_a_node_whose_room_is_reserved_for_a_nominated_pod_does_not_fit() -> None:
+def test_a_node_whose_free_resources_are_reserved_for_a_nominated_pod_does_not_fit() -> None:
     first = pod_json("first", requests={"cpu": "3"}, priority=10)
     second = pod_json("second", requests={"cpu": "3"})
     world = simulation(node_json("n"), first, second)
@@ -410,7 +410,7 @@ def test_a_node_whose_room_is_reserved_for_a_nominated_pod_does_not_fit() -> Non
     world.close()
 
 
-def test_a_pod_that_fits_now_is_waiting_for_its_next_attempt() -> None:
+def test_a_pod_that_fits_now_is_explained_as_waiting_for_its_next_attempt() -> None:
     world = simulation(node_json("n", unschedulable=True), pod_json("p"), settle=True)
     scheduler = world.scheduler
     # The queue is not informed, as if the event had been missed.
@@ -426,7 +426,7 @@ def test_a_pod_that_fits_now_is_waiting_for_its_next_attempt() -> None:
     world.close()
 
 
-def test_a_pod_without_any_nodes_waits_for_one() -> None:
+def test_a_pod_in_a_cluster_without_nodes_waits_for_a_node() -> None:
     report = explain("p", pod_json("p"))
     assert "it has to wait until there is a node" in text_of(report)
 

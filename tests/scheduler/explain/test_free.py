@@ -104,7 +104,7 @@ async def test_devices_that_compete_for_one_counter_are_free_only_once() -> None
     assert (usage.free, usage.blocked, usage.why) == (1, 2, {"only instead of a free one": 2})
 
 
-async def test_free_used_and_blocked_add_up_for_shared_devices() -> None:
+async def test_free_used_and_blocked_amounts_of_shared_devices_add_up_to_the_capacity() -> None:
     manager = _manager(_class("gpu"))
     policy = {"default": "2Gi", "validRange": {"min": "1Gi"}}
     capacity = {"memory": {"value": "8Gi", "requestPolicy": policy}}
@@ -180,7 +180,7 @@ async def test_a_pool_that_several_nodes_access_counts_once() -> None:
     assert [_counts(found.usage) for found in report.nodes] == [{"a": (1, 0, 0, 1), "b": (1, 0, 0, 1)}] * 2
 
 
-def test_shape_of_a_device_is_its_product_profile_or_name() -> None:
+def test_devices_are_grouped_by_product_profile_or_name() -> None:
     manager = _manager()
     devices = [
         {"name": "gpu-7", "attributes": {"productName": {"string": "H100"}, "type": {"string": "gpu"}}},
@@ -254,7 +254,7 @@ async def test_a_pool_to_which_each_node_adds_its_own_devices_is_complete() -> N
     assert [usage.free for usage in report.classes] == [2]
 
 
-async def test_devices_that_claims_hold_and_no_slice_publishes_are_listed() -> None:
+async def test_allocated_devices_that_no_slice_publishes_are_listed() -> None:
     manager = _manager(_class("any"))
     manager.slices.set_slice(piece("node-1", 1))
     manager.claims.set_claim(allocated_claim("holder", "gpu-0", "gpu-7"))

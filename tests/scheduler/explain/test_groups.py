@@ -148,7 +148,7 @@ def test_releasing_the_claim_of_another_member_is_not_proposed() -> None:
     assert report.change is None
 
 
-def test_a_member_that_was_not_tried_in_time_is_not_called_unschedulable() -> None:
+def test_a_group_member_not_examined_within_the_time_limit_is_not_called_unschedulable() -> None:
     config = SchedulerConfig(gates=GATES)
     world = simulation(*_WORLD, _member("p", "a"), _member("q", "b"), config=config)
     explainer = world.scheduler.explainer
@@ -204,7 +204,7 @@ def test_groups_of_a_composite_group_are_tried_together() -> None:
     )
 
 
-def test_groups_of_a_composite_group_that_have_room_together_fit() -> None:
+def test_groups_of_a_composite_group_fit_if_the_nodes_have_room_for_all_of_them() -> None:
     report = explain("p1", *_tree_world("2", "2"), config=_TREES)
     assert report.nodes[0].fits
     assert _places(report) == [("default/p0", "a"), ("default/p1", "a")]
@@ -229,7 +229,7 @@ def test_members_do_not_share_extended_resources() -> None:
     assert report.change is None
 
 
-def test_room_of_a_nominated_member_is_counted_once() -> None:
+def test_resources_of_a_nominated_group_member_are_counted_once() -> None:
     members = [
         pod_json(name, requests={"cpu": "2"}, schedulingGroup={"podGroupName": "g"}) for name in ("p", "q")
     ]

@@ -40,7 +40,7 @@ def test_a_node_without_devices_of_the_class_lists_no_pool() -> None:
     assert "no device of the class on this node" in text_of(report)
 
 
-def test_pools_of_its_driver_are_listed_if_a_class_selects_nothing() -> None:
+def test_the_pools_of_a_classs_driver_are_listed_if_the_class_selects_no_device() -> None:
     never = driver_class("gpu", also="false")
     report = explain("p", node_json("a"), _gpus("a"), _nics("a"), never, claim_json("c"), _POD)
     assert [pool.driver for pool in report.nodes[0].pools] == [DRIVER]

@@ -55,13 +55,17 @@ async def test_a_pod_is_explained_as_a_tree(client: httpx.AsyncClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/explain/pod/default/p", "/explain/claim/default/mine"])
-async def test_text_is_that_of_the_decoded_report(client: httpx.AsyncClient, path: str) -> None:
+async def test_the_text_of_an_explanation_equals_the_printed_json_report(
+    client: httpx.AsyncClient, path: str
+) -> None:
     """``dralab explain`` decodes the report and asks only once."""
     report = msgspec.json.decode((await client.get(path)).content, type=PodReport)
     assert render(report) == (await client.get(f"{path}?format=text")).text
 
 
-async def test_text_of_a_class_is_that_of_the_decoded_report(client: httpx.AsyncClient) -> None:
+async def test_the_text_about_a_device_class_equals_the_printed_json_report(
+    client: httpx.AsyncClient,
+) -> None:
     report = msgspec.json.decode((await client.get("/explain/class/gpu")).content, type=ClassReport)
     assert render_class(report) == (await client.get("/explain/class/gpu?format=text")).text
 

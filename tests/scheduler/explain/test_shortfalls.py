@@ -70,7 +70,7 @@ async def test_the_class_of_an_extended_resource_has_its_shortfalls() -> None:
     assert 'no device has attribute "type"' in await _event(device_class, pod=pod)
 
 
-async def test_a_value_that_some_device_has_is_not_a_shortfall() -> None:
+async def test_a_requested_value_that_some_device_has_is_not_a_shortfall() -> None:
     taken = _class(f"{_of('productName')} == 'NVIDIA A100-SXM4-40GB' && {_of('typeName')} == 'gpu'")
     assert "no device has" not in await _event(taken, claim_json("c", request={"count": 3}))
 
@@ -233,7 +233,7 @@ def test_an_extended_resource_that_a_node_offers_gets_no_hint() -> None:
     assert _extended_shortfalls("example.com/gpu", node) == ()
 
 
-def test_an_extended_resource_while_the_feature_is_disabled_gets_a_hint() -> None:
+def test_an_extended_resource_gets_a_hint_if_the_feature_is_disabled() -> None:
     known = class_json("gpu", extendedResourceName="example.com/gpu")
     [found] = _extended_shortfalls(
         "example.com/gpu", known, gates=FeatureGates(V1_36, DRAExtendedResource=False)
@@ -248,7 +248,7 @@ def test_a_missing_attribute_with_the_name_of_a_capacity_gets_a_hint() -> None:
     )
 
 
-def test_dissimilar_names_are_not_proposed() -> None:
+def test_names_that_are_not_similar_are_not_proposed() -> None:
     [found] = _shortfalls(_claim_with_selector("device.driver == 'tpu.google.com'"))
     assert found.endswith('no device is of driver "tpu.google.com", seen gpu.example.com, nic.example.com')
 

@@ -55,7 +55,7 @@ def _names(arguments: JsonObject) -> list[str]:
     return [node["metadata"]["name"] for node in arguments["Nodes"]["items"]]
 
 
-async def test_filter_gets_whole_objects_and_its_failures_are_in_the_message() -> None:
+async def test_an_extender_filter_gets_whole_objects_and_its_failures_are_in_the_message() -> None:
     def answer(arguments: JsonObject) -> JsonObject:
         return {
             "nodes": {"items": []},
@@ -136,7 +136,7 @@ async def test_an_extender_binds_instead_of_the_plugin() -> None:
     assert not node_of(api, "p")
 
 
-async def test_a_binding_that_fails_is_reported() -> None:
+async def test_a_binding_by_an_extender_that_fails_is_reported() -> None:
     api = FakeApi(node_json("a"))
     async with (
         extender(bind=lambda args: {"error": "not today"}) as server,

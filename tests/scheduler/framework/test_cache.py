@@ -18,7 +18,7 @@ def _changes(cache: Cache, since: tuple[int, int]) -> set[str] | None:
     return None if changed is None else set(changed)
 
 
-def test_changes_are_in_the_order_in_which_they_happened() -> None:
+def test_the_change_log_is_in_the_order_of_the_changes() -> None:
     cache, names = Cache(), [f"node-{number}" for number in range(20)]
     position = cache.position
     for name in reversed(names):

@@ -10,7 +10,7 @@ def _pod(name: str, priority: int) -> Pod:
     return pod(name, priority=priority)
 
 
-def test_room_is_reserved_for_nominated_pods_of_equal_or_higher_priority() -> None:
+def test_resources_are_reserved_for_nominated_pods_of_equal_or_higher_priority() -> None:
     changed: list[str] = []
     nominations = Nominations(changed.append)
     mid, high = _pod("mid", 5), _pod("high", 10)

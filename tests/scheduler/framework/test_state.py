@@ -10,7 +10,7 @@ from dra_shared.api.pod import Pod
 from tests.scheduler.objects import pod
 
 
-def test_the_first_reason_to_cancel_is_kept() -> None:
+def test_the_first_reason_to_cancel_a_scheduling_attempt_is_kept() -> None:
     state = CycleState()
     state.deadline.cancel("the pod was deleted")
     state.deadline.cancel("the scheduler is stopping")

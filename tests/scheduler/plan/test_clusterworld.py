@@ -25,7 +25,7 @@ def _answer(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"items": items, "metadata": meta})
 
 
-async def test_kinds_that_a_scheduler_does_not_watch_are_listed_in_pages() -> None:
+async def test_kinds_that_only_plans_need_are_listed_from_the_api_server_in_pages() -> None:
     client = Client("http://fake", transport=httpx.MockTransport(_answer))
     informers = InformerFactory(client)
     informers.informer(NODES)

@@ -169,7 +169,7 @@ _GPU: JsonObject = {"name": "g"}
         ((_obj("Node", "empty"),), "nodes without status.allocatable: empty"),
     ],
 )
-def test_gaps_and_contradictions_are_named(objects: tuple[JsonObject, ...], text: str) -> None:
+def test_missing_objects_and_contradictions_are_named(objects: tuple[JsonObject, ...], text: str) -> None:
     found = [line for line in gaps(_world(_NODE, *objects)) if text in line]
     assert len(found) == 1
 
@@ -186,12 +186,14 @@ def test_a_slice_of_a_missing_node_is_named() -> None:
         ({"device": "g", "shareID": "x"}, {"device": "g", "shareID": "y"}),
     ],
 )
-def test_devices_that_claims_may_share_are_not_named(results: tuple[JsonObject, ...]) -> None:
+def test_a_shareable_device_that_two_claims_hold_is_not_called_a_contradiction(
+    results: tuple[JsonObject, ...],
+) -> None:
     claims = [_claim(f"c{number}", result) for number, result in enumerate(results)]
     assert gaps(_world(_NODE, _slice(_GPU), _CLASS, *claims)) == []
 
 
-def test_finished_pods_refer_to_nothing() -> None:
+def test_references_of_finished_pods_to_missing_objects_are_not_named() -> None:
     done = _pod("p", _TEMPLATED, {**_MADE, "phase": "Succeeded"})
     assert gaps(_world(_NODE, _slice(_GPU), _CLASS, done)) == []
 
@@ -204,7 +206,7 @@ def test_manifests_with_unreadable_quantities_are_refused() -> None:
         Manifests.of([pod])
 
 
-def test_kinds_of_a_running_cluster_that_have_no_objects_are_not_uncertain() -> None:
+def test_kinds_without_objects_in_a_running_cluster_are_not_called_missing() -> None:
     claim = _obj("PersistentVolumeClaim", "v", spec={"storageClassName": "fast"})
     world = _world(_NODE, claim)
     assert [text for text in gaps(world) if "StorageClass" in text]

@@ -105,7 +105,7 @@ def test_object_of_a_job_kind_counts_as_its_pods(obj: JsonObject, names: list[st
     assert {pod.metadata.owner_references[0].kind for pod in wanted.pods} == {obj["kind"]}
 
 
-def test_each_job_kind_is_tested() -> None:
+def test_each_supported_job_kind_has_a_test_case() -> None:
     tried = {(obj["apiVersion"].rpartition("/")[0], obj["kind"]) for obj, _ in _OBJECTS}
     assert tried | {("trainer.kubeflow.org", "TrainJob")} == {*KINDS}
 

@@ -43,7 +43,7 @@ def _planner() -> Planner:
     return Planner(_objects(), Engine(Setup.of(SchedulerConfig())))
 
 
-def test_changes_of_version_gates_nodes_and_configuration_add_up() -> None:
+def test_changes_of_version_gates_nodes_and_configuration_accumulate() -> None:
     older = apply_change(_planner(), ChangeRequest(kubernetes_version="1.34"))
     gates = older.setup.config(older.objects).gates
     assert (gates.version, gates.enabled("DRAConsumableCapacity")) == (V1_34, False)

@@ -48,7 +48,7 @@ _MAKE_NONE = [
 
 
 @pytest.mark.parametrize("obj", _MAKE_PODS, ids=lambda obj: str(obj["kind"]))
-def test_a_workload_of_an_unknown_kind_is_named(obj: JsonObject) -> None:
+def test_a_plan_names_workloads_of_unknown_kinds(obj: JsonObject) -> None:
     for given in (obj, {"apiVersion": "v1", "kind": "List", "items": [obj]}):
         found = Manifests.of([given, _POD])
         assert (found.left_out, len(found.objects)) == ([f"{obj['kind']} n/x"], 1)
@@ -56,7 +56,7 @@ def test_a_workload_of_an_unknown_kind_is_named(obj: JsonObject) -> None:
 
 
 @each_case("obj", _MAKE_NONE, ids=lambda obj: str(obj["kind"]))
-def test_an_object_that_creates_no_pods_is_not_named(obj: JsonObject) -> None:
+def test_a_plan_does_not_name_objects_that_create_no_pods(obj: JsonObject) -> None:
     assert Manifests.of([obj, _POD]).left_out == []
 
 

@@ -141,7 +141,7 @@ _NEED: list[tuple[tuple[Resource[Any], Any], str, Version]] = [
 
 
 @each_case(("found", "gate", "version"), _NEED)
-def test_gates_that_objects_need_are_enabled(
+def test_feature_gates_that_the_objects_of_a_dump_need_are_enabled(
     found: tuple[Resource[Any], Any], gate: str, version: Version
 ) -> None:
     assert not Objects().gates({}, version).enabled(gate)

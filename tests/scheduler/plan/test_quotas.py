@@ -110,7 +110,7 @@ def test_claims_beyond_the_quota_are_not_created(hard: dict[str, str]) -> None:
     assert "is forbidden: exceeded quota: q, requested:" in answer.pods[-1].message
 
 
-def test_extended_resources_count_once() -> None:
+def test_extended_resources_count_once_toward_a_quota() -> None:
     world = _world({"requests.example.com/gpu": "3"})
     pod = _pod("p")
     pod["spec"]["containers"][0]["resources"] = {

@@ -26,7 +26,7 @@ def _body(**more: Any) -> JsonObject:
     return {"objects": [{"apiVersion": "resource.k8s.io/v1", **template_json("gpu")}, pod], **more}
 
 
-async def test_plan_requests_are_answered_for_the_current_cluster() -> None:
+async def test_plan_requests_are_answered_with_the_current_objects_of_the_cluster() -> None:
     nodes = [obj for i in range(2) for obj in (node_json(f"n{i}"), slice_json(f"n{i}", 2))]
     api = FakeApi(class_json(), *nodes)
     config = SchedulerConfig()

@@ -42,7 +42,7 @@ def test_the_deletion_of_an_allocated_claim_concerns_all_pods_since_1_37() -> No
     assert interested_in_deletion(_delete_event(allocated_claim("c", "gpu-0"))) == ()
 
 
-def test_each_version_has_its_own_index_keys() -> None:
+def test_each_kubernetes_version_has_its_own_keys_for_the_index_of_pods_by_claim() -> None:
     assert pre_queueing(V1_37) == (interested_in, interested_in_freed)
     assert pre_queueing(V1_36) == (interested_in, interested_in_deletion)
 

@@ -64,7 +64,7 @@ async def test_devices_in_use_lower_the_score_of_a_node(kind: str, node: str) ->
     assert await _choose_node(_fit(kind), slice_json("a", 2), slice_json("b", 2)) == node
 
 
-async def test_devices_of_another_class_do_not_count() -> None:
+async def test_devices_of_another_class_do_not_affect_the_score() -> None:
     selector = {"cel": {"expression": 'device.attributes["gpu.example.com"].index < 2'}}
     chosen = class_json(extendedResourceName=_NAME, selectors=[selector])
     # Node a has more free devices in total, and node b has more of the class.

@@ -29,7 +29,7 @@ def _pod(name: str, cpu: str, priority: int = 0, **more: Any) -> JsonObject:
     return pod_json(name, requests={"cpu": cpu}, container={"image": "x"}, priority=priority, **more)
 
 
-def test_unchanged_nodes_are_not_simulated_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preemption_is_not_simulated_again_on_unchanged_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     victims = DefaultPreemption._victims
 
@@ -48,7 +48,9 @@ def test_unchanged_nodes_are_not_simulated_again(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_cached_simulations_do_not_change_decisions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cached_preemption_simulations_do_not_change_decisions(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = _random_fates(seed)
     monkeypatch.setattr(DryRuns, "get", lambda self, name: None)
     assert _random_fates(seed) == kept

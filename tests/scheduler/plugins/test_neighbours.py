@@ -108,7 +108,7 @@ def test_pods_without_affinity_are_equivalent_while_no_pod_has_any() -> None:
     assert plugin.sign(pod("p")) is None
 
 
-def test_affinity_hint_requeues_a_pod_for_matching_pods() -> None:
+def test_a_pod_rejected_for_affinity_is_requeued_when_a_matching_pod_appears() -> None:
     plugin = _affinity(_cache())
     waiting = pod("p", affinity=_required_terms("podAffinity", _term("db")))
     interest = next(i for i in plugin.events_to_register() if i.kind is Kind.POD)

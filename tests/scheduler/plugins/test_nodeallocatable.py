@@ -53,7 +53,9 @@ def pod_with_claim(name: str, cpu: str = "0", **spec: Any) -> JsonObject:
     # The claim takes 1.5 of 4 CPUs, plus 0.1 for the pod and 0.2 for its container.
     [("2200m", True), ("2201m", False)],
 )
-async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
+async def test_capacity_mapping_and_overhead_of_a_claim_count_toward_the_nodes_resources(
+    cpu: str, fits: bool
+) -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
     async with run_scheduler(api, gates=SINCE_1_37):
         api.add(pod_with_claim("p", cpu))
@@ -77,7 +79,9 @@ async def test_mapping_and_overhead_count(cpu: str, fits: bool) -> None:
     ("resources", "shared"),
     [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
 )
-async def test_only_overhead_can_be_shared(resources: JsonObject, shared: bool) -> None:
+async def test_a_claim_with_more_than_overhead_cannot_be_shared_by_two_pods(
+    resources: JsonObject, shared: bool
+) -> None:
     """The claim of the second pod is already allocated, and uses as much of the node as for the first pod."""
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"))
     async with run_scheduler(api, gates=SINCE_1_37):
@@ -100,7 +104,9 @@ async def test_only_overhead_can_be_shared(resources: JsonObject, shared: bool) 
     ("resources", "shared"),
     [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
 )
-async def test_pods_of_a_group_share_overhead_alone(resources: JsonObject, shared: bool) -> None:
+async def test_pods_of_a_group_can_share_a_claim_only_if_it_has_just_overhead(
+    resources: JsonObject, shared: bool
+) -> None:
     """The claim is being allocated for the first pod while the second one is tried."""
     group = {
         "kind": "PodGroup",
@@ -162,7 +168,7 @@ async def test_each_pod_has_its_own_claims_in_its_status() -> None:
     ]
 
 
-async def test_limits_of_one_pod_do_not_count_for_the_next() -> None:
+async def test_pod_level_limits_of_one_pod_do_not_apply_to_the_next_pod() -> None:
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"), claim_json("d"))
     level = {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}
     bounded = pod_with_claim("bounded", "1", resources=level)

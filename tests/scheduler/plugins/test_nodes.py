@@ -54,7 +54,7 @@ def _score(plugin: Any, candidate: Pod, info: NodeInfo) -> int:
     return found
 
 
-def test_fit_compares_requests_with_the_free_resources() -> None:
+def test_the_fit_plugin_compares_requests_with_the_free_resources() -> None:
     info = _info(node("a"), pod("other", requests={"cpu": "3"}))
     assert _filter(NodeResourcesFit(), pod("p", requests={"cpu": "1"}), info) is None
     short = _filter(NodeResourcesFit(), pod("p", requests={"cpu": "1001m", "memory": "1Gi"}), info)
@@ -62,21 +62,21 @@ def test_fit_compares_requests_with_the_free_resources() -> None:
     assert (short.code, short.reasons) == (Code.UNSCHEDULABLE, ("Insufficient cpu",))
 
 
-def test_fit_reports_when_preemption_cannot_help() -> None:
+def test_the_fit_plugin_reports_if_preemption_cannot_help() -> None:
     short = _filter(NodeResourcesFit(), pod("p", requests={"cpu": "5", "memory": "9Gi"}), _info(node("a")))
     assert short is not None
     assert short.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert short.reasons == ("Insufficient cpu", "Insufficient memory")
 
 
-def test_fit_limits_the_number_of_pods() -> None:
+def test_the_fit_plugin_limits_the_number_of_pods() -> None:
     full = _info(node("a"), *(pod(f"p{i}") for i in range(10)))
     status = _filter(NodeResourcesFit(), pod("p"), full)
     assert status is not None
     assert status.reasons == ("Too many pods",)
 
 
-def test_fit_leaves_missing_extended_resources_to_device_classes() -> None:
+def test_the_fit_plugin_leaves_missing_extended_resources_to_device_classes() -> None:
     candidate = pod("p", requests={"example.com/gpu": "1"})
     assert _filter(NodeResourcesFit(lambda name: True), candidate, _info(node("a"))) is None
     status = _filter(NodeResourcesFit(), candidate, _info(node("a")))
@@ -84,14 +84,14 @@ def test_fit_leaves_missing_extended_resources_to_device_classes() -> None:
     assert status.reasons == ("Insufficient example.com/gpu",)
 
 
-def test_fit_prefers_the_emptier_node() -> None:
+def test_the_fit_plugin_prefers_the_emptier_node() -> None:
     busy = _info(node("a"), pod("other", requests={"cpu": "2", "memory": "4Gi"}))
     candidate = pod("p", requests={"cpu": "1", "memory": "2Gi"})
     assert _score(NodeResourcesFit(), candidate, _info(node("b"))) == 75
     assert _score(NodeResourcesFit(), candidate, busy) == 25
 
 
-def test_balance_scores_the_change_that_the_pod_causes() -> None:
+def test_balanced_allocation_scores_the_change_that_the_pod_causes() -> None:
     """The balance of the node without the pod does not count."""
     plugin = NodeResourcesBalancedAllocation()
     even, lopsided = _info(node("a")), _info(node("b"))
@@ -124,7 +124,7 @@ def test_untolerated_taints_reject_a_pod(tolerations: list[dict[str, str]], fits
         assert status.reasons == ("node(s) had untolerated taint(s)",)
 
 
-def test_soft_taints_are_avoided() -> None:
+def test_nodes_with_prefer_no_schedule_taints_get_lower_scores() -> None:
     cache = Cache()
     tainted = node("a", taints=[{"key": "k", "effect": "PreferNoSchedule"}])
     plugin = TaintToleration(cache)

@@ -76,7 +76,7 @@ def _stores(name: str) -> Callable[[Call], bool]:
     )
 
 
-async def test_own_allocations_are_no_conflict_if_the_server_respells_quantities() -> None:
+async def test_reformatted_quantities_of_a_schedulers_own_allocation_are_not_a_conflict() -> None:
     """A share of 1074000000, computed from the range's steps, is stored as 1074M."""
     policy = {"default": "1M", "validRange": {"min": "1M", "step": "1M"}}
     capacity = {"bandwidth": {"value": "10G", "requestPolicy": policy}}
@@ -99,7 +99,7 @@ async def test_own_allocations_are_no_conflict_if_the_server_respells_quantities
     assert not [text for i in pods for text in events(api, f"p{i}") if "FailedScheduling" in text]
 
 
-async def test_the_later_scheduler_allocates_another_device() -> None:
+async def test_the_scheduler_that_writes_later_allocates_another_device() -> None:
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 2), claim_json("c"), claim_json("other"))
     _on_call(api, _stores("c"), lambda: _add(api, _foreign_claim("other", "gpu-0", pod="x")))
     async with run_scheduler(api) as (_, clock):
@@ -115,7 +115,7 @@ async def test_the_later_scheduler_allocates_another_device() -> None:
     assert _devices(api, "c") == ["gpu-1"]
 
 
-async def test_the_later_scheduler_keeps_a_share_if_capacity_is_left() -> None:
+async def test_the_scheduler_that_writes_later_keeps_its_share_if_capacity_is_left() -> None:
     slices = slice_json("a", 1, capacity={"memory": {"value": "3"}}, **_SHARED)
     wanted = {"capacity": {"requests": {"memory": "1"}}}
     share = {"shareID": "s", "consumedCapacity": {"memory": "2"}}

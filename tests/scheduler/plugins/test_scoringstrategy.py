@@ -48,7 +48,7 @@ def test_nodes_are_scored_by_their_least_or_most_allocated_share(
         ([(0, 0), (100, 10)], [(1, 9, 4)], 100),
     ],
 )
-def test_nodes_are_scored_by_a_requested_to_capacity_shape(
+def test_nodes_are_scored_by_the_shape_of_requested_to_capacity_ratio(
     points: list[tuple[int, int]], resources: _Resources, score: int
 ) -> None:
     assert strategy(_shape(*points))(resources) == score

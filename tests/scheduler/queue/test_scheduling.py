@@ -116,7 +116,7 @@ async def test_an_event_during_an_attempt_requeues_the_pod() -> None:
     assert entry.place is Place.BACKOFF
 
 
-async def test_error_backs_off_longer_each_time() -> None:
+async def test_the_back_off_doubles_after_each_error() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     queue.add(pod("p"))
@@ -225,7 +225,7 @@ async def test_members_of_a_group_are_popped_together() -> None:
     assert _take(queue).pod.metadata.name == "other"
 
 
-async def test_activate_moves_a_pod_out_of_the_unschedulable_pods() -> None:
+async def test_activating_an_unschedulable_pod_queues_it_again() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
     queue.reject(_take(queue), {"Fit"}, "no room")
@@ -254,7 +254,7 @@ def _arrivals(queue: SchedulingQueue) -> list[tuple[str, str]]:
     return seen
 
 
-async def test_arrivals_are_counted_by_event() -> None:
+async def test_pods_added_to_a_queue_are_counted_by_event() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     seen = _arrivals(queue)
@@ -287,7 +287,7 @@ async def test_an_event_during_an_attempt_is_counted_once_as_its_failure() -> No
     assert seen == [("backoff", "ScheduleAttemptFailure")]
 
 
-async def test_forced_and_overdue_arrivals_are_counted() -> None:
+async def test_pods_requeued_by_activation_or_timeout_are_counted() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     entry = _reject(queue, "p")
@@ -303,7 +303,7 @@ async def test_forced_and_overdue_arrivals_are_counted() -> None:
     ]
 
 
-async def test_gated_pod_arrives_once_until_its_gates_are_gone() -> None:
+async def test_a_gated_pod_is_counted_once_until_its_gates_are_removed() -> None:
     queue = _queue(FakeClock())
     seen = _arrivals(queue)
     gated = pod("p", schedulingGates=[{"name": "g"}])

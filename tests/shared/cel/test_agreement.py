@@ -221,7 +221,7 @@ def test_costs_equal_cel_gos(expression: str, estimated: int, actual: int | None
     assert actual is None or program.cost(DEVICE) == actual
 
 
-def test_a_panic_is_an_error_of_one_rule() -> None:
+def test_an_expression_on_which_cel_go_panics_is_an_error_of_that_rule_only() -> None:
     rule = compile_rule('dyn(semver(self)) in {"a": 1}', {"self": t.STRING}, {})
     result = rule.run(["1.2.3"], 1000)
     assert result.error == "internal error: runtime error: hash of unhashable type cel.Semver"
@@ -271,7 +271,7 @@ def test_range_of_a_negative_size_is_empty_until_1_36() -> None:
 
 
 @pytest.mark.parametrize(("kubernetes", "cost"), [(V1_36, 2 + 4), (V1_37, 2 + 1)])
-def test_prefix_costs_its_own_length_since_1_37(kubernetes: Version, cost: int) -> None:
+def test_starts_with_costs_the_length_of_the_prefix_since_1_37(kubernetes: Version, cost: int) -> None:
     text = "x" * 31
     expression = f'device.driver != "" && "{text}".startsWith("x")'
 

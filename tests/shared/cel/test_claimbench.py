@@ -51,7 +51,7 @@ def _examine(*requests: DeviceRequest, constraints: tuple[DeviceConstraint, ...]
     return examine(claim, _CLASSES, _DEVICES, FeatureGates(), most=2)
 
 
-def test_a_request_needs_its_class_and_its_own_selectors() -> None:
+def test_devices_must_match_the_selectors_of_the_class_and_of_the_request() -> None:
     exactly = ExactDeviceRequest(device_class_name="gpu", count=2, selectors=(_model("A100"),))
     (request,) = _examine(DeviceRequest(name="gpu", exactly=exactly)).requests
     assert (request.name, request.mode, request.count) == ("gpu", "ExactCount", 2)
@@ -64,7 +64,7 @@ def test_a_request_needs_its_class_and_its_own_selectors() -> None:
     assert request.findings[0].values == {_MODEL: "A100"}
 
 
-def test_each_alternative_is_reported_and_a_missing_class_is_named() -> None:
+def test_the_claim_report_lists_each_alternative_and_names_missing_classes() -> None:
     big = DeviceSubRequest(name="big", device_class_name="gpu", selectors=(_model("H100"),))
     every = DeviceSubRequest(name="all", device_class_name="none", allocation_mode="All")
     first, second = _examine(DeviceRequest(name="gpu", first_available=(big, every))).requests
@@ -75,7 +75,7 @@ def test_each_alternative_is_reported_and_a_missing_class_is_named() -> None:
     assert second.problem == 'device class "none" does not exist'
 
 
-def test_selectors_that_fail_match_nothing() -> None:
+def test_a_selector_that_fails_to_evaluate_matches_no_device() -> None:
     selectors = (_selector("device.drivr"), _selector("device.attributes['gpu.example.com'].speed > 1"))
     exactly = ExactDeviceRequest(device_class_name="gpu", selectors=selectors)
     (request,) = _examine(DeviceRequest(name="gpu", exactly=exactly)).requests
@@ -84,7 +84,7 @@ def test_selectors_that_fail_match_nothing() -> None:
     assert request.findings[0].selectors == (True, False, "no such key: speed")
 
 
-def test_a_constraint_chooses_among_the_values_of_the_devices_that_match() -> None:
+def test_a_constraint_is_satisfied_by_devices_with_one_common_value() -> None:
     gpus = DeviceRequest(name="gpu", exactly=ExactDeviceRequest(device_class_name="gpu"))
     cards = DeviceSubRequest(name="t4", device_class_name="gpu", selectors=(_model("T4"),))
     other = DeviceRequest(name="other", first_available=(cards,))
@@ -101,7 +101,7 @@ def test_a_constraint_chooses_among_the_values_of_the_devices_that_match() -> No
     assert (second.distinct, second.values, second.without) == (True, {"T4": 1}, 0)
 
 
-def test_a_class_selects_devices_or_has_a_problem() -> None:
+def test_the_report_about_a_class_has_its_devices_or_the_problem_of_its_selector() -> None:
     broken = DeviceClass(spec=DeviceClassSpec(selectors=(_selector("device.nonsense"),)))
     a100 = DeviceClass(spec=DeviceClassSpec(selectors=(*_CLASSES["gpu"].spec.selectors, _model("A100"))))
     classes = {"all": DeviceClass(spec=DeviceClassSpec()), "broken": broken, "a100": a100, **_CLASSES}

@@ -54,13 +54,13 @@ def compile_error(expression: str, features: frozenset[str] = LISTS, stored: boo
         ),
     ],
 )
-def test_invalid_expressions_have_these_issues(expression: str, text: str) -> None:
+def test_invalid_expressions_have_the_expected_issues(expression: str, text: str) -> None:
     found = compile_error(expression)
     assert found.startswith("compilation failed: ERROR: <input>:")
     assert text in found
 
 
-def test_the_line_is_shown_with_a_caret() -> None:
+def test_a_compile_error_shows_the_line_with_a_caret() -> None:
     assert compile_error("true &&\n  nope") == (
         "compilation failed: ERROR: <input>:2:3: undeclared reference to 'nope' (in container '')\n"
         " |   nope\n"
@@ -89,7 +89,7 @@ def test_issues_are_sorted_by_position() -> None:
         ("type(1)", "type(int)"),
     ],
 )
-def test_the_result_has_to_be_a_bool(expression: str, type_name: str) -> None:
+def test_an_expression_whose_result_is_not_a_bool_is_rejected(expression: str, type_name: str) -> None:
     assert compile_error(expression) == f"must evaluate to bool or the unknown type, not {type_name}"
 
 
@@ -100,7 +100,7 @@ def test_invalid_constant_conversions_are_compile_errors() -> None:
     assert caught.value.text == "program instantiation failed: type conversion error from 'string' to 'int'"
 
 
-def test_features_decide_what_new_expressions_may_use() -> None:
+def test_feature_gates_determine_the_functions_that_new_expressions_may_use() -> None:
     multiple = "device.allowMultipleAllocations == true"
     assert "undefined field" in compile_error(multiple, frozenset(), stored=False)
     compile_expression(multiple, features=frozenset(), stored=True)
@@ -180,7 +180,7 @@ def test_dynamic_reads_of_attributes_are_reported_as_unknown(expression: str) ->
     assert compile_expression(expression, features=LISTS).attributes_read is None
 
 
-def test_programs_are_remembered() -> None:
+def test_compiled_programs_are_cached() -> None:
     first = compile_expression("true", features=LISTS)
     assert compile_expression("true", features=LISTS) is first
 
@@ -198,7 +198,7 @@ def test_long_expressions_compile(expression: str) -> None:
     assert compile_expression(expression, features=LISTS).matches(CelDevice("d"))
 
 
-def test_long_programs_do_not_fill_the_memory() -> None:
+def test_the_cache_of_compiled_programs_evicts_long_programs_earlier() -> None:
     def selector(number: int, length: int) -> str:
         return " || ".join([f'device.driver == "driver-{number}"'] * (length // 30))
 

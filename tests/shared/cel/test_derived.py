@@ -78,7 +78,7 @@ def test_a_mixed_list_names_the_type_of_its_first_element(first: str, name: str)
         ("[dyn(device.attributes)][0]", "unsupported CEL return type: map[string]interface {}"),
     ],
 )
-def test_values_that_are_no_attributes_are_errors(expression: str, message: str) -> None:
+def test_results_that_cannot_be_attribute_values_are_errors(expression: str, message: str) -> None:
     with pytest.raises(EvaluationError) as caught:
         _value(expression)
     assert str(caught.value) == message
@@ -96,5 +96,5 @@ def test_values_that_are_no_attributes_are_errors(expression: str, message: str)
         ("[]", DeviceAttribute()),
     ],
 )
-def test_optionals_and_types_count_as_what_they_hold(expression: str, expected: DeviceAttribute) -> None:
+def test_optional_values_and_wrapper_types_are_unwrapped(expression: str, expected: DeviceAttribute) -> None:
     assert _value(expression) == expected

@@ -22,14 +22,14 @@ def _topics() -> dict[str, object]:
     return {module.__name__: module.FUNCTIONS for module in modules if hasattr(module, "FUNCTIONS")}
 
 
-def test_every_topic_is_in_the_environment() -> None:
+def test_every_library_topic_is_in_the_cel_environment() -> None:
     optional = {f"{library.__name__}.jsonpatch"}
     listed = {name for name, topic in _topics().items() if any(topic is known for known in TOPICS)}
     assert listed == _topics().keys() - optional
     assert len(listed) == len(TOPICS)
 
 
-def test_optional_topics_are_included_only_on_request() -> None:
+def test_optional_library_topics_are_included_only_on_request() -> None:
     assert "includes" not in functions()
     versions = (V1_35, V1_36, V1_37)
     assert [functions(v, includes=True).keys() - functions(v).keys() for v in versions] == [
@@ -42,7 +42,7 @@ def test_optional_topics_are_included_only_on_request() -> None:
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37])
-def test_every_overload_has_code(version: Version) -> None:
+def test_every_declared_function_overload_is_implemented(version: Version) -> None:
     declared = functions(version, includes=True, patches=True)
     without = {
         name
@@ -71,12 +71,12 @@ def test_a_new_function_needs_one_declaration() -> None:
     assert known.estimate_call("", None, []).cost == (1, 1)
 
 
-def test_topics_share_a_function_in_their_order() -> None:
+def test_overloads_of_a_function_in_several_topics_are_in_the_order_of_the_topics() -> None:
     ids = [item.id for item in functions()["isLessThan"].overloads]
     assert ids == ["quantity_is_less_than", "semver_is_less_than"]
 
 
-def test_topics_must_agree_on_a_function() -> None:
+def test_topics_with_contradicting_declarations_of_a_function_are_rejected() -> None:
     topics = [(function("f", run=str.upper),), (function("f", run=str.lower),)]
     with pytest.raises(ValueError, match="two topics declare f differently"):
         join_topics(topics)

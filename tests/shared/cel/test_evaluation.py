@@ -189,7 +189,7 @@ def test_expressions_are_true(expression: str) -> None:
         ("lists.range(1000000).size() == 1", "operation cancelled: actual cost limit exceeded"),
     ],
 )
-def test_failing_expressions_have_these_errors(expression: str, message: str) -> None:
+def test_failing_expressions_have_the_expected_errors(expression: str, message: str) -> None:
     program = compile_expression(expression, features=FEATURES)
     with pytest.raises(EvaluationError) as caught:
         program.matches(DEVICE)
@@ -204,7 +204,7 @@ def test_an_invalid_attribute_is_an_error_of_every_expression() -> None:
         program.matches(device)
 
 
-def test_lists_need_their_feature_until_1_36() -> None:
+def test_list_attributes_need_their_feature_gate_until_1_36() -> None:
     device = CelDevice("d", {"a": DeviceAttribute(ints=(1,))})
     program = compile_expression("true", features=frozenset(), kubernetes=V1_36)
     with pytest.raises(EvaluationError, match="attribute a: unsupported attribute value"):
@@ -240,7 +240,7 @@ def test_the_cost_limit_stops_an_evaluation() -> None:
 
 
 @pytest.mark.parametrize("version", [V1_37, V1_38], ids=str)
-def test_call_whose_argument_fails_costs_nothing_since_1_38(version: Version) -> None:
+def test_a_call_whose_argument_fails_costs_nothing_since_1_38(version: Version) -> None:
     def cost(expression: str) -> int:
         return compile_expression(expression, features=(), kubernetes=version).cost(CelDevice("d"))
 
@@ -253,7 +253,7 @@ def test_call_whose_argument_fails_costs_nothing_since_1_38(version: Version) ->
     assert cost(f"{missing} < size([{missing}])") == attribute + (16 if version < V1_38 else 0)
 
 
-def test_sorting_what_fails_is_no_internal_error_since_1_38() -> None:
+def test_sorting_a_list_with_a_failing_item_is_not_an_internal_error_since_1_38() -> None:
     expression = "[1].slice(device.attributes['d'].a, 1).sort() == [1]"
     for version, problem in ((V1_37, "internal error: "), (V1_38, "no such key: a")):
         found = compile_expression(expression, features=("DRAListTypeAttributes",), kubernetes=version)

@@ -12,7 +12,7 @@ _EXPRESSIONS = (
 )
 
 
-def test_the_tables_are_of_this_grammar_and_this_lark() -> None:
+def test_the_stored_parser_tables_were_computed_from_this_grammar_and_lark_version() -> None:
     stored = json.loads(grammar.TABLES.read_bytes())
     assert stored["digest"] == grammar.digest(grammar._grammar()), "run make tables"
 

@@ -59,7 +59,7 @@ def test_expressions_with_messages_are_true(expression: str, estimated: int, cos
         ("timestamp{} == timestamp(0)", "unknown type 'timestamp'"),
     ],
 )  # fmt: skip
-def test_invalid_messages_have_these_errors(expression: str, error: str) -> None:
+def test_invalid_message_literals_have_the_expected_errors(expression: str, error: str) -> None:
     assert compile_expression(expression, features=FEATURES).evaluate(DEVICE).error == error
 
 

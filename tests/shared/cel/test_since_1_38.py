@@ -34,7 +34,7 @@ def test_estimated_costs_changed_in_1_38(expression: str, before: int, now: int)
 
 
 @pytest.mark.parametrize(("version", "cost"), [(V1_37, 13), (V1_38, 12)])
-def test_a_slice_that_fails_costs_no_item(version: Version, cost: int) -> None:
+def test_a_slice_call_that_fails_adds_no_cost_for_items(version: Version, cost: int) -> None:
     outcome = compile_stored("[1, 2].slice(-1, 1) == [1]", version).evaluate(CelDevice("d.example.com"))
     assert outcome.cost == cost
 

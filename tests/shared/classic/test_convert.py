@@ -79,7 +79,7 @@ def test_a_claim_gets_the_requests_of_its_parameters_and_class() -> None:
     assert not find_lost(conversion.notes)
 
 
-def test_every_field_has_a_note() -> None:
+def test_every_converted_field_has_a_note() -> None:
     noted = {(note.subject, note.path) for note in _convert("training.yaml").notes}
     assert noted == {
         ("ResourceClass gpu.nvidia.com", "spec.driverName"),
@@ -118,7 +118,7 @@ def test_nvidias_old_sharing_is_an_opaque_config_of_today() -> None:
     assert small["config"][0]["opaque"]["parameters"]["kind"] == "MigDeviceConfig"
 
 
-def test_a_source_below_a_template_is_lifted() -> None:
+def test_the_field_source_of_a_claim_in_a_pod_template_is_removed() -> None:
     _, spec = pod_spec(_one(_convert("nvidia.yaml"), "Deployment", "trainers")) or ("", {})
     assert spec["resourceClaims"] == [
         {"name": "gpus", "resourceClaimTemplateName": "a100"},
@@ -297,7 +297,7 @@ def test_nvidias_opaque_configs_are_of_its_api_group_of_today() -> None:
     ]
 
 
-def test_documents_spellings_of_references_and_drivers_are_understood() -> None:
+def test_references_and_driver_names_are_accepted_in_every_documented_spelling() -> None:
     reference = {"apiGroup": "gpu.nvidia.com/v1", "kind": "GpuClaimParameters", "name": "p"}
     class_ = {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -320,7 +320,7 @@ def test_current_objects_are_not_changed() -> None:
     assert not conversion.notes
 
 
-def test_notes_are_lines_with_an_outcome() -> None:
+def test_notes_of_a_conversion_are_lines_with_an_outcome() -> None:
     [note] = [note for note in _convert("training.yaml").notes if note.path == "spec.allocationMode"]
     assert note.outcome is Outcome.IMPLIED
     assert str(note) == (

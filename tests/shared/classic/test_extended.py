@@ -50,7 +50,7 @@ def test_a_sidecar_keeps_its_devices() -> None:
     assert sorted(names) == ["main-gpu", "side-gpu"]
 
 
-def test_a_mig_resource_is_a_profile() -> None:
+def test_an_extended_resource_for_mig_is_converted_to_a_profile_selector() -> None:
     template, _ = convert([_pod(_container("a", **{"nvidia.com/mig-1g.10gb.me": 1}))], {}).objects
     [request] = template["spec"]["spec"]["devices"]["requests"]
     assert request["exactly"]["deviceClassName"] == "mig.nvidia.com"
@@ -67,13 +67,13 @@ def test_a_resource_of_an_unknown_driver_needs_a_class() -> None:
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "nics"
 
 
-def test_other_resources_are_not_converted() -> None:
+def test_resources_other_than_extended_ones_are_not_converted() -> None:
     container = _container("a", cpu="1", **{"nvidia.com/gpu": 1, "kubernetes.io/x": 1})
     _, pod = convert([_pod(container)], {}).objects
     assert pod["spec"]["containers"][0]["resources"]["limits"] == {"cpu": "1", "kubernetes.io/x": 1}
 
 
-def test_a_quota_counts_the_classs_devices() -> None:
+def test_a_quota_for_an_extended_resource_is_converted_to_one_for_the_device_class() -> None:
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

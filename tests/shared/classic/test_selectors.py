@@ -68,7 +68,9 @@ def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
         ({"andExpression": [{"architecture": "ampere"}, {"migEnabled": False}]}, [_A100]),
     ],
 )
-def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[CelDevice]) -> None:
+def test_a_converted_selector_chooses_the_same_devices(
+    selector: dict[str, Any], devices: list[CelDevice]
+) -> None:
     assert _find_matching(selector) == devices
 
 
@@ -115,16 +117,16 @@ def test_attributes_of_unknown_drivers_have_the_type_of_the_value(values: list[s
 @pytest.mark.parametrize(
     ("text", "semantic"), [("8", "8.0.0"), ("470.57.02", "470.57.2"), ("v1.2.3", "1.2.3")]
 )
-def test_versions_become_semantic(text: str, semantic: str) -> None:
+def test_version_texts_are_converted_to_semantic_versions(text: str, semantic: str) -> None:
     assert version(text) == semantic
 
 
-def test_texts_that_are_not_versions_are_rejected() -> None:
+def test_texts_that_are_not_versions_are_not_converted() -> None:
     with pytest.raises(Inexpressible, match="is not a version"):
         version("new")
 
 
-def test_a_lost_condition_leaves_the_others() -> None:
+def test_a_condition_without_equivalent_does_not_affect_the_other_conditions() -> None:
     notes = Notes("x")
     either = {"orExpression": [{"index": 0}, {"index": 2}]}
     selector = {"andExpression": [{"productName": "*a100*"}, either]}

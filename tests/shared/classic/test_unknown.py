@@ -155,7 +155,9 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 @each_case("name", ["device-plugin", "named-resources", "nvidia", "training", "versions"])
 @each_case("wrong", [None, "x", 7, [], [None], {"x": [1]}], ids=str)
-def test_a_value_of_a_wrong_type_raises_nothing(name: str, wrong: Any) -> None:
+def test_converting_a_manifest_with_a_value_of_a_wrong_type_raises_no_exception(
+    name: str, wrong: Any
+) -> None:
     objects = list(yaml.safe_load_all((REPOSITORY / "tests/data/classic" / f"{name}.yaml").read_text()))
     for index, obj in enumerate(objects):
         for *path, last in _places(obj):

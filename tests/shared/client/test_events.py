@@ -47,7 +47,7 @@ async def _record(series: bool) -> _Sink:
     return sink
 
 
-async def test_names_sort_by_time() -> None:
+async def test_event_names_sort_by_time() -> None:
     sink = await _record(series=False)
     posted: list[Any] = [body for method, _, body in sink.calls if method == "POST"]
     names = [body["metadata"]["name"] for body in posted]
@@ -69,14 +69,14 @@ async def test_events_of_one_moment_have_different_names(series: bool) -> None:
     assert names == sorted(names)
 
 
-async def test_a_repetition_is_counted() -> None:
+async def test_a_repeated_event_raises_the_count_of_the_first_one() -> None:
     sink = await _record(series=False)
     method, path, body = sink.calls[-1]
     assert (method, path.rpartition("/")[0]) == ("PATCH", "/api/v1/namespaces/default/events")
     assert body == {"count": 2, "lastTimestamp": "2026-01-02T03:04:05Z"}
 
 
-async def test_the_scheduler_writes_series() -> None:
+async def test_repeated_events_of_the_scheduler_are_written_as_a_series() -> None:
     sink = await _record(series=True)
     _, path, body = sink.calls[0]
     assert path == "/apis/events.k8s.io/v1/namespaces/default/events"
@@ -237,7 +237,7 @@ async def _speak(*messages: str, gap: float = 1.0) -> list[tuple[str, dict[str, 
     return [(method, body) for method, _, body in sink.calls]
 
 
-async def test_the_tenth_of_similar_messages_and_all_later_ones_are_combined() -> None:
+async def test_the_tenth_and_all_later_similar_events_are_combined() -> None:
     calls = await _speak(*(f"no {number}" for number in range(12)))
     assert [body.get("message") for _, body in calls] == [
         *(f"no {number}" for number in range(9)),
@@ -250,7 +250,7 @@ async def test_the_tenth_of_similar_messages_and_all_later_ones_are_combined() -
     assert "reportingComponent" not in combined or combined["reportingComponent"] == ""
 
 
-async def test_rare_messages_are_not_combined() -> None:
+async def test_similar_events_are_not_combined_if_they_are_rare() -> None:
     calls = await _speak(*(f"no {number}" for number in range(12)), gap=601.0)
     assert [body["message"] for _, body in calls] == [f"no {number}" for number in range(12)]
 

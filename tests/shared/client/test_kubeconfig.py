@@ -62,7 +62,7 @@ def test_token_files_are_relative_to_the_kubeconfig(tmp_path: Path) -> None:
         ({"server": "https://a.test", "certificate-authority-data": "AAAA"}, {}, "kubeconfig: "),
     ],
 )
-def test_unusable_entries_are_named(
+def test_the_error_names_unusable_kubeconfig_entries(
     tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(KubeconfigError, match=message):
@@ -117,7 +117,7 @@ async def test_server_and_client_authenticate_each_other(tmp_path: Path) -> None
             await _ask(_write(tmp_path, trusting))
 
 
-def test_a_missing_file_is_named_once(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_kubeconfig_names_the_file_once(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError) as caught:
         load(tmp_path / "config")
     assert str(caught.value) == f"cannot read kubeconfig {tmp_path / 'config'}: No such file or directory"

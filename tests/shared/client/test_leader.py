@@ -96,7 +96,7 @@ async def test_a_dead_holder_is_replaced_after_the_duration_that_it_wrote() -> N
         assert world.lease["leaseTransitions"] == 4
 
 
-async def test_only_a_renewal_keeps_the_holder() -> None:
+async def test_a_lease_holder_keeps_the_lease_only_by_renewing_it() -> None:
     world = _World(holderIdentity="them", leaseDurationSeconds=15)
     async with world.elect() as us:
         renewed = world.lease["renewTime"]
@@ -144,7 +144,7 @@ async def test_leadership_ends_in_time_if_the_server_does_not_respond() -> None:
                 await us.task
 
 
-async def test_callbacks_follow_the_lease() -> None:
+async def test_leadership_callbacks_are_called_when_the_lease_is_acquired_or_lost() -> None:
     world = _World()
     network = _Stalling(world.api)
     client = world.api.client()

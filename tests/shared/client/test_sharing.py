@@ -32,7 +32,7 @@ def test_equal_parts_of_devices_are_shared_without_changing_them() -> None:
     assert len({id(device.attributes["uuid"]) for device in devices}) == 100
 
 
-def test_values_that_always_differ_are_not_remembered() -> None:
+def test_values_that_differ_in_every_object_are_not_cached() -> None:
     share = create_sharing(ResourceSlice)
     assert share is not None
     for number in range(100):
@@ -58,7 +58,7 @@ def test_nodes_share_the_values_of_labels() -> None:
     assert first is second
 
 
-def test_other_kinds_share_nothing() -> None:
+def test_parts_of_kinds_other_than_nodes_and_slices_are_not_shared() -> None:
     assert create_sharing(Pod) is None
 
 

@@ -7,7 +7,7 @@ def _config(name: str, **labels: str) -> ConfigMap:
     return ConfigMap(metadata=ObjectMeta(name=name, namespace="ns", labels=labels))
 
 
-def test_indexes_follow_changes() -> None:
+def test_store_indexes_are_updated_when_objects_change() -> None:
     store: Store[ConfigMap] = Store()
     store.put(_config("a", team="red"))
     store.add_index("team", lambda obj: obj.metadata.labels.values())

@@ -97,7 +97,7 @@ async def test_a_stale_idle_connection_is_replaced(send: Send) -> None:
 
 
 @both_ways
-async def test_a_write_that_may_have_happened_is_not_sent_again(send: Send) -> None:
+async def test_a_write_that_the_server_may_have_executed_is_not_sent_again(send: Send) -> None:
     seen: list[bytes] = []
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -139,7 +139,7 @@ async def test_the_end_of_the_connection_ends_a_body_of_unknown_length(send: Sen
 
 
 @both_ways
-async def test_an_interim_response_is_not_the_answer(send: Send) -> None:
+async def test_a_1xx_response_is_not_returned_as_the_response(send: Send) -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>\r\n\r\n" + reply(b"answer"))
 
@@ -149,7 +149,7 @@ async def test_an_interim_response_is_not_the_answer(send: Send) -> None:
 
 
 @both_ways
-async def test_requests_and_streams_share_connections(send: Send) -> None:
+async def test_requests_and_streams_use_the_same_connection_pool(send: Send) -> None:
     connections: set[int] = set()
 
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
@@ -232,7 +232,9 @@ async def test_a_burst_of_requests_opens_no_connection_for_each() -> None:
     assert most <= len(connections) <= 128
 
 
-async def test_a_separate_client_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_separate_client_does_not_wait_for_requests_of_other_clients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("dra_shared.client.transport._EXCHANGES_AT_ONCE", 1)
     answered, waiting = asyncio.Event(), asyncio.Event()
 
@@ -252,7 +254,7 @@ async def test_a_separate_client_waits_for_no_other(monkeypatch: pytest.MonkeyPa
         assert (await slow).metadata.name == "slow"
 
 
-async def test_a_silently_lost_server_is_detected() -> None:
+async def test_a_server_that_disappears_without_closing_its_connections_is_detected() -> None:
     async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(b""))
 
@@ -269,7 +271,7 @@ async def test_a_silently_lost_server_is_detected() -> None:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
-def test_a_server_that_hangs_up_at_once_is_no_error_of_the_loop(
+def test_a_server_that_closes_the_connection_at_once_causes_no_event_loop_error(
     run: Callable[[Coroutine[Any, Any, None]], None],
 ) -> None:
     async def connect() -> None:

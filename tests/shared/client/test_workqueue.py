@@ -23,7 +23,7 @@ async def test_a_key_added_during_processing_is_queued_again() -> None:
     assert len(queue) == 1
 
 
-async def test_delays_double_until_forgotten() -> None:
+async def test_the_retry_delay_of_a_key_doubles_until_it_is_forgotten() -> None:
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(clock)
     for delay in (0.005, 0.01, 0.02):
@@ -38,7 +38,7 @@ async def test_delays_double_until_forgotten() -> None:
     assert len(queue) == 1
 
 
-async def test_the_earlier_of_two_delays_wins() -> None:
+async def test_a_key_added_with_two_delays_is_queued_after_the_shorter_one() -> None:
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(clock)
     queue.add_after("a", 10)
@@ -119,7 +119,7 @@ class Tally:
         self.works.append(worked)
 
 
-async def test_an_observer_gets_keys_with_their_durations() -> None:
+async def test_an_observer_is_notified_of_processed_keys_with_queue_and_work_durations() -> None:
     clock = FakeClock()
     queue: WorkQueue[str] = WorkQueue(clock)
     queue.observer = tally = Tally()

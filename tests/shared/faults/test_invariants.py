@@ -41,14 +41,16 @@ def _claim(name: str, pod: str, device: str = "gpu-0", **result: Any) -> Resourc
     )
 
 
-def test_a_consistent_cluster_has_no_breaches() -> None:
+def test_no_broken_invariant_is_reported_for_a_consistent_cluster() -> None:
     pods = [_pod("p"), _pod("q", "Succeeded"), _pod("w", "Pending", node="")]
     assert find_breaches(pods, [_claim("c", "p"), _claim("d", "q", "gpu-1")]) == []
     assert [pod.metadata.name for pod in pending_pods(pods)] == ["w"]
 
 
 @pytest.mark.parametrize("result", [{"adminAccess": True}, _SHARED])
-def test_a_device_may_have_several_users_where_the_api_allows_it(result: dict[str, Any]) -> None:
+def test_a_device_with_several_users_is_not_reported_if_the_api_allows_sharing(
+    result: dict[str, Any],
+) -> None:
     assert find_breaches([_pod("p"), _pod("q")], [_claim("c", "p"), _claim("d", "q", **result)]) == []
 
 
@@ -77,13 +79,13 @@ def test_a_device_may_have_several_users_where_the_api_allows_it(result: dict[st
         ),
     ],
 )
-def test_each_breach_is_named(
+def test_each_broken_invariant_is_reported(
     pods: list[Pod], claims: list[ResourceClaim], fitting: list[str], wanted: list[str]
 ) -> None:
     assert find_breaches(pods, claims, fitting) == wanted
 
 
-def test_a_cdi_file_of_a_deleted_claim_is_a_breach() -> None:
+def test_a_cdi_file_of_a_deleted_claim_is_reported() -> None:
     uid, other = "0b7bd3f0-5d7c-4c6e-9d0e-6f7a9f4c1d11", "1b7bd3f0-5d7c-4c6e-9d0e-6f7a9f4c1d11"
     claim = _claim("c", "p")
     held = msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, uid=uid))

@@ -43,7 +43,7 @@ async def _verdict(
     return task.result()
 
 
-async def test_kept_promises_are_named_when_the_cluster_is_at_rest() -> None:
+async def test_kept_promises_of_a_fault_are_listed_once_the_cluster_is_at_rest() -> None:
     clock = FakeClock()
     verdict = await _verdict(clock, _Cluster(clock, RUNS), Story("stop", 5))
     assert not verdict.broken
@@ -51,7 +51,7 @@ async def test_kept_promises_are_named_when_the_cluster_is_at_rest() -> None:
     assert 6 <= clock.monotonic() < 20
 
 
-async def test_a_temporary_breach_is_named() -> None:
+async def test_an_invariant_that_was_broken_temporarily_is_reported() -> None:
     clock = FakeClock()
     cluster = _Cluster(clock, RUNS, (2, RESTARTED))
     verdict = await _verdict(clock, cluster, Story("kubelet-stop", 5))
@@ -61,7 +61,7 @@ async def test_a_temporary_breach_is_named() -> None:
     assert clock.monotonic() < 20
 
 
-async def test_problems_from_before_the_fault_are_ignored() -> None:
+async def test_problems_that_existed_before_the_fault_are_ignored() -> None:
     clock = FakeClock()
     assert not (await _verdict(clock, _Cluster(clock, WAITS), Story("disk-full", 1))).broken
     clock = FakeClock()
@@ -69,7 +69,7 @@ async def test_problems_from_before_the_fault_are_ignored() -> None:
     assert verdict.broken == ["pod a/p is on node-0 and does not run: Pending"]
 
 
-async def test_a_stopped_server_is_queried_again() -> None:
+async def test_a_server_that_did_not_respond_is_queried_again() -> None:
     clock = FakeClock()
     verdict = await _verdict(clock, _Cluster(clock, RUNS, (1, None), (20, RUNS)), Story("stop", 5))
     assert not verdict.broken

@@ -15,7 +15,7 @@ def _find_broken(
     return judge(Story(fault, seconds, "node-0", before, during, after)).broken
 
 
-def test_each_fault_has_a_promise_of_its_own() -> None:
+def test_each_fault_has_a_different_promise() -> None:
     assert all(kind.promise and kind.parts for kind in KINDS.values())
 
 
@@ -24,7 +24,7 @@ def test_each_flag_of_a_fault_sets_a_field_of_its_request() -> None:
         assert {flag.field for flag in kind.flags} == {*kind.options} - {"service", "node"}
 
 
-def test_kept_promises_are_named() -> None:
+def test_the_verdict_lists_the_kept_parts_of_a_promise() -> None:
     calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
     verdict = judge(Story("clock-ahead", 5, "node-0", calm, [calm], calm))
     assert verdict.kept == [
@@ -71,7 +71,7 @@ def test_a_fault_without_effect_tests_no_promise(fault: str, reason: str) -> Non
     assert met.untried == []
 
 
-def test_a_short_fault_does_not_test_slow_reactions() -> None:
+def test_a_short_fault_leaves_promises_about_slow_reactions_untested() -> None:
     calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
     short = judge(Story("xid", 1, "node-0", calm, [calm], calm))
     assert "no taint was seen in so short a time" in short.untried

@@ -25,7 +25,7 @@ def test_gates_are_added_changed_and_removed_by_version() -> None:
     assert "GangScheduling" not in release(V1_37).gates
 
 
-def test_feature_of_a_removed_gate_stays_enabled_if_its_page_says_so() -> None:
+def test_the_feature_of_a_removed_gate_stays_enabled_if_it_had_become_stable() -> None:
     gates = FeatureGates(V1_38)
     assert "DynamicResourceAllocation" not in release(V1_38).gates
     assert gates.enabled("DynamicResourceAllocation")
@@ -53,14 +53,14 @@ def test_gates_equal_those_of_the_released_sources(version: Version) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_gates_that_a_gate_needs_exist(version: Version) -> None:
+def test_gates_that_a_feature_gate_depends_on_exist_in_the_version(version: Version) -> None:
     gates = release(version).gates
     assert {needed for gate in gates.values() for needed in gate.needs} <= gates.keys()
     assert all(gates[needed].default for gate in gates.values() if gate.default for needed in gate.needs)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_each_fact_is_listed_once_in_a_page(version: Version) -> None:
+def test_each_change_is_listed_only_once_on_a_version_page(version: Version) -> None:
     about = Counter(
         (kind, *fact.removeprefix("-").split()[: 1 if kind in ("gate", "store") else 2])
         for kind, fact in page(version)
@@ -81,7 +81,7 @@ def test_resources_and_fields_are_added_and_removed_by_version() -> None:
     assert had == [False, False, True, True]
 
 
-def test_required_fields_are_those_of_the_version() -> None:
+def test_required_api_fields_are_those_of_the_version() -> None:
     spec = [release(version).list_required("resource/v1", "ResourceClaim", []) for version in _UNTIL_1_37]
     assert spec == [["spec"], ["spec"], ["spec"], []]
     data = [
@@ -90,7 +90,7 @@ def test_required_fields_are_those_of_the_version() -> None:
     assert data == [["revision"], ["revision"], ["revision"], ["data"]]
 
 
-def test_selectors_are_added_by_version() -> None:
+def test_selectable_fields_are_added_by_version() -> None:
     slices = "resource.k8s.io/resourceslices"
     assert [release(version).selects(slices, "spec.pool.name") for version in _UNTIL_1_37] == [False] * 3 + [
         True
@@ -98,7 +98,7 @@ def test_selectors_are_added_by_version() -> None:
     assert release(V1_34).selects(slices, "spec.nodeName")
 
 
-def test_a_version_stores_what_older_ones_can_read() -> None:
+def test_the_storage_version_of_a_kind_can_be_read_by_the_previous_release() -> None:
     stored = [release(version).storage["resource.k8s.io/resourceclaims"] for version in _UNTIL_1_37]
     assert stored == ["v1beta2", "v1", "v1", "v1"]
     assert release(V1_35).storage["scheduling.k8s.io/workloads"] == "v1alpha1"

@@ -19,13 +19,13 @@ from tools.compare.writes import draw_write
 _SEEDS = [str(number) for number in range(60)]
 
 
-def test_equal_seeds_draw_equal_cases() -> None:
+def test_equal_seeds_give_equal_random_cases() -> None:
     assert draw_world("7", V1_37) == draw_world("7", V1_37)
     assert draw_expression("7", V1_37) == draw_expression("7", V1_37)
 
 
 @pytest.mark.parametrize("kubernetes", VERSIONS)
-def test_worlds_are_often_allocated_and_often_not(kubernetes: Version) -> None:
+def test_random_allocations_often_succeed_and_often_fail(kubernetes: Version) -> None:
     worlds = [{**draw_world(seed, kubernetes), "kubernetesVersion": str(kubernetes)} for seed in _SEEDS]
 
     allocated = sum(allocate(world)["allocated"] for world in worlds)
@@ -34,7 +34,7 @@ def test_worlds_are_often_allocated_and_often_not(kubernetes: Version) -> None:
 
 
 @pytest.mark.parametrize("kubernetes", VERSIONS)
-def test_most_expressions_compile(kubernetes: Version) -> None:
+def test_most_random_cel_expressions_compile(kubernetes: Version) -> None:
     cases = [{**draw_expression(seed, kubernetes), "kubernetesVersion": str(kubernetes)} for seed in _SEEDS]
 
     compiled = sum("compileError" not in evaluate(case) for case in cases)
@@ -42,7 +42,7 @@ def test_most_expressions_compile(kubernetes: Version) -> None:
     assert compiled > 30
 
 
-def test_worlds_of_1_37_have_every_field_that_its_allocator_reads() -> None:
+def test_random_worlds_of_1_37_contain_every_field_that_its_allocator_reads() -> None:
     text = json.dumps([draw_world(str(number), V1_37) for number in range(200)])
     for field in (
         "adminAccess",
@@ -66,14 +66,14 @@ def test_worlds_of_1_37_have_every_field_that_its_allocator_reads() -> None:
         assert f'"{field}"' in text
 
 
-def test_worlds_of_1_34_have_no_field_of_later_releases() -> None:
+def test_random_worlds_of_1_34_contain_no_field_of_later_releases() -> None:
     text = json.dumps([draw_world(str(number), V1_34) for number in range(200)])
     for field in ("compatibilityGroups", "derivedAttributes", "skipNodeOperations", "strings"):
         assert f'"{field}"' not in text
 
 
 @pytest.mark.parametrize("kubernetes", VERSIONS)
-def test_writes_are_often_allowed_and_often_not(kubernetes: Version) -> None:
+def test_random_writes_are_often_allowed_and_often_rejected(kubernetes: Version) -> None:
     cases = [draw_write(seed, kubernetes) for seed in _SEEDS]
 
     # A stored object that cannot be decoded makes no case. Programs refuse it.
@@ -88,7 +88,7 @@ def test_writes_are_often_allowed_and_often_not(kubernetes: Version) -> None:
     assert sum("oracleError" in answer for answer in answers) < len(answers) / 2
 
 
-def test_writes_are_of_every_kind_and_operation() -> None:
+def test_random_writes_cover_every_kind_and_operation() -> None:
     cases = [draw_write(str(number), V1_37) for number in range(300)]
 
     assert {case["object"]["kind"] for case in cases} == {
@@ -106,7 +106,7 @@ def test_writes_are_of_every_kind_and_operation() -> None:
 
 
 @pytest.mark.parametrize("kubernetes", VERSIONS)
-def test_histories_have_devices_with_and_without_taints_of_rules(kubernetes: Version) -> None:
+def test_random_event_histories_have_devices_with_and_without_taints_of_rules(kubernetes: Version) -> None:
     cases = [
         {**taints.draw_history(seed, kubernetes), "kubernetesVersion": str(kubernetes)} for seed in _SEEDS
     ]
@@ -118,7 +118,7 @@ def test_histories_have_devices_with_and_without_taints_of_rules(kubernetes: Ver
     assert len(devices) / 10 < tainted < len(devices) * 0.9
 
 
-def test_claims_of_nodes_are_often_prepared_and_often_not() -> None:
+def test_random_claim_preparations_often_succeed_and_often_fail() -> None:
     cases = [{**preparations.draw_node(seed, V1_37), "kubernetesVersion": "1.37"} for seed in _SEEDS[:20]]
 
     steps = [step for case in cases for step in preparations.answer(case)["steps"]]
@@ -128,7 +128,7 @@ def test_claims_of_nodes_are_often_prepared_and_often_not() -> None:
     assert sum(bool(step["calls"]) for step in steps) > len(steps) / 10
 
 
-def test_the_order_of_taints_does_not_matter() -> None:
+def test_the_comparison_ignores_the_order_of_taints() -> None:
     first, second = {"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}
 
     def step(*found: dict[str, str]) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_the_order_of_taints_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("kubernetes", VERSIONS)
-def test_programs_are_made_of_the_release_that_a_version_follows(kubernetes: Version) -> None:
+def test_comparison_programs_are_built_from_the_release_that_a_version_follows(kubernetes: Version) -> None:
     name = "go.mod" if kubernetes == DEFAULT else f"releases/{kubernetes}.mod"
 
     pinned = re.search(r"k8s.io/dynamic-resource-allocation v0\.(\S+)", (SOURCE / name).read_text())

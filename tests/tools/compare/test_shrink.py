@@ -5,7 +5,7 @@ from dra_shared.jsontypes import JsonObject
 from tools.compare.shrink import shrink
 
 
-def test_shrinking_keeps_only_what_a_failure_needs() -> None:
+def test_shrinking_a_case_keeps_only_the_parts_that_make_it_fail() -> None:
     def fails(case: JsonObject) -> bool:
         devices = case.get("devices") or []
         return any(device.get("shared") for device in devices)

@@ -26,7 +26,7 @@ def _cel_lines(path: Path, *outs: dict[str, object]) -> Path:
     return path
 
 
-def test_agreeing_cases_are_counted_and_others_are_named(tmp_path: Path) -> None:
+def test_the_summary_counts_agreeing_cases_and_names_the_others(tmp_path: Path) -> None:
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     assert right["match"] is True
     file = _cel_lines(tmp_path / "mixed.jsonl", right, {**right, "match": False})
@@ -35,7 +35,7 @@ def test_agreeing_cases_are_counted_and_others_are_named(tmp_path: Path) -> None
     assert not agree
 
 
-def test_any_of_several_outcomes_agrees_and_panics_are_not_compared(tmp_path: Path) -> None:
+def test_a_case_agrees_with_any_recorded_outcome_and_panics_are_not_compared(tmp_path: Path) -> None:
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     wrong = {**right, "match": False}
     lines = [
@@ -129,7 +129,7 @@ def test_scheduler_configurations_get_the_defaults_of_their_version(tmp_path: Pa
     assert plugins[0] < plugins[1]
 
 
-def test_gzipped_files_are_read(tmp_path: Path) -> None:
+def test_gzipped_recordings_are_read(tmp_path: Path) -> None:
     ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     plain = _cel_lines(tmp_path / "plain.jsonl", right)
     packed = tmp_path / "packed.jsonl.gz"
@@ -154,7 +154,7 @@ def test_tables_of_upstream_cases_are_read_unchanged() -> None:
     ]
 
 
-def test_a_table_has_the_answer_of_each_implementation(tmp_path: Path) -> None:
+def test_a_case_with_answers_of_several_allocators_is_compared_with_each(tmp_path: Path) -> None:
     node = {"metadata": {"name": "n"}}
     case = {"name": "nothing-wanted", "features": [], "node": node, "claims": []}
     none = {"supported": False, "allocated": False, "results": None}

@@ -269,7 +269,7 @@ def _pending_pod() -> list[JsonObject]:
     return [node, piece, device_class, claim("wanted"), pod("waiting", "", "wanted")]
 
 
-def test_pods_are_scheduled_by_both_versions(check: Check) -> None:
+def test_check_compares_the_scheduling_of_pods_by_both_versions(check: Check) -> None:
     code, report = check(_pending_pod(), "1.34", "--kubernetes-version", "1.36")
     (found,) = _select(report, "otherwise")
     assert (code, report["checked"]["pods placed again"]) == (1, 1)
@@ -279,7 +279,9 @@ def test_pods_are_scheduled_by_both_versions(check: Check) -> None:
     )
 
 
-def test_the_text_advises_what_to_change(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_text_output_of_check_advises_what_to_change(
+    check: Check, capsys: pytest.CaptureFixture[str]
+) -> None:
     check(_CLAIM, "1.35")
     assert commandline.run("check", ["it.yaml", "--against", "1.35"]) == 1
     lines = capsys.readouterr().out.splitlines()
@@ -338,7 +340,7 @@ def test_gates_that_depend_on_a_disabled_gate_are_disabled() -> None:
     }
 
 
-def test_gates_that_up_sets_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
+def test_gates_that_dralab_up_sets_itself_are_not_reported(capsys: pytest.CaptureFixture[str]) -> None:
     there = release(V1_37).gates
     with Cluster(nodes=0, gates={name: on for name, on in lab_gates(V1_37).items() if name in there}) as lab:
         words = ["--from", str(lab.kubeconfig), "--against", "1.36", "-o", "json"]

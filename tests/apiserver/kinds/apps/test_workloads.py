@@ -86,7 +86,9 @@ async def test_a_job_cannot_have_restart_policy_always(client: httpx.AsyncClient
     ]
 
 
-async def test_a_job_template_is_fixed_once_it_runs(client: httpx.AsyncClient) -> None:
+async def test_the_template_of_a_job_is_immutable_unless_the_job_is_suspended(
+    client: httpx.AsyncClient,
+) -> None:
     await client.post(JOBS, json=job())
     merge = {"Content-Type": "application/merge-patch+json"}
     change = {"spec": {"template": {"spec": {"nodeSelector": {"a": "b"}}}}}
@@ -114,7 +116,9 @@ async def test_a_job_template_is_fixed_once_it_runs(client: httpx.AsyncClient) -
         ("DaemonSet", "daemonset"),
     ],
 )
-async def test_a_selector_is_needed_and_must_match(client: httpx.AsyncClient, kind: str, word: str) -> None:
+async def test_a_selector_is_required_and_must_match_the_template(
+    client: httpx.AsyncClient, kind: str, word: str
+) -> None:
     path = f"{APPS}/{kind.lower()}s"
     # A missing selector selects nothing. For a daemon set, the only error is that it is missing.
     unmatched = 'Invalid value: {"app":"x"}: `selector` does not match template `labels`'
@@ -133,7 +137,7 @@ async def test_a_selector_is_needed_and_must_match(client: httpx.AsyncClient, ki
 
 
 @each_case("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
-async def test_a_selector_never_changes(client: httpx.AsyncClient, kind: str) -> None:
+async def test_the_selector_of_a_workload_is_immutable(client: httpx.AsyncClient, kind: str) -> None:
     path = f"{APPS}/{kind.lower()}s"
     assert (await client.post(path, json=workload(kind))).status_code == 201
     other = workload(kind, selector={"matchLabels": {"app": "y"}}, template=template(app="y"))
@@ -182,7 +186,7 @@ async def test_immutable_fields_of_a_set_are_not_validated_again(client: httpx.A
     assert [field for field, _ in causes(answer)] == ["spec"]
 
 
-async def test_a_daemon_sets_selector_is_reported_first(client: httpx.AsyncClient) -> None:
+async def test_the_selector_error_of_a_daemon_set_is_the_first_error(client: httpx.AsyncClient) -> None:
     path = f"{APPS}/daemonsets"
     await client.post(path, json=workload("DaemonSet"))
     changed = workload("DaemonSet", selector={"matchLabels": {"app": "y"}})

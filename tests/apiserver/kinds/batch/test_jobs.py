@@ -69,7 +69,7 @@ def test_rules_on_exit_codes_are_validated() -> None:
     ]
 
 
-def test_success_rules_need_enough_indexes() -> None:
+def test_success_policy_rules_cannot_require_more_indexes_than_completions() -> None:
     assert success({}) == [
         "rules[0]: Required value: at least one of succeededCount or succeededIndexes must be specified"
     ]
@@ -90,7 +90,7 @@ def test_a_failure_policy_requires_replacement_of_failed_pods_only() -> None:
     ]
 
 
-def test_the_controller_of_a_job_needs_a_domain() -> None:
+def test_managed_by_of_a_job_must_be_a_domain_prefixed_path() -> None:
     assert find_errors(managedBy="me") == [
         'spec.managedBy: Invalid value: "me": must be a domain-prefixed path (such as "acme.io/foo")'
     ]

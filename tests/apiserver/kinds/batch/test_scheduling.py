@@ -62,7 +62,7 @@ def errors(obj: JsonObject, old: JsonObject | None = None) -> list[str]:
     return [f"{one['field']}: {one['body']}" for one in get_answer(obj, old)["errors"]]
 
 
-def test_scheduling_is_dropped_without_its_gate() -> None:
+def test_the_scheduling_field_of_a_job_is_dropped_if_its_gate_is_disabled() -> None:
     job = create_job({"schedulingPolicy": _GANG})
     assert get_answer(job)["object"]["spec"]["scheduling"] == {"schedulingPolicy": _GANG}
     assert "scheduling" not in get_answer(job, gate=False)["object"]["spec"]

@@ -60,7 +60,9 @@ async def test_the_service_of_the_api_server_is_created(client: httpx.AsyncClien
         (API_SERVICES, {"v1.", "v1.apps", "v2.autoscaling", "v1.resource.k8s.io"}),
     ],
 )
-async def test_default_objects_are_created(client: httpx.AsyncClient, path: str, some: set[str]) -> None:
+async def test_default_objects_of_a_new_cluster_are_created(
+    client: httpx.AsyncClient, path: str, some: set[str]
+) -> None:
     assert some <= await names(client, path)
 
 
@@ -193,7 +195,7 @@ async def until_there(client: httpx.AsyncClient, path: str, clock: FakeClock) ->
     return found
 
 
-async def test_every_address_of_a_service_has_an_object(client: httpx.AsyncClient) -> None:
+async def test_every_cluster_ip_of_a_service_has_an_ip_address_object(client: httpx.AsyncClient) -> None:
     services = "/api/v1/namespaces/default/services"
     body: dict[str, Any] = {
         "apiVersion": "v1",
@@ -207,7 +209,9 @@ async def test_every_address_of_a_service_has_an_object(client: httpx.AsyncClien
     await until_listed(client, ADDRESSES, "10.96.3.3", False)
 
 
-async def test_a_custom_group_has_an_api_service(client: httpx.AsyncClient) -> None:
+async def test_an_api_service_is_created_for_each_version_of_a_custom_group(
+    client: httpx.AsyncClient,
+) -> None:
     definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     body = {
@@ -277,7 +281,7 @@ def _rules(controller: str, features: FeatureGates) -> list[str] | None:
         ("podcertificaterequestcleaner", V1_36, "PodCertificateRequest"),
     ],
 )
-def test_roles_of_gated_controllers_exist_while_the_gates_are_enabled(
+def test_roles_of_gated_controllers_exist_only_if_the_gates_are_enabled(
     controller: str, version: Version, gate: str
 ) -> None:
     assert _rules(controller, FeatureGates(version, **{gate: False})) is None
@@ -313,7 +317,9 @@ def test_roles_of_gated_controllers_exist_while_the_gates_are_enabled(
         ),
     ],
 )
-def test_gates_give_controllers_rules(controller: str, version: Version, gate: str, rules: list[str]) -> None:
+def test_feature_gates_add_rules_to_roles_of_controllers(
+    controller: str, version: Version, gate: str, rules: list[str]
+) -> None:
     without = _rules(controller, FeatureGates(version, **{gate: False}))
     with_it = _rules(controller, FeatureGates(version, **{gate: True}))
     assert without is not None
@@ -340,7 +346,7 @@ def test_gates_give_controllers_rules(controller: str, version: Version, gate: s
         ),
     ],
 )
-def test_some_rules_exist_only_in_some_versions(
+def test_rules_of_controller_roles_are_those_of_the_kubernetes_version(
     controller: str, gate: str, rule: str, versions: set[Version]
 ) -> None:
     gates = {gate: True} if gate else {}
@@ -353,6 +359,6 @@ def test_some_rules_exist_only_in_some_versions(
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_nodes_read_trust_bundles_while_their_gate_is_on(on: bool) -> None:
+def test_nodes_may_read_cluster_trust_bundles_if_the_gate_is_enabled(on: bool) -> None:
     rules = default_rules("system:node", FeatureGates(V1_36, ClusterTrustBundle=on))
     assert ("clustertrustbundles" in {resource for rule in rules for resource in rule["resources"]}) is on

@@ -107,7 +107,7 @@ async def test_a_dead_server_is_removed_from_the_endpoints_after_its_lease(
         await until(other_server_is_removed, every=0.05)
 
 
-async def test_servers_at_one_address_have_endpoints_of_their_own(
+async def test_servers_at_one_address_have_one_endpoint_for_each_port(
     tmp_path: Path, postgres: Callable[[], str]
 ) -> None:
     """Check servers that share an address. Upstream's servers do not, but those of `dralab up` do."""
@@ -126,7 +126,7 @@ async def test_servers_at_one_address_have_endpoints_of_their_own(
             ]
 
 
-async def test_a_single_server_has_a_lease_too(tmp_path: Path) -> None:
+async def test_a_single_server_has_an_identity_lease(tmp_path: Path) -> None:
     """Check that the identity lease is renewed every ten seconds and stays the same after a restart.
 
     It is upstream's `apiserver.kubernetes.io/identity`.

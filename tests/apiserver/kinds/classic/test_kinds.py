@@ -79,7 +79,7 @@ async def test_classic_manifests_are_stored_unchanged(client: httpx.AsyncClient)
     assert (await client.get(today)).json()["items"] == []
 
 
-async def test_the_fields_of_a_class_may_be_at_its_top(client: httpx.AsyncClient) -> None:
+async def test_the_fields_of_a_classic_resource_class_are_at_the_top_level(client: httpx.AsyncClient) -> None:
     made = {"apiVersion": "resource.k8s.io/v1alpha2", "kind": "ResourceClass", "metadata": {"name": "c"}}
     path = "/apis/resource.k8s.io/v1alpha2/resourceclasses"
     response = await client.post(path, json={**made, "driverName": "gpu.nvidia.com"})
@@ -111,7 +111,7 @@ async def test_an_invalid_classic_claim_is_rejected(
     assert message in response.json()["message"]
 
 
-async def test_a_claims_spec_never_changes(client: httpx.AsyncClient) -> None:
+async def test_the_spec_of_a_classic_claim_is_immutable(client: httpx.AsyncClient) -> None:
     made = (await client.post(_CLAIMS, json=_claim())).json()
     assert made["spec"]["allocationMode"] == "WaitForFirstConsumer"
     again = await client.put(f"{_CLAIMS}/c", json={**_claim(), "metadata": made["metadata"]})
@@ -145,7 +145,9 @@ async def test_the_status_of_a_claim_is_written_in_the_classic_form(client: http
     ]
 
 
-async def test_kubectls_patch_of_a_pod_with_a_source_changes_nothing(client: httpx.AsyncClient) -> None:
+async def test_kubectl_apply_of_an_unchanged_pod_with_a_claim_source_changes_nothing(
+    client: httpx.AsyncClient,
+) -> None:
     pod = _documents()["training"]
     before = (await client.post(_PODS, json=pod)).json()
     entry = {
@@ -159,7 +161,7 @@ async def test_kubectls_patch_of_a_pod_with_a_source_changes_nothing(client: htt
     assert response.json()["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-async def test_claim_sources_are_accepted_in_yaml_and_in_templates(client: httpx.AsyncClient) -> None:
+async def test_pods_and_pod_templates_accept_the_old_claim_field_source(client: httpx.AsyncClient) -> None:
     text = yaml.safe_dump(_documents()["training"])
     path = f"{_PODS}/training"
     apply = {"Content-Type": "application/apply-patch+yaml"}

@@ -198,7 +198,7 @@ def test_invalid_objects_are_rejected(
     assert found == expected
 
 
-def test_plain_text_of_a_secret_is_kept_as_data() -> None:
+def test_string_data_of_a_secret_is_stored_as_data() -> None:
     stored = get_answer("Secret", "create", {})["object"]
     assert stored["data"] == {"a": "Yg==", "c": "ZA=="}
     assert "stringData" not in stored

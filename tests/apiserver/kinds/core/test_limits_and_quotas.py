@@ -46,7 +46,7 @@ def test_invalid_types_of_limits_are_rejected() -> None:
     ]
 
 
-def test_devices_must_not_be_overcommitted() -> None:
+def test_limit_range_requests_for_devices_must_equal_their_limits() -> None:
     gpu = "example.com/gpu"
     assert limits({"type": "Container", "default": {gpu: "2"}, "defaultRequest": {gpu: "1"}}) == [
         f'spec.limits[0].defaultRequest[{gpu}]: Invalid value: "1": '

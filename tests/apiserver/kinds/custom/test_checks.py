@@ -252,6 +252,6 @@ def test_scope_and_storage_versions_of_stored_objects_cannot_change() -> None:
     )
 
 
-def test_rules_have_no_function_of_device_selectors() -> None:
+def test_validation_rules_cannot_call_functions_of_device_selectors() -> None:
     (expected,) = problems(definition(with_rule(rule="self.includes('a')")))
     assert "undeclared reference to 'includes' (in container '')" in expected

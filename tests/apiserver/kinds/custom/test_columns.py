@@ -45,7 +45,7 @@ OBJECT = {
         ("date", ".spec.size", None),
     ],
 )
-def test_cell_is_the_first_value_of_the_type(kind: str, path: str, cell: Any) -> None:
+def test_a_cell_shows_the_first_value_of_the_columns_type(kind: str, path: str, cell: Any) -> None:
     printer = custom_printer([{"name": "Column", "type": kind, "jsonPath": path}])
     assert printer.cells(OBJECT, NOW) == ["a", cell]
 

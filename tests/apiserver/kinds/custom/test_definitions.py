@@ -65,14 +65,14 @@ def test_the_kind_of_a_definition_has_its_versions_and_subresources() -> None:
     assert [column.name for column in kind.printers["v1"].columns] == ["Name", "Size"]
 
 
-def test_a_definition_that_serves_nothing_has_no_kind() -> None:
+def test_a_definition_without_served_versions_adds_no_kind() -> None:
     quiet = copy.deepcopy(DEFINITION)
     for version in quiet["spec"]["versions"]:
         version["served"] = False
     assert kind_of_definition(quiet) is None
 
 
-def test_names_are_accepted_once() -> None:
+def test_accepted_names_of_a_definition_stay_accepted_with_the_same_status() -> None:
     status = accepted_status(DEFINITION, [], "T1")
     assert [(one["type"], one["status"], one["reason"]) for one in status["conditions"]] == [
         ("NamesAccepted", "True", "NoConflicts"),
@@ -150,7 +150,7 @@ SCHEMA: JsonObject = {
         ({"size": 1, "tags": {"a": "", "b": ""}}, [(ErrorType.TOO_MANY, "spec.tags")]),
     ],
 )
-def test_objects_must_fit_their_schema(spec: JsonObject, errors: list[Any]) -> None:
+def test_custom_objects_are_validated_against_their_schema(spec: JsonObject, errors: list[Any]) -> None:
     found = validate_custom(SCHEMA, {"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec})
     assert [(error.type, error.field) for error in found] == errors
 
@@ -211,7 +211,7 @@ def test_duplicates_in_sets_and_maps_are_errors(
     assert [error.field for error in below] == [f"spec.many[x]{at}" for at, _ in errors]
 
 
-def test_an_object_that_had_duplicates_may_have_others() -> None:
+def test_an_update_may_add_duplicates_if_the_old_object_has_duplicates() -> None:
     schema = _list_schema("set")
     new = {"spec": {"one": ["b", "b"]}}
     assert validate_custom(schema, new, {"spec": {"one": ["a", "a"]}}) == []

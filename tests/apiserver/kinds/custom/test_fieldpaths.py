@@ -34,7 +34,7 @@ SORTS = (
         (".spec.m['it\\'s']", ["spec", "m", "it's"]),
     ],
 )
-def test_a_path_selects_the_named_values(path: str, names: list[str]) -> None:
+def test_a_field_path_selects_the_named_values(path: str, names: list[str]) -> None:
     assert follow(path, SCHEMA)[0] == names
 
 

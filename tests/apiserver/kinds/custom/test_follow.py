@@ -209,7 +209,7 @@ async def test_definitions_are_watched_again_after_a_database_failure(
     assert failures == ["widgets.example.com"]
 
 
-async def test_a_late_server_keeps_a_recreated_definition(
+async def test_a_delayed_cleanup_does_not_delete_a_recreated_definition(
     server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
@@ -235,7 +235,7 @@ async def test_a_late_server_keeps_a_recreated_definition(
     assert get_stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
 
 
-async def test_a_late_server_keeps_objects_of_a_recreated_definition(
+async def test_a_delayed_cleanup_does_not_delete_objects_of_a_recreated_definition(
     server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
@@ -295,7 +295,7 @@ async def let_go(client: httpx.AsyncClient) -> None:
     await until_gone(client, f"{CRDS}/widgets.example.com")
 
 
-async def test_a_definition_waits_for_objects_with_finalizers(client: httpx.AsyncClient) -> None:
+async def test_deletion_of_a_definition_waits_for_objects_with_finalizers(client: httpx.AsyncClient) -> None:
     """Check that no object can be created meanwhile (apiextensions' `forbidCreateAdmission`), but objects can
     change.
     """

@@ -102,7 +102,7 @@ async def errors(client: httpx.AsyncClient, spec: Any) -> list[tuple[str, str]]:
     return [(cause.get("field", ""), cause["message"]) for cause in answer.json()["details"]["causes"]]
 
 
-async def test_a_rule_is_reported_by_its_message(client: httpx.AsyncClient) -> None:
+async def test_a_violated_rule_is_reported_with_the_message_of_the_rule(client: httpx.AsyncClient) -> None:
     assert await errors(client, {"size": 200}) == [("spec", "Invalid value: too big")]
     assert await errors(client, {"size": 1, "until": "2025-01-01T00:00:00Z"}) == [
         ("spec.until", "Forbidden: over since 2025-01-01T00:00:00Z")
@@ -110,7 +110,7 @@ async def test_a_rule_is_reported_by_its_message(client: httpx.AsyncClient) -> N
     assert (await client.post(WIDGETS, json=widget({"size": 200, "mode": "big"}))).status_code == 201
 
 
-async def test_a_transition_rule_gets_the_old_value(client: httpx.AsyncClient) -> None:
+async def test_a_rule_that_reads_old_self_gets_the_value_before_the_update(client: httpx.AsyncClient) -> None:
     spec = {"size": 5, "parts": [{"name": "a", "max-of": 1}]}
     assert (await client.post(WIDGETS, json=widget(spec))).status_code == 201
     smaller = (await client.patch(f"{WIDGETS}/w", json={"spec": {"size": 4}}, headers=MERGE)).json()
@@ -138,13 +138,15 @@ async def test_rules_are_not_evaluated_for_values_that_violate_the_schema(client
 
 
 @each_case("spec", [3, "text", ["a"], 1.5, True])
-async def test_a_spec_of_the_wrong_type_is_the_clients_error(client: httpx.AsyncClient, spec: Any) -> None:
+async def test_a_custom_resource_with_a_spec_of_the_wrong_type_is_rejected_with_422(
+    client: httpx.AsyncClient, spec: Any
+) -> None:
     found = await errors(client, spec)
     assert found[0][0] == "spec"
     assert "must be of type object" in found[0][1]
 
 
-async def test_formats_are_checked(client: httpx.AsyncClient) -> None:
+async def test_string_formats_of_a_schema_are_validated(client: httpx.AsyncClient) -> None:
     found = await errors(client, {"size": 1, "until": "tomorrow"})
     assert found[0] == (
         "spec.until",
@@ -169,7 +171,7 @@ async def test_kind_and_version_are_not_in_managed_fields(client: httpx.AsyncCli
     assert fields == {"f:spec": {".": {}, "f:mode": {}, "f:size": {}}}
 
 
-def test_unchanged_values_are_not_checked_by_a_newer_rule() -> None:
+def test_a_rule_added_later_is_not_applied_to_unchanged_values() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -186,7 +188,7 @@ def test_unchanged_values_are_not_checked_by_a_newer_rule() -> None:
     assert [error.field for error in check_rules(schema, {"spec": {"a": 8}}, old)] == ["spec"]
 
 
-def test_a_failing_rule_is_named() -> None:
+def test_the_error_of_a_rule_that_cannot_be_evaluated_shows_the_rule() -> None:
     schema = {
         "type": "object",
         "properties": {

@@ -24,7 +24,7 @@ def _pod(name: str, node: str, secret: str) -> Record:
     return Record(f"default/{name}", 1, orjson.dumps(pod))
 
 
-def test_the_graph_is_read_again_after_a_reset() -> None:
+def test_the_node_graph_is_rebuilt_after_a_collection_is_replaced() -> None:
     store = _Store()
     pods = store.collection(("", "pods"))
     pods.load([_pod("a", "n1", "one"), _pod("b", "n1", "one"), _pod("c", "n2", "two")])

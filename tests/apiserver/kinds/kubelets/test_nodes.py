@@ -363,7 +363,7 @@ async def test_signing_requests_are_for_the_node_itself(
         )
 
 
-async def test_reviews_know_what_nodes_select_by(client: httpx.AsyncClient) -> None:
+async def test_an_access_review_for_a_node_considers_its_field_selector(client: httpx.AsyncClient) -> None:
     for value, allowed in (("n1", True), ("n2", False)):
         selected = {"requirements": [{"key": "spec.nodeName", "operator": "In", "values": [value]}]}
         wanted = {"verb": "list", "resource": "pods", "fieldSelector": selected}
@@ -372,7 +372,7 @@ async def test_reviews_know_what_nodes_select_by(client: httpx.AsyncClient) -> N
         assert (await client.post(path, json=body)).json()["status"]["allowed"] is allowed
 
 
-async def test_authorization_modes_are_parsed_as_upstream() -> None:
+async def test_the_authorization_mode_flag_is_parsed_as_in_kube_apiserver() -> None:
     assert authorization_mode("Node,RBAC") == "Node,RBAC"
     for text, message in (
         ("ABAC", 'authorization-mode "ABAC" is not a valid mode'),

@@ -95,11 +95,11 @@ def test_the_group_is_served_with_its_gate_since_1_37() -> None:
             'spec.intent: Unsupported value: "Later": supported values: "Eviction", "Withdrawn"']),
     ],
 )  # fmt: skip
-def test_requests_are_validated(spec: JsonObject, wanted: list[str]) -> None:
+def test_eviction_requests_are_validated(spec: JsonObject, wanted: list[str]) -> None:
     assert errors(create_request(**spec)) == wanted
 
 
-def test_only_the_intent_of_a_request_may_change() -> None:
+def test_only_the_intent_of_an_eviction_request_may_change() -> None:
     old = create_request()
     assert errors(create_request(intent="Withdrawn"), old) == []
     assert errors(create_request(requester="acme.io/other"), old) == [
@@ -162,14 +162,16 @@ def test_a_responder_that_reports_nothing_is_interrupted_after_its_deadline() ->
             'completionTime: Invalid value: "2026-11-28T11:58:00Z": must be set to the present time']),
     ],
 )  # fmt: skip
-def test_reports_name_the_present_time(report: JsonObject, wanted: list[str]) -> None:
+def test_times_in_a_responders_report_must_be_close_to_the_current_time(
+    report: JsonObject, wanted: list[str]
+) -> None:
     start = {"startTime": ago(minutes=5)}
     old = create_status("Active", "Inactive", **start)
     new = create_status("Active", "Inactive", **start, **report)
     assert check_status(new, old) == [f"status.responders[0].{text}" for text in wanted]
 
 
-def test_the_end_of_an_eviction_is_final() -> None:
+def test_the_final_condition_of_an_eviction_cannot_be_removed() -> None:
     evicted = {"type": "TargetEvicted", "status": "True", "reason": "PodDeleted"}
     old = {"conditions": [evicted]}
     assert len(check_status({"conditions": []}, old)) == 1

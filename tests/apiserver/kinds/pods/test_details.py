@@ -66,13 +66,13 @@ def test_claims_of_pod_level_resources_are_forbidden() -> None:
         ({"secretKeyRef": {"name": "s"}}, "secretKeyRef.key: Required value"),
     ],
 )
-def test_sources_of_variables_are_checked(source: dict[str, Any], text: str) -> None:
+def test_sources_of_environment_variables_are_validated(source: dict[str, Any], text: str) -> None:
     assert texts(pod({"env": [{"name": "A", "valueFrom": source}]})) == [
         f"spec.containers[0].env[0].valueFrom.{text}"
     ]
 
 
-def test_variables_need_a_source() -> None:
+def test_an_environment_variable_with_value_from_needs_a_source() -> None:
     assert texts(pod({"env": [{"name": "A", "valueFrom": {}}]})) == [
         'spec.containers[0].env[0].valueFrom: Invalid value: "": must specify one of: `fieldRef`, `resourceFieldRef`, '
         "`configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
@@ -148,7 +148,7 @@ def test_invalid_settings_of_the_whole_pod_are_rejected(spec: dict[str, Any], te
     assert texts(pod(**spec)) == [f"spec.{text}"]
 
 
-def test_equal_spreading_is_reported_once_where_it_begins() -> None:
+def test_duplicate_topology_spread_constraints_are_reported_once_at_the_first() -> None:
     one = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     assert texts(pod(topologySpreadConstraints=[one, one])) == [
         "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: "
@@ -210,7 +210,7 @@ def test_invalid_rollouts_are_rejected(word: str, spec: dict[str, Any], found: l
     assert [str(error) for error in check_strategy(word, spec)] == found
 
 
-def test_a_selector_is_shown_as_go_orders_it() -> None:
+def test_error_messages_show_the_labels_of_a_selector_sorted_by_key() -> None:
     assert format_selector({"matchExpressions": [], "matchLabels": {"b": "1", "a": "2"}}) == {
         "matchLabels": {"a": "2", "b": "1"}
     }
@@ -291,7 +291,7 @@ def test_volume_devices_are_validated(devices: list[dict[str, Any]], found: list
     assert texts(spec) == [f"spec.containers[0].volumeDevices[0].{one}" for one in found]
 
 
-def test_a_volume_is_mounted_or_a_device() -> None:
+def test_a_volume_cannot_be_both_mounted_and_a_volume_device() -> None:
     container = {
         "volumeDevices": [{"name": "v", "devicePath": "/d"}],
         "volumeMounts": [{"name": "v", "mountPath": "/e"}],

@@ -71,7 +71,7 @@ _GATES = {
 
 
 @each_case("gate", _GATES)
-def test_fields_are_dropped_without_their_gate(gate: str) -> None:
+def test_new_pod_fields_are_dropped_if_their_gate_is_disabled(gate: str) -> None:
     on = dict.fromkeys(_GATES, True)
     assert Judge(FeatureGates(V1_37, **on)).create(_POD).dropped == ()
     assert set(Judge(FeatureGates(V1_37, **{**on, gate: False})).create(_POD).dropped) == _GATES[gate]
@@ -224,7 +224,7 @@ def test_health_of_volumes_is_validated() -> None:
     assert check_volume_health([{"name": "e", "healthConditions": [condition]}], _POD["spec"], "h") == []
 
 
-def test_older_versions_do_not_know_the_fields() -> None:
+def test_versions_before_1_37_reject_the_new_pod_fields_as_unknown() -> None:
     assert "spec.evictionResponders" in Judge(FeatureGates(V1_36)).create(_POD).dropped
 
 

@@ -45,7 +45,7 @@ def _pod(**spec: Any) -> JsonObject:
         (V1_37, "schedulingGroup", {"podGroupName": "g"}),
     ],
 )
-def test_the_group_of_a_pod_is_dropped_without_its_gate(
+def test_the_scheduling_group_of_a_pod_is_dropped_if_its_gate_is_disabled(
     version: Version, field: str, value: JsonObject
 ) -> None:
     pod = _pod(**{field: value})
@@ -89,7 +89,7 @@ _SELECTOR = {"matchLabels": {"a": "b"}}
     ],
     ids=lambda value: value if isinstance(value, str) and value.isalpha() else "",
 )
-def test_the_group_of_a_template_is_dropped_without_its_gate(
+def test_the_scheduling_group_of_a_pod_template_is_dropped_if_its_gate_is_disabled(
     version: str, kind: str, content: JsonObject, path: str
 ) -> None:
     obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "default"}, **content}
@@ -119,7 +119,9 @@ async def _server(path: Path, **gates: bool) -> AsyncIterator[httpx.AsyncClient]
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_the_claim_for_extended_resources_is_dropped_without_its_gate(tmp_path: Path, on: bool) -> None:
+async def test_the_extended_resource_claim_status_is_dropped_if_its_gate_is_disabled(
+    tmp_path: Path, on: bool
+) -> None:
     async with _server(tmp_path, DRAExtendedResource=on) as client:
         made = (await client.post(_PODS, json=_pod())).json()
         status = {**made["status"], "extendedResourceClaimStatus": _EXTENDED}

@@ -34,7 +34,7 @@ def create(pod: JsonObject, version: Version, **gates: bool) -> JsonObject:
 
 
 @pytest.mark.parametrize("version", [V1_34, V1_36, V1_37])
-def test_requests_of_a_pod_default_to_those_of_its_containers(version: Version) -> None:
+def test_pod_level_requests_default_to_the_sum_of_its_containers_requests(version: Version) -> None:
     stored = create(create_pod({"limits": {"cpu": "4", "memory": "4Gi"}}, _CONTAINERS), version)
     assert stored["spec"]["resources"] == {
         "requests": {"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
@@ -43,7 +43,7 @@ def test_requests_of_a_pod_default_to_those_of_its_containers(version: Version) 
 
 
 @pytest.mark.parametrize("version", [V1_34, V1_37])
-def test_requests_of_a_pod_cover_its_sidecars(version: Version) -> None:
+def test_default_pod_level_requests_include_sidecars_and_init_containers(version: Version) -> None:
     sidecar = {"name": "s", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "3"}}}
     once = {"name": "o", "image": "i", "resources": {"requests": {"cpu": "7"}}}
     pod = create_pod({"limits": {"cpu": "12"}}, _CONTAINERS, initContainers=[sidecar, once])
@@ -58,7 +58,7 @@ def test_requests_of_a_pod_cover_its_sidecars(version: Version) -> None:
         (V1_37, {"PodLevelResourcesFixDefaulting": False}, None),
     ],
 )
-def test_limits_of_a_pod_default_to_those_of_its_containers_since_1_37(
+def test_pod_level_limits_default_to_the_sum_of_its_containers_limits_since_1_37(
     version: Version, gates: dict[str, bool], limits: JsonObject | None
 ) -> None:
     container = {"name": "a", "image": "i", "resources": {"limits": {"cpu": "2"}}}
@@ -66,7 +66,7 @@ def test_limits_of_a_pod_default_to_those_of_its_containers_since_1_37(
     assert create(pod, version, **gates)["spec"]["resources"].get("limits") == limits
 
 
-def test_resources_of_pods_without_any_stay_absent() -> None:
+def test_pod_level_resources_stay_absent_if_the_pod_has_none() -> None:
     assert "resources" not in create(create_pod(None, _CONTAINERS), V1_37)["spec"]
 
 
@@ -78,6 +78,6 @@ def test_resources_of_pods_without_any_stay_absent() -> None:
         (None, "Burstable"),
     ],
 )
-def test_resources_of_a_pod_decide_on_its_quality(resources: JsonObject | None, quality: str) -> None:
+def test_pod_level_resources_determine_the_qos_class(resources: JsonObject | None, quality: str) -> None:
     for version in (V1_34, V1_37):
         assert create(create_pod(resources, _CONTAINERS), version)["status"]["qosClass"] == quality

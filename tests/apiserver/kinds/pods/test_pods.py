@@ -192,7 +192,7 @@ def test_a_gated_pod_may_get_a_node_selector() -> None:
     assert [field for field, _ in found] == ["spec.nodeSelector"]
 
 
-def test_required_nodes_of_a_gated_pod_only_become_fewer() -> None:
+def test_the_required_node_affinity_of_a_gated_pod_can_only_be_narrowed() -> None:
     def affine(*terms: list[str]) -> JsonObject:
         def one(values: list[str]) -> JsonObject:
             return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in values]}
@@ -236,7 +236,7 @@ def test_terminated_containers_cannot_run_again() -> None:
     assert errors(obj, old, "statusUpdate") == [("status.containerStatuses[0].state", text)]
 
 
-def test_claim_statuses_name_the_pods_claims() -> None:
+def test_claim_statuses_must_name_claims_of_the_pod() -> None:
     obj = copy.deepcopy(POD)
     obj["status"]["resourceClaimStatuses"] = [{"name": "x", "resourceClaimName": "y"}]
     text = 'Invalid value: "x": must match the name of an entry in `spec.resourceClaims`'

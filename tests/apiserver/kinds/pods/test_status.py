@@ -96,7 +96,9 @@ async def test_the_claim_status_for_extended_resources_is_validated(client: http
     ]
 
 
-async def test_the_health_of_devices_is_that_of_the_containers_claims(client: httpx.AsyncClient) -> None:
+async def test_device_health_in_a_container_status_must_name_a_claim_of_the_container(
+    client: httpx.AsyncClient,
+) -> None:
     device = {"resourceID": "gpu-0", "health": "Healthy"}
     resource = {"name": "claim:gpu", "resources": [device, {**device, "health": "Fine", "message": ""}]}
     status = {"name": "c", "image": "", "imageID": "", "ready": True, "restartCount": 0}
@@ -128,7 +130,7 @@ async def test_only_restartable_containers_may_run_again(client: httpx.AsyncClie
         assert (await put(client, {})).status_code == 200
 
 
-async def test_the_observed_generation_is_kept_until_it_is_written(client: httpx.AsyncClient) -> None:
+async def test_the_observed_generation_is_kept_if_a_status_update_omits_it(client: httpx.AsyncClient) -> None:
     condition = {"type": "Ready", "status": "True"}
     observed = {"observedGeneration": 1, "conditions": [{**condition, "observedGeneration": 1}]}
     assert (await put(client, observed)).status_code == 200

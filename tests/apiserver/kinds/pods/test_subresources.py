@@ -52,7 +52,7 @@ async def test_a_resize_changes_resources_only(client: httpx.AsyncClient) -> Non
     assert (found["image"], found["resources"]) == ("x", {"requests": {"cpu": "2"}})
 
 
-async def test_a_resize_keeps_the_quality_of_service(client: httpx.AsyncClient) -> None:
+async def test_a_resize_cannot_change_the_qos_class(client: httpx.AsyncClient) -> None:
     answer = await put(client, "resize", {"containers": [{"name": "c", "image": "x", "resources": {}}]})
     assert answer.status_code == 422
 
@@ -95,7 +95,7 @@ async def test_a_pod_whose_container_has_a_claim_is_not_resized(client: httpx.As
     assert answer.json()["message"] == expected
 
 
-async def test_a_resize_stays_within_the_quota(client: httpx.AsyncClient) -> None:
+async def test_a_resize_beyond_the_quota_is_rejected(client: httpx.AsyncClient) -> None:
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "3"}}}
     assert (await client.post("/api/v1/namespaces/default/resourcequotas", json=quota)).status_code == 201
 

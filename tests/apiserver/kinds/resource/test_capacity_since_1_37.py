@@ -184,7 +184,7 @@ def test_invalid_ranges_of_capacity_are_rejected(
     assert ranges(valid_range, default, **dict(how)) == wanted
 
 
-def test_bounds_beyond_64_bits_are_refused() -> None:
+def test_capacity_range_bounds_beyond_64_bits_are_rejected() -> None:
     text = 'Invalid value: "18446744073709551616": must not be larger than 9223372036854775807'
     huge = "18446744073709551616"
     assert ranges({"min": "0", "step": huge}, "0", "36893488147419103232") == [
@@ -192,7 +192,7 @@ def test_bounds_beyond_64_bits_are_refused() -> None:
     ]
 
 
-def test_valid_values_may_differ_by_a_fraction() -> None:
+def test_valid_capacity_values_may_differ_by_a_fraction_if_the_gate_is_enabled() -> None:
     policy = {"default": "1", "validValues": ["500m", "1"]}
     device = {
         "name": "d",

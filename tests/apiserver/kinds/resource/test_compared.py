@@ -61,7 +61,7 @@ def test_admin_access_that_was_granted_is_not_checked_again() -> None:
         (V1_37, "status.devices[0].conditions[0]", {"FieldValueRequired"}),
     ],
 )
-def test_empty_type_and_status_of_a_condition_are_missing_since_1_37(
+def test_empty_type_and_status_of_a_condition_are_reported_as_missing_since_1_37(
     kubernetes: Version, field: str, kinds: set[str]
 ) -> None:
     good = {"reason": "Good", "message": "", "lastTransitionTime": "2024-05-06T07:08:09Z"}
@@ -71,7 +71,7 @@ def test_empty_type_and_status_of_a_condition_are_missing_since_1_37(
     assert {name for _, name in found} == {f"{field}.type", f"{field}.status"}
 
 
-def test_second_of_two_equal_device_statuses_needs_permission() -> None:
+def test_the_second_of_two_equal_device_statuses_requires_permission_to_update_it() -> None:
     device = {"driver": "d.example.com", "pool": "p", "device": "d0"}
     status = {**build_allocation(), "devices": [device, device]}
     denied = {"resource": "resourceclaims", "allowed": False, "reason": "no"}
@@ -100,7 +100,7 @@ def test_errors_with_the_same_text_are_reported_once_since_1_37() -> None:
 @pytest.mark.parametrize(
     ("name", "good"), [("cpu", True), ("hugepages-1Gi", True), ("kubernetes.io/x", False), ("gpus", False)]
 )
-def test_node_resources_of_devices_are_those_that_nodes_have(name: str, good: bool) -> None:
+def test_node_allocatable_resources_of_devices_must_be_resources_of_nodes(name: str, good: bool) -> None:
     device = {"name": "d", "nodeAllocatableResources": {name: {"mapping": {"deviceMultiplier": "1"}}}}
     found = errors(slice_of(device), "DRANodeAllocatableResources")
     assert [text for _, _, text in found] == (
@@ -108,7 +108,7 @@ def test_node_resources_of_devices_are_those_that_nodes_have(name: str, good: bo
     )
 
 
-def test_unknown_operation_to_skip_may_stay_if_it_is_stored() -> None:
+def test_a_stored_unknown_operation_to_skip_is_not_rejected() -> None:
     old = slice_of(skipNodeOperations=["Later"])
     new = slice_of(skipNodeOperations=["*", "Later"])
     new["metadata"]["resourceVersion"] = "1"
@@ -131,7 +131,7 @@ def test_invalid_name_and_missing_reference_of_a_derived_attribute_are_two_error
     assert "must be referenced" in found[0]
 
 
-def test_changed_spec_is_not_validated_further_while_beta_rules_are_off() -> None:
+def test_a_changed_claim_spec_is_only_reported_as_immutable_if_beta_rules_are_off() -> None:
     old = claim({"derivedAttributes": [{"name": "a.example.com/n", "expression": "1"}]})
     new = claim({"derivedAttributes": [{}]})
     found = errors(new, "DRADerivedAttributes", old=old, off=("DeclarativeValidationBeta",))
@@ -186,14 +186,14 @@ def test_number_of_taints_of_a_device_is_limited(kubernetes: Version, most: int)
     assert (count_errors(most), count_errors(most + 1)) == (0, 1)
 
 
-def test_empty_name_in_a_message_is_shown_as_such() -> None:
+def test_an_empty_name_is_shown_as_an_empty_string_in_messages() -> None:
     old = claim()
     new = claim(constraints=[{"distinctAttribute": ""}])
     text = next(text for _, field, text in errors(new, old=old, version=V1_34) if field == "spec")
     assert '"MatchAttribute":null,"DistinctAttribute":""' in text
 
 
-def test_stored_derived_attribute_without_name_is_not_an_error_again() -> None:
+def test_a_stored_derived_attribute_without_name_is_not_rejected_at_an_update() -> None:
     def template(count: int) -> JsonObject:
         obj = claim({"count": count, "derivedAttributes": [{"expression": "1"}]})
         return {**obj, "kind": "ResourceClaimTemplate", "spec": {"spec": obj["spec"]}}

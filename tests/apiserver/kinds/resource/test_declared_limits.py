@@ -6,13 +6,13 @@ from dra_apiserver.kinds.resource.declared import limit, values
 from dra_shared.features import FeatureGates
 
 
-def test_limits_and_values_are_read_from_the_tags() -> None:
+def test_limits_and_allowed_values_are_read_from_declared_tags() -> None:
     assert limit("DeviceAllocationResult", "config") == 64
     assert limit("NetworkDeviceData", "hardwareAddress") == 128
     assert values("DeviceToleration", "operator") == ("Equal", "Exists")
 
 
-def test_fields_without_declared_limits_are_refused() -> None:
+def test_reading_the_limit_of_a_field_without_a_declared_limit_raises() -> None:
     with pytest.raises(LookupError, match=r"Device\.name declares no limit"):
         limit("Device", "name")
     with pytest.raises(LookupError, match=r"Device\.name declares no values"):
@@ -21,7 +21,7 @@ def test_fields_without_declared_limits_are_refused() -> None:
         limit("Device", "colour")
 
 
-def test_a_claim_has_as_many_constraints_as_its_type_declares() -> None:
+def test_the_number_of_constraints_of_a_claim_is_limited_to_the_declared_maximum() -> None:
     allowed = limit("DeviceClaim", "constraints")
     one = {"matchAttribute": "gpu.example.com/numa"}
     devices = {"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}]}

@@ -16,7 +16,7 @@ def _errors(device: dict[str, Any], old: dict[str, Any] | None = None, per_devic
     return [error.field for error in check_device(device, old, per_device, "d", _GATES)]
 
 
-def test_a_string_may_be_replaced_by_one_that_is_not_longer() -> None:
+def test_the_length_of_a_string_that_differs_from_a_valid_device_is_checked() -> None:
     assert _errors(_device(uuid={"string": "a"})) == []
     assert _errors(_device(uuid={"string": "b" * 64})) == []
     assert _errors(_device(uuid={"string": "b" * 65})) == ["d.attributes[uuid].string"]
@@ -25,7 +25,7 @@ def test_a_string_may_be_replaced_by_one_that_is_not_longer() -> None:
     assert _errors(_device(uuid={})) == ["d.attributes[uuid]"]
 
 
-def test_attributes_that_are_not_strings_are_compared_as_values() -> None:
+def test_a_device_with_another_version_attribute_name_or_key_is_validated_fully() -> None:
     assert _errors(_device(driver={"version": "1.0.0"})) == []
     assert _errors(_device(driver={"version": "1.0"})) == ["d.attributes[driver].version"]
     assert _errors({**_device(), "name": "Gpu"}) == ["d.name"]

@@ -97,5 +97,5 @@ def test_other_devices_require_no_node_feature() -> None:
     assert refusal(unable, {}, version=V1_36) == ""
 
 
-def test_the_plugin_has_upstreams_name() -> None:
+def test_the_admission_plugin_for_node_features_has_upstreams_name() -> None:
     assert PLUGIN[0] == "NodeDeclaredFeatureValidator"

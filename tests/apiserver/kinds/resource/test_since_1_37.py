@@ -117,7 +117,7 @@ SCALAR = "must evaluate to a primitive scalar (string, integer, boolean, semver)
         ),
     ],
 )
-def test_a_derived_attribute_is_compared_and_has_a_plain_value(
+def test_a_derived_attribute_must_be_named_by_a_constraint_and_have_a_plain_value(
     attribute: JsonObject, constraint: JsonObject | None, gates: tuple[str, ...], wanted: Errors
 ) -> None:
     found = errors(claim(attribute, constraint=constraint), "DRADerivedAttributes", *gates)
@@ -126,7 +126,7 @@ def test_a_derived_attribute_is_compared_and_has_a_plain_value(
     ]
 
 
-def test_an_alternative_is_compared_by_its_name_or_its_requests_name() -> None:
+def test_a_constraint_names_an_alternative_directly_or_by_its_request() -> None:
     def of(*requests: str) -> Errors:
         obj = claim(constraint={**MATCH, "requests": list(requests)})
         obj["spec"]["devices"]["requests"] = [
@@ -183,7 +183,7 @@ PARTITION = {"name": "d", "consumesCounters": [GROUPS], "attributes": {"profile"
 TYPE = "gpu.example.com/profile"
 
 
-def test_compatibility_groups_are_two_names_at_most() -> None:
+def test_a_device_has_at_most_two_distinct_compatibility_groups() -> None:
     gate = "DRADeviceCompatibilityGroups"
     kept = get_stored(slice_of(PARTITION), gate, "DRAPartitionableDevices")["spec"]["devices"][0]
     assert kept["consumesCounters"] == [GROUPS]
@@ -251,7 +251,7 @@ def test_skipped_node_operations_are_validated(operations: list[str], wanted: Er
         (PARTITION, "profile", [("FieldValueInvalid", "spec.partitionTypeAttribute")]),
     ],
 )
-def test_partitions_need_the_attribute_of_their_type(
+def test_the_partition_type_attribute_of_a_slice_is_validated(
     device: JsonObject, name: str, wanted: list[tuple[str, str]]
 ) -> None:
     gates = ("DRAResourcePoolStatus", "DRAPartitionableDevicesType", "DRAPartitionableDevices")
@@ -298,7 +298,7 @@ def pool_answer(**pool: Any) -> JsonObject:
     return {**pools_asked(), "status": {"poolCount": 1, "pools": pools}}
 
 
-def test_summaries_of_pools_are_checked_as_declared() -> None:
+def test_pool_summaries_are_validated_by_declared_rules() -> None:
     old = pools_asked()
     old["metadata"]["resourceVersion"] = "1"
     entry = {"attribute": TYPE, "type": "half", "total": 2, "allocatable": -1}
@@ -318,7 +318,7 @@ def test_summaries_of_pools_are_checked_as_declared() -> None:
     ]
 
 
-def test_names_have_one_slash_since_1_38() -> None:
+def test_attribute_names_with_two_slashes_are_rejected_since_1_38() -> None:
     obj = slice_of({"name": "d", "attributes": {"a/b/c": {"int": 1}}})
     assert errors(obj) == []
     assert errors(obj, version=V1_38) == [
@@ -331,7 +331,7 @@ def test_names_have_one_slash_since_1_38() -> None:
     assert errors(obj, version=V1_36) == []
 
 
-def test_errors_of_declared_rules_are_last() -> None:
+def test_errors_of_declared_rules_follow_those_of_hand_written_rules_since_1_37() -> None:
     config = [{"opaque": {"driver": "gpu.example.com"}}]
     obj = claim(constraint={"matchAttribute": "bare"}, config=config)
     obj["spec"]["devices"]["requests"] = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]

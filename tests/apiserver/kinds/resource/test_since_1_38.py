@@ -68,7 +68,7 @@ def test_devices_that_did_not_change_are_not_validated_again(version: Version) -
 
 
 @_BOTH
-def test_node_selector_of_a_device_has_one_term(version: Version) -> None:
+def test_a_node_selector_of_a_device_with_two_terms_is_rejected(version: Version) -> None:
     term = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
     device = {"name": "a", "nodeSelector": {"nodeSelectorTerms": [term, term]}}
     obj = slice_of(device, perDeviceNodeSelection=True)
@@ -80,7 +80,9 @@ def test_node_selector_of_a_device_has_one_term(version: Version) -> None:
 
 @_BOTH
 @pytest.mark.parametrize("text", ["1.2.9999999999999999999", "1.2.3-9999999999999999999"])
-def test_numbers_of_versions_have_at_most_18_digits(version: Version, text: str) -> None:
+def test_version_attributes_with_numbers_of_more_than_18_digits_are_rejected(
+    version: Version, text: str
+) -> None:
     found = errors(slice_of({"name": "a", "attributes": {"fw": {"version": text}}}), version=version)
     assert [field for _, field, _ in found] == (
         [] if version < V1_38 else ["spec.devices[0].attributes[fw].version"]
@@ -89,7 +91,7 @@ def test_numbers_of_versions_have_at_most_18_digits(version: Version, text: str)
 
 
 @_BOTH
-def test_mapping_needs_capacity_and_multiplier(version: Version) -> None:
+def test_a_node_resource_mapping_needs_a_capacity_key_and_a_multiplier(version: Version) -> None:
     device = {
         "name": "a",
         "capacity": {"cores": {"value": "4"}},
@@ -107,7 +109,7 @@ def test_mapping_needs_capacity_and_multiplier(version: Version) -> None:
 
 @_BOTH
 @pytest.mark.parametrize(("selector", "warned"), [(None, False), ({}, True), ({"driver": "d"}, False)])
-def test_rule_with_an_empty_selector_is_warned_of(
+def test_a_taint_rule_with_an_empty_selector_gets_a_warning(
     version: Version, selector: JsonObject | None, warned: bool
 ) -> None:
     spec: JsonObject = {"taint": {"key": "k", "effect": "NoSchedule"}}
@@ -139,7 +141,7 @@ def test_the_status_of_a_condition_is_one_of_three_values(status: str, valid: bo
     assert found == ([] if valid else [("FieldValueNotSupported", where, text)])
 
 
-def test_the_status_of_a_rule_is_checked_by_declared_rules_and_without_a_warning() -> None:
+def test_the_status_of_a_taint_rule_is_validated_by_declared_rules_without_a_warning() -> None:
     spec = {"deviceSelector": {}, "taint": {"key": "a", "effect": "NoSchedule"}}
     meta = {"name": "r", "uid": "u", "resourceVersion": "1"}
     old = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceTaintRule", "metadata": meta, "spec": spec}

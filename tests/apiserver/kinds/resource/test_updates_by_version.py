@@ -34,14 +34,16 @@ def _claim(name: str, kind: str = "ResourceClaim") -> JsonObject:
 @each_case(
     "taint", [{"effect": "NoExecute"}, {"key": "other"}, {"value": "v"}], ids=["effect", "key", "value"]
 )
-def test_a_rule_with_another_effect_is_added_now_since_1_36(version: Version, taint: JsonObject) -> None:
+def test_a_changed_effect_of_a_taint_rule_resets_time_added_since_1_36(
+    version: Version, taint: JsonObject
+) -> None:
     on = "DRADeviceTaintRules" if version >= V1_35 else "DRADeviceTaints"
     rule = get_stored(_rule("v1alpha3", **taint), on, version=version, old=_rule("v1alpha3"))
     now = rule["spec"]["taint"]["timeAdded"] != _LONG_AGO
     assert now == ("effect" in taint and version >= V1_36)
 
 
-def test_a_client_may_set_the_time_of_a_changed_rule() -> None:
+def test_a_client_may_set_time_added_when_it_changes_a_taint_rule() -> None:
     later = "2026-02-01T00:00:00Z"
     rule = get_stored(_rule("v1", effect="NoExecute", timeAdded=later), old=_rule("v1"))
     assert rule["spec"]["taint"]["timeAdded"] == later
@@ -73,7 +75,7 @@ def test_1_34_checks_classes_twice_when_they_change(version: Version) -> None:
     assert len(found) == (2 if version == V1_34 else 1)
 
 
-def test_rules_of_new_fields_hold_without_the_rules_that_are_beta() -> None:
+def test_limits_of_new_fields_apply_even_if_beta_declarative_validation_is_off() -> None:
     derived = [{"name": f"example.com/a{index}", "expression": "1"} for index in range(33)]
     exactly = {"deviceClassName": "gpu", "derivedAttributes": derived}
     constraints = [{"matchAttribute": one["name"]} for one in derived[:32]]
@@ -87,7 +89,7 @@ def test_rules_of_new_fields_hold_without_the_rules_that_are_beta() -> None:
 
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
-def test_an_invalid_effect_of_a_rule_has_the_declared_message_since_1_37(version: Version) -> None:
+def test_an_invalid_effect_of_a_taint_rule_has_the_declared_message_since_1_37(version: Version) -> None:
     rule = _rule("v1alpha3", effect="Never")
     rule["metadata"] = {"name": "r"}
     found = errors(rule, "DRADeviceTaintRules", version=version)
@@ -97,7 +99,7 @@ def test_an_invalid_effect_of_a_rule_has_the_declared_message_since_1_37(version
 
 
 @pytest.mark.parametrize(("api", "refused"), [("v1", True), ("v1beta2", False), ("v1alpha3", False)])
-def test_an_update_of_a_v1_rule_must_name_its_resource_version(api: str, refused: bool) -> None:
+def test_an_update_of_a_v1_taint_rule_must_name_its_resource_version(api: str, refused: bool) -> None:
     changed = _rule(api, value="v")
     del changed["metadata"]["resourceVersion"]
     found = errors(changed, old=_rule(api))

@@ -42,7 +42,7 @@ NO_VALUE = "exactly one value must be specified"
 
 
 @pytest.mark.parametrize("version", ["1.34", "1.35", "1.36"])
-def test_counter_sets_moved_out_of_the_slices_of_devices(version: str) -> None:
+def test_counter_sets_and_devices_must_be_in_separate_slices_since_1_35(version: str) -> None:
     one_slice = errors(
         version, slice_of({"name": "a", "consumesCounters": CONSUMES}, sharedCounters=COUNTERS)
     )
@@ -122,7 +122,9 @@ def test_an_attribute_of_a_constraint_needs_a_domain(version: str, text: str) ->
 
 
 @pytest.mark.parametrize(("version", "expected"), [("1.34", 2), ("1.35", 1)])
-def test_both_members_of_a_request_are_checked_in_1_34(version: str, expected: int) -> None:
+def test_a_request_with_both_exactly_and_first_available_has_both_validated_in_1_34(
+    version: str, expected: int
+) -> None:
     both = {**request("a"), "firstAvailable": [{"name": "B", "deviceClassName": "c"}]}
     both["firstAvailable"][0] |= {"allocationMode": "ExactCount", "count": 1}
     assert len(errors(version, claim(both))) == expected
@@ -138,7 +140,7 @@ def test_taints_without_effect_are_valid_since_1_35(version: str, allowed: bool)
 
 
 @pytest.mark.parametrize(("version", "at"), [("1.35", "attributes[a b]"), ("1.36", "attributes")])
-def test_bad_keys_of_maps_are_reported_at_the_map_since_1_36(version: str, at: str) -> None:
+def test_invalid_map_keys_are_reported_at_the_map_since_1_36(version: str, at: str) -> None:
     device = {"name": "a", "attributes": {"a b": {"int": 1}}}
     assert [field for field, _ in errors(version, slice_of(device))] == [f"spec.devices[0].{at}"]
 

@@ -64,7 +64,7 @@ async def test_fields_of_features_that_are_off_are_dropped_and_defaulted(client:
         ("w", "b", 'PodGroup rejected: PodGroupTemplate "b" not found in Workload "w"'),
     ],
 )
-async def test_a_group_needs_its_workload(
+async def test_a_pod_group_of_a_missing_workload_is_rejected(
     client: httpx.AsyncClient, name: str, template: str, why: str
 ) -> None:
     assert (await client.post(WORKLOADS, json=workload())).status_code == 201
@@ -120,7 +120,7 @@ async def test_invalid_groups_and_workloads_are_rejected(
     assert {one["field"]: one["message"] for one in answer.json()["details"]["causes"]} == causes
 
 
-async def test_specs_never_change(client: httpx.AsyncClient) -> None:
+async def test_specs_of_pod_groups_and_workloads_are_immutable(client: httpx.AsyncClient) -> None:
     for path, name, obj, other, field in (
         (GROUPS, "g", group(), {"basic": {}}, "spec.schedulingPolicy"),
         (WORKLOADS, "w", workload(), {"kind": "Job", "name": "j"}, "spec.controllerRef"),
@@ -193,7 +193,7 @@ def test_workloads_of_1_35_are_validated_by_hand_written_rules(
     assert all(body.startswith(text) for (_, body), (_, text) in zip(found, errors, strict=True))
 
 
-def test_groups_of_1_35_workloads_never_change() -> None:
+def test_pod_groups_of_1_35_workloads_are_immutable() -> None:
     kind = {"apiVersion": "scheduling.k8s.io/v1alpha1", "kind": "Workload"}
     old = {
         **kind,

@@ -40,7 +40,7 @@ def errors(obj: JsonObject, *gates: str, old: JsonObject | None = None) -> list[
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
-def test_a_group_names_its_workload_and_is_disrupted_pod_by_pod(version: str) -> None:
+def test_a_pod_group_keeps_its_workload_reference_and_defaults_to_single_disruption(version: str) -> None:
     reference = {"workloadName": "w", "templateName": "t"}
     spec = get_answer(create_object("PodGroup", version, schedulingPolicy=GANG, workloadRef=reference))[
         "object"
@@ -53,7 +53,7 @@ def test_a_group_names_its_workload_and_is_disrupted_pod_by_pod(version: str) ->
     }
 
 
-def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
+def test_only_min_count_of_a_gang_may_change() -> None:
     old = create_object("PodGroup", schedulingPolicy=GANG)
     assert errors(create_object("PodGroup", schedulingPolicy={"gang": {"minCount": 3}}), old=old) == []
     assert errors(create_object("PodGroup", schedulingPolicy=BASIC), old=old) == [
@@ -131,14 +131,14 @@ def test_templates_of_a_workload_are_immutable() -> None:
     ]
 
 
-def test_a_composite_group_belongs_to_a_workload() -> None:
+def test_a_composite_pod_group_must_belong_to_a_workload() -> None:
     gate = "CompositePodGroup"
     assert errors(create_object("CompositePodGroup", "v1alpha3", schedulingPolicy=BASIC), gate) == [
         ("spec.workloadRef", "Required value")
     ]
 
 
-def test_versions_are_those_of_the_release() -> None:
+def test_served_and_stored_api_versions_are_those_of_the_release() -> None:
     def find_served(version: str) -> set[str]:
         registry = catalog.registry("api/all=true", kubernetes=V1_37 if version != "v1alpha2" else V1_36)
         return {kind.plural for kind in registry.kinds_in("scheduling.k8s.io", version)}

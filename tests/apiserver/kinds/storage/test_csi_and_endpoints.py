@@ -61,7 +61,7 @@ def test_storage_health_of_a_node_is_validated() -> None:
     ]
 
 
-def test_capacity_is_of_one_class_in_one_place() -> None:
+def test_class_and_topology_of_a_storage_capacity_are_immutable() -> None:
     old: JsonObject = {
         "storageClassName": "fast",
         "nodeTopology": {"matchLabels": {"b": "1"}},
@@ -75,7 +75,7 @@ def test_capacity_is_of_one_class_in_one_place() -> None:
     ]
 
 
-def test_attributes_of_volumes_never_change() -> None:
+def test_parameters_of_a_volume_attributes_class_are_immutable() -> None:
     old: JsonObject = {"driverName": "d.example.com", "parameters": {"a": "b"}}
     assert texts(check_volume_attributes_class({"driverName": "d.example.com"}, old)) == [
         "parameters: Forbidden: updates to parameters are forbidden.",
@@ -83,7 +83,7 @@ def test_attributes_of_volumes_never_change() -> None:
     ]
 
 
-def test_addresses_are_of_the_slices_type() -> None:
+def test_endpoint_addresses_must_be_of_the_slices_address_type() -> None:
     assert texts(check_endpoint_slice(slice_of("IPv6"), None)) == [
         'endpoints[0].addresses: Invalid value: "10.0.0.1": must be an IPv6 address'
     ]

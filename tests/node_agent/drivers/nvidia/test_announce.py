@@ -155,7 +155,7 @@ def test_dynamic_mig_has_no_effect_without_a_capable_gpu(tmp_path: Path) -> None
     assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-1"]
 
 
-def test_joined_slices_have_one_gpu_each_with_its_counters(tmp_path: Path) -> None:
+def test_slices_for_old_servers_have_one_gpu_each_with_its_counters(tmp_path: Path) -> None:
     split = DriverResources({"node-0": Pool(_publish(tmp_path, "2xH100:whole", "DynamicMIG=true"))})
 
     slices = join_counters(split).pools["node-0"].slices
@@ -225,7 +225,7 @@ def test_shared_memory_is_rounded_down_to_the_step(tmp_path: Path, shares: str) 
 
 
 @pytest.mark.parametrize("shares", ["disabled", " disabled ", ""])
-def test_sharing_that_is_disabled_needs_no_gate(tmp_path: Path, shares: str) -> None:
+def test_disabled_sharing_needs_no_feature_gate(tmp_path: Path, shares: str) -> None:
     (slice_,) = _publish(tmp_path, "1xH100", shares=shares)
     assert slice_.devices[0].allow_multiple_allocations is None
     assert slice_.devices[0].capacity["memory"].request_policy is None
@@ -265,7 +265,7 @@ def test_invalid_gates_are_rejected(gates: str, message: str) -> None:
         NvidiaGates.parse(gates)
 
 
-def test_gates_of_a_stage_are_set_together() -> None:
+def test_all_alpha_and_all_beta_set_every_gate_of_their_stage() -> None:
     gates = NvidiaGates.parse("AllBeta=false,IMEXDaemonsWithDNSNames=true,LoggingAlphaOptions=true")
     # As NVIDIA's compute-domain-controller writes it into the daemons' environment, in the order of names.
     assert gates.text() == (

@@ -28,7 +28,9 @@ def test_gpus_of_an_equal_machine_are_those_that_nvml_reports(tmp_path: Path, gp
     assert len(builds) == 1
 
 
-def test_only_uuids_are_queried_on_an_equal_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_uuids_are_queried_from_nvml_on_a_machine_equal_to_an_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[str] = []
     call = SimulatedLibrary.call
 
@@ -57,7 +59,7 @@ def _mig(system: SimulatedSystem) -> None:
 
 
 @pytest.mark.parametrize("change", [_lose, _passed_through, _mig])
-def test_a_changed_machine_is_queried_again(
+def test_nvml_is_queried_again_on_a_machine_with_other_gpus(
     tmp_path: Path, change: Callable[[SimulatedSystem], None]
 ) -> None:
     builds: _Builds = {}

@@ -15,7 +15,7 @@ def partitions(directory: Path, gpus: str) -> tuple[FabricPartitions, list[str]]
     return FabricPartitions(modules, switched=host.has_switches()), list(modules)
 
 
-def test_each_gpu_is_in_one_partition_of_each_size(tmp_path: Path) -> None:
+def test_each_gpu_is_in_one_nvlink_partition_of_each_size(tmp_path: Path) -> None:
     fabric, addresses = partitions(tmp_path, "8xH100")
     found = [
         {name: attribute.int_ for name, attribute in fabric.attributes(address).items()}
@@ -26,7 +26,7 @@ def test_each_gpu_is_in_one_partition_of_each_size(tmp_path: Path) -> None:
     assert found[7] == {"gpuModuleID": 8, "partition8": 0, "partition4": 2, "partition2": 6, "partition1": 14}
 
 
-def test_the_gpus_of_a_claim_form_a_partition(tmp_path: Path) -> None:
+def test_the_gpus_of_a_claim_must_form_an_nvlink_partition(tmp_path: Path) -> None:
     fabric, gpus = partitions(tmp_path, "8xH100")
     assert fabric.activate([gpus[2], gpus[0]]) == 3
     assert fabric.activate(gpus) == 0

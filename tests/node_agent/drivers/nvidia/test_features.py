@@ -63,7 +63,7 @@ def test_nodes_in_a_rack_carry_its_clique(tmp_path: Path) -> None:
     assert "nvidia.com/gpu.clique" not in _labels(tmp_path, "8xB200")
 
 
-def test_mig_devices_have_separate_counts(tmp_path: Path) -> None:
+def test_labels_count_mig_devices_separately(tmp_path: Path) -> None:
     labels = _labels(tmp_path, "8xA100-SXM4-40GB:half-balanced")
     assert labels["nvidia.com/gpu.count"] == "8"
     assert labels["nvidia.com/gpu.replicas"] == "1"
@@ -85,7 +85,7 @@ def test_mig_devices_have_separate_counts(tmp_path: Path) -> None:
     assert labels["nvidia.com/mig-3g.20gb.count"] == "4"
 
 
-def test_gpus_that_are_all_divided_have_no_replicas(tmp_path: Path) -> None:
+def test_the_replicas_label_is_0_if_all_gpus_are_divided_by_mig(tmp_path: Path) -> None:
     labels = _labels(tmp_path, "2xA100-SXM4-40GB:3g.20gb+3g.20gb")
     assert (labels["nvidia.com/gpu.count"], labels["nvidia.com/gpu.replicas"]) == ("2", "0")
 

@@ -41,7 +41,7 @@ async def test_a_fatal_xid_taints_the_gpu_and_an_application_xid_does_not(node: 
     watched.monitor.close()
 
 
-async def test_more_xids_can_be_ignored(node: Node) -> None:
+async def test_an_option_lists_further_xids_to_ignore(node: Node) -> None:
     watched = _Watched(node, 63)
     node.system.inject_xid(5, 63)
     assert (await watched.next())[1].effect == "None"
@@ -57,7 +57,7 @@ async def test_an_error_of_a_mig_device_taints_only_that_device(node: Node) -> N
     watched.monitor.close()
 
 
-async def test_a_lost_gpu_taints_all_because_nvml_does_not_name_it(node: Node) -> None:
+async def test_a_lost_gpu_taints_all_gpus_because_nvml_does_not_name_it(node: Node) -> None:
     watched = _Watched(node)
     node.system.lose(4)
     names, taint = await watched.next()

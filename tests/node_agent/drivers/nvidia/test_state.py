@@ -28,7 +28,7 @@ def _libcuda(spec: Any) -> str:
 
 
 class TestPrepare:
-    def test_common_edits_are_refreshed_after_five_minutes(self, node: Node) -> None:
+    def test_common_cdi_edits_are_computed_again_after_five_minutes(self, node: Node) -> None:
         state = node.start()
         before = node.system.driver_version
         versions = {}
@@ -223,7 +223,7 @@ class TestShares:
         state.unprepare(ref(claims[1]))
         assert node.count_mig_devices() == 0
 
-    def test_mps_is_rejected(self, tmp_path: Path) -> None:
+    def test_mps_is_rejected_if_consumable_shares_are_enabled(self, tmp_path: Path) -> None:
         state = Node(tmp_path, shared=True).start()
         with pytest.raises(
             PrepareError, match="MPS sharing is not supported when consumable shares is enabled"
@@ -359,7 +359,7 @@ class TestSharing:
         assert "CUDA_VISIBLE_DEVICES=MIG-" in (daemon / "log" / "control.log").read_text()
         assert node.system.gpus[5].compute_mode == 0
 
-    def test_a_strategy_needs_its_gate(self, tmp_path: Path) -> None:
+    def test_a_sharing_strategy_is_rejected_if_its_gate_is_disabled(self, tmp_path: Path) -> None:
         node = Node(tmp_path, gates="")
         with pytest.raises(
             PrepareError,
@@ -399,7 +399,7 @@ class TestDynamicMig:
         state.unprepare(ref(wanted))
         assert node.count_mig_devices() == 0
 
-    def test_a_claim_that_does_not_fit_is_rolled_back(self, tmp_path: Path) -> None:
+    def test_preparation_of_a_claim_that_does_not_fit_is_rolled_back(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "1xH100:whole", _DYNAMIC)
         state = node.start()
         wrong = claim("uid-1", _MIG, "gpu-0-mig-4g40gb-5-0")
@@ -417,7 +417,7 @@ class TestDynamicMig:
 
 
 class TestVfio:
-    def test_a_gpu_in_use_is_published_only_as_it_is_used(self, tmp_path: Path) -> None:
+    def test_a_prepared_gpu_is_published_only_in_the_form_in_which_it_is_used(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true")
         state = node.start()
         config = {
@@ -527,7 +527,7 @@ class TestCrashes:
         assert not list((node.directory / "mps").iterdir())
         assert node.system.gpus[5].compute_mode == 0
 
-    def test_another_claims_device_is_not_rolled_back(self, tmp_path: Path) -> None:
+    def test_rolling_back_a_claim_keeps_devices_of_other_claims(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "1xH100:whole", _DYNAMIC)
         late = claim("uid-2", _MIG)
         with pytest.raises(Crash):

@@ -159,7 +159,7 @@ deviceEdits:
 """
 
 
-async def test_pools_of_several_nodes_are_published_once(root: Path, api: FakeApi) -> None:
+async def test_a_pool_that_several_nodes_share_is_published_once(root: Path, api: FakeApi) -> None:
     (root / "fabric.yaml").write_text(_FABRIC)
     factory = ProfileFactory(load_profile(str(root / "fabric.yaml")))
     api.put(NODES, {"metadata": {"name": "node-1"}})
@@ -234,7 +234,7 @@ deviceEdits:
 """
 
 
-async def test_a_profile_can_be_a_device_plugin(root: Path) -> None:
+async def test_a_profile_can_serve_a_device_plugin_instead_of_dra(root: Path) -> None:
     client: Any = None
     node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock())
     (root / "nic.yaml").write_text(_BY_CDI)
@@ -273,7 +273,7 @@ class TestBindingConditions:
             (BindingConditions(fail=True), "Broken", "Failed"),
         ],
     )
-    async def test_binding_conditions_are_set_by_the_rules(
+    async def test_binding_conditions_are_set_by_the_rules_of_the_profile(
         self, api: FakeApi, rules: BindingConditions, condition: str, reason: str
     ) -> None:
         allocated = result(

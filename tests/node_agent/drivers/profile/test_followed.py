@@ -160,14 +160,14 @@ def test_the_api_server_accepts_the_published_slices(name: str) -> None:
 
 
 @each_case("name", _FOLLOWED)
-def test_the_page_names_the_version_that_is_followed(name: str) -> None:
+def test_the_docs_name_the_version_of_the_real_driver_that_a_profile_follows(name: str) -> None:
     repository, version = load_profile(name).follows.split(":")[0].split(" ", 1)
     assert f"[{repository}](https://github.com/{repository})" in _PAGE
     row = next(line for line in _PAGE.splitlines() if line.startswith(f"| `{name}`"))
     assert version.split("(")[0].removeprefix("at ").strip() in row
 
 
-def test_partitions_share_their_parents_identity() -> None:
+def test_partitions_have_the_identity_attributes_of_their_parent_device() -> None:
     partitions = _devices("gpu.amd.com:cpx")
     assert [device.name for device in partitions[7:9]] == ["gpu-7-135", "gpu-8-136"]
     parents = [device.attributes["parentDeviceID"].string for device in partitions]
@@ -189,7 +189,7 @@ def test_virtual_functions_are_numbered_along_their_addresses() -> None:
     assert [one.attributes["vfID"].int_ for one in functions] == [*range(8), *range(8)]
 
 
-def test_threads_of_a_core_follow_each_other() -> None:
+def test_the_two_threads_of_a_cpu_core_are_consecutive_devices() -> None:
     cpus = _devices("dra.cpu:individual")
     assert [cpu.name for cpu in cpus] == [f"cpudev{number:03}" for number in range(64)]
     ids = [cpu.attributes["dra.cpu/cpuID"].int_ for cpu in cpus]

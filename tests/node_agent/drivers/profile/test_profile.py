@@ -80,7 +80,7 @@ class TestDevices:
         assert {n: c.value for n, c in gpu.capacity.items()} == {"memory": "80Gi", "compute": "100"}
         assert len({d.attributes["uuid"].string for d in devices.values()}) == 9
 
-    def test_partitions_precede_the_whole_gpu_and_share_its_uuid(self) -> None:
+    def test_partitions_are_listed_before_the_whole_gpu_and_share_its_uuid(self) -> None:
         devices = _devices(load_profile("gpu.example.com:partitioned"))
         assert list(devices)[:6] == [
             *(f"gpu-0-partition-{n}" for n in range(4)),
@@ -105,7 +105,7 @@ class TestDevices:
         assert ready.binding_conditions == ("BindingConditions",)
         assert ready.capacity["memory"].value == "80Gi"
 
-    def test_cpus_map_to_the_cpu_of_the_node(self) -> None:
+    def test_the_cpu_capacity_of_a_device_is_mapped_to_the_nodes_resource_cpu(self) -> None:
         numa = _devices(load_profile("cpu.example.com"))["numa-7"]
         assert numa.node_allocatable_resource_mappings["cpu"].capacity_key == "cpu.example.com/cpu"
 
@@ -119,7 +119,7 @@ class TestDevices:
         assert [len(s.devices) for s in slices] == [128, 72]
         assert slices[1].devices[-1].name == "d-19-9"
 
-    def test_rows_and_sums_describe_irregular_devices(self, tmp_path: Path) -> None:
+    def test_a_profile_describes_irregular_devices_by_rows_and_sums(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.yaml"
         path.write_text(
             "driver: rows.example.com\ncdiClass: x\ndevices:\n"
@@ -232,7 +232,7 @@ class TestConfigs:
     @pytest.mark.parametrize(
         "value", [None, {}, {"kind": "GpuConfig"}, {"kind": "X", "apiVersion": _GPU_API}]
     )
-    def test_configs_of_other_kinds_are_rejected(self, value: Any) -> None:
+    def test_opaque_configurations_of_unknown_kinds_are_rejected(self, value: Any) -> None:
         with pytest.raises(PrepareError, match="error decoding config parameters"):
             decode_config(value, load_profile("gpu.example.com").configs)
 
@@ -288,7 +288,7 @@ class TestPrepare:
         answers = node.start().prepare(claim("uid-1", admin, driver="gpu.example.com"))
         assert node.environment(*answers)["DRA_ADMIN_ACCESS"] == "true"
 
-    def test_a_nics_rates_are_plain_numbers(self, tmp_path: Path) -> None:
+    def test_rates_of_a_network_device_are_plain_numbers_in_the_environment(self, tmp_path: Path) -> None:
         node = _Node(tmp_path, "net.example.com")
         share = result(
             "nic-2",

@@ -16,7 +16,7 @@ def _file(data: str, rest: str = '"Checksum": 1') -> bytes:
     return f'{{"Data": {data}, {rest}}}'.encode()
 
 
-def test_repeated_maps_are_merged_and_their_values_replaced() -> None:
+def test_repeated_json_maps_are_merged_and_their_values_replaced() -> None:
     first = '"RegisteredDevices": {"a": ["x", "y"], "b": ["z"]}'
     data, _ = parse(_file(f'{{{first}, "registereddevices": {{"a": ["w"], "c": null}}}}'))
     assert data.registered_devices == {"a": ["w"], "b": ["z"], "c": None}
@@ -27,7 +27,7 @@ def test_repeated_maps_are_merged_and_their_values_replaced() -> None:
     assert data.registered_devices == {"c": []}
 
 
-def test_a_repeated_struct_keeps_fields_that_the_last_one_lacks() -> None:
+def test_a_repeated_json_object_keeps_fields_that_the_last_occurrence_lacks() -> None:
     again = '"DATA": {"RegisteredDevices": {"b": []}}, "checkſum": 7, "Checksum": null'
     data, checksum = parse(_file('{"RegisteredDevices": {"a": []}}', again))
     assert data.registered_devices == {"a": [], "b": []}
@@ -64,13 +64,13 @@ def _entries(*lists: str) -> Sequence[PodDevicesEntry] | None:
         (['[{"PodUID": "u"}]', "null"], None),
     ],
 )
-def test_a_repeated_list_is_decoded_into_the_entries_of_the_first(
+def test_a_repeated_json_list_is_decoded_into_the_entries_of_the_first_occurrence(
     lists: list[str], expected: list[PodDevicesEntry] | None
 ) -> None:
     assert _entries(*lists) == expected
 
 
-def test_different_spellings_of_a_numa_node_are_one_key() -> None:
+def test_different_spellings_of_a_numa_node_number_are_the_same_key() -> None:
     (entry,) = _entries('[{"DeviceIDs": {"1": ["a"], "+1": ["b"], "01": ["c"], "-1": []}}]') or ()
     assert entry.device_ids == {1: ["c"], -1: []}
     with pytest.raises(CheckpointError, match="cannot unmarshal number --1"):

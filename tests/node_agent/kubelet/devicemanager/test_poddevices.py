@@ -4,7 +4,7 @@ from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
 
 
-def test_health_is_reported_for_the_pod_with_that_resource() -> None:
+def test_health_is_reported_for_the_pod_that_holds_the_device_of_that_resource() -> None:
     """Kubernetes 1.36 uses the first pod that it finds (kubernetes/kubernetes#140323)."""
     devices = PodDevices()
     for pod, resource in (("one", "example.com/a"), ("two", "example.com/b")):

@@ -85,7 +85,7 @@ def test_the_search_finds_the_optimum_of_random_cases() -> None:
         assert cover.bound == pytest.approx(optimum), seed
 
 
-def test_the_lower_bound_holds_if_the_search_ends_early() -> None:
+def test_the_lower_bound_on_the_cost_is_valid_if_the_search_ends_early() -> None:
     for seed in range(60):
         case = _Case(random.Random(seed))
         optimum = case.optimum()
@@ -100,7 +100,7 @@ def test_the_lower_bound_holds_if_the_search_ends_early() -> None:
         assert not any(cover.left) or any(case.limits)
 
 
-def test_a_large_demand_is_covered_close_to_its_bound() -> None:
+def test_the_cost_for_a_large_demand_is_close_to_the_lower_bound() -> None:
     rng = random.Random(5)
     case = _Case(rng)
     case.limits = [None] * len(case.prices)
@@ -122,7 +122,7 @@ def test_units_beyond_the_limited_nodes_are_left_uncovered() -> None:
     assert (len(cover.picks), cover.cost, cover.left) == (2, 6.0, (1,))
 
 
-def test_linear_programs_are_solved() -> None:
+def test_the_linear_program_solver_finds_the_optimum() -> None:
     solution = maximize([3, 2], [[1, 1], [1, 3], [1, 0]], [4, 6, 3])
     assert solution is not None
     assert solution.values == pytest.approx((3, 1))

@@ -247,7 +247,7 @@ async def test_validating_webhooks_are_recorded(
         ),
     ],
 )
-async def test_webhooks_that_fail_open_are_recorded(
+async def test_failures_of_webhooks_with_failure_policy_ignore_are_recorded(
     client: httpx.AsyncClient, annotations: Annotations, mutating: bool, expected: dict[str, str]
 ) -> None:
     away = {"url": "https://127.0.0.1:1/"}
@@ -256,7 +256,9 @@ async def test_webhooks_that_fail_open_are_recorded(
     assert annotations("c") == expected
 
 
-async def test_mutating_policies_record_nothing(client: httpx.AsyncClient, annotations: Annotations) -> None:
+async def test_mutating_policies_add_no_audit_annotations(
+    client: httpx.AsyncClient, annotations: Annotations
+) -> None:
     mutation = {
         "patchType": "ApplyConfiguration",
         "applyConfiguration": {"expression": "Object{data: {'a': 'b'}}"},

@@ -112,7 +112,7 @@ async def test_admission_cannot_change_the_identity_of_an_object(
 @pytest.mark.parametrize(
     "operation", [{"op": "remove", "path": "/kind"}, {"op": "remove", "path": "/apiVersion"}]
 )
-async def test_a_type_that_is_left_out_is_completed(
+async def test_kind_and_api_version_that_a_webhook_removes_are_restored(
     client: httpx.AsyncClient, hook: Hook, operation: JsonObject
 ) -> None:
     hook.behaviours["/"] = patch_with(operation)
@@ -134,7 +134,9 @@ async def test_a_created_object_is_stored_under_the_name_that_a_webhook_gives(
     assert named["metadata"]["name"].startswith("made-")
 
 
-async def test_an_object_that_the_path_names_keeps_its_name(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_webhook_cannot_rename_an_object_whose_name_is_in_the_path(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     await create(client, CONFIGMAPS, configmap("there"))
     hook.behaviours["/"] = patch_with(replace("/metadata/name", "other"))
     headers = {"content-type": "application/apply-patch+yaml"}
@@ -146,7 +148,9 @@ async def test_an_object_that_the_path_names_keeps_its_name(client: httpx.AsyncC
     assert 'metadata.name: Invalid value: "other": field is immutable' in updated.json()["message"]
 
 
-async def test_a_webhook_may_answer_in_another_version(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_webhook_may_return_the_object_in_another_api_version(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     spec = {"driver": "d.example.com", "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1}}
     old = {
         "spec": spec
@@ -260,7 +264,7 @@ async def test_a_policy_cannot_change_the_identity_of_an_object(
     ("path", "value"),
     [("/kind", "Secret"), ("/metadata", []), ("/spec", 5), ("/target", []), ("/deleteOptions", "x")],
 )
-async def test_subresources_keep_their_types(
+async def test_a_webhook_cannot_change_the_kind_of_a_subresource_object(
     client: httpx.AsyncClient, hook: Hook, path: str, value: Any
 ) -> None:
     await create(client, "/api/v1/namespaces/default/serviceaccounts", _account())

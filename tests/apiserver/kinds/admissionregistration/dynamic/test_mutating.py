@@ -79,7 +79,7 @@ def deployment() -> JsonObject:
         ),
     ],
 )
-async def test_mutations_change_objects(
+async def test_mutating_policies_change_objects(
     client: httpx.AsyncClient, mutations: list[JsonObject], data: dict[str, str]
 ) -> None:
     await create_mutating_policy(client, "m", *mutations)
@@ -87,7 +87,7 @@ async def test_mutations_change_objects(
     assert stored["data"] == data
 
 
-async def test_keys_are_escaped(client: httpx.AsyncClient) -> None:
+async def test_map_keys_are_escaped_in_json_patch_paths(client: httpx.AsyncClient) -> None:
     path = "'/metadata/annotations/' + jsonpatch.escapeKey('a/b')"
     await create_mutating_policy(client, "m", patch(f"[JSONPatch{{op: 'add', path: {path}, value: 'x'}}]"))
     noted = configmap("c") | {"metadata": {"name": "c", "annotations": {"y": "z"}}}
@@ -152,7 +152,7 @@ async def test_mutations_that_fail_deny_the_request(
     }
 
 
-async def test_atomic_values_cannot_be_set_in_part(client: httpx.AsyncClient) -> None:
+async def test_an_apply_configuration_cannot_set_part_of_an_atomic_list(client: httpx.AsyncClient) -> None:
     spec = "Object.spec.template.spec"
     await create_mutating_policy(
         client,

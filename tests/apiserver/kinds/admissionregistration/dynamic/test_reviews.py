@@ -83,7 +83,9 @@ async def review(client: httpx.AsyncClient, kind: str) -> httpx.Response:
 
 @pytest.mark.parametrize("kind", _REVIEWS)
 @pytest.mark.parametrize("features", [FeatureGates(V1_36), FeatureGates(V1_37, **{_GATE: False})])
-async def test_webhooks_are_asked_about_reviews(client: httpx.AsyncClient, hook: Hook, kind: str) -> None:
+async def test_webhooks_are_called_for_token_and_access_reviews(
+    client: httpx.AsyncClient, hook: Hook, kind: str
+) -> None:
     assert "warning" not in (await register(client, hook)).headers
     answer = await review(client, kind)
     assert (answer.status_code, answer.json()["message"].startswith(_DENIED)) == (400, True)
@@ -91,7 +93,9 @@ async def test_webhooks_are_asked_about_reviews(client: httpx.AsyncClient, hook:
 
 
 @choose_version(V1_37)
-async def test_webhooks_are_not_asked_about_reviews_since_1_37(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_webhooks_are_not_called_for_token_and_access_reviews_since_1_37(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     text = (await register(client, hook)).headers["warning"]
     assert (
         "webhooks[0].rules[0]: tokenreviews.authentication.k8s.io is excluded from admission webhooks" in text
@@ -101,7 +105,7 @@ async def test_webhooks_are_not_asked_about_reviews_since_1_37(client: httpx.Asy
 
 
 @choose_version(V1_36)
-async def test_policies_are_not_asked_about_reviews(client: httpx.AsyncClient) -> None:
+async def test_policies_are_not_evaluated_for_token_and_access_reviews(client: httpx.AsyncClient) -> None:
     spec = {"matchConstraints": {"resourceRules": [_RULE]}, "validations": [{"expression": "false"}]}
     await create_policy(client, "p", spec)
     assert {(await review(client, kind)).status_code for kind in _REVIEWS} == {201}
@@ -118,7 +122,7 @@ _RESERVED = 'names ending with ".static.k8s.io" are reserved for static manifest
         (FeatureGates(Version(1, 35)), 201, False),
     ],
 )
-async def test_names_of_manifests_are_reserved(
+async def test_webhook_names_that_end_in_static_k8s_io_are_reserved_or_warned_about(
     client: httpx.AsyncClient, hook: Hook, code: int, is_warned: bool
 ) -> None:
     answer = await register(client, hook, "a.static.k8s.io")

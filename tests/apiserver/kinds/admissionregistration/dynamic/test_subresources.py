@@ -96,7 +96,9 @@ async def test_policies_apply_to_subresources(
     assert allowed.status_code in (200, 201)
 
 
-async def test_policies_see_commands_in_a_pod(client_with_policies: httpx.AsyncClient) -> None:
+async def test_policies_can_read_the_command_of_an_exec_request(
+    client_with_policies: httpx.AsyncClient,
+) -> None:
     answer = await client_with_policies.post(
         f"{PODS}/b/exec", params={"command": "ls", "stdout": "1"}, headers={"Impersonate-User": "bob"}
     )

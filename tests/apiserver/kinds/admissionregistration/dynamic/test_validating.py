@@ -63,7 +63,9 @@ def on(node: str) -> dict[str, str]:
     }
 
 
-async def test_a_drivers_chart_keeps_its_plugins_to_their_own_nodes(client: httpx.AsyncClient) -> None:
+async def test_the_policy_of_a_driver_chart_limits_plugins_to_slices_of_their_node(
+    client: httpx.AsyncClient,
+) -> None:
     await create_policy(client, "slices", CHART)
     assert (await client.post(SLICES, json=slice_on("admin", "n2"))).status_code == 201
     assert (await client.post(SLICES, json=slice_on("mine", "n1"), headers=on("n1"))).status_code == 201
@@ -99,7 +101,9 @@ async def test_a_drivers_chart_keeps_its_plugins_to_their_own_nodes(client: http
     assert (await client.post(SLICES.replace("v1", "v1beta1"), json=old, headers=on("n1"))).status_code == 422
 
 
-async def test_a_user_without_extra_has_none_in_expressions(client: httpx.AsyncClient) -> None:
+async def test_userinfo_extra_is_absent_in_expressions_for_a_user_without_it(
+    client: httpx.AsyncClient,
+) -> None:
     await create_policy(client, "slices", CHART)
     refused = await client.post(SLICES, json=slice_on("s", "n1"), headers={"Impersonate-User": ACCOUNT})
     assert refused.json()["details"]["causes"] == [
@@ -145,7 +149,9 @@ async def denial(client: httpx.AsyncClient, obj: dict[str, Any], path: str = CON
         ),
     ],
 )
-async def test_expressions_see_the_request(client: httpx.AsyncClient, expression: str, expected: str) -> None:
+async def test_policy_expressions_can_read_the_admission_request(
+    client: httpx.AsyncClient, expression: str, expected: str
+) -> None:
     await create_policy(client, "p", {"validations": [{"expression": expression}]})
     assert await denial(client, configmap("c", x="1")) == expected
 

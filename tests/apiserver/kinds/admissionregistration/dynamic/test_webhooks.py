@@ -52,7 +52,9 @@ async def register(client: httpx.AsyncClient, path: str, *webhooks: JsonObject) 
     await create(client, path, configuration)
 
 
-async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_an_admission_review_contains_every_field_of_the_request(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     await register(client, VALIDATING, webhook("v", hook.url("/check")))
     stored = await create(client, f"{CONFIGMAPS}?fieldManager=me", configmap("c", x="1"))
     assert hook.paths == ["/check?timeout=30s"]
@@ -90,7 +92,9 @@ async def test_a_review_tells_everything_about_the_request(client: httpx.AsyncCl
     }
 
 
-async def test_proxies_work_while_objects_are_mutated(client: httpx.AsyncClient, hook: Hook) -> None:
+async def test_a_proxy_request_works_with_a_mutating_webhook_for_all_resources(
+    client: httpx.AsyncClient, hook: Hook
+) -> None:
     """Check a request whose object, the options of a proxy, has no metadata."""
     await register(client, MUTATING, webhook("m", hook.url("/change")))
     answer = await client.get("/api/v1/nodes/unknown/proxy/metrics")
@@ -162,7 +166,7 @@ async def test_a_webhook_changes_objects(client: httpx.AsyncClient, hook: Hook) 
         ),
     ],
 )
-async def test_a_bad_patch_is_an_internal_error(
+async def test_an_invalid_patch_of_a_webhook_is_an_internal_error(
     client: httpx.AsyncClient, hook: Hook, operation: JsonObject, message: str
 ) -> None:
     hook.behaviours["/"] = patch_with(operation)
@@ -235,7 +239,7 @@ async def test_a_response_with_another_uid_is_invalid(client: httpx.AsyncClient,
     )
 
 
-async def test_webhooks_are_not_called_if_their_conditions_are_false(
+async def test_webhooks_are_not_called_if_a_match_condition_is_false(
     client: httpx.AsyncClient, hook: Hook
 ) -> None:
     condition = {"name": "big", "expression": "object.data.size == 'big'"}

@@ -124,7 +124,7 @@ async def daemon(lab: Lab, environment: dict[str, str]) -> AsyncIterator[Compute
         await task
 
 
-async def test_a_domain_becomes_ready_and_its_parts_are_deleted_with_it(lab: Lab) -> None:
+async def test_a_domain_becomes_ready_and_its_objects_are_deleted_with_it(lab: Lab) -> None:
     await install(lab.client, SPACE)
     domain = await lab.domain(numNodes=2)
     uid = domain.metadata.uid
@@ -211,7 +211,9 @@ class _Late(Client):
             yield event
 
 
-async def test_a_domain_is_kept_until_parts_that_the_informer_lacks_are_deleted(tmp_path: Path) -> None:
+async def test_a_domain_is_kept_until_its_objects_that_were_not_observed_yet_are_deleted(
+    tmp_path: Path,
+) -> None:
     async with api_server(tmp_path) as cluster, _Late(cluster.url) as late:
         await install(cluster.client, SPACE, host_managed=True)
         controller = ComputeDomainController(late, SystemClock(), SPACE, NvidiaGates(), host_managed=True)
@@ -257,7 +259,7 @@ class _Old(Client):
             yield event
 
 
-async def test_a_domain_that_the_informer_lacks_keeps_its_parts(tmp_path: Path) -> None:
+async def test_objects_of_a_domain_that_was_not_observed_yet_are_kept(tmp_path: Path) -> None:
     async with api_server(tmp_path) as cluster:
         await install(cluster.client, SPACE)
         known = await cluster.client.list(COMPUTE_DOMAINS)

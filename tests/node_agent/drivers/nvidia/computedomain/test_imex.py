@@ -19,7 +19,9 @@ GATE = "HostManagedIMEXDaemon=true"
         (GATE, HOST, True),
     ],
 )
-def test_mode_follows_environment_and_gates(gates: str, environment: dict[str, str], managed: bool) -> None:
+def test_the_imex_mode_depends_on_environment_and_feature_gates(
+    gates: str, environment: dict[str, str], managed: bool
+) -> None:
     found = Imex.parse(from_environment(environment), NvidiaGates.parse(gates))
     assert found == Imex(managed, "/etc/nvidia-imex/imex_ctrl.sock")
 

@@ -126,7 +126,7 @@ def daemon(uid: str = "d1", domain: str = "dom") -> ResourceClaim:
     return claim(uid, "daemon-0", driver=DRIVER_NAME, configs=(config("Daemon", domainID=domain),))
 
 
-def test_a_channel_waits_for_the_daemon_of_its_node(node: Node) -> None:
+def test_a_channel_is_prepared_only_once_the_imex_daemon_of_its_node_is_ready(node: Node) -> None:
     wanted = channel()
     with pytest.raises(PrepareError, match="error asserting ComputeDomain Ready: current node not ready"):
         node.prepare(wanted)
@@ -199,7 +199,7 @@ def test_cdi_files_of_unknown_claims_are_removed_at_start(node: Node) -> None:
     assert sorted(path.name for path in node.directories.cdi.iterdir()) == kept
 
 
-def test_the_label_is_removed_if_the_claim_was_never_prepared(node: Node) -> None:
+def test_the_node_label_is_removed_if_the_claim_was_never_prepared(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
     node.state = node.start()
@@ -207,7 +207,7 @@ def test_the_label_is_removed_if_the_claim_was_never_prepared(node: Node) -> Non
     assert node.label() is None
 
 
-def test_an_aborted_attempt_is_not_resumed(node: Node) -> None:
+def test_an_aborted_preparation_is_not_resumed(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
     assert [str(claim) for claim in node.state.unfinished_claims()] == ["ns/claim-c1:c1"]
@@ -236,7 +236,7 @@ def test_an_aborted_attempt_is_not_resumed(node: Node) -> None:
     assert node.label() == "dom"
 
 
-def test_an_aborted_attempt_is_forgotten_after_90_seconds(node: Node) -> None:
+def test_an_aborted_preparation_is_forgotten_after_90_seconds(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())
     node.unprepare(channel())
@@ -296,7 +296,7 @@ def test_a_channel_is_prepared_for_one_claim(node: Node) -> None:
         node.prepare(channel("c2"))
 
 
-def test_a_node_belongs_to_one_domain(node: Node) -> None:
+def test_a_node_cannot_join_a_second_compute_domain(node: Node) -> None:
     node.api.label = "other"
     with pytest.raises(PrepareError, match="label already exists for a different ComputeDomain"):
         node.prepare(channel())
@@ -322,7 +322,7 @@ class TestHostManaged:
     def node(self, tmp_path: Path) -> Node:
         return host_managed(Node(tmp_path))
 
-    def test_a_channel_needs_no_daemon_of_the_domain(self, node: Node) -> None:
+    def test_a_channel_needs_no_daemon_of_the_domain_if_the_host_runs_its_own(self, node: Node) -> None:
         wanted = channel(allocationMode="All")
         node.prepare(wanted)
         assert node.label() is None
@@ -334,7 +334,7 @@ class TestHostManaged:
         node.unprepare(wanted)
         assert node.label() == "dom"
 
-    def test_the_daemon_of_the_host_has_to_be_ready(self, node: Node) -> None:
+    def test_a_channel_is_not_prepared_before_the_hosts_daemon_is_ready(self, node: Node) -> None:
         node.host.system.imex_ready = False
         message = "config: host nvidia-imex daemon readiness check failed: host nvidia-imex daemon not ready"
         with pytest.raises(PrepareError, match=message) as raised:
@@ -348,7 +348,7 @@ class TestHostManaged:
         node.host.system.imex_ready = False
         assert node.prepare(channel()) == [()]
 
-    def test_a_daemon_claim_is_rejected(self, node: Node) -> None:
+    def test_a_claim_for_a_daemon_is_rejected_if_the_host_runs_its_own(self, node: Node) -> None:
         message = "ComputeDomain daemon claims are not supported when imex.mode=hostManaged"
         with pytest.raises(PermanentError, match=message):
             node.prepare(daemon())

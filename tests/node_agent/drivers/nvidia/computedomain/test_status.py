@@ -70,7 +70,7 @@ def test_status_is_computed_from_cliques_and_pods(case: Case) -> None:
     assert [(node.name, node.index, node.status) for node in found.nodes] == case.nodes
 
 
-def test_the_order_of_nodes_is_kept() -> None:
+def test_the_order_of_nodes_in_a_domains_status_is_kept() -> None:
     nodes = tuple(
         ComputeDomainNode(
             name=d.node_name, ip_address=d.ip_address, clique_id="c.1", index=d.index, status=READY
@@ -91,6 +91,6 @@ def test_a_daemon_gets_the_lowest_free_index() -> None:
         free_index((*taken, daemon("b", 1)), 3)
 
 
-def test_daemons_without_a_pod_are_stale() -> None:
+def test_daemons_without_a_pod_are_removed_from_the_clique() -> None:
     clique = ComputeDomainClique(daemons=(daemon("a"), daemon("b", 1)))
     assert without_stale(clique, {"b"}) == (daemon("b", 1),)

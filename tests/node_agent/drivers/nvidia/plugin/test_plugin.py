@@ -181,7 +181,7 @@ class TestAllocate:
         )
         assert env == {"NVIDIA_GDS": "enabled", "NVIDIA_MOFED": "enabled"}
 
-    def test_replicas_of_a_device_resolve_to_it(self, tmp_path: Path) -> None:
+    def test_replicas_of_a_time_sliced_device_are_allocated_as_that_device(self, tmp_path: Path) -> None:
         file = tmp_path / "config.yaml"
         file.write_text(_SLICED.format(renamed="false").replace("failRequestsGreaterThanOne: true", ""))
         resource = _resource(tmp_path, "2xA100-SXM4-40GB", device_plugin_config=str(file))
