@@ -1,4 +1,4 @@
-"""Run services as separate processes, measure their cost, and give each run an empty database."""
+"""Run services as separate processes with an empty database, and measure their CPU time, memory and open files."""
 
 import asyncio
 import os
@@ -89,7 +89,7 @@ def database(url: str) -> Iterator[tuple[str, ...]]:
 
 @asynccontextmanager
 async def dralab_up(data: Path, *words: str) -> AsyncIterator[Record]:
-    """Run ``dralab up`` with these options in ``data`` for the block, which begins when the cluster is ready."""
+    """Context manager: run ``dralab up`` with these options in the folder ``data``, and wait until it is ready."""
     log = data / "up.log"
     process = start_up(["up", "--data", str(data), "--port", "0", *words], log)
     try:

@@ -1,6 +1,6 @@
 """The objects of the scheduling benchmark: nodes with devices, and pods with claims for them.
 
-Shaped like upstream's scheduler benchmarks (test/integration/scheduler_perf/dra).
+The objects are like those of upstream's scheduler benchmarks (test/integration/scheduler_perf/dra).
 """
 
 from collections.abc import Callable
@@ -15,9 +15,9 @@ CLASS = "bench"
 
 @dataclass(frozen=True)
 class Workload:
-    """``slices(node, devices)`` are a node's slices; ``claim`` is the spec of each pod's claim, None for no claim.
+    """``slices(node, devices)`` returns a node's slices. ``claim`` is the spec of each pod's claim, None for no claim.
 
-    ``per_node`` says how many pods a node takes, given its number of devices.
+    ``per_node`` returns how many pods fit a node with the given number of devices.
     """
 
     slices: Callable[[str, int], list[JsonObject]]

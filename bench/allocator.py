@@ -137,7 +137,7 @@ WORKLOADS: dict[str, tuple[Callable[[str], Iterator[ResourceSlice]], Callable[[i
 
 
 def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
-    """Measure placing each pod. Nodes are filled one after the other, so that each search also passes full nodes."""
+    """Measure the CPU time to place a pod. Nodes are filled in order, so each search also tries the full nodes."""
     slices_of, claim_of = WORKLOADS[workload]
     features, state = Features.all(), AllocatedState()
     snapshot = Snapshot(features)
@@ -152,7 +152,7 @@ def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
     for here in objects:
         allocator.allocate(here, claims[:1])
     first = time.process_time() - start
-    # As a service does after it has read the cluster: freeze, so that collections skip the long-lived objects.
+    # Services also freeze their objects after start, so that garbage collections skip the long-lived ones.
     gc.collect()
     gc.freeze()
     calls = 0
@@ -183,7 +183,7 @@ def per_pod(workload: str, nodes: int, pods: int) -> JsonObject:
 
 # Long: a table of workloads, one statement each.
 def impossible() -> Iterator[tuple[str, list[JsonObject], list[JsonObject], list[JsonObject]]]:
-    """Yield devices, requests and constraints that have no solution, by name."""
+    """Yield cases without a solution: a name, devices, requests and constraints."""
     many = [gpu(i, "n") for i in range(64)]
     model = f"{DRIVER}/model"
     yield "no-device-for-the-last", many, [*(request(f"r{i}") for i in range(31)), _none("last")], []
@@ -257,7 +257,7 @@ def _none(name: str) -> JsonObject:
 def adversarial(
     name: str, devices: list[JsonObject], requests: list[JsonObject], constraints: list[JsonObject]
 ) -> JsonObject:
-    """Measure the time until a call finds that there is no solution. It stops at the filter limit."""
+    """Measure the time until an allocation fails because there is no solution, or exceeds the time limit of Filter."""
     slices = [resource_slice("n", devices)]
     if any("consumesCounters" in device for device in devices):
         sets = [{"name": f"set-{i}", "counters": {"memory": {"value": "500Gi"}}} for i in range(16)]

@@ -1,4 +1,4 @@
-"""The API server alone: requests a second, watch latency, start and memory, durable and relaxed.
+"""Measure the API server alone, with durable and with relaxed writes: request rates, watch latency, start, memory.
 
 A real server process on the loopback address; the load comes from this process over keep-alive connections.
 """
@@ -66,7 +66,7 @@ class Server:
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection; requests are bytes that are ready to send."""
+    """One keep-alive connection to the server. Requests are passed as encoded bytes."""
 
     def __init__(self, on_body: Callable[[bytes], None] | None = None) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -119,7 +119,7 @@ async def connect(port: int, on_body: Callable[[bytes], None] | None = None) -> 
 
 
 def request(method: str, path: str, body: bytes = b"", media_type: str = "application/json") -> bytes:
-    """A request's bytes."""
+    """Return the bytes of an HTTP request."""
     head = (
         f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nUser-Agent: bench/1\r\nAccept: application/json\r\n"
     )
@@ -129,7 +129,7 @@ def request(method: str, path: str, body: bytes = b"", media_type: str = "applic
 
 
 def claim(name: str) -> bytes:
-    """A claim of about 0.7 KiB once it is stored."""
+    """Return a claim that takes about 0.7 KiB in the database."""
     return orjson.dumps(
         {
             "apiVersion": "resource.k8s.io/v1",
@@ -143,7 +143,7 @@ def claim(name: str) -> bytes:
 
 
 def status(index: int) -> bytes:
-    """A status that differs from the one before."""
+    """Return a claim status that differs for each ``index``."""
     allocation = {
         "devices": {
             "results": [{"request": "gpu", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0"}]
@@ -182,7 +182,10 @@ async def rate(
 async def watch_latency(
     server: Server, watchers: int, events: int, tag: str, other: Server | None = None
 ) -> list[float]:
-    """Return the milliseconds from each create until each watcher has its event. Watchers use ``other`` if given."""
+    """Return the milliseconds from each create until each watcher has its event.
+
+    The watchers connect to the server ``other`` if it is given, and else to the one that gets the writes.
+    """
     sent: dict[bytes, float] = {}
     delays: list[float] = []
 
@@ -297,7 +300,7 @@ async def _shared_connection(server: Server) -> Connection:
 
 
 async def _large(count: int) -> dict[str, Any]:
-    """Measure the memory with many objects of 2 KiB, and the time of a start with them."""
+    """Measure the server's memory with many stored objects of 2 KiB, and the time that it needs to start with them."""
     with tempfile.TemporaryDirectory() as folder:
         server = Server(Path(folder), relaxed=True)
         try:
@@ -349,7 +352,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="bench apiserver", description=__doc__)
     parser.add_argument("--seconds", type=float, default=2.0, help="length of each measurement")
     parser.add_argument(
-        "--large", type=int, default=100_000, help="objects in the large store; 0 leaves it out"
+        "--large", type=int, default=100_000, help="objects for the test with many objects; 0 skips it"
     )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

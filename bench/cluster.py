@@ -1,6 +1,6 @@
-"""A whole cluster: seconds from start to ready, memory of its processes, and a pod's way to Running.
+"""Measure a whole cluster: seconds until it is ready, memory of its processes, and the time until a pod is Running.
 
-Every figure comes from real processes on the loopback address, in a directory of its own.
+The services run as processes on the loopback address, with an empty data directory for each start.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Measure the console in Chromium: the time until it or a change is shown, and the cost of frames and an open page.
+"""Measure the console in Chromium: the time until the page or a change is shown, and the cost of frames and idle pages.
 
-An API server of its own has the nodes, their devices and some allocated claims; no other service runs. Each figure is
-printed with its goal. Times are wall-clock, and on a busy machine longer; ``cpu`` figures are the CPU time of all of
-Chromium, and of a frame that of its main thread. Without a GPU, Chromium draws in software.
+A separate API server has the nodes, their devices and some allocated claims; no other service runs. Each figure is
+printed with its goal. Times are wall-clock times and longer on a busy machine. ``cpu`` figures are the CPU time of all
+Chromium processes, except that those of a frame count the main thread alone. Without a GPU, Chromium draws in software.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
 _DRA = "/apis/resource.k8s.io/v1"
 _CHROMIUM = ("chromium-headless-shell", "chromium")
 _VIEW: ViewportSize = {"width": 1600, "height": 1000}
-# The change that is timed while the page is open: a taint.
+# The change whose display is timed: a device is tainted while the page is open.
 _GATES = "DRADeviceTaints=true,DRADeviceTaintRules=true"
 _SMALL = (2, 8)
 _PAN_SECONDS = 3.0
@@ -52,7 +52,7 @@ _GOALS: dict[str, tuple[str, float]] = {
     "idle_server_percent": ("<=", 2),
     "payload_kib": ("<=", 300),
 }
-# Returns the time in ms, from the start of the page, at which the picture with all boards was drawn.
+# Returns the ms from the start of the page until the picture with at least ``count`` boards was drawn.
 _SHOWN = """count => new Promise(done => {
   const look = () => {
     const drawn = document.querySelector("canvas")?.picture?.drawn;
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 @dataclass
 class _Server:
-    """An API server in a process of its own."""
+    """An API server in a separate process."""
 
     url: str
     process: "subprocess.Popen[str]"
@@ -221,7 +221,7 @@ def _slice(node: str, devices: int) -> JsonObject:
 
 
 class _Measured:
-    """One open console."""
+    """An open page of the console."""
 
     def __init__(self, page: Page, server: _Server, boards: int) -> None:
         self._page = page
@@ -258,10 +258,10 @@ class _Measured:
         return {f"{prefix}shown_ms": took, f"{prefix}shown_cpu_ms": cpu}
 
     def rest(self, changes: int, idle: float) -> dict[str, float]:
-        """Return the figures of changes, frames and memory, and the cost of an open page for the server."""
+        """Measure changes, frames and the page's memory, and the server's CPU time while the page is only open."""
         before = self._cpu_ms()
         found = {"change_ms": statistics.median(self._change() for _ in range(changes))}
-        # Each change is undone, which is a change too.
+        # Each change is undone, and that counts as a change, too.
         found["change_cpu_ms"] = (self._cpu_ms() - before) / changes / 2
         with_page = self._server_percent(idle)
         found.update(self._pan())
@@ -333,7 +333,7 @@ def _private(process: int) -> int:
 
 
 class _Trace:
-    """Records Chromium's trace from its creation on."""
+    """A recording of Chromium's trace events, which begins with the object's creation."""
 
     def __init__(self, session: CDPSession) -> None:
         self._session = session
@@ -350,7 +350,7 @@ class _Trace:
         """End the trace, and return all events that have a time."""
         self._session.send("Tracing.end")
         while not self._complete:
-            # The call waits for an answer, and events are received meanwhile.
+            # Make a call: while it waits for its response, the pending trace events are received.
             self._session.send("Runtime.evaluate", {"expression": "0"})
         return [one for one in self._events if one.get("ph") in ("X", "I")]
 

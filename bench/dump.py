@@ -1,6 +1,7 @@
 """Measure the time and memory for reading the dump of a large cluster, as ``kubectl get -o json`` writes it.
 
-Every pod has a claim that is allocated. The second question is asked of the same world.
+Every pod has an allocated claim. Two questions to the planner are measured on the world that was read, because the
+first one also fills caches.
 """
 
 import argparse

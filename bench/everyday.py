@@ -1,8 +1,8 @@
 """Measure everyday waiting times: a fresh cluster in a test, a reset, ``get pods``, many tests, an installation.
 
 Each figure is printed with its goal. ``--install`` builds the distribution and installs it into an empty environment
-from its own folder. ``--cpu`` counts CPU time, of this process and of those that it started, which is the same however
-busy the machine is: processes count once they have ended.
+from its own folder. ``--cpu`` reports CPU time, which hardly depends on other load. It includes child processes, but
+only after they have exited.
 """
 
 import argparse
@@ -57,7 +57,7 @@ _GOALS = {
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print one line a figure, or JSON."""
     parser = argparse.ArgumentParser(prog="bench everyday", description=__doc__)
-    parser.add_argument("--runs", type=int, default=10, help="the number of measurements of each")
+    parser.add_argument("--runs", type=int, default=10, help="how often each figure is measured")
     parser.add_argument(
         "--tests", type=int, default=200, help="tests with a cluster each, on two workers; 0: none"
     )

@@ -1,8 +1,8 @@
 """Measure the cost of a claim's event while pods wait for their claims, with pre-queueing hints and without.
 
 Prints one JSON object a line: ``microseconds`` is the mean CPU time of one event that concerns one of ``pods`` waiting
-pods. With ``hints`` the pod is looked up by its claim, as dralab always does; without, all of them are asked, as
-upstream does while its gate SchedulerPreQueueingHints is off.
+pods. With ``hints`` the pod is looked up by its claim, as dralab always does. Without hints, the event is checked for
+every waiting pod, as upstream does while its gate SchedulerPreQueueingHints is off.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Measure the archive behind ``--history``: bytes per revision, time to read the past, and cost for writes.
 
-Pods come, change seven times and go, in an order drawn from a seed; a claim that they use would be as large. The
-database is written as the store writes it, without HTTP, so that a million revisions take minutes.
+Pods are created, changed seven times and deleted, in an order drawn from a seed. Only pods are stored, because claims
+are about as large. Revisions are written without HTTP, so that a million of them take minutes.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""The node agent: one claim's prepare, many nodes in one process, and many pods that start at once.
+"""Measure the node agent: preparing one claim, many nodes in one process, and many pods that start at once.
 
-The API server runs in a process of its own; pods are bound by this benchmark, so that no scheduler is measured.
+The API server runs in a separate process. The benchmark itself binds the pods, so that no scheduler is measured.
 """
 
 import argparse
@@ -113,7 +113,7 @@ async def _have_published(client: Client, nodes: int) -> bool:
     return len({slice_.spec.node_name for slice_ in slices}) >= nodes
 
 
-# There is no controller that publishes the CA certificates for pods' token volumes.
+# Pods mount no token, because no controller runs that would publish the CA certificates for token volumes.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount")
 
 

@@ -1,7 +1,7 @@
-"""Measure how many pods with claims a plan places per second: the scheduler on a world in memory, on one core.
+"""Measure how many pods with claims ``dralab plan`` places per second: the scheduler on objects in memory, on one core.
 
-Without options, a line for each workload in its own size. ``--init-pods`` are placed before the clock starts; the first
-of them has the selectors compiled. ``podsPerCPUSecond`` leaves out what other processes took of the core.
+Without options, each workload runs in its default size and prints a line. ``--init-pods`` are placed before the clock
+starts; they also get the selectors compiled. ``podsPerCPUSecond`` does not depend on the load by other processes.
 """
 
 import argparse

@@ -1,8 +1,8 @@
-"""Measure each stage of a pod's start: without a device, with one of a device plugin, and with one of DRA.
+"""Measure each stage of a pod's start: without a device, with a device plugin's device, and with a DRA driver's device.
 
-One node has the device plugin, the other the DRA driver, both of the profile ``gpu.example.com``. The pods start one
-after the other, in turns; a stage is a revision of the pod or of its claim, and its figure the milliseconds from the
-request that creates the pod until a watcher gets the revision.
+One node has the device plugin and the other has the DRA driver, both of the profile ``gpu.example.com``. Pods of the
+three kinds start in turns, one at a time. A stage is a revision of the pod or of its claim. Its figure is the
+milliseconds from the request that creates the pod until a watcher gets that revision.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Measure many pods created at once: how many become Running per second, and the CPU time of each service per pod.
 
-A whole simulated cluster with relaxed writes; each pod gets a GPU by a claim from a template.
+All services run, with relaxed writes (no wait for the disk). Each pod gets a GPU by a claim from a template.
 """
 
 import argparse
@@ -42,8 +42,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print one line, or JSON."""
     parser = argparse.ArgumentParser(prog="bench running", description=__doc__)
     parser.add_argument("--nodes", default="100:8xH100-SXM5-80GB", help="nodes and their GPUs")
-    parser.add_argument("--pods", type=int, default=600, help="pods that are measured")
-    parser.add_argument("--warm-up", type=int, default=100, help="pods that start before them")
+    parser.add_argument("--pods", type=int, default=600, help="pods to start and measure")
+    parser.add_argument("--warm-up", type=int, default=100, help="pods to start before the measured ones")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     figures = asyncio.run(_measure(options))

@@ -1,8 +1,8 @@
 """Measure the cost of one more node, device, pod, watcher and write for the API server and the node agent.
 
-Work is counted, and time is not: CPU time and memory are nearly the same on a busy machine. The first table is for each
-number of nodes and each sort of GPUs; its last column is the upkeep of nodes on which nothing happens: leases, statuses
-and reports of devices' health. Pods of ``--pods`` run on them. The second table is the API server alone.
+CPU time and memory are measured, because they are nearly the same on a busy machine. The first table has a row for each
+number of nodes and each kind of GPU. Its last column is the upkeep of idle nodes, on which ``--pods`` pods run: leases,
+statuses and reports of devices' health. The second table is about the API server alone.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from bench._processes import Cost, database, process
 
 _SECONDS = 600.0
 _NAMESPACE = "default"
-# There is no controller that publishes the CA certificates for pods' token volumes.
+# Pods mount no token, because no controller runs that would publish the CA certificates for token volumes.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount")
 
 
@@ -56,9 +56,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--pods", type=int, default=0, help="pods that run on the nodes before upkeep is counted"
     )
-    parser.add_argument("--units", type=int, default=2000, help="writes of each kind; 0 leaves them out")
+    parser.add_argument(
+        "--units", type=int, default=2000, help="writes of each kind for the second table; 0 skips the table"
+    )
     parser.add_argument("--watchers", type=int, default=100)
-    parser.add_argument("--database", default="", help="the API server's; default: SQLite")
+    parser.add_argument(
+        "--database", default="", help="the URL of the API server's database; default: SQLite"
+    )
     parser.add_argument("--idle", type=float, default=30, help="seconds for which upkeep is counted")
     parser.add_argument("--sockets", action="store_true", help="open all sockets of each node")
     parser.add_argument("--json", action="store_true")
@@ -114,7 +118,7 @@ async def _measure(count: int, gpus: str, options: argparse.Namespace) -> list[d
 
 
 async def _run_pods(url: str, pods: int, nodes: int) -> None:
-    """Pods on all nodes in turns, which are Running at the end."""
+    """Create pods, distributed evenly over the nodes, and wait until all are Running."""
     container = {"name": "main", "image": "any", "command": ["sleep", "infinity"]}
     async with Client(url) as client:
         for number in range(pods):

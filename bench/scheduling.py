@@ -1,8 +1,8 @@
 """Measure how many pods with claims the whole control plane places per second.
 
-API server, controller and scheduler run as separate processes. Nodes with devices are made; ``--init-pods`` pods are
-placed before the clock starts, then ``--pods``. With ``--workload steady-state`` a pod is deleted whenever one is
-created.
+API server, controller and scheduler run as separate processes. Nodes with devices are created, then ``--init-pods``
+pods are placed, and then ``--pods`` pods are placed and timed. With ``--workload steady-state`` a pod is deleted
+whenever one is created.
 """
 
 import argparse
@@ -56,7 +56,7 @@ class _PlacedPod(Object):
 _PLACED_PODS = Resource(PODS.group, PODS.version, PODS.plural, PODS.kind, _PlacedPod)
 
 
-# As in scheduler_perf: there is no kubelet to report that a node is ready, or to mount a token.
+# As in upstream's scheduler_perf, because no kubelet runs that would report ready nodes or mount tokens.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition")
 
 
@@ -137,7 +137,7 @@ class Cluster:
         return time.monotonic() - started
 
     async def replace(self, victims: list[str], prefix: str, count: int) -> float:
-        """Delete a pod and create another, ``count`` times. Return the seconds in all."""
+        """Delete a pod and create another, ``count`` times. Return the total seconds."""
         started = time.monotonic()
 
         async def one(index: int) -> None:
@@ -288,7 +288,7 @@ class _Size(NamedTuple):
     pods: int
 
 
-# About the sizes of upstream's benchmarks.
+# Similar to the sizes of upstream's benchmarks.
 _SIZES = {
     "template": _Size(500, 10, 2500, 2500),
     "steady-state": _Size(100, 10, 1000, 1000),
@@ -301,7 +301,7 @@ _SIZES = {
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options."""
+    """Return the parser of the command line."""
     options = argparse.ArgumentParser(prog="bench scheduling", description=__doc__)
     for size in _Size._fields:
         options.add_argument(f"--{size.replace('_', '-')}", type=int, help="default: the workload's own")

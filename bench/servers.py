@@ -1,7 +1,7 @@
-"""Measure several API servers on one database: creates at the first, and their delay until a watcher at the last.
+"""Measure several API servers on one database: creates at the first server, and the delay of watches at the last one.
 
-With ``--database postgresql://…`` in a schema of its own there, and else on SQLite. Watchers wait for claims that one
-client creates one after the other: the time is from sending a request to having its event.
+The database is a new schema of ``--database postgresql://…``, or SQLite. One client creates claims one after the
+other. The delay is the time from sending the create request until a watcher has received the event.
 """
 
 import argparse
@@ -45,11 +45,11 @@ async def _measure(options: argparse.Namespace) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the benchmark and print one line."""
     parser = argparse.ArgumentParser(prog="bench servers", description=__doc__)
-    parser.add_argument("--database", default="", help="the URL of a PostgreSQL; default: SQLite")
+    parser.add_argument("--database", default="", help="the URL of a PostgreSQL database; default: SQLite")
     parser.add_argument("--servers", type=int, default=1, help="the number of API servers on the database")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--events", type=int, default=500, help="creates that the watchers wait for")
+    parser.add_argument("--events", type=int, default=500, help="how many creates the watchers measure")
     options = parser.parse_args(arguments)
     if options.servers > 1 and not options.database:
         parser.error("several servers need --database")

@@ -1,7 +1,7 @@
 """Fetch the scripts of /docs, /redoc and /console that ``assets.toml`` pins, with npm: ``python -m tools.assets``.
 
-A package with another checksum than the pinned one is rejected. The files are stored compressed, as they are
-served.
+A package is rejected if its checksum is not the pinned one. The files are stored compressed, because they are also
+served compressed.
 """
 
 import base64

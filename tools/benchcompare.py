@@ -23,7 +23,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 def flatten(answer: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a JSON value, each with its path. A list of numbers counts by its median."""
+    """Yield the numbers of a JSON value, each with its path. A list of numbers yields its median."""
     if isinstance(answer, dict):
         for name, value in answer.items():
             yield from flatten(value, f"{prefix}.{name}" if prefix else name)
@@ -41,7 +41,7 @@ def flatten(answer: Any, prefix: str = "") -> Iterator[tuple[str, float]]:
 def compare(base: Sequence[Figures], changed: Sequence[Figures]) -> list[str]:
     """Return a table: the medians of each figure on both sides, and the ratios' median and range.
 
-    Left out are figures that are 0 or that one side lacks, and those that are the same in all runs, such as sizes.
+    Figures that are 0, that only one side has, or that are the same in all runs (such as sizes), are left out.
     """
     rows: list[tuple[str, ...]] = [("figure", "base", "changed", "ratio", "from", "to")]
     for name in base[0]:
@@ -99,7 +99,7 @@ def main(arguments: Sequence[str] | None = None, root: Path = _ROOT) -> None:
         prog="benchcompare", description=__doc__, usage="%(prog)s --base REV NAME OPTIONS"
     )
     parser.add_argument("--base", required=True, help="the revision to compare with")
-    parser.add_argument("--turns", type=int, default=3, help="runs of each side")
+    parser.add_argument("--turns", type=int, default=3, help="how often each revision runs")
     options, command = parser.parse_known_args(arguments)
     if not command or command[0].startswith("-") or options.turns < 1:
         parser.error("name a benchmark and at least one turn, as in: --base HEAD~10 scheduling --nodes 100")

@@ -50,7 +50,7 @@ def read_failures(path: Path) -> tuple[list[Failure], int | None]:
 def are_flaky(failures: Sequence[Failure], status: int | None, run_alone: Callable[[str], int]) -> bool:
     """Return True if few tests failed and each passes when run_alone runs it again.
 
-    status is pytest's exit status: more than failed tests may have ended the run.
+    status is pytest's exit status, which tells if the run ended for another reason than failed tests.
     """
     if status != _TESTS_FAILED or not failures:
         return False
@@ -76,7 +76,7 @@ def _describe(failures: Sequence[Failure], seed: str) -> str:
 def main(command: Sequence[str]) -> int:
     """Run the command and return the exit status for CI.
 
-    The second run has the first one's hash seed: a failure that depends on the order of a set fails again.
+    The second run uses the hash seed of the first, so that a failure that depends on the order of a set fails again.
     """
     seed = os.environ.setdefault("PYTHONHASHSEED", str(random.randrange(1, 2**32)))
     print(f"PYTHONHASHSEED={seed}", flush=True)

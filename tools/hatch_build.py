@@ -1,4 +1,4 @@
-"""Hooks for hatchling: they add requirements of the parts, the examples and the documentation to the distribution.
+"""Hatchling hooks that add the parts' requirements, the examples and the documentation to the distribution.
 
 They also run on a Python that is too old for dralab, because pip builds the metadata before it compares versions.
 """
@@ -16,15 +16,15 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class Gather(MetadataHookInterface):
-    """Sets ``dependencies`` and ``optional-dependencies`` to the union of the parts that pyproject.toml names.
+    """Set the distribution's dependencies to the union of those of the parts that pyproject.toml names.
 
-    ``command`` and ``extras`` are added to them.
+    ``command`` and ``extras`` in pyproject.toml are added to the dependencies and to the optional dependencies.
     """
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Set the dependencies.
 
-        A Python that is too old gets none: pip would look for them before it reports the version.
+        If Python is too old, there are none, because pip would search for them before it reports the wrong version.
         """
         metadata["dependencies"] = []
         metadata["optional-dependencies"] = {}
@@ -46,11 +46,11 @@ class Gather(MetadataHookInterface):
 
 
 class Examples(BuildHookInterface[Any]):
-    """Add the examples and the documentation.
+    """Add the examples and the documentation to the wheel.
 
-    The documentation is the site if ``make docs`` has built it, or else its pages.
+    The documentation is the HTML site if ``make docs`` has built it, or else the Markdown pages.
 
-    An editable installation needs neither, because it has the checkout.
+    An editable installation uses the files of the checkout instead.
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Schemas of the answers below ``/insight``, and of the requests to the planner, made from their structs."""
+"""Generate the schemas of the answers of ``/insight`` and of the planner's requests from their msgspec structs."""
 
 import importlib
 import inspect
@@ -34,7 +34,7 @@ def schemas() -> JsonObject:
         name: {
             "about": question.about,
             "request": question.request.__name__,
-            # Questions import their answers only to check types.
+            # The annotation is the type's name, because the module imports the type only under TYPE_CHECKING.
             "answer": question.ask.__annotations__["return"],
         }
         for name, question in QUESTIONS.items()
@@ -47,5 +47,5 @@ def schemas() -> JsonObject:
 
 
 def text() -> str:
-    """Return the content of the file."""
+    """Return the content of the schema file."""
     return json.dumps(schemas(), indent=1, sort_keys=True) + "\n"

@@ -161,7 +161,7 @@ def check_page(path: str, text: str) -> Iterator[Finding]:
 
 
 def _is_breakable(line: str) -> bool:
-    # A link or a code span is one word. A line that is one word after its marker cannot be broken.
+    # Treat a link or a code span as one word. A line that has only one word after its list marker cannot be broken.
     line = _LINK.sub("link", _CODE.sub("code", _MARKER.sub("", line)))
     return len(line.split()) > 1
 
@@ -200,7 +200,7 @@ def check_title(title: str) -> str | None:
 
 
 def _git(root: Path, *arguments: str) -> str | None:
-    # None where there is no git, no such commit, or a repository that belongs to someone else.
+    # None if git is missing, the commit does not exist, or git refuses a repository of another user.
     try:
         done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True)
     except OSError:
@@ -219,7 +219,7 @@ def _main_refs(root: Path) -> list[str]:
     refs = ("refs/heads/main", "refs/remotes/origin/main")
     return [
         ref for ref in refs if _git(root, "merge-base", "HEAD", ref)
-    ]  # A ref without a common ancestor belongs to another history.
+    ]  # Skip refs without a common ancestor: they belong to an unrelated history.
 
 
 def check_titles(root: Path) -> list[str]:

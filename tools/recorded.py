@@ -19,7 +19,7 @@ from typing import Any
 from dra_shared.jsontypes import JsonObject
 
 RECORDED = Path(__file__).resolve().parent.parent / "tests" / "data" / "recorded"
-# Tables whose inputs come from our own generators, so that the repository may contain them.
+# Tables whose inputs were made by our own generators. Others have upstream's inputs, which we do not copy.
 TABLES = ("random-alloc", "random-cel", "random-validate")
 # The maximum size of the sample of each table.
 _BYTES = 95_000

@@ -25,15 +25,15 @@ from tools.compare.worlds import draw_world
 
 @dataclass(frozen=True)
 class Subject:
-    """One kind of case: how to draw it, and dralab's answer to it."""
+    """One kind of case: functions that draw a case, answer it with dralab, and compare two answers."""
 
     draw: Callable[[str, Version], JsonObject]
     answer: Callable[[JsonObject], JsonObject]
     agrees: Callable[[JsonObject, JsonObject], bool]
     program: str = "upstream"
-    """The program of tools/upstream that has the real answers."""
+    """The program of tools/upstream that gives the real answers."""
     since: Version = V1_34
-    """The first version that is compared."""
+    """The first Kubernetes version for which this kind of case is compared."""
 
 
 SUBJECTS = {
@@ -60,12 +60,12 @@ class Comparison:
 
 
 def compare(subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: Version) -> Comparison:
-    """Ask both about a case."""
+    """Answer a case by dralab and by the real code, and compare."""
     try:
         theirs = upstream.answer(case)
     except ValueError as error:
         return Comparison({}, [str(error)], "refused")
-    # 1.34's allocator panics for some worlds. Such an answer cannot be compared, like one that never came.
+    # Kubernetes 1.34's allocator panics for some cases. There is nothing to compare then, as after a timeout.
     for answer in theirs:
         for verdict in ("panic", "timeout"):
             if answer.get(verdict):
@@ -77,7 +77,8 @@ def compare(subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: 
     except Exception as error:
         return Comparison({"error": f"{type(error).__name__}: {error}"}, theirs, "crash")
     agree = any(subject.agrees(ours, answer) for answer in theirs)
-    # Go reads maps in a random order, so the real code may name another of several faults the next time.
+    # Go iterates over maps in random order, so for a case with several errors the real code may report another one
+    # the next time.
     for _ in range(_MORE_ANSWERS):
         if agree:
             break
@@ -123,7 +124,7 @@ def run(name: str, kubernetes: Version, program: Path, seed: str, count: int, sh
 def _shrunk(
     subject: Subject, upstream: Upstream, case: JsonObject, kubernetes: Version, verdict: str
 ) -> JsonObject:
-    """Return a smallest case that has the same verdict and still has all fields that a case needs."""
+    """Shrink the case as far as it still has the same verdict and the same top-level fields."""
 
     def fails(smaller: JsonObject) -> bool:
         return (
@@ -135,7 +136,7 @@ def _shrunk(
 
 
 def _list_subjects(kubernetes: Version) -> list[str]:
-    """Return the names of the subjects that have a program for the version."""
+    """Return the names of the subjects that can be compared with the version."""
     return [
         name
         for name, one in SUBJECTS.items()
@@ -148,13 +149,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
     parser.add_argument("subject", nargs="*", help="alloc, cel, tracker, prepare or validate (all)")
     parser.add_argument("--version", action="append", help="a Kubernetes version (all that are released)")
-    parser.add_argument("--seed", default="1", help="other seeds draw other cases")
+    parser.add_argument("--seed", default="1", help="the seed from which the cases are drawn (1)")
     parser.add_argument("--count", type=int, default=1000, help="cases of each subject and version")
-    parser.add_argument("--shrink", type=int, default=5, help="disagreements to make as small as possible")
-    parser.add_argument("--programs", type=Path, help="a folder for the programs (a temporary one)")
-    parser.add_argument("--build", type=Path, metavar="FOLDER", help="only build the programs")
+    parser.add_argument(
+        "--shrink", type=int, default=5, help="how many disagreements to shrink to a minimal case"
+    )
+    parser.add_argument(
+        "--programs", type=Path, help="the folder for the compiled programs (a temporary one)"
+    )
+    parser.add_argument("--build", type=Path, metavar="FOLDER", help="only compile the programs, into FOLDER")
     options = parser.parse_args(arguments)
-    # Standard output has the disagreements alone.
+    # Log errors alone, so that nothing is mixed into the disagreements on standard output.
     configure("compare", "error")
     for name in options.subject:
         if name not in SUBJECTS:

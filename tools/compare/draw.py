@@ -1,4 +1,4 @@
-"""Random choices that depend on the seed alone."""
+"""Random choices that depend only on the seed."""
 
 import random
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ class Draw:
         self._random = random.Random(seed)
 
     def chance(self, probability: float) -> bool:
-        """True with that probability."""
+        """Return True with this probability."""
         return self._random.random() < probability
 
     def pick(self, choices: Sequence[_T]) -> _T:
@@ -30,5 +30,5 @@ class Draw:
         return self._random.sample(choices, self.number(1, min(most, len(choices))))
 
     def weight(self) -> float:
-        """Return a probability of one world: often zero, so that many worlds lack a feature altogether."""
+        """Return a random probability for a feature. It is often zero, so that many worlds lack the feature."""
         return self.pick((0.0, 0.0, 0.1, 0.3, 0.6))

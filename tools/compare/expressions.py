@@ -1,7 +1,7 @@
 """Random CEL selectors, each with the device that it is evaluated for.
 
 A case has the form of the recorded cases of ``dralab conformance cel``. Expressions are drawn by type from a small
-grammar, so that most of them compile and functions are combined in ways that no table of cases has.
+grammar, so that most of them compile, and functions are combined in ways that no hand-written test does.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _DEEPEST = 3
 
 
 def draw_expression(seed: str, kubernetes: Version) -> JsonObject:
-    """Return the expression and device of a seed."""
+    """Return the expression and device that are drawn from a seed."""
     return _Expression(Draw(f"{kubernetes} {seed}"), kubernetes).draw(seed)
 
 
@@ -68,7 +68,7 @@ class _Expression:
         return device
 
     def _of(self, kind: str, depth: int) -> str:
-        """Return an expression of that type. One in forty has another type, so that type errors occur."""
+        """Return an expression of the type ``kind``. One in forty has another type, so that type errors occur."""
         draw = self._draw
         if draw.chance(0.025):
             kind = draw.pick(("bool", "int", "string", "quantity", "semver", "ints", "strings"))
@@ -80,7 +80,7 @@ class _Expression:
         return draw.pick(_FORMS[kind])(self, depth - 1)
 
     def _macro(self, form: str, depth: int) -> str:
-        """Return a macro over a list. The body may use the variable of the macro."""
+        """Return a macro such as ``all`` over a list. The body may use the macro's variable."""
         name = f"v{depth}"
         source = self._of("ints", depth)
         scope = self._variables.setdefault("int", [])

@@ -112,7 +112,7 @@ def _places(value: Any, path: tuple[str, ...]) -> Iterator[tuple[Any, Any, tuple
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in _FIXED and path[-1:] != ("labels",):
-                # Metadata has the same rules for all kinds. Its parts are changed less often.
+                # Change metadata less often than other fields, because its rules are the same for all kinds.
                 if (*path, key) != ("metadata",):
                     yield value, key, (*path, key)
                 yield from _places(item, (*path, key))
@@ -146,7 +146,7 @@ def _change_list(value: list[Any], draw: Draw) -> list[Any]:
 
 
 def _change_map(value: JsonObject, draw: Draw, has_free_keys: bool) -> JsonObject:
-    # An unknown field of a struct is rejected before validation, so that one case in ten is enough.
+    # An unknown field is rejected before validation, so one such case in ten is enough.
     kind = draw.number(0, 3) if has_free_keys or draw.chance(0.1) else 0
     if kind == 0 or not value:
         return {} if value else {"x": draw.pick(_STRINGS)}
@@ -154,7 +154,7 @@ def _change_map(value: JsonObject, draw: Draw, has_free_keys: bool) -> JsonObjec
         key = draw.pick(sorted(value))
         return {(draw.pick(_STRINGS) if name == key else name): item for name, item in value.items()}
     if kind == 2:
-        # One more entry of the same form: a member that the type does not have, or another key of a map.
+        # Add an entry like an existing one: an unknown field of a struct, or another key of a map.
         other = copy.deepcopy(value[draw.pick(sorted(value))])
         return {**value, draw.pick(_STRINGS): other}
     size = draw.pick(_SIZES[:5])
@@ -163,7 +163,7 @@ def _change_map(value: JsonObject, draw: Draw, has_free_keys: bool) -> JsonObjec
 
 
 def _number(item: Any, index: int) -> Any:
-    """Return a copy with a name of its own, so that a long list breaks only its limit."""
+    """Return a copy of a list item with a unique name, so that a too long list has no duplicates as well."""
     if isinstance(item, str):
         return f"{item}{index}"
     item = copy.deepcopy(item)

@@ -1,7 +1,7 @@
 """Random objects of resource.k8s.io in the form of v1, nearly all of them valid.
 
-Slices, classes and claims come from the worlds of the allocator. This module adds the fields that the allocator
-does not read, and the kinds that it does not know.
+Slices, classes and claims are drawn by :mod:`tools.compare.worlds`. This module adds the fields and kinds that the
+allocator does not read.
 """
 
 import json
@@ -30,7 +30,7 @@ def draw_object(kind: str, draw: Draw, kubernetes: Version) -> JsonObject:
 
 
 def draw_status(claim: JsonObject, draw: Draw, kubernetes: Version) -> JsonObject:
-    """Return the status of a claim: nothing, an allocation of its requests, or one with users and devices too."""
+    """Return a claim status: empty, with an allocation, or also with reservations and device statuses."""
     return _Objects(draw, kubernetes, {}).draw_status(claim)
 
 
@@ -85,7 +85,7 @@ class _Objects:
                 device["allowMultipleAllocations"] = draw.chance(0.95)
             if draw.chance(0.2):
                 device |= self._node_resources(device)
-        # Most slices of the worlds let both the slice and its devices choose nodes, of which one is enough.
+        # Most drawn slices have node fields in the slice and in its devices. Only one of the two is valid.
         if not spec.get("perDeviceNodeSelection") and draw.chance(0.9):
             for device in spec.get("devices", ()):
                 for field in ("nodeName", "nodeSelector", "allNodes"):

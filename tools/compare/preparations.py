@@ -39,12 +39,12 @@ _CODES = {"Unavailable": 14, "Internal": 13, "Unknown": 2, "ResourceExhausted": 
 
 
 def draw_node(seed: str, kubernetes: Version) -> JsonObject:
-    """Return the life of a seed, with the features and fields that the release knows."""
+    """Return the steps that are drawn from a seed, with only the features and fields that the release has."""
     return _Node(Draw(f"{kubernetes} {seed}"), kubernetes).draw(seed)
 
 
 class _Node:
-    """A life that is being drawn."""
+    """The node whose steps are being drawn."""
 
     def __init__(self, draw: Draw, kubernetes: Version) -> None:
         self._draw = draw
@@ -217,7 +217,7 @@ class _Node:
 
 
 def answer(case: Mapping[str, Any]) -> JsonObject:
-    """Return what our DRA manager does in each step of a life."""
+    """Run the steps with dralab's DRA manager, and return the state after each of them."""
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(_live(case, Path(folder)))
 
@@ -232,7 +232,7 @@ async def _live(case: Mapping[str, Any], folder: Path) -> JsonObject:
 
 
 class _Claims:
-    """An API server with claims only."""
+    """A fake API server that has claims only."""
 
     def __init__(self, claims: Sequence[JsonObject]) -> None:
         self.claims = {claim["metadata"]["name"]: claim for claim in claims}
@@ -244,7 +244,7 @@ class _Claims:
 
 
 class _Driver:
-    """A driver that answers as a step says, and records its calls."""
+    """A driver that answers as the current step prescribes, and records its calls."""
 
     def __init__(self, name: str, calls: list[JsonObject]) -> None:
         self._name = name
@@ -303,7 +303,7 @@ class _Kubelet:
 
     def __init__(self, case: Mapping[str, Any], folder: Path) -> None:
         kubernetes = Version.parse(case.get("kubernetesVersion", str(RECORDED)))
-        # Drivers without health have no stream that a test would have to wait for.
+        # The drivers do not serve health, so that no test has to wait for a health stream.
         self._features = FeatureGates(kubernetes, **{"ResourceHealthStatus": False, **case["featureGates"]})
         self._folder = folder
         self._client = _Claims(case["claims"])
@@ -339,7 +339,7 @@ class _Kubelet:
         self._manager.connections.register(driver, str(self._endpoint(driver)), [V1])
 
     async def take(self, step: JsonObject) -> JsonObject:
-        """Do a step, and return the state after it."""
+        """Perform a step, and return the state after it."""
         for name, driver in self._drivers.items():
             driver.behavior = (step.get("behavior") or {}).get(name, {})
         self._calls.clear()
@@ -362,7 +362,7 @@ class _Kubelet:
         }
 
     async def _act(self, step: JsonObject) -> JsonObject:
-        # The real manager writes its file for every pod, and ours only for pods whose claims change something.
+        # Save the checkpoint explicitly: the real manager writes it for every pod, ours only if a claim changes it.
         match step["operation"]:
             case "prepare":
                 await self._manager.prepare(self._pod(step))
@@ -401,7 +401,7 @@ class _Kubelet:
 
 
 def agrees(ours: JsonObject, theirs: JsonObject) -> bool:
-    """True if the answers agree, whatever the order of drivers and claims, which is that of a Go map."""
+    """True if the answers agree. The order of drivers and claims is ignored, because it is random in Go maps."""
     return [_sort(step) for step in ours["steps"]] == [_sort(step) for step in theirs["steps"]]
 
 
@@ -416,7 +416,7 @@ def _sort(step: Mapping[str, Any]) -> Any:
 
 
 def _sort_claims(call: JsonObject) -> JsonObject:
-    # Since 1.37 claims are unprepared in the order of a map.
+    # Since 1.37 the kubelet unprepares claims in the random order of a Go map.
     if call["method"] == "NodePrepareResources":
         return call
     return {**call, "claims": sorted(call["claims"], key=lambda claim: str(claim["name"]))}

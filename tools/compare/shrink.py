@@ -1,4 +1,4 @@
-"""Shrink a case to a smallest one that still fails."""
+"""Remove parts of a failing case until each further removal would make it pass."""
 
 import copy
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from dra_shared.jsontypes import JsonObject
 _Path = tuple[str | int, ...]
 
 
-# Without them objects have no identity, and a case fails for another reason.
+# Keep the fields that identify objects. Without them a case would fail for another reason.
 _KEPT = frozenset(
     {
         "apiVersion",
@@ -34,13 +34,13 @@ _LARGE = 6
 
 
 def shrink(case: JsonObject, fails: Callable[[JsonObject], bool]) -> JsonObject:
-    """Return a case that fails, of which no single field or list item can be removed so that it still fails.
+    """Remove fields and list items from a failing case, as long as it still fails.
 
     Fields that identify an object stay. ``fails`` says whether a case fails. It must also accept cases that make no
     sense, and say that they do not fail.
     """
     case = _halve(case, fails)
-    # Each removal may make others possible, so all are tried until a whole round removes nothing.
+    # A removal can make others possible, so repeat all of them until a round removes nothing.
     removed = True
     while removed:
         removed = False
@@ -53,7 +53,7 @@ def shrink(case: JsonObject, fails: Callable[[JsonObject], bool]) -> JsonObject:
 
 
 def _halve(case: JsonObject, fails: Callable[[JsonObject], bool]) -> JsonObject:
-    """Return the case without half of its lists and maps, as often as it still fails. That saves most single tries."""
+    """Remove halves of large lists and maps as long as the case still fails. This saves most of the single removals."""
     for path in sorted((path for path, _ in _large(case)), key=len):
         halved = True
         while halved:
@@ -96,7 +96,10 @@ def _without_half(case: JsonObject, path: _Path, half: int) -> JsonObject | None
 
 
 def _paths(value: Any, path: _Path = ()) -> Iterator[_Path]:
-    """Yield the path of each field and list item. Items come last first, so that removing one keeps the other paths."""
+    """Yield the path of each field and list item.
+
+    The last item of a list comes first, so that paths of the other items stay valid after its removal.
+    """
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in _KEPT:

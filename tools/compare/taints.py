@@ -1,7 +1,7 @@
 """Random histories of slices, device taint rules and classes, for the tracker that adds the taints of rules to slices.
 
-A history is a list of events. After each of them, the devices with their taints are compared, and the slices whose
-change the tracker reports.
+A history is a list of events. After each event, the devices with their taints are compared, and the slices that the
+tracker reports as changed.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _EXPRESSIONS = (
     '"mem" in device.capacity[device.driver]',
     'device.capacity["gpu.example.com"].mem.isGreaterThan(quantity("1"))',
 )
-# They do not compile, at least without a gate.
+# Expressions that do not compile, at least without a feature gate.
 _BROKEN = ("device.allowMultipleAllocations.orValue(false)", "device.driver ==", "device.nosuch")
 _TIMES = (
     "2026-11-28T10:00:00Z",
@@ -39,7 +39,7 @@ _TIMES = (
 
 
 def draw_history(seed: str, kubernetes: Version) -> JsonObject:
-    """Return the history of a seed, with the features and fields that the release knows."""
+    """Return the history that is drawn from a seed, with only the features and fields that the release has."""
     return _History(Draw(f"{kubernetes} {seed}"), kubernetes).draw(seed)
 
 
@@ -81,7 +81,7 @@ class _History:
         draw = self._draw
         spec: JsonObject
         if old is not None and draw.chance(0.15):
-            # Only something else of the object changed.
+            # Change a field that the tracker does not read.
             spec = old["spec"]
         elif kind == "ResourceSlice":
             spec = self._slice(old)
@@ -166,8 +166,8 @@ def answer(case: Mapping[str, Any]) -> JsonObject:
         _apply(manager, event)
         calls = list(reported)
         if event["kind"] != "ResourceSlice":
-            # The real tracker does not report a slice that a rule with an invalid expression kept out until now.
-            # Ours must, because the allocator gets the slices from these reports.
+            # Ignore added slices: when a rule's invalid expression is corrected, the slices that it excluded return.
+            # Only our tracker reports them, because the allocator gets its slices from these reports.
             calls = [call for call in calls if not call.startswith("add ")]
         listed = {piece.metadata.name: _list_devices(piece) for piece in manager.slices.list()}
         steps.append({"slices": listed, "calls": sorted(calls)})
@@ -209,7 +209,7 @@ def _list_devices(piece: ResourceSlice) -> list[JsonObject]:
 
 
 def agrees(ours: JsonObject, theirs: JsonObject) -> bool:
-    """True if the answers agree, whatever the order of the taints that different rules add to a device."""
+    """True if the answers agree. The order of the taints that different rules add to a device is ignored."""
     return _sort_taints(ours) == _sort_taints(theirs)
 
 

@@ -13,7 +13,7 @@ from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
 
 SOURCE = Path(__file__).parent.parent / "upstream"
-# go.mod pins the newest release. The others have a file of their own.
+# go.mod pins the newest release. The other releases are pinned by files in tools/upstream/releases.
 _NEWEST = V1_37
 
 
@@ -57,9 +57,9 @@ def build(kubernetes: Version, folder: Path, name: str = "upstream") -> Path:
 
 
 def _select_toolchain(kubernetes: Version) -> dict[str, str]:
-    """Return the environment variable that selects another Go.
+    """Return the environment variable that makes ``go`` use the Go version that the release needs.
 
-    The ``go`` command only reads the version in go.mod, not in ``-modfile``.
+    Without it, ``go`` uses the version in go.mod, even if the file of ``-modfile`` requires another one.
     """
     if not kubernetes.is_preview:
         return {}
@@ -72,7 +72,7 @@ def _select_toolchain(kubernetes: Version) -> dict[str, str]:
 class Upstream:
     """A running program that answers cases of one subject, one after the other.
 
-    A program that does not answer within ``patience`` seconds is killed, and started again for the next case.
+    A program that does not answer within ``patience`` seconds is killed. It is started again for the next case.
     """
 
     def __init__(self, program: Path, subject: str, patience: float = 120) -> None:
@@ -109,7 +109,7 @@ class Upstream:
         assert output is not None
         self._process.stdin.write(json.dumps(case, ensure_ascii=False) + "\n")
         self._process.stdin.flush()
-        # Some searches of the allocators do not look at their deadline. They would use a core for ever.
+        # Kill the program: some searches of the allocators ignore their deadline, and would use a core for ever.
         if not select.select([output], [], [], self._patience)[0]:
             self._process.kill()
             self._end()

@@ -1,8 +1,8 @@
 """Random worlds for the allocator: a node, device classes, slices, claims, and devices that are allocated already.
 
 A world has the form of the recorded cases of ``dralab conformance alloc``. Every field of the API that the
-allocator of a release reads occurs, with mostly valid and sometimes invalid values, because real clusters
-contain objects from the time when a feature was in another stage.
+allocator of a release reads occurs, with mostly valid and sometimes invalid values, because real clusters may
+contain objects that were valid in another version of Kubernetes.
 """
 
 from dra_shared.jsontypes import JsonObject
@@ -23,7 +23,7 @@ _FEATURES = (
     ),
 )
 _VERSIONS = ("1.0.0", "2.1.0", "3.0.0-rc.1")
-# Build metadata, and a number that does not fit in 64 bits: since 1.38 constraints compare parsed versions.
+# Versions with build metadata and a number of more than 64 bits: since 1.38 constraints compare parsed versions.
 _BUILDS = ("1.0.0+a", "2.1.0+b.1", "1.0.99999999999999999999")
 _SELECTORS = (
     "true",
@@ -65,12 +65,12 @@ _KEYS = ("a", "b", "c")
 
 
 def draw_world(seed: str, kubernetes: Version) -> JsonObject:
-    """Return the world of a seed, with the features and fields that the release knows."""
+    """Return the world that is drawn from a seed, with only the features and fields that the release has."""
     return _World(Draw(f"{kubernetes} {seed}"), kubernetes).draw(seed)
 
 
 class _World:
-    """A world that is being drawn. The weights are the probabilities of each feature in it."""
+    """A world that is being drawn. The weights are the probabilities of its features."""
 
     def __init__(self, draw: Draw, kubernetes: Version) -> None:
         self._draw = draw
@@ -115,7 +115,7 @@ class _World:
             "claims": [self._claim(number) for number in range(draw.pick((1, 1, 1, 1, 2, 3)))],
             "allocated": self._draw_allocated(),
         }
-        # Unless a case names one, upstream picks the allocator by the features. 1.34 can't be made to use another.
+        # Name the allocator that answers. By default upstream picks one by the features, and 1.34 always does.
         if self._kubernetes >= V1_35 and draw.chance(0.5):
             world["implementation"] = "incubating" if draw.chance(0.2) else "experimental"
         elif self._kubernetes >= V1_38 and draw.chance(0.2):
@@ -306,7 +306,7 @@ class _World:
         return capacity
 
     def _qualify(self, driver: str, named: JsonObject) -> JsonObject:
-        """Return the name with the driver's domain if it has none. Since 1.38 both names mean the same."""
+        """Return the name with the driver's domain added if it has none. Since 1.38 both forms mean the same name."""
         if self._kubernetes < V1_38:
             return named
         return {
@@ -445,7 +445,7 @@ class _World:
             if names:
                 consumed = {name: self._draw.pick(("1", "300m", "2")) for name in names}
                 if self._kubernetes >= V1_38:
-                    # Older schedulers and other drivers may have stored other forms of the names.
+                    # Objects that an older scheduler or another driver stored may have the other form of a name.
                     plain = {name.removeprefix(f"{driver}/"): value for name, value in consumed.items()}
                     consumed = self._qualify(driver, plain)
                 allocated["aggregatedCapacity"].append({**id, "consumedCapacity": consumed})

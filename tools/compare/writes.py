@@ -1,7 +1,7 @@
 """Random requests to write objects of resource.k8s.io, and the comparison of the responses.
 
-A case has the form of the recorded cases of ``dralab conformance validate``. Here the text of each error, the warnings
-and the stored object count too.
+A case has the form of the recorded cases of ``dralab conformance validate``. This comparison is stricter: texts of
+errors, warnings and the stored object must be equal, too.
 """
 
 import copy
@@ -20,12 +20,12 @@ from tools.compare.objects import convert_to_v1beta1, draw_object, draw_status
 _KINDS = ("ResourceClaim", "ResourceClaim", "ResourceSlice", "ResourceSlice", "ResourceClaimTemplate")
 _RARE_KINDS = ("DeviceClass", "DeviceTaintRule", "ResourcePoolStatusRequest")
 _USER = {"name": "alice", "groups": ["system:authenticated"]}
-# dralab has these texts of later releases in 1.34 too.
+# In dralab, 1.34 has the texts of later releases for these errors.
 _TEXTS_OF_1_34 = (
     (re.compile(r"(must be no more than \d+) characters"), r"\1 bytes"),
     (re.compile("a qualified name must consist"), "a valid label key must consist"),
 )
-# cel-go adds it to a syntax error that more than 256 tokens follow.
+# cel-go adds this line to a syntax error that is followed by more than 256 tokens.
 _LOOKAHEAD = re.compile(r"ERROR: <input>:-1:0: error recovery token lookahead limit exceeded: 256\n")
 _CONDITION = {
     "type": "EvictionInProgress",
@@ -37,7 +37,7 @@ _CONDITION = {
 
 
 def draw_write(seed: str, kubernetes: Version) -> JsonObject:
-    """Return the request of a seed."""
+    """Return the write request that is drawn from a seed."""
     return _Write(Draw(f"{kubernetes} write {seed}"), kubernetes).draw(seed)
 
 
@@ -75,7 +75,7 @@ class _Write:
         return case
 
     def _gates(self) -> JsonObject:
-        """Return all gates of DRA that can be set, on or off. Gates that need others are off without them."""
+        """Return a value for each unlocked DRA gate. A gate is off if a gate that it depends on is off."""
         draw = self._draw
         known = release(self._kubernetes).gates
         # dralab follows hand-written validation until 1.36, as these releases do by default.
@@ -89,7 +89,7 @@ class _Write:
                 on = not on
             chosen[name] = on
         everything = {name: gate.default for name, gate in known.items()} | chosen
-        # A gate's needs may have needs.
+        # Repeat, because dependencies can have dependencies.
         for _ in names:
             for name in names:
                 if not all(everything[needed] for needed in known[name].needs):
@@ -110,7 +110,7 @@ class _Write:
         ]
 
     def _old(self, case: JsonObject) -> JsonObject:
-        """Return the stored object. The spec of some is invalid, because an older server stored it.
+        """Return the stored object that the request updates. Sometimes its spec is invalid, as from an older server.
 
         Metadata is always valid, because its rules never became stricter.
         """
@@ -120,7 +120,7 @@ class _Write:
             old["status"] = draw_status(old, draw, self._kubernetes)
             if draw.chance(0.3):
                 old["status"] = mutate({"status": old["status"]}, draw, True).get("status", {})
-        # The server that stored a taint set its time.
+        # Stored taints always have a time, because the server sets it.
         for holder in (
             (old["spec"], *old["spec"].get("devices", ())) if old["kind"] != "ResourceClaim" else ()
         ):
@@ -140,7 +140,7 @@ class _Write:
             new["status"] = draw_status(case["object"], draw, self._kubernetes)
         elif case["operation"] == "statusUpdate" and new["kind"] == "DeviceTaintRule":
             new["status"] = {"conditions": [_CONDITION]}
-        # Kinds without unconditional updates require it.
+        # Kinds that do not allow unconditional updates require a resourceVersion.
         new["metadata"]["resourceVersion"] = "1"
         return new
 
@@ -175,7 +175,7 @@ class _Write:
 
 
 def answer(case: JsonObject) -> JsonObject:
-    """Return dralab's response. Gates that the case does not name have the version's defaults."""
+    """Return dralab's response to the request. Gates that the case does not name have the version's defaults."""
     gates = release(Version.parse(case["kubernetesVersion"])).gates
     named = {name: gate.default for name, gate in gates.items()} | case.get("featureGates", {})
     return validate.answer({**case, "featureGates": named, "generalChecks": True})

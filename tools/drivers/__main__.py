@@ -1,7 +1,8 @@
 """``python -m tools.drivers [NAME …]``: build published DRA drivers, run the driver suite on each, and print a table.
 
-Sources come from ``--sources DIR``, which has a checkout of each repository by its last name, or else from git. Stubs
-stand for hardware and for the container runtime; some need root. docs/drivers-of-others.md has the table.
+Sources are read from ``--sources DIR``, which has a checkout of each repository in a folder of the repository's name,
+or are cloned with git. Stubs replace hardware and the container runtime; some need root. The table is in
+docs/driver-results.md.
 """
 
 import argparse
@@ -20,9 +21,9 @@ from typing import Any
 
 _HERE = Path(__file__).parent
 _NRI_SOCKET = Path("/var/run/nri/nri.sock")
-# For drivers without an option for the kubelet's directory: the suite and the driver see an empty /var/lib.
+# For drivers whose kubelet directory cannot be configured: mount an empty /var/lib for the suite and the driver.
 _EMPTY_LIB = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /var/lib; exec "$@"', "sh")
-# Mounts that only the driver sees, made before it starts.
+# Shell commands that run before the driver starts. Their mounts are visible to the driver alone.
 _MOUNTS = {
     "cdi": 'mkdir -p /var/run/cdi; mount --bind "$CDI_ROOT" /var/run/cdi',
     "accel": 'mkdir -p "$ROOT/dev"; for name in null zero random urandom; do cp -a /dev/$name "$ROOT/dev/"; done;'
@@ -57,8 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite on the chosen drivers. Return 1 if one could not be built or run."""
     parser = argparse.ArgumentParser(prog="tools.drivers", description=__doc__)
     parser.add_argument("names", nargs="*", help="drivers of drivers.toml (all)")
-    parser.add_argument("--sources", type=Path, help="the folder with checkouts; without it they are cloned")
-    parser.add_argument("--work", type=Path, default=Path(".drivers"), help="where programs and results go")
+    parser.add_argument(
+        "--sources", type=Path, help="the folder with checkouts; without it, repositories are cloned"
+    )
+    parser.add_argument("--work", type=Path, default=Path(".drivers"), help="folder for programs and results")
     parser.add_argument("--kubernetes-version", default="1.37")
     chosen = parser.parse_args(arguments)
     drivers = [one for one in read_drivers() if not chosen.names or one.name in chosen.names]
@@ -145,7 +148,7 @@ def _run(driver: Driver, source: Path, program: Path, work: Path, version: str) 
         given["ROOT"] = str(root)
         log = work / f"{driver.name}.txt"
         with log.open("w") as output:
-            # The exit code says whether a promise is broken, which the report says, too.
+            # Ignore the exit code: it is 1 if a check fails, and the report has the failed checks.
             subprocess.run(
                 [*words, "--", *command],
                 env={**os.environ, **given},
@@ -158,7 +161,7 @@ def _run(driver: Driver, source: Path, program: Path, work: Path, version: str) 
 
 
 def _fake_intel_gpus(source: Path, root: Path, work: Path) -> None:
-    """Make the sysfs and devfs of two GPUs, by the program that the driver's own tests have for it."""
+    """Create a fake sysfs and devfs of two GPUs, with the generator that the driver's own tests use."""
     faker = _build("./cmd/device-faker", source, work / "bin/device-faker")
     output = subprocess.run([str(faker), "gpu", "-n"], check=True, capture_output=True, text=True).stdout
     template = Path(output.rpartition("new template: ")[2].strip())
@@ -170,7 +173,7 @@ def _fake_intel_gpus(source: Path, root: Path, work: Path) -> None:
 
 
 def _fake_intel_qat(source: Path, root: Path, work: Path) -> None:
-    """Make the sysfs of two QAT devices, by a program of ours that is built within the driver's module."""
+    """Create a fake sysfs of two QAT devices, with tools/drivers/qat/main.go, built within the driver's Go module."""
     folder = source / "cmd/dralab-qat"
     shutil.copytree(_HERE / "qat", folder, dirs_exist_ok=True)
     try:
@@ -182,7 +185,7 @@ def _fake_intel_qat(source: Path, root: Path, work: Path) -> None:
 
 @contextlib.contextmanager
 def _serve_nri(work: Path) -> Iterator[None]:
-    """Serve the socket of a container runtime without containers, unless the machine has a runtime."""
+    """Serve a container runtime's NRI socket without containers, unless the machine has a runtime."""
     if _NRI_SOCKET.exists():
         yield
         return

@@ -1,7 +1,7 @@
 """``python -m tools.drivers.versions [NAME …]``: run the driver suite on dralab's own drivers with each Kubernetes.
 
-Prints a Markdown table with a row for each driver and version. The exit code is 1 if a promise is broken, could not be
-tried, or is missed without being listed in ``Subject.misses``.
+Prints a Markdown table with a row for each driver and version. The exit code is 1 if a check fails, or cannot run, that
+is not listed in ``Subject.misses``.
 """
 
 import argparse
@@ -25,11 +25,11 @@ _FAILED = ("broken", "warning", "untried")
 
 @dataclass(frozen=True)
 class Subject:
-    """A driver of dralab, and how it is started.
+    """A driver of dralab, with the command, configuration and environment to start it.
 
     Args:
         command: its program and arguments. A first word without a slash is a program of the environment.
-        misses: checks that the driver is known not to keep.
+        misses: ids of checks that the driver is known to fail.
     """
 
     name: str
@@ -39,7 +39,8 @@ class Subject:
     misses: frozenset[str] = frozenset()
 
 
-# A simulated NVIDIA GPU knows a reboot by the boot ID, as NVIDIA's driver does, and not by lost files.
+# dralab's NVIDIA driver detects a reboot by the boot ID, as the real one does. It does not restore CDI files that are
+# deleted without a reboot.
 _NVIDIA_MISSES = frozenset({"cdi.restored"})
 _NVIDIA = ("dralab-driver", "gpu.nvidia.com")
 _INTERVAL = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Long"}}
@@ -63,9 +64,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the suite for each chosen driver and version, and print the table."""
     parser = argparse.ArgumentParser(prog="tools.drivers.versions", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(one.name for one in SUBJECTS))
-    parser.add_argument("--versions", default=",".join(map(str, VERSIONS)), help="such as 1.34,1.37 (all)")
     parser.add_argument(
-        "-k", dest="words", default="", help="only checks with one of these words, as prepare,cdi"
+        "--versions", default=",".join(map(str, VERSIONS)), help="Kubernetes versions: 1.34,1.37 (all)"
+    )
+    parser.add_argument(
+        "-k",
+        dest="words",
+        default="",
+        help="only checks whose id contains one of these words, such as prepare,cdi",
     )
     chosen = parser.parse_args(arguments)
     if unknown := set(chosen.names) - {one.name for one in SUBJECTS}:
@@ -83,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def failures(result: Mapping[str, Any]) -> set[str]:
-    """Return the ids of the checks that were not kept."""
+    """Return the ids of the failed checks."""
     return {one["id"] for one in result["checks"] if one["outcome"] in _FAILED}
 
 
@@ -119,7 +125,7 @@ def _run(subject: Subject, version: str, words: str) -> dict[str, Any]:
         environment = {**os.environ, **subject.environment}
         if subject.name == "project":
             environment["PYTHONPATH"] = str(_create_project(root / "project"))
-        # The exit code says whether a promise is broken, which the report says, too.
+        # Ignore the exit code: it is 1 if a check fails, and the report has the failed checks.
         ended = subprocess.run(
             command(subject, version, report, words, config),
             env=environment,
@@ -134,7 +140,7 @@ def _run(subject: Subject, version: str, words: str) -> dict[str, Any]:
 
 
 def _create_project(folder: Path) -> Path:
-    """Create a project of ``dralab new driver`` and return the folder with its package."""
+    """Create a driver project with ``dralab new driver`` and return the folder with its package."""
     words = [str(_PROGRAMS / "dralab"), "new", "driver", _PROJECT, "--output", str(folder)]
     subprocess.run(words, check=True, capture_output=True)
     return folder / "src"

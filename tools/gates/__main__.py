@@ -23,9 +23,9 @@ from dra_shared.version import VERSIONS, release
 ROOT = Path(__file__).resolve().parents[2]
 TARGET = ROOT / "tests/data/gates"
 _STAGES = {"ALPHA": "Alpha", "BETA": "Beta", "": "GA", "DEPRECATED": "Deprecated"}
-# They set all gates of a stage and are no gates themselves.
+# Entries that set all gates of a stage, and are not gates themselves.
 _NOT_GATES = ("AllAlpha", "AllBeta")
-# Kubernetes 1.38.0-beta.0 requires a version of this module that Go's proxy does not have.
+# A replaced requirement: Kubernetes 1.38.0-beta.0 requires a version of this module that Go's proxy does not have.
 _MERGE_DIFF = "sigs.k8s.io/structured-merge-diff/v7"
 _REPLACED = {"1.38.0-beta.0": f"replace {_MERGE_DIFF} => {_MERGE_DIFF} v7.0.0"}
 _STAGING = re.compile(r"^\s+(k8s\.io/[\w-]+) v0\.0\.0$", re.MULTILINE)
@@ -41,7 +41,7 @@ def main() -> None:
 
 
 def format_gates(gates: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Format gates like the pages: name, stage, default, lock and dependencies."""
+    """Format gates as in dra_shared/version: name, stage, default, lock and dependencies."""
     lines = []
     for name, gate in sorted(gates.items()):
         if name in _NOT_GATES:
@@ -65,9 +65,9 @@ def _read(patch: str) -> dict[str, dict[str, Any]]:
 
 
 def go_module(patch: str, requirements: str) -> str:
-    """Return the go.mod of the program.
+    """Return the go.mod for main.go.
 
-    The modules that a release contains are replaced by their released versions.
+    The modules that k8s.io/kubernetes contains as folders, such as k8s.io/api, are replaced by their released versions.
     """
     language = next(line for line in requirements.splitlines() if line.startswith("go "))
     lines = ["module dralab/gates", language, f"require k8s.io/kubernetes v{patch}"]

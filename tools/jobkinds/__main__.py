@@ -1,7 +1,7 @@
 """Write the definitions of the job kinds to the controllers, from the CRDs in the operators' repositories.
 
-``python -m tools.jobkinds FOLDER`` reads the clones in the folder. The schemas are kept without descriptions, and a
-part that occurs several times is kept once: each of them repeats the schema of a pod template.
+``python -m tools.jobkinds FOLDER`` reads the repositories' clones in the folder. The written schemas have no
+descriptions. A part that occurs several times, such as the schema of a pod template, is written once.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SOURCES = {
         "trainer/manifests/base/crds/trainer.kubeflow.org_trainjobs.yaml",
     ],
 }
-# Below these keys are values, not schemas.
+# Under these keys are plain values, not schemas.
 _VALUES = ("default", "enum", "required", "x-kubernetes-validations")
 _SMALLEST = 60
 
@@ -52,7 +52,7 @@ def drop_descriptions(schema: Any) -> Any:
 
 
 class Sharing:
-    """Parts of values that occur more than once."""
+    """The parts that occur more than once in the values."""
 
     def __init__(self, values: Any) -> None:
         self.parts: list[Any] = []

@@ -1,1 +1,1 @@
-"""A driver root of simulated GPUs for programs that load libnvidia-ml.so themselves, such as NVIDIA's DRA driver."""
+"""A directory with libnvidia-ml.so for simulated GPUs, for programs that load NVML, such as NVIDIA's DRA driver."""

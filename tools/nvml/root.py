@@ -34,7 +34,7 @@ _IMEX_MANAGEMENT = "DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFile
 
 
 def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
-    """Write the library and the other files that drivers look for. Return the library's path.
+    """Write libnvidia-ml.so and the other files that drivers look for into root. Return the library's path.
 
     Raises:
         subprocess.CalledProcessError: the compiler fails.
@@ -72,7 +72,10 @@ def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
 
 
 def make_kernel_files(host: SimulatedHost, root: Path) -> Path:
-    """Write the kernel's files about channels and capabilities. Return the file to name in ALT_PROC_DEVICES_PATH."""
+    """Write the kernel's files about IMEX channels and capabilities.
+
+    Return the stand-in for /proc/devices, whose path programs read from ALT_PROC_DEVICES_PATH.
+    """
     channel, management = host.imex_channel(0), host.imex_management()
     folder = root / "proc/driver/nvidia/capabilities"
     folder.mkdir(parents=True, exist_ok=True)

@@ -18,11 +18,11 @@ Responder = Callable[[str, Sequence[str]], pb.ContainerAllocateResponse]
 
 
 class StreamFailure(Exception):
-    """Ends a list of devices with an error."""
+    """Marker in the queue of device lists: end the ListAndWatch stream with an error."""
 
 
 class StubPlugin:
-    """Serves one resource on ``socket``. ``calls`` are the methods that the kubelet called."""
+    """A plugin for one resource, which listens on ``socket``. ``calls`` lists the methods that the kubelet called."""
 
     def __init__(
         self,
@@ -76,12 +76,12 @@ class StubPlugin:
         self._lists.put_nowait(list(devices))
 
     def end_stream(self, *, failure: bool = False) -> None:
-        """End the stream after everything sent so far."""
+        """End the ListAndWatch stream after the lists sent so far, with an error if ``failure``."""
         self._lists.put_nowait(StreamFailure() if failure else None)
 
     @property
     def waiting_lists(self) -> int:
-        """The number of lists that no stream has sent yet."""
+        """The number of device lists that were not sent to the kubelet yet."""
         return self._lists.qsize()
 
     # gRPC methods
@@ -131,7 +131,7 @@ class StubPlugin:
 
 
 class _Watched:
-    """The registration service for the plugin watcher, if the socket is in ``plugins_registry``."""
+    """The gRPC service that the kubelet's plugin watcher calls for a socket in ``plugins_registry``."""
 
     def __init__(self, plugin: StubPlugin) -> None:
         self._plugin = plugin
