@@ -103,9 +103,7 @@ def test_every_environment_variable_is_documented() -> None:
 
 
 def test_documented_environment_variables_exist() -> None:
-    section = (
-        (DOCS / "configuration.md").read_text().partition("## Environment variables that are no flag")[2]
-    )
+    section = (DOCS / "configuration.md").read_text().partition("## Environment variables without a flag")[2]
     rows = re.findall(r"^\| (.*?) \|", section.partition("\n## ")[0], re.MULTILINE)
     named = set(re.findall(r"`(DRALAB_\w+)`", " ".join(rows)))
     sources = [*_modules(), *(REPOSITORY / "tests").rglob("*.py"), *REPOSITORY.glob("docker-compose*.yml")]
