@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # In bytes: processing an object of this size takes about ten milliseconds.
 MUCH = 64 << 10
-# Compiling expressions of this size takes as long.
+# In bytes: compiling expressions of this size takes about ten milliseconds.
 _MUCH_TO_COMPILE = 4 << 10
 
 

@@ -1,4 +1,4 @@
-"""Complete manifests like a server before storing them: with defaults, in the version that the scheduler reads."""
+"""Complete manifests as a server does before it stores them: with defaults, in the version that the scheduler reads."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ def convert_with_defaults(
     Raises:
         ValueError: a field is of another type than the kind's.
     """
-    # Decoded like a request's body, which may have a number for a quantity.
+    # Decode it like a request's body, in which a quantity may be a number.
     try:
         obj = decode(registry, known, version, dumps(obj), field_validation="Ignore").obj
     except DecodeError as error:
@@ -69,13 +69,14 @@ def complete_object(registry: Registry, obj: JsonObject) -> JsonObject:
     return made
 
 
-# Decisions about a new pod do not depend on these.
+# Fields of the given pod that admission plugins do not change here: scheduling a new pod does not depend on
+# them.
 _KEPT = ("automountServiceAccountToken", "nodeName")
 _SET_BY_SERVERS = ("priority", "preemptionPolicy", "overhead")
 
 
 class Around(NamedTuple):
-    """The objects of a cluster, as seen by admission plugins."""
+    """The interface through which admission plugins find the objects of a cluster."""
 
     lookup: Lookup
     listing: Listing
@@ -87,7 +88,9 @@ class Around(NamedTuple):
 def admit_all(
     registry: Registry, objects: Iterable[JsonObject], around: Around, gates: FeatureGates
 ) -> list[JsonObject]:
-    """Return the objects of a request, completed and admitted. Plugins find each of the other objects.
+    """Return the objects of a request, completed and admitted.
+
+    Admission plugins also find the other objects of the request.
 
     Raises:
         ValueError: a field is of another type than the kind's. The message names the kind.
@@ -119,7 +122,7 @@ def _items(objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
 
 
 def _with_given(registry: Registry, objects: Iterable[JsonObject], around: Around) -> Around:
-    """Return the same with these objects in place of those with the same names."""
+    """Return the cluster's objects, with these added or in place of those with the same names."""
     given: dict[tuple[str, str], dict[str, JsonObject]] = {}
     for obj in objects:
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")

@@ -83,7 +83,7 @@ class Histogram:
 
 
 class Gauge:
-    """Numbers that are looked up when they are asked for."""
+    """Numbers that are read whenever the metrics are requested."""
 
     def __init__(self, name: str, help: str, names: Labels, read: Callable[[], Iterable[Sample]]) -> None:
         self.name = name

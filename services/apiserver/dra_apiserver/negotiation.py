@@ -18,7 +18,7 @@ ANSWERED = ("application/json", "application/yaml", MEDIA_TYPE)
 _STREAMED = ("application/json;stream=watch", f"{MEDIA_TYPE};stream=watch")
 _YAML = frozenset({"application/yaml"})
 _ANY = frozenset({"*/*", "application/*"})
-# The parameters that request another type than that of the path.
+# The parameters of a media type with which a client requests another kind, such as a Table.
 _CONVERSION = frozenset({"as", "g", "v"})
 _TRANSFORMS = {
     ("Table", "meta.k8s.io"): "Table",
@@ -30,7 +30,7 @@ _TRANSFORMS = {
 class Accepted(NamedTuple):
     """The parsed Accept header. `version` is the meta.k8s.io version of a Table or of metadata.
 
-    `listed`: it names a list of metadata.
+    `listed`: the client asks for PartialObjectMetadataList.
     """
 
     yaml: bool = False
@@ -112,7 +112,7 @@ def check_produced(accept: str, produced: Sequence[str] = ANSWERED, *, protobuf:
 
 
 def _list_offered(accept: str, produced: Sequence[str]) -> str:
-    """Return the media types for an error. A client that asks for protobuf does not get protobuf in the list again."""
+    """Return the media types for an error. If the client asked for protobuf, it is left out of the list."""
     asked = MEDIA_TYPE in accept
     return ", ".join(name for name in produced if not (asked and name.startswith(MEDIA_TYPE)))
 
@@ -153,7 +153,7 @@ def choose(accept: str, offered: Mapping[str, str]) -> str | None:
 
 
 def _accept_document(media: str, parameters: Mapping[str, str], with_cbor: bool) -> Accepted | None:
-    """Return the result of one clause for a document with a single form; None if it is not acceptable."""
+    """Return the accepted form of a document with a single form for one clause; None if there is none."""
     if not _CONVERSION.isdisjoint(parameters) or parameters.get("sv"):
         return None
     stream = parameters.get("stream", "")
@@ -209,7 +209,7 @@ def negotiate(
 def _accept_object(
     media: str, parameters: dict[str, str], protobuf: bool, with_cbor: bool, custom: bool
 ) -> Accepted | None:
-    """Return the result of one clause; None if it is not acceptable."""
+    """Return the accepted form for one clause of the Accept header; None if the clause is not acceptable."""
     if parameters.get("stream", "") not in {"", "watch"} or (media in _YAML and parameters.get("stream")):
         return None
     if parameters.get("sv", "") not in {"", "v1"}:

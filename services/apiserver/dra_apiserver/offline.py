@@ -57,7 +57,7 @@ def admit_all(objects: list[dict[str, Any]], around: manifests.Around) -> list[d
 
 @functools.cache
 def _find_kind(group: str, version: str, kind: str) -> tuple[Registry, Kind] | None:
-    # The default comes first: a preview only answers for what no released version has.
+    # Try the default version first. The preview is only used for kinds and versions that no release has.
     for kubernetes in (DEFAULT, *reversed(VERSIONS)):
         registry = _registry(kubernetes)
         if (found := registry.known_kind(group, version, kind)) is not None:

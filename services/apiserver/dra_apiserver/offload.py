@@ -61,7 +61,7 @@ def _run_caught(work: Callable[[], Any], waiting: Callable[[Coroutine[Any, Any, 
 
 
 class Offload:
-    """Runs functions that take long or wait, a few at once. A waiting one gives up its turn."""
+    """Runs long functions in threads, a few at a time. While one waits for a coroutine, another may run."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(_AT_ONCE)

@@ -25,7 +25,8 @@ Write = Callable[[Any], bytes]
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
-# In custom resources: the raw JSON in a message. The other forms of a schema are separate messages.
+# The type of schemas in custom resource definitions. Its variants (OrArray, OrBool, ...) have their own
+# encoders below.
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _MAGIC: Final = b"k8s\x00"
 # runtime.Unknown's contentEncoding and contentType, which are never set.
@@ -124,7 +125,7 @@ def _definitions(package: str) -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def _properties(package: str, short: str) -> Mapping[str, Any]:
-    """Return the members of a type by JSON name. Those of an inlined type are found in the types that contain it."""
+    """Return the members of a type by JSON name. The members of an inlined type belong to the types that contain it."""
     found = _definitions(package)
     if short in found:
         return found[short].get("properties") or {}
@@ -187,7 +188,10 @@ def _writer(tag: bytes, kind: Any) -> Write:
 
 @functools.cache
 def _heads(tag: bytes) -> list[bytes]:
-    """Return the tag with each length that fits in one byte. They are precomputed because most fields are short."""
+    """Return the encoded tag followed by each length that fits in one byte.
+
+    They are precomputed because most fields are short.
+    """
     return [tag + size for size in _ONE_BYTE]
 
 
@@ -316,7 +320,7 @@ _UNPREFIXED: Final[Mapping[str, Write]] = {
     "bool": lambda value: b"\x01" if value else b"\x00",
     "double": lambda value: struct.pack("<d", value),
 }
-# Encodings of empty values, of types that are not messages here.
+# Encodings of the empty value, for types that have no message in the tables.
 _EMPTY: Final[Mapping[str, bytes]] = {
     "string": b"",
     "time": b"",

@@ -21,7 +21,7 @@ from dra_apiserver.schema.packages import internal_package, package_name
 from dra_apiserver.storage import Record
 from dra_apiserver.storage.records import canonical
 
-# The number of objects that are encoded together.
+# The number of objects that are encoded in one call.
 _PART = 200
 
 
@@ -58,7 +58,7 @@ def other_metadata(kind: Kind, listing: bool) -> StatusError:
 class Presenter:
     """Presents one kind in one version as one client accepts it.
 
-    It is cheap if the stored bytes can be sent unchanged.
+    Presenting is cheap if the stored bytes can be sent unchanged.
     """
 
     def __init__(
@@ -182,7 +182,7 @@ class Presenter:
         return shown
 
     def page(self, records: Sequence[Record]) -> bytes:
-        """Return the end of a plain list's body: its items."""
+        """Return the items of a plain list, as the end of its body."""
         if not records:
             return b',"items":[]}'
         skip = self._skip
@@ -265,7 +265,7 @@ class Presenter:
         return b"".join((b'{"type":"', type.encode(), b'","object":', shown, b"}\n"))
 
     def bookmark(self, revision: int, initial_end: bool = False) -> bytes:
-        """Return the line, or frame, that tells a watcher the current revision."""
+        """Return the bookmark, a line or a frame, with the current revision."""
         metadata: JsonObject = {"resourceVersion": str(revision)}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -298,7 +298,7 @@ class Presenter:
         return dumps({"type": type, "object": obj}) + b"\n"
 
     def error(self, status: JsonObject) -> bytes:
-        """Return the line, or frame, that ends a watch with a failure's Status."""
+        """Return the ERROR event, a line or a frame, that ends a watch with a Status."""
         if self.accepted.protobuf:
             return protobuf.event("ERROR", protobuf.status(status))
         return self._encode_event("ERROR", status)

@@ -51,7 +51,7 @@ _CALLS = 3000
 _SWEEP_EVERY = 60.0
 _SWEEP_STEP = 500
 _DRAIN = 2.0
-# The number of connections that may wait. A rejected one is only retried by TCP seconds later. asyncio's
+# The number of connections that may wait. TCP retries a rejected connection only after seconds. asyncio's
 # default is 100.
 _BACKLOG = 2048
 
@@ -78,7 +78,7 @@ class ApiServer:
 
     async def __aenter__(self) -> Self:
         config = self.config
-        # A deep object needs several calls for each level.
+        # Raise the recursion limit, because a deeply nested object needs several calls for each level.
         self._stack.enter_context(recursion.room(_CALLS))
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
@@ -114,7 +114,7 @@ class ApiServer:
             listener.close()
             await self._stack.aclose()
             if isinstance(error, StatusError):
-                # Only the database can reject the server's own writes at its start.
+                # The server's own first writes can only fail because of the database.
                 raise DatabaseUnusable(self.store.database, error.message) from error
             raise
         return self
@@ -133,7 +133,7 @@ class ApiServer:
         return store_for(find_engine(self._database()), self._clock, config.history, config.retention)
 
     async def _prepare(self, changed: asyncio.Event, calls: Calls, port: int) -> None:
-        """Write the objects of the server that has the database, and start the tasks that follow objects."""
+        """Write the objects that every cluster has, and start the tasks that follow stored objects."""
         config = self.config
         if config.metrics_server:
             metrics_server.serve(self.api)
@@ -279,9 +279,7 @@ class ApiServer:
 
 
 def _gates(features: FeatureGates) -> Iterable[Sample]:
-    """Yield each gate with its stage in the form of ``k8s.io/component-base/metrics/prometheus/feature``, ""
-    for GA.
-    """
+    """Yield each gate with its stage, "" for GA (``k8s.io/component-base/metrics/prometheus/feature``)."""
     for name, gate in release(features.version).gates.items():
         stage = "" if gate.stage == "GA" else gate.stage.upper()
         yield (name, stage), float(features.enabled(name))

@@ -15,9 +15,9 @@ class Visit:
     """One request.
 
     Args:
-        verb: the verb of RBAC; empty for non-resource requests and for rejected ones.
-        code: its response's status, 0 before that.
-        warnings: the response's warnings, such as those about unknown fields.
+        verb: the verb of RBAC; empty for non-resource requests and for rejected ones. code: the status code of
+        its response; 0 before there is one. warnings: the response's warnings, such as those about unknown
+        fields.
     """
 
     user: str

@@ -35,14 +35,14 @@ _NOW: Final = "2000-01-01T00:00:00Z"
 # Values that a server allocates are constant here, so that two results for one object can be compared.
 _UID: Final = "00000000-0000-4000-8000-000000000000"
 _NAME_SUFFIX: Final = "00000"
-# The label for admin access. A namespace that is not given may have it.
+# The label for admin access. It is assumed for a namespace that is not among the objects.
 _ANY_NAMESPACE: Final = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
 _UNKNOWN: Final = "unknown field "
 
 
 @dataclass
 class Warnings:
-    """The part of a request that collects warnings."""
+    """A replacement for a request, which collects warnings."""
 
     texts: list[str] = field(default_factory=list)
 
@@ -80,7 +80,7 @@ class Verdict(NamedTuple):
 
 
 class Judge:
-    """An API server's registry with its gates. ``namespaces`` are those of the objects, by name."""
+    """An API server's registry with its gates. ``namespaces`` are the given Namespace objects, by name."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class Judge:
 
 
 def is_known_to_any(api_version: str, kind: str) -> bool:
-    """True if a supported version of Kubernetes has the kind in ``api_version``."""
+    """True if any supported version of Kubernetes serves the kind in ``api_version``."""
     group, version = split_api_version(api_version)
     every = (catalog.registry("api/all=true", kubernetes=one) for one in VERSIONS)
     return any(registry.kind(group, version, kind) is not None for registry in every)

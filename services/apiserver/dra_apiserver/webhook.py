@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-# Upstream chooses an endpoint for each request with this gate, and for each connection without.
+# With this gate, upstream chooses an endpoint for each request; without it, for each connection.
 _BALANCES = "WebhookRoundTripLoadBalancing"
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _AGENT = "kube-apiserver-admission"
@@ -147,7 +147,8 @@ class Calls:
     def _balance(self, service: tuple[str, str, str], addresses: list[str]) -> str:
         """Return one of the service's addresses.
 
-        Without the gate, requests keep to one while it is ready, as upstream's keep to an open connection.
+        Without the gate, all requests use the same address while it is ready, as upstream reuses an open
+        connection.
         """
         known = self._chosen.get(service)
         if known in addresses and not self._api.features.enabled(_BALANCES):
@@ -226,7 +227,7 @@ def _object(answer: httpx.Response) -> JsonObject:
     try:
         found = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
-        # The body is then parsed as YAML, where a plain text is valid.
+        # client-go then parses the body as YAML, in which plain text is valid.
         found = ""
     if not isinstance(found, dict):
         problem = f"json: cannot unmarshal {json_type(found)} into Go value of type {_TYPE_META}"

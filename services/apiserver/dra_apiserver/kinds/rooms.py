@@ -1,7 +1,8 @@
-"""The list of all rooms of kinds, from the highest floor to the lowest.
+"""The list of all packages of kinds ("rooms"), in layers ("floors") from the highest to the lowest.
 
-A new room is named here alone. The catalog loads the rooms of this list, the contract of `tools/roomfloors.py` checks
-that a room imports only rooms on lower floors, and a test compares the list with docs/architecture.md.
+A new package is added only here. The catalog loads the packages of this list, the import contract of
+`tools/roomfloors.py` checks that a package imports only packages in lower layers, and a test compares the list
+with docs/architecture.md.
 """
 
 FLOORS: tuple[tuple[str, ...], ...] = (

@@ -9,7 +9,7 @@ from dra_shared.api.schema import descriptions_document
 from dra_shared.jsontypes import JsonObject
 
 _PACKAGE = "io.k8s.api.resource."
-# Types of older versions whose members are described at another type.
+# Types of older versions whose members have their descriptions under another type.
 _ELSEWHERE = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
 _COMMON = {
     "apiVersion": "The group and version that this object is written in.",

@@ -24,7 +24,7 @@ _ALWAYS = (
     f"{META}.APIResourceList",
 )
 
-# Increase it if documents change although the kinds do not: clients keep a document by its hash.
+# Part of the hash by which clients cache documents. Increase it if documents change although the kinds do not.
 _FORMAT = "2"
 
 
@@ -219,7 +219,7 @@ _OWN = ("x-go", "x-order", "x-rules")
 
 
 def _public(value: Any) -> Any:
-    """Return a schema without parts that only the server uses."""
+    """Return a schema without the extensions that only this server uses."""
     if isinstance(value, dict):
         kept = {
             key: one for key, one in value.items() if key not in _OWN and (key, one) != ("properties", {})

@@ -33,7 +33,7 @@ def message(number: int, body: bytes) -> bytes:
 
 
 def text(number: int, value: Json) -> bytes:
-    """Encode a text field, unless it is empty."""
+    """Encode a text field. An empty one is omitted."""
     return message(number, str(value).encode()) if value != "" else b""
 
 
@@ -43,7 +43,7 @@ def texts(number: int, values: Json) -> bytes:
 
 
 def flag(number: int, value: Json) -> bytes:
-    """Encode a boolean field that is true."""
+    """Encode a boolean field. False is omitted."""
     return varint(number << 3 | VARINT) + b"\x01" if value else b""
 
 
@@ -58,7 +58,7 @@ def anything(number: int, value: Json) -> bytes:
 
 
 def each(encoder: Encoder) -> Encoder:
-    """Return an encoder of a repeated field, each with `encoder`."""
+    """Return an encoder of a repeated field that encodes each item with `encoder`."""
     return lambda number, values: b"".join(encoder(number, value) for value in values)
 
 

@@ -1,18 +1,18 @@
 """PATCH bodies, and who owns which field.
 
 ``load_operations``, ``json_patch``; ``load_merge``, ``merge_patch``; ``load_strategic``, ``strategic_merge_patch``
-    The patch in a body, and an object (which is used up) after it. They raise :class:`PatchError` with code, reason,
-    message. The result still has to go through ``schema.sanitize`` and ``default``.
+    Parse the patch in a body, and apply it to an object (which is modified). They raise :class:`PatchError`
+    with code, reason and message. The result still has to be passed to ``schema.sanitize`` and ``default``.
 ``server_side_apply(kind, version, live, applied, *, manager, force, subresource, now) -> dict``
-    ``live`` (None to create) after an apply; its managedFields are up to date. The result has parts of ``live`` and
-    ``applied``, which are used up. Raises :class:`ApplyConflict` (409 Conflict with its ``causes``) where another
-    manager owns a field and ``force`` is false.
+    ``live`` (None to create) after an apply; its managedFields are up to date. The result shares parts with
+    ``live`` and ``applied``, which must not be used afterwards. Raises :class:`ApplyConflict` (409 Conflict
+    with its ``causes``) where another manager owns a field and ``force`` is false.
 ``track_update(kind, version, old, new, *, manager, subresource, now) -> None``
     Writes ``new``'s managedFields after a create, update or patch by ``manager``; ``old`` is None on create.
 ``same_but_times(old, new) -> bool``
-    Whether a write changes nothing but managedFields' times: then nothing is written.
+    True if a write only changes times in managedFields. Nothing is written in that case.
 ``reset_fields(kind, subresource) -> list[path]``
-    What a write through a subresource leaves as it is.
+    The fields that a write through a subresource does not change.
 ``decode_apply(body) -> dict``
     An apply body: YAML or JSON.
 
@@ -99,7 +99,7 @@ def decode_apply(body: bytes) -> dict[str, Any]:
         found = {list: "array", str: "string", bool: "bool"}.get(type(value), "number")
         problem = f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
         raise PatchError(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {problem}")
-    # Only a number of at least 19 digits is too large. YAML has other notations of numbers.
+    # Skip the check for JSON without long numbers: only a number of at least 19 digits can be too large.
     if not is_json or _LONG_NUMBER.search(body):
         large_as_floats(value)
     return value
@@ -111,7 +111,7 @@ def repeated_in_apply(body: bytes) -> list[str]:
         if not repeated_keys(body, orjson.loads(body)):
             return []
     except (DecodeError, orjson.JSONDecodeError):
-        pass  # Not JSON, or JSON that only Go accepts.
+        pass  # It is YAML, or JSON that only Go's decoder accepts.
     from dra_apiserver.schema.yamlbody import document
 
     return [

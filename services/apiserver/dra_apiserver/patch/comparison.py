@@ -29,7 +29,7 @@ class Comparison:
         return Comparison(literal=self.literal, native=self.native)
 
     def differs(self, node: Node, old: Any, new: Any) -> bool:
-        """True if two values that are owned as one differ, given that they are not identical."""
+        """True if two atomic values, which have one owner, differ. The values are not the same object."""
         return self.literal or not self.native or not equal_by_type(node, old, new)
 
 
@@ -41,7 +41,7 @@ def compare(node: Struct, old: dict[str, Any], new: dict[str, Any], literal: boo
 
 
 def _void(member: Field, value: Any) -> bool:
-    """True if an empty value counts as absent: a list or map that is omitted when encoded."""
+    """True if an empty value counts as absent: a list or map that the encoded object omits."""
     return member.droppable and isinstance(value, list | dict) and bool(member.go)
 
 
@@ -92,7 +92,7 @@ def _compare_entries(node: MapNode, old: Any, new: Any, result: Comparison) -> N
 
 
 def _everything(node: Node, value: Any) -> FieldSet:
-    """Return all fields of a value that only one side has, including its own path."""
+    """Return all fields of a value that only one object has, including the path of the value itself."""
     if not value or is_whole(node):
         return {}
     made: FieldSet = {}

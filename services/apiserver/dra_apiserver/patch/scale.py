@@ -42,6 +42,7 @@ def to_parent(entries: Any, scale: Any, api_version: str, steps: Sequence[str]) 
             made.entries[key] = Entry(entry.api_version, fields, entry.time)
     for key, entry in left.items():
         if intersection(entry.fields, _REPLICAS):
-            # Upstream treats an updater of the Scale as another one than in the object, so its time is lost.
+            # In upstream, an updater of the Scale is a different manager than in the object, so its time is
+            # lost.
             made.entries[key] = Entry(api_version, path, times.get(key))
     return write_managers(made)

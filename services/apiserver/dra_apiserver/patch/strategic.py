@@ -64,7 +64,7 @@ def _not_a_struct(node: Node | None) -> PatchError:
 
 
 def _member(node: Node | None, key: str) -> tuple[Node, frozenset[str]]:
-    """Return the type and patch strategies of a member that is merged."""
+    """Return the type and the patch strategies of a member."""
     if not isinstance(node, Struct):
         raise _not_a_struct(node)
     field = node.fields.get(key)
@@ -299,7 +299,7 @@ def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting:
             continue
         merged[found[0]] = _merge_map(merged[found[0]], item, node.item)
         if _mark(merged[found[0]], key) != mark:
-            # The patch removed its key.
+            # The patch removed the item's merge key.
             found.popleft()
     _check_keys(merged, patch, key)
     return _sort_merged(merged, patch, original, key)
@@ -331,7 +331,7 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
 
 
 def _mark(item: Any, key: str) -> Any:
-    """Return a value that is equal for matching items: items of one type and value, or with equal merge keys.
+    """Return a key that matching list items share: equal scalars, or objects with equal merge keys.
 
     None for an item without the merge key.
     """

@@ -317,8 +317,8 @@ def _take(
 ) -> None:
     """Transfer the changed fields to the manager, or raise a conflict.
 
-    ``found``: the changes for managers of the same version, and for those of other versions, for which an
-    empty list is absent.
+    ``found`` has the changes twice: as seen by managers of the same version, and as seen by managers of other
+    versions, for which an empty list is absent.
     """
     same, converted = (union(one.modified, one.added) for one in found)
     conflicts: list[tuple[ManagerKey, tuple[str, ...]]] = []

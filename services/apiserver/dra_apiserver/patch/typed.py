@@ -13,7 +13,7 @@ class TypedError(Exception):
 
 
 def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, bool]:
-    """Return the type of a member or value, and whether it is owned as a whole; None if its type is unknown."""
+    """Return the type of a member or value, and whether it is atomic (has one owner); None if its type is unknown."""
     if isinstance(node, MapNode):
         return node.value, is_whole(node.value)
     member = node.fields.get(key)
@@ -257,7 +257,7 @@ def remove(node: Node | None, value: Any, gone: FieldSet, whole: bool = False) -
 
 
 def with_named_parents(node: Node | None, tree: FieldSet) -> FieldSet:
-    """Return ``tree`` with those parents of its members that are struct fields, and not map keys or list items."""
+    """Return ``tree`` with the parents of its members added, if these are struct fields and not keys or items."""
     made: FieldSet = {}
     for step, child in tree.items():
         if step == SELF:

@@ -88,14 +88,14 @@ class Registry:
         return info
 
     def __iter__(self) -> Iterator[Kind]:
-        # A copy, because kinds may be added and removed while threads iterate.
+        # Return a copy, because kinds may be added and removed while threads iterate over them.
         return iter(list(self._kinds.values()))
 
     def get(self, group: str, plural: str) -> Kind | None:
         """Return the kind of a resource, in any of its served versions, or None.
 
-        If two kinds have the same name in different versions, the one that is stored as another resource is
-        found by that resource's name.
+        If two kinds have the same name in different versions, one of them has another storage resource, and is
+        found by that name.
         """
         return self._kinds.get((group, plural))
 

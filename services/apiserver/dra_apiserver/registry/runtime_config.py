@@ -28,8 +28,8 @@ def stage(version: str) -> str:
 class RuntimeConfig:
     """Decides for each group, version and resource whether it is served.
 
-    The default is upstream's: every stable version, and no beta and alpha ones. The most specific entry wins:
-    ``group/version/resource``, then ``group/version``, then ``api/ga|beta|alpha``, then ``api/all``.
+    The default is upstream's: every stable version, and no beta and alpha ones. The most specific entry
+    applies: ``group/version/resource``, then ``group/version``, then ``api/ga|beta|alpha``, then ``api/all``.
     """
 
     entries: Mapping[str, bool] = field(default_factory=dict)

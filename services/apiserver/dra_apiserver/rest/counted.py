@@ -1,9 +1,9 @@
 """Dependencies of a write on other objects, if several API servers share a database.
 
-Upstream's kube-apiservers share them as objects: a quota's status, which the ResourceQuota plugin updates
-before it admits (`plugin/pkg/admission/resourcequota/controller.go`), and the registries of addresses and
-ports (`pkg/registry/core/service/allocator`). Here, the transaction that stores an object checks whether
-another server has added to the counted objects or deleted the namespace. If so, the write is decided again.
+Upstream's kube-apiservers store such dependencies in objects: a quota's status, which the ResourceQuota plugin
+updates before it admits (`plugin/pkg/admission/resourcequota/controller.go`), and the registries of addresses
+and ports (`pkg/registry/core/service/allocator`). Here, the transaction that stores an object checks whether
+another server has added counted objects or deleted the namespace. If so, the write is computed again.
 """
 
 from __future__ import annotations

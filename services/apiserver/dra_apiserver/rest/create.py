@@ -38,7 +38,7 @@ def before_create(
     request.warn(strategy.warnings_on_create(obj, ctx))
     chain.validate(obj, None, ctx, "CREATE")
     if meta.pop("resourceVersion", ""):
-        # Upstream's storage finds this and responds with 500, although the request is wrong.
+        # As upstream, whose storage layer detects this, the response is 500, although the request is at fault.
         raise bad_request("resourceVersion should not be set on objects to be created")
     strip(object_type(target.kind, target.kind.storage_version), obj)
     return canonical(obj)

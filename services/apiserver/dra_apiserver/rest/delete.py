@@ -31,7 +31,7 @@ class DeleteOptions:
 
     @property
     def has_default_propagation(self) -> bool:
-        """True if the kind decides about the dependents."""
+        """True if the options do not say what happens to dependents, so the kind's default applies."""
         return self.orphan is None and not self.propagation
 
     def as_object(self) -> JsonObject:
@@ -96,7 +96,7 @@ async def remove(
 
 
 def _is_over(target: Target, record: Record) -> bool:
-    """True if an object with graceful deletion was only marked, as upstream does first, and has no finalizers."""
+    """True if an object that was only marked so far, with grace period 0 and no finalizers, has to be removed now."""
     if target.kind.deletion.check_graceful_delete is None:
         return False
     meta = record.object()["metadata"]
@@ -153,9 +153,7 @@ def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) 
 
 
 def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> tuple[bool, bool]:
-    """Return whether deletion is graceful now, and whether a graceful deletion continues that this request
-    cannot shorten.
-    """
+    """Return whether this request begins a graceful deletion, and whether an earlier one continues unchanged."""
     check = target.kind.deletion.check_graceful_delete
     if check is None:
         return False, False
@@ -184,7 +182,7 @@ def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptio
 
 
 def _propagate(target: Target, meta: JsonObject, options: DeleteOptions) -> bool:
-    """Set the garbage collector's finalizers according to the options. Return whether that changed anything."""
+    """Set the garbage collector's finalizers according to the options. Return True if the object changed."""
     old = meta.get("finalizers") or []
     orphan, foreground = _ORPHAN in old, _FOREGROUND in old
     if options.orphan is not None:
@@ -218,7 +216,7 @@ def _mark(api: Api, meta: JsonObject) -> None:
 
 
 def _terminate(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
-    """Mark an object that is only removed when its own finalizers are done."""
+    """Mark an object (such as a namespace) that is removed once the finalizers in its spec are gone."""
     kind, meta = target.kind, obj["metadata"]
     assert kind.deletion.terminate is not None
     changed = _propagate(target, meta, options)

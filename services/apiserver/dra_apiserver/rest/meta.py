@@ -17,7 +17,7 @@ from dra_apiserver.target import Target
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
 _GENERATED_SUFFIX = 5
-# Their servers are part of kube-apiserver, but have their own strategies.
+# Groups whose servers are part of kube-apiserver but have separate registries.
 _OTHER_REGISTRIES = ("apiextensions.k8s.io", "apiregistration.k8s.io")
 _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
@@ -70,10 +70,11 @@ def match_namespace(target: Target, meta: JsonObject) -> None:
 
 
 def has_distinct_errors(kind: Kind, kubernetes: Version) -> bool:
-    """True if a response has each validation error once.
+    """True if a response contains equal validation errors only once.
 
-    Since 1.37, generated validation follows the hand-written one of every kind of kube-apiserver's own registry. Errors
-    with the same text are merged before (ValidateDeclarativelyWithMigrationChecks).
+    Since 1.37, generated validation runs after hand-written validation for every kind of kube-apiserver's own
+    registry, and before that, hand-written errors with the same text are merged
+    (ValidateDeclarativelyWithMigrationChecks).
     """
     return kubernetes >= V1_37 and not kind.unstructured and kind.group not in _OTHER_REGISTRIES
 

@@ -10,10 +10,10 @@ _NAMESPACES = ("", "namespaces")
 
 
 def check_namespace(api: Api, target: Target) -> None:
-    """Let nothing be created in a namespace that is not there, or is going away.
+    """Reject creates in a namespace that does not exist or is being deleted.
 
     Raises:
-        StatusError: 404, there is no such namespace; 403, it is going away.
+        StatusError: 404, the namespace does not exist; 403, it is being deleted.
     """
     if not target.namespace:
         return

@@ -33,7 +33,7 @@ _UIDS = re.compile(rb'(uid":\s*")([0-9a-f-]{36})"')
 
 @dataclass(slots=True)
 class Rewound:
-    """The number of objects that were added, changed and removed, and the places of those that start again."""
+    """The number of objects that were added, changed and removed, and the keys of those that start again."""
 
     added: int = 0
     changed: int = 0
@@ -43,9 +43,9 @@ class Rewound:
 
 @dataclass(slots=True)
 class _Entry:
-    """An object then and now.
+    """An object at the earlier moment and now.
 
-    ``again``: it is created again and replaces the current one; ``left``: it is unchanged.
+    ``again``: it is created again with a new uid and replaces the current one; ``left``: it is not rewound.
     """
 
     place: Place
@@ -127,7 +127,7 @@ def _entry(rules: Rewind, place: Place, then: bytes, now: Record | None) -> _Ent
 
 
 def _new_uids(entries: Collection[_Entry]) -> dict[bytes, bytes]:
-    """Return the replaced uids, with their new ones."""
+    """Return a new uid for each uid that is replaced."""
     uids = {}
     for entry in entries:
         if entry.now is not None and not entry.again and entry.now.data == entry.then:
@@ -174,7 +174,7 @@ def _without_uids(data: bytes) -> bytes:
 
 
 def _differ(rules: Rewind, *versions: bytes) -> bool:
-    """True if more differs than values that change with time."""
+    """True if an object differs in more than fields that change by themselves, such as resourceVersion."""
     one, other = (_without_passing(rules, data) for data in versions)
     return one != other
 

@@ -201,7 +201,8 @@ def _replace(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | Re
     wanted = info.update(current, old)
     check_version(target, wanted["metadata"], old["metadata"])
     if write.tracked:
-        # The client's changes are its own, even those that the strategy reverts.
+        # Track managers before the strategy runs: the client manages the fields that it changed, even if the
+        # strategy reverts them.
         write.track_stored(old, wanted)
     confirm_grant(write, target, wanted, old)
     outcome = before_update(write.request, target, wanted, old, write.ctx, write.chain(target))
@@ -228,7 +229,7 @@ def default_updated(write: Write, obj: JsonObject, old: JsonObject) -> JsonObjec
 
 
 def _share_equal(obj: JsonObject, old: JsonObject) -> None:
-    """Replace equal members by the stored ones, which later steps recognize as complete and valid.
+    """Replace members that equal the stored ones by these, which later steps recognize as complete and valid.
 
     A step that has to change such a member replaces it. Metadata is changed in place by every write.
     """
@@ -250,7 +251,7 @@ def confirm_grant(write: Write, target: Target, obj: JsonObject, old: JsonObject
     authorizer = write.api.authorizer
     check = target.kind.writes.check_escalation
     if authorizer is not None and check is not None:
-        # A new object's name is only part of the path of a PUT or PATCH.
+        # For a new object, the path only contains the name if the request is a PUT or PATCH.
         named = "" if write.request.method == "POST" else target.name
         check(authorizer, write.request.user, target.kind.plural, target.namespace, named, obj, old)
 

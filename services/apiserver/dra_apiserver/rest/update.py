@@ -24,7 +24,7 @@ def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> Non
     """Check that the update is based on the newest version, if it states one, and set that version.
 
     Raises:
-        StatusError: 409, it is based on another; 422, its kind requires a version.
+        StatusError: 409, it is based on another version; 422, its kind requires a version and it states none.
     """
     version = meta.get("resourceVersion") or ""
     try:
@@ -113,7 +113,7 @@ def prepare_update(target: Target, obj: JsonObject, old: JsonObject, ctx: Contex
         meta["uid"] = old_meta["uid"]
     meta["creationTimestamp"] = old_meta.get("creationTimestamp")
     if not ctx.dry_run:
-        # Storage drops it.
+        # The storage layer drops the selfLink.
         meta.pop("selfLink", None)
     for field in ("deletionTimestamp", "deletionGracePeriodSeconds"):
         if old_meta.get(field) is not None:

@@ -23,8 +23,9 @@ class Write(NamedTuple):
     """An immutable description of a request that changes one object.
 
     ``manager`` owns its changes. ``tracked``: managedFields are updated from the changes. ``registered``:
-    policies and webhooks process the object. Both are false if that was done already. ``run`` runs work that
-    takes long or calls webhooks; None if the store's own step decides at once.
+    policies and webhooks process the object. Both are false if that was already done for this request. ``run``
+    runs work that takes long or calls webhooks in a thread; None if the change is computed directly in the
+    store's write.
     """
 
     api: Api

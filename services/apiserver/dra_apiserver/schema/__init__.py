@@ -6,18 +6,18 @@
     ``Decoded.warnings`` are texts for Warning headers. Raises :class:`DecodeError` with code, reason and
     message.
 ``sanitize(kind, version, obj, field_validation) -> list[str]``
-    The same checks for an object that is decoded already (what a patch made); prunes in place, returns
-    warnings.
+    The same checks for an object that is already decoded, such as the result of a patch. Prunes the object in
+    place, and returns warnings.
 ``default(kind, version, obj, now, stored) -> None``
     Sets upstream's defaults in place and brings the object to the form that Kubernetes encodes.
 ``strip(object_type(kind, version), obj, stored) -> None``
-    Removes what is empty and not encoded: after validation, before an object is stored.
+    Removes empty members that Kubernetes does not encode. Called after validation, before an object is stored.
 ``same(type_name, left, right) -> bool``
-    True if two values of a type did not change in upstream's eyes. ``same_members`` compares members of a struct and
+    True if two values of a type are equal for upstream. ``same_members`` compares members of a struct and
     ``same_items`` a list; ``equal`` and ``equal_fields`` take the type itself.
 ``decode_as(registry, group, version, kind, type_of(group, version, kind), body, …) -> Decoded``
-    The same for a body that is no resource: a Binding, a Scale, an Eviction, DeleteOptions (group ``""`` and kind; pass
-    ``None`` for the type to take any fields).
+    The same for a body whose kind is not a resource: a Binding, a Scale, an Eviction, DeleteOptions (group
+    ``""`` and kind; pass ``None`` for the type to take any fields).
 """
 
 from collections.abc import Mapping

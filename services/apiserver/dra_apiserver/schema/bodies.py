@@ -14,8 +14,8 @@ import orjson
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Scalar, Struct
 from dra_apiserver.schema.values import READERS, Malformed, WrongType
 
-# Values that the reader may drop, with and without a space before them, and characters whose number may
-# change when text is decoded.
+# Texts in a body for which the reader is used: values that it may drop, with and without a space before them,
+# and escapes that change the length of a decoded text.
 _DROPPED = (b'""', b"0", b"-0", b"false", b"null")
 _ODD = (*(b'":' + value for value in _DROPPED), b"\\u00")
 _ODD_SPACED = (*(b'": ' + value for value in _DROPPED), b'":  ')
@@ -28,8 +28,8 @@ def plain_object(node: Struct, body: bytes) -> dict[str, Any] | None:
         return None
     try:
         value: dict[str, Any] = decoder.decode(body)
-        # With an unknown or repeated key, the value would have fewer keys. Strings cannot hide one, because
-        # quotes are escaped in them.
+        # Compare the number of keys: msgspec drops unknown and repeated keys. Colons after quotes cannot be
+        # inside a string, because quotes in strings are escaped.
         whole = body.count(b'":') == orjson.dumps(value).count(b'":')
     except (msgspec.MsgspecError, orjson.JSONEncodeError, Malformed, RecursionError, UnicodeError, WrongType):
         return None
@@ -50,7 +50,7 @@ def is_spaced(body: bytes) -> bool:
 
 
 class _Anything(type):
-    """Makes every value that a scalar's reader returns an instance of the scalar's type."""
+    """A metaclass that makes every value an instance, so that msgspec accepts any result of a scalar's reader."""
 
     def __instancecheck__(cls, _: object) -> bool:
         return True

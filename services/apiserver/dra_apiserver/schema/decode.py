@@ -202,7 +202,7 @@ def claimed_version(
 
 
 def claimed_type(obj: Any) -> tuple[str, str]:
-    """Return the apiVersion and kind of an object, "" if missing.
+    """Return the apiVersion and kind of an object, each "" if it is missing.
 
     Raises:
         ValueError: it is not an object, or one of them is not a string.
@@ -240,7 +240,7 @@ def _claim(obj: dict[str, Any], member: str) -> str:
 
 
 def _type_meta(parsed: Any, body: bytes, kind: str) -> tuple[str, str, str]:
-    """Return the group, version and kind in the body, "" if missing."""
+    """Return the group, version and kind in the body, each "" if it is missing."""
     if not isinstance(parsed, dict):
         found = {str: "string", bool: "bool", list: "array", type(None): "null"}.get(type(parsed), "number")
         if found == "null":

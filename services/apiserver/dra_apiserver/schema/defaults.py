@@ -18,7 +18,7 @@ _NOTHING: Mapping[str, Any] = {}
 def apply_defaults(
     kind: Kind, version: str, obj: JsonObject, now: str = "", stored: Mapping[str, Any] = _NOTHING
 ) -> None:
-    """Set the defaults of ``obj``, an object of ``kind`` in ``version``.
+    """Set all defaults of ``obj``, an object of ``kind`` in ``version``.
 
     ``now`` is the time for defaults that are times.
     """

@@ -58,6 +58,6 @@ def filter_present(name: str, properties: Mapping[str, Any], kubernetes: Version
 
 
 def _atomic(spec: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema of a list with keys as one of an atomic list."""
+    """Return the schema of a keyed list changed to that of an atomic list."""
     kept = {key: value for key, value in spec.items() if key not in _LIST_KEYS}
     return {**kept, "x-kubernetes-list-type": "atomic"}

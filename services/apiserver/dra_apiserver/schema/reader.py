@@ -48,7 +48,7 @@ class Reader:
         self._lenient = False
 
     def read(self, node: Struct, obj: dict[str, Any], touched: Container[str] | None = None) -> None:
-        """Brings ``obj`` to the form that ``node`` says; of its members only those that are ``touched`` (None: all).
+        """Bring ``obj`` to the form of the type ``node``. Only ``touched`` members (None: all) are read.
 
         Raises:
             TypeMismatch: a value is of the wrong type.

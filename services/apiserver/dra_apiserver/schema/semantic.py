@@ -1,8 +1,8 @@
 """Compare values like upstream's check for changes (apimachinery's `equality.Semantic`).
 
 An absent list or map equals an empty one. A member that is not a pointer in Go equals its zero value.
-Quantities are equal if their amounts are. A pointer that is set differs from one that is not, even if it
-points to an empty struct.
+Quantities are equal if their amounts are. A set pointer differs from an unset one, even if it points to an
+empty struct.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def equal_by_type(node: Node, left: Any, right: Any) -> bool:
         left, right = left or _EMPTY, right or _EMPTY
         for name in left.keys() | right.keys():
             one, other = left.get(name), right.get(name)
-            # Most members are equal texts or the same object.
+            # Check this first, because most members are equal texts or the same object.
             if one is other or (type(one) is str and one == other):
                 continue
             field = known.get(name)

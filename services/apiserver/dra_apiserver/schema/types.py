@@ -189,7 +189,7 @@ class Struct:
 
     @functools.cached_property
     def stated_below(self) -> "Walk":
-        """The members to visit for ``stated_defaults`` of structs below."""
+        """The members whose structs have ``stated_defaults`` at any level below."""
         return self._walk("stated_defaults")
 
     @functools.cached_property
@@ -200,12 +200,12 @@ class Struct:
 
     @functools.cached_property
     def always_below(self) -> "Walk":
-        """The members to visit for ``always`` members of structs below."""
+        """The members whose structs have ``always`` members at any level below."""
         return self._walk("always")
 
     @functools.cached_property
     def droppable_below(self) -> "Walk":
-        """The members to visit for ``droppable`` structs below."""
+        """The members whose structs are ``droppable`` at any level below."""
         return self._walk("droppable")
 
     def _walk(self, name: str) -> "Walk":

@@ -30,7 +30,8 @@ def _whole(bits: int) -> Any:
     def read(value: Any) -> int:
         if type(value) not in (int, float) or value != value // 1:
             raise WrongType(json_type(value))
-        # Go's conversion keeps the low bits. A number beyond 64 bits becomes the smallest one.
+        # Go's conversion to a smaller integer keeps the low bits. A float beyond 64 bits becomes the smallest
+        # integer.
         number = int(value) if -(1 << 63) <= value < 1 << 63 else -(1 << 63)
         half = 1 << (bits - 1)
         return (number + half) % (1 << bits) - half
@@ -130,7 +131,7 @@ def _problem(root: Node, obj: JsonObject, error: TypeMismatch) -> str:
     wanted = _GO_KINDS.get(node) if isinstance(node, Scalar) else None
     if wanted is None:
         return f"json: cannot unmarshal {json_type(value)} into Go value of type {error.go}"
-    # Go can convert an integer to a text, and an integer to a float. Conversions that are impossible are
+    # Go can convert an integer to a text, and an integer to a float. For impossible conversions, the type is
     # reported as unknown.
     if (found, wanted) == ("int64", "string") or (found == "float64" and wanted in ("int32", "int64")):
         return f"cannot convert {found} to {error.go}"

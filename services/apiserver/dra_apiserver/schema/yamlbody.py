@@ -1,4 +1,7 @@
-"""Request bodies in YAML. Parsing a large one takes seconds, so a thread parses it before its handler continues."""
+"""Request bodies in YAML.
+
+Parsing a large body takes seconds, so a thread does it before the request's handler continues.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ class _Read(bytes):
 async def read_ahead(body: bytes, content_type: str) -> bytes:
     """Parse the body in a thread, so that :func:`document` returns at once."""
     if content_type.startswith("application/apply-patch") and _is_json(body):
-        return body  # It will be parsed as JSON.
+        return body  # The body is JSON and is parsed by the handler.
     read = _Read(body)
     try:
         read.found = await asyncio.to_thread(load, body)

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _BEGIN = b"-----BEGIN "
-# In the order of upstream's encoder.
+# The members of a JSON Web Key, in the order of upstream's encoder.
 _JWK_FIELDS = ("use", "kty", "kid", "crv", "alg", "x", "y", "n", "e")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyOptions:
-    """Key files: ``signing`` signs, ``verifying`` are additional keys for verification.
+    """Key files: the key in ``signing`` signs tokens, the keys in ``verifying`` also verify them.
 
-    Without ``signing``, ``made`` is generated.
+    Without ``signing``, a key is generated and stored in the file ``made``.
     """
 
     made: Path
@@ -78,7 +78,7 @@ class Keys:
         from jwt.api_jws import PyJWS
 
         private, public = self._signing_key
-        # go-jose writes the key's name and algorithm, and nothing else.
+        # As go-jose does, the header only contains the key's ID and algorithm.
         headers = {"typ": None, "kid": public.id}
         return PyJWS().encode(payload, private, public.algorithm, headers)
 

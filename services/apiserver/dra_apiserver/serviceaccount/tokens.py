@@ -83,8 +83,9 @@ def _reference(obj: JsonObject) -> JsonObject:
 class TokenOptions:
     """Settings of tokens, with the names of kube-apiserver's flags.
 
-    The first of ``issuers`` issues, and tokens of all are accepted. ``audiences`` are those of this server;
-    () means the issuers. ``longest`` limits the requested duration, in seconds; 0 means no limit.
+    New tokens have the first of the ``issuers``, and tokens of all ``issuers`` are accepted. ``audiences`` are
+    those of this server; () means the issuers. ``longest`` limits the requested duration, in seconds; 0 means
+    no limit.
     """
 
     issuers: tuple[str, ...] = (ISSUER,)
@@ -120,7 +121,7 @@ class Tokens:
         self._options = options
         self._lookup = lookup
         self._now = now
-        # A signature stays valid, so it is cached. The claims are checked each time.
+        # Cache of verified signatures, which stay valid. The token's claims are checked each time.
         self._signed = functools.lru_cache(maxsize=1024)(self._verify)
 
     def limit_duration(self, seconds: int) -> int:

@@ -36,7 +36,7 @@ def set_author(author: Author) -> None:
 
 
 def current_author() -> str:
-    """Return the author of writes now, in the form of the database: "" is the server itself."""
+    """Return the current task's author in the database's form: "" is the server itself."""
     return _current.get()
 
 

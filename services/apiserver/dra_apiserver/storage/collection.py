@@ -19,8 +19,8 @@ class Pending:
 
     `done` is the future of the result: True if the change is durable, False if another server's write was
     first. `stored` is the same result without the future, which may be cancelled with its request. `basis` is
-    the change on its way that this one was made from. `miscounted` is True if objects that the change counted
-    have changed since.
+    the pending change from whose result this one was computed. `miscounted` is True if objects that the change
+    counted have changed since.
     """
 
     __slots__ = ("_others", "basis", "change", "collection", "done", "miscounted", "stored")
@@ -47,13 +47,13 @@ class Pending:
         return await waiter
 
     def settle(self, stored: bool) -> None:
-        """Give the result to everyone who waits."""
+        """Set the result, and wake all tasks that wait for it."""
         for future in (self.done, *self._others):
             if not future.done():
                 future.set_result(stored)
 
     def fail(self, error: Exception) -> None:
-        """Raise the error for everyone who waits."""
+        """Raise the error in all tasks that wait for the result."""
         for future in (self.done, *self._others):
             if not future.done():
                 future.set_exception(error)
@@ -93,7 +93,7 @@ class Collection:
     def reset(self, records: Iterable[Record], revision: int) -> None:
         """Replace all objects by these, which are the state at `revision`, and drop all events."""
         self.load(records)
-        # The events in between are unknown, so whoever has read to the end of the ring has missed them.
+        # The events in between are unknown, so a watcher that had read to the end of the ring has missed them.
         self._base += len(self._events) + 1
         self._events = []
         self._bytes = self._kept = 0
@@ -101,7 +101,7 @@ class Collection:
         self.floor = self.revision = revision
 
     def newest(self, key: str) -> Record | None:
-        """Return the newest version of an object, durable or about to be."""
+        """Return the newest version of an object, even if it is not written to the database yet."""
         pending = self.inflight.get(key)
         return self.records.get(key) if pending is None else pending.change.event.state
 
@@ -126,9 +126,9 @@ class Collection:
             self._trim()
 
     def _trim(self) -> None:
-        # The oldest quarter goes at once, so that trimming is rare and `del` at the front is paid seldom. Then
-        # `_base` moves by as many events, and positions that watchers hold stay valid; `floor` becomes the revision of
-        # the last dropped event, since everything after it is still here. Large events may need more rounds.
+        # The oldest quarter goes at once, so that trimming, which is expensive, is rare. `_base` increases by
+        # the number of dropped events, so positions of watchers stay valid. `floor` becomes the revision of the
+        # last dropped event, because all later events are still in the ring. Large events may need more rounds.
         drop = len(self._events) // 4
         while True:
             self._bytes -= sum(len(event.record.data) for event in self._events[:drop])

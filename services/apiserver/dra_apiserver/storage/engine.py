@@ -29,7 +29,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A part of the log, oldest first, with the revision at its end and the revision up to which it is compacted."""
+    """Consecutive changes of the log, the last revision, and the revision up to which the log is compacted."""
 
     changes: Sequence[Change]
     newest: int
@@ -51,7 +51,7 @@ class Commit:
 
 
 class FarBehind(Exception):
-    """The store must follow the log before it can write."""
+    """The store has too many changes of the log to read before it can write."""
 
 
 class DatabaseUnusable(OSError):
@@ -111,8 +111,8 @@ class Engine(Protocol):
     def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
         """Return the versions of objects with these revisions, in their order.
 
-        The result ends earlier if they are more than `size` bytes, but not before the first, or at a version
-        that is deleted.
+        The result ends earlier if they are more than `size` bytes, but not before the first, or before a
+        version that is deleted.
         """
         ...
 
@@ -153,7 +153,7 @@ class SharedEngine(Engine, Protocol):
         other servers have changed since `applied`.
 
         Raises:
-            FarBehind: so much has happened since that the store must follow it first.
+            FarBehind: there are so many newer changes that the store has to read them first.
         """
         ...
 
@@ -170,7 +170,7 @@ class SharedEngine(Engine, Protocol):
         ...
 
     def wake(self) -> None:
-        """End `listen` for good."""
+        """End `listen`, and all later calls of it."""
         ...
 
     def hang_up(self) -> None:

@@ -11,7 +11,10 @@ ValueOf = Callable[[bytes], str]
 
 
 class FieldIndex:
-    """Keys by the value of a field. A changed object is read at the next search, once, however often it changed."""
+    """Maps values of a field to keys.
+
+    Changed objects are indexed at the next search, once however often they changed.
+    """
 
     def __init__(self, value_of: ValueOf, keys: Iterable[str]) -> None:
         self._value_of = value_of

@@ -33,8 +33,7 @@ async def guaranteed_update(
     changed.
 
     Raises:
-        StatusError: 500, the database refused.
-        Exception: whatever `change`, `run` or `confirm` raised.
+        StatusError: 500, the database failed. Exception: whatever `change`, `run` or `confirm` raised.
     """
     while True:
         seen = store.newest(resource, key)
@@ -50,8 +49,8 @@ def _if_still(seen: Record | None, outcome: Put | Remove | None, confirm: Confir
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal asked
-        # If servers share a database, a write on its way may get another revision than its provisional one.
-        # When `change` is asked again, objects that it counted may have changed.
+        # If servers share a database, a pending write may get another revision than its provisional one. When
+        # `change` is called again, objects that it counted may have changed.
         if current is not seen or asked:
             raise _Changed
         asked = True

@@ -1,8 +1,7 @@
 """Ensure that no object is stored under the kind, namespace or name of another.
 
 Lists concatenate stored objects unchanged: one of another kind would make a list unreadable. Everything that
-changes an object checks its own change. This check comes last, and covers cases that none of them has
-considered.
+changes an object checks its own change. This check is the last one, for cases that the other checks miss.
 """
 
 from __future__ import annotations
@@ -17,7 +16,10 @@ from dra_apiserver.storage.records import Record, Resource, object_key
 
 
 class Identity:
-    """Checks an object's kind, namespace and name. `find` returns the kind that is stored as a resource."""
+    """Checks an object's kind, namespace and name.
+
+    `find` returns the kind whose objects are stored under a resource.
+    """
 
     def __init__(self, find: Callable[[str, str], Kind | None]) -> None:
         self._find = find

@@ -1,8 +1,8 @@
 """The version of Kubernetes that last wrote a data directory: a newer one upgrades it, and an older one is refused.
 
 Newer versions can read the objects of older ones, except for kinds whose objects upstream cannot read either.
-An older one would drop fields with its next write, or not know the kind. Upstream leaves that to the
-administrator (the version skew policy). Here the directory remembers the version.
+An older one would drop fields with its next write, or not know the kind. Upstream leaves this to the
+administrator (the version skew policy). Here the version is stored in the directory.
 """
 
 import re

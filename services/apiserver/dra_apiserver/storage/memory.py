@@ -14,7 +14,7 @@ from dra_apiserver.storage.records import Change, Record, Resource
 
 
 class MemoryDatabase:
-    """The objects and their past. They stay if an engine is closed, so that another engine can open them."""
+    """The objects and their history. They are kept when an engine is closed, so that another engine can open them."""
 
     def __init__(self, name: str = "memory:") -> None:
         self.name = name
@@ -38,7 +38,7 @@ class MemoryEngine:
         return self._database.name
 
     def open(self) -> Revisions:
-        """Take the database for this engine alone.
+        """Reserve the database for this engine.
 
         Raises:
             DatabaseUnusable: another engine has it.
@@ -115,7 +115,7 @@ class MemoryEngine:
             return self._database.past.check()
 
     def close(self) -> None:
-        """Leave the database to another engine."""
+        """Release the database, so that another engine can open it."""
         with self._lock:
             if self._open:
                 self._open = self._database.in_use = False

@@ -1,4 +1,4 @@
-"""The past in memory, and a session on it."""
+"""Objects and their history in memory, and a session that reads and writes them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Past:
         return max(found, default=0)
 
     def write(self, changes: Sequence[Change], compacted: int) -> None:
-        """Store changes, and the versions before them that compaction has dropped."""
+        """Store changes. Also store the versions before them again, if compaction has dropped these."""
         for change in changes:
             event, before = change.event, change.event.previous
             previous = 0 if before is None else before.revision
@@ -94,7 +94,7 @@ class Past:
         self.revisions = [one for one in self.revisions if one not in gone]
 
     def unneeded_revisions(self, revisions: Sequence[int], after: int) -> list[int]:
-        """Return those of the revisions that are not the version before an event after a revision."""
+        """Return the revisions that can be deleted: no event newer than `after` has one as its previous version."""
         later = self.revisions[bisect_right(self.revisions, after) :]
         needed = {self.versions[revision].previous for revision in later}
         return [revision for revision in revisions if revision not in needed]
@@ -111,7 +111,7 @@ class Past:
         return None if found is None else Record(found.key, version.previous, found.data)
 
     def rows(self, resource: Resource, after: int, until: int) -> Iterator[tuple[object, ...]]:
-        """Yield the rows that `rows.events` makes events of."""
+        """Yield the rows that `rows.events` converts to events."""
         for revision, one in self.between(resource, after, until):
             before = self.before(one)
             earlier = (None, None) if before is None else (before.revision, before.data)
@@ -190,7 +190,7 @@ class MemorySession:
         return (found[::-1] if wanted.newest else found)[: wanted.limit]
 
     def counts(self, until: int) -> list[tuple[Resource, int]]:
-        """Return how many versions each resource has."""
+        """Return the number of versions of each resource."""
         with self._lock:
             found = [(resource, bisect_right(one, until)) for resource, one in self._past.by_resource.items()]
         return [(resource, count) for resource, count in found if count]
@@ -277,7 +277,7 @@ class MemorySession:
         return [one.packed.heads for one in last.values()]
 
     def usage(self) -> Mapping[Resource, int]:
-        """Return the bytes of blobs."""
+        """Return the size of each resource's blobs in bytes."""
         found: dict[Resource, int] = {}
         with self._lock:
             sizes = [(one.resource, one.packed.size) for one in self._past.segments.values()]

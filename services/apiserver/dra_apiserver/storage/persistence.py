@@ -1,4 +1,4 @@
-"""Write objects that are stored in another form than the one in which requests see them."""
+"""Write objects whose stored form differs from the form that requests use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dra_apiserver.storage.store import ChangeFunction, Put, Remove
 
 
 def persist(persistence: Persistence, change: ChangeFunction) -> ChangeFunction:
-    """Return `change`, which is about objects as requests see them, as a change of stored objects."""
+    """Convert `change`, which handles objects in the form of requests, to a change of stored objects."""
 
     def change_stored(current: Record | None) -> Put | Remove | None:
         seen = current

@@ -93,7 +93,7 @@ class PostgresqlEngine:
         )
         self._settings = session.settings(str(parameters.get("options", "")), relaxed)
         self._generation = 0
-        # Threads may connect while another one hangs up.
+        # A lock, because threads may connect while another thread closes all connections.
         self._drivers = weakref.WeakSet[Any]()
         self._connected = threading.Lock()
         event.listen(self._engine, "do_connect", self._check_open)
@@ -139,7 +139,7 @@ class PostgresqlEngine:
             raise DatabaseUnusable(self.name, f"its encoding is {found}, and names of objects need UTF8")
 
     def _check_sessions(self) -> None:
-        """Check that each connection has its own session, so that settings of one do not appear in the other."""
+        """Check that each connection has its own session, so that its settings do not apply to other connections."""
         with self._read() as one, self._read() as other:
             pair = [(str(uuid4()), connection) for connection in (one, other)]
             for name, connection in pair:
@@ -150,9 +150,7 @@ class PostgresqlEngine:
                     raise DatabaseUnusable(self.name, _POOLED)
 
     def _begin(self) -> None:
-        """Read the identity of the database, if it has one: some databases that speak PostgreSQL's protocol have
-        none.
-        """
+        """Read the database's identity. Some databases that only speak PostgreSQL's protocol have no identity."""
         try:
             with self._read() as reader:
                 self._succession.counters(reader.exec_driver_sql)
@@ -421,7 +419,7 @@ class PostgresqlEngine:
         return found
 
     def _note_compacted(self, reader: Connection) -> None:
-        """Note how far the log is compacted.
+        """Store the revision up to which the log is compacted.
 
         The store checks it afterwards, because the events that were read may be incomplete.
         """

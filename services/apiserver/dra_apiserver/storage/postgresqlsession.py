@@ -11,15 +11,15 @@ from psycopg.conninfo import conninfo_to_dict
 
 from dra_apiserver.storage.rows import Row
 
-# In seconds and milliseconds. Each end notices that the other one vanished. TCP alone takes a quarter of an
-# hour.
+# In seconds and milliseconds. Timeouts after which client and server notice that the other one is gone. TCP
+# alone takes a quarter of an hour.
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _USER_TIMEOUT = 20_000
 # A statement that waits for the log's lock may wait for long. A URL may set other options.
 _DEFAULTS = {"statement_timeout": "0", "lock_timeout": "0"}
-# A server that is disconnected while it holds the log's lock loses it soon, because all others wait for it,
-# and leaves no sessions that would be counted for hours. After the lock a server must see everything that is
-# committed.
+# An API server that is disconnected while it holds the log's lock loses the lock soon, because all others wait
+# for it. Its sessions end soon, too, instead of counting against the limit for hours. Once a server has the
+# lock, it has to see everything that is committed.
 _SETTINGS = {
     "idle_in_transaction_session_timeout": "15000",
     "default_transaction_isolation": "read committed",

@@ -40,7 +40,7 @@ class Event:
     """One revision: an object was added, modified or deleted (`record` is then its last state, at this revision).
 
     `cache` holds data that watchers derive from the event, so that it is derived once for all of them. `kept`
-    is the number of its bytes that count for the ring that has the event.
+    is the number of bytes that the event adds to the size of its ring.
     """
 
     __slots__ = ("cache", "kept", "key", "previous", "record", "revision", "type")
@@ -74,7 +74,7 @@ class Change:
     """An event as it is written to history, with its resource.
 
     `time` is when it was written, in milliseconds since 1970, and `author` the author in the form of
-    `storage/authors.py`. `counted` lists what it depends on besides its own object.
+    `storage/authors.py`. `counted` lists other objects on which the change depends.
     """
 
     __slots__ = ("author", "counted", "event", "resource", "time")
@@ -114,7 +114,7 @@ def by_resource(changes: Iterable[Change]) -> dict[Resource, list[Change]]:
 class Counted(NamedTuple):
     """Other objects that a write depends on: those of a resource whose keys begin with `prefix`.
 
-    `types` are the events that would change the outcome: fewer objects leave more for everyone.
+    `types` are the types of events that matter: for a quota, for example, deleted objects do not.
     """
 
     resource: Resource

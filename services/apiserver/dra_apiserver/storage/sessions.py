@@ -1,4 +1,4 @@
-"""Sessions: the interface through which the archive and the timeline read and write an engine's past.
+"""Sessions: the interface through which the archive and the timeline read and write the history in an engine.
 
 An engine keeps recent revisions as events, each by itself. The archive (`storage/archive`) packs older ones
 into segments, and all objects of a resource at one revision into a keyframe. These methods use resources,
@@ -45,7 +45,7 @@ class Packed(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A resource's revisions after `first` up to `last`."""
+    """The packed versions of a resource with `first` < revision <= `last`."""
 
     resource: Resource
     first: int
@@ -81,7 +81,10 @@ class Range(NamedTuple):
 
 
 class Reading(Protocol):
-    """Reads events, segments and keyframes. Events that only keep the version before another one are left out."""
+    """Reads events, segments and keyframes.
+
+    Versions that are only kept because an event follows them do not count as events.
+    """
 
     def counters(self, names: Collection[str]) -> dict[str, int]:
         """Return the named numbers that were ever set."""
@@ -104,11 +107,11 @@ class Reading(Protocol):
         ...
 
     def changes_in(self, wanted: Range) -> list[tuple[Item, Record | None]]:
-        """Return events of a range with the version before each, if that is kept: the newest first if so wanted."""
+        """Return events of a range with the version before each, if that is kept: in the order of the range."""
         ...
 
     def counts(self, until: int) -> list[tuple[Resource, int]]:
-        """Return how many events up to a revision each resource has."""
+        """Return the number of events of each resource up to a revision."""
         ...
 
     def unneeded_revisions(self, resource: Resource, last: int, compacted: int) -> list[int]:
@@ -136,7 +139,7 @@ class Reading(Protocol):
     def segment_numbers(
         self, resource: Resource, key: str | None, after: int, until: int, newest: bool
     ) -> list[int]:
-        """Return the numbers of such segments, of those that have the key if one is given, in their order."""
+        """Return the numbers of these segments in order. If a key is given, only of those that contain it."""
         ...
 
     def segment(self, number: int) -> tuple[bytes, bytes]:
@@ -152,7 +155,7 @@ class Reading(Protocol):
         ...
 
     def last_heads(self, revision: int | None, time: int) -> list[bytes]:
-        """Return, for each resource, the heads of the last segment that begins not after a revision, or a time."""
+        """Return, for each resource, the heads of the last segment that does not begin after a revision or a time."""
         ...
 
     def usage(self) -> Mapping[Resource, int]:

@@ -36,7 +36,7 @@ _log = logger(__name__)
 
 
 class _Batch(list[Pending]):
-    """Writes for one transaction, computed from the state at revision `applied`."""
+    """Writes for one transaction, computed from the objects at revision `applied`."""
 
     applied = 0
     commit: Commit | None = None
@@ -45,7 +45,7 @@ class _Batch(list[Pending]):
 class SharedStore(Store):
     """A store that also shows the writes of other servers.
 
-    `fresh` waits until it has all that were answered before.
+    `fresh` waits until it has all writes that any server has confirmed.
     """
 
     follows = True
@@ -72,13 +72,13 @@ class SharedStore(Store):
 
     async def __aexit__(self, *error: object) -> None:
         self._ended.set()
-        # A database that does not answer must not keep a server from ending.
+        # Limit the time, so that the server can stop although the database does not answer.
         alarm = asyncio.get_running_loop().call_later(_PATIENCE, self._shared.hang_up)
         try:
             await asyncio.to_thread(self._shared.wake)
             if self._follower is not None:
                 await asyncio.to_thread(self._follower.join)
-            # Reads whose requests have ended may still run.
+            # Reads may still be running although their requests have ended.
             running = [task for task in (self._refreshing, self._next_refresh) if task is not None]
             await asyncio.gather(*running, return_exceptions=True)
             await super().__aexit__(*error)
@@ -107,11 +107,10 @@ class SharedStore(Store):
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:
-        """Write like a single store. If the database does not answer, a write that was sent may still happen later.
+        """Write like a single store. If the database does not answer, the write may still be executed later.
 
         Raises:
-            StatusError: 500, the database refused; 504, it does not answer.
-            Exception: whatever `change` raised.
+            StatusError: 500, the database failed; 504, it does not answer. Exception: whatever `change` raised.
         """
         try:
             async with asyncio.timeout(_REQUEST_TIMEOUT) as limit:
@@ -223,7 +222,10 @@ class SharedStore(Store):
                 self._idle.set()
 
     def _is_current(self, write: Pending) -> bool:
-        """Return whether the version that a write was computed from is still the newest. If not, refuse the write."""
+        """Return whether the version that a write was computed from is still the newest.
+
+        If not, reject it, so that it is computed again.
+        """
         basis, event = write.basis, write.change.event
         if write.miscounted or write.done.cancelled():
             # Nothing is sent for a request that has ended, as upstream's context cancels the transaction.
@@ -232,7 +234,7 @@ class SharedStore(Store):
         if basis is not None and basis.stored is None:
             return True
         if basis is not None and basis.stored:
-            # The write that this one builds on has its revision by now.
+            # The write from whose result this one was computed now has its final revision.
             event.previous, write.basis = basis.change.event.state, None
             basis = None
         current = write.collection.records.get(event.key)
@@ -312,7 +314,7 @@ class SharedStore(Store):
 
 
 def store_for(engine: Engine, clock: Clock, window: float, retention: Retention | None = None) -> Store:
-    """Return the store of an engine: a shared one if the engine has other servers."""
+    """Return the store of an engine: a :class:`SharedStore` if several servers may use the engine."""
     return (
         SharedStore(engine, clock, window, retention)
         if isinstance(engine, SharedEngine)

@@ -151,7 +151,8 @@ class SqliteEngine:
         _, taken, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
         connection.rollback()
         lost = sum(number > taken for number in logged)
-        # A power cut may truncate the last one, which was not answered then.
+        # Do not count the last transaction: a power cut may truncate it, but then it was not confirmed to a
+        # client.
         if lost > 1:
             _log.error("the database's log is damaged: writes are lost", path=str(self._path), commits=lost)
 
@@ -302,7 +303,7 @@ class SqliteEngine:
                 self._checkpoint()
                 failed = False
             except Exception as error:
-                # The log has writes that the database lacks.
+                # Keep the log, because it has writes that are not in the database file.
                 if not failed:
                     _log.warning("checkpoint failed, it is tried again", error=reason(error))
                 failed = True

@@ -197,7 +197,7 @@ class SqlReading:
         return [*self.connection.scalars(query)]
 
     def usage(self) -> Mapping[Resource, int]:
-        """Return the bytes of blobs, without SQL's own."""
+        """Return the size of each resource's blobs in bytes, without the overhead of the database."""
         found: dict[Resource, int] = {}
         for table in (segments, keyframes):
             query = select(table.c.resource, func.sum(table.c.size)).group_by(table.c.resource)

@@ -40,8 +40,8 @@ _log = logger(__name__)
 class Put:
     """The result of a change function: store this object, which the store then owns, under a new revision.
 
-    `counted` are other objects that this depends on. If another server changes them first, the function is
-    called again.
+    `counted` are other objects on which the new object depends. If another server changes them first, the
+    function is called again.
     """
 
     __slots__ = ("counted", "obj")
@@ -247,9 +247,9 @@ class Store:
             collection.wake()
 
     async def fresh(self) -> None:
-        """Wait until all writes are visible that any server of the database has answered.
+        """Wait until all writes that any server has confirmed are visible here.
 
-        A single store has them already.
+        With a single server they already are.
         """
 
     def get(self, resource: Resource, key: str) -> Record | None:
@@ -258,12 +258,12 @@ class Store:
         return None if found is None else found.records.get(key)
 
     def newest(self, resource: Resource, key: str) -> Record | None:
-        """Return the newest version, durable or about to be."""
+        """Return the newest version, even if it is not in the database yet."""
         found = self._collections.get(resource)
         return None if found is None else found.newest(key)
 
     def newest_in(self, resource: Resource, prefix: str) -> list[Record]:
-        """Return the newest versions, durable or about to be, of objects whose keys start with `prefix`."""
+        """Return the newest versions, even if not in the database yet, of objects whose keys start with `prefix`."""
         collection = self._collections.get(resource)
         if collection is None:
             return []
@@ -280,13 +280,13 @@ class Store:
     ) -> Record | None:
         """Change one object, and return when the change is durable.
 
-        `change` gets the newest version and returns what to do with it, or None to leave it. It is called
-        without interruption, and again if another server was first. Return the version that is stored now, or
-        the last one for `Remove`. With `dry_run` nothing is stored.
+        `change` gets the newest version and returns what to do with it, or None to leave it. It runs without
+        interruption. It is called again if another server changed the object first. Return the version that is
+        stored now, or the last one for `Remove`. With `dry_run` nothing is stored.
 
         Raises:
-            StatusError: 500, the database refused.
-            Exception: an exception of `change`, once the state that it saw is durable.
+            StatusError: 500, the database failed. Exception: an exception of `change`, once the state that it
+            saw is durable.
         """
         collection = self.collection(resource)
         while True:
@@ -399,7 +399,7 @@ class Store:
             self._idle.set()
 
     def _fail(self, batch: Sequence[Pending], failure: Exception) -> None:
-        # Queued writes may build on the failed ones.
+        # Fail the queued writes, too, because they may have been computed from failed ones.
         queued, self._queued = self._queued, []
         for write in [*batch, *queued]:
             write.collection.inflight.pop(write.change.event.key, None)
@@ -407,7 +407,7 @@ class Store:
         self._judge(failure)
 
     def _judge(self, failure: Exception | None) -> None:
-        """Record whether the database works."""
+        """Update the health state from the result of a database call: None, or the failure."""
         before, self.failure = self.failure, None if failure is None else reason(failure)
         if self.failure is not None and before is None:
             _log.error("writes are refused: the database failed", error=self.failure)
@@ -438,11 +438,11 @@ class Store:
         return Snapshot(collection, before, self.versions, revision, prefix, after)
 
     async def _ask(self, what: str, *arguments: Any) -> Any:
-        """Return the result of this method of the engine."""
+        """Call this method of the engine in a thread, and return its result."""
         return await asyncio.to_thread(getattr(self._engine, what), *arguments)
 
     async def history(self, resource: Resource, after: int) -> History:
-        """Return events after a revision from the database, about a step's bytes of them.
+        """Return events after a revision from the database, up to a limit of bytes.
 
         Raises:
             StatusError: 410, the revision is compacted.
@@ -453,7 +453,7 @@ class Store:
         return found
 
     async def versions(self, at: int, revisions: Sequence[int]) -> list[Record]:
-        """Return the first of these versions, about a step's bytes. They were the newest ones at revision `at`.
+        """Return the first of these versions, up to a limit of bytes. They were the newest versions at revision `at`.
 
         Raises:
             StatusError: 410, `at` is compacted.
@@ -465,7 +465,7 @@ class Store:
         return found
 
     def check_revision(self, revision: int) -> None:
-        """Refuse a revision that is deleted or not yet there.
+        """Check that a revision is neither compacted nor in the future.
 
         Raises:
             StatusError: 410 Expired or 504 Timeout.

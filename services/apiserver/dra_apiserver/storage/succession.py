@@ -43,7 +43,7 @@ _log = logger(__name__)
 
 
 class Replaced(OSError):
-    """This database was replaced by another one before."""
+    """This database was already replaced by another one, and is now used again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,21 @@ class Counters:
 
 
 class Succession:
-    """A server's knowledge of the databases that followed each other."""
+    """The databases that this server has seen, one after the other."""
 
     def __init__(self) -> None:
         self._timeline = 0
         self._query = _query(_WHICH)
 
     def know_nothing(self) -> None:
-        """Note that this kind of database does not identify itself."""
+        """Record that this kind of database has no identity."""
         self._query = _query(_UNKNOWN)
 
     def counters(self, execute: Execute) -> Counters:
         """Read the counters.
 
         Raises:
-            Replaced: another database that this server has seen had replaced this one, which is back.
+            Replaced: this server has already seen another database that replaced this one.
         """
         found: Mapping[str, int | None] = {row[0]: row[1] for row in execute(self._query, ())}
         here, compacted = found.get(_HERE), found.get(_COMPACTED) or 0
@@ -93,7 +93,10 @@ class Succession:
         return Counters(max(found.get(_NEWEST) or 0, compacted), compacted, here, found.get(_KNOWN))
 
     def leap(self, execute: Execute, revision: int) -> None:
-        """If the database lacks a revision, continue far above it. The caller holds the log's lock."""
+        """If the database lacks a revision that clients may have seen, continue with far higher revisions.
+
+        The caller holds the log's lock.
+        """
         found = self.counters(execute)
         if found.lacks(revision):
             execute(_LEAP, (revision,))

@@ -1,4 +1,4 @@
-"""The past for people: moments, the changes and their authors, and the objects as they were.
+"""The history for users: moments, changes with their authors, and objects as they were.
 
 Upstream has no such thing: etcd keeps revisions for some minutes, without their times and authors.
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Timeline:
-    """The past that the store's database still has."""
+    """The history that the store's database still has."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,9 +31,10 @@ class Timeline:
         return await self._read(self._oldest)
 
     def _oldest(self, session: Reading) -> Moment:
-        """Return the oldest moment of the archive, or of what Kubernetes' clients can read if that is older.
+        """Return the oldest moment of the archive, or of the revisions that clients can read if that is older.
 
-        Before its first compaction, a server does not know when the history begins. The first event says it.
+        Before its first compaction, a server does not know when the history begins. In that case the time of
+        the first event is used.
         """
         store = self._store
         window = Moment(max(store.compacted_revision, 1), store.compacted_time)

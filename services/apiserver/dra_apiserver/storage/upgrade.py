@@ -9,7 +9,7 @@ from dra_apiserver.storage import schema
 from dra_apiserver.storage.engine import DatabaseUnusable
 
 VERSION_TABLE = "alembic_version"
-# The tables that every version had.
+# The tables that every version of the schema has had.
 _FIRST = ("objects", "history", "counters")
 
 _log = logger(__name__)

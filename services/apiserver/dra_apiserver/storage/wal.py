@@ -39,7 +39,7 @@ def commits(path: Path) -> list[int]:
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
             number += 1
             _, pages, *frame_salt, _, _ = _FRAME.unpack(head)
-            # Frames with another salt are left from before the log was restarted.
+            # Frames with another salt are leftovers from before the log was restarted.
             if pages and frame_salt == salt:
                 found.append(number)
             file.seek(page_size, 1)

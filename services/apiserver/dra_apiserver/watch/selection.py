@@ -64,7 +64,7 @@ class Selection:
         return [record for record in records if self._matches(_traits(kind, record.data))]
 
     def judge(self, event: Event) -> str | None:
-        """Return the type of the event for this selection: ADDED, MODIFIED, DELETED; None if it is not selected."""
+        """Return the event's type for this selection: ADDED, MODIFIED, DELETED; None if it is not selected."""
         if not event.key.startswith(self.prefix):
             return None
         if self.everything:

@@ -251,7 +251,10 @@ class WatchStream:
             self._waiter.set_result(None)
 
     def _pass_on(self) -> bool:
-        """Send new events without waiting. Return False to leave them, or the rest, to the stream's own task."""
+        """Send new events without waiting.
+
+        Return False if the stream's own task has to send them, or the rest of them.
+        """
         # This runs in the task that publishes the events, once for each watcher that waits. It must not await,
         # and must not raise, because an error here would reach other watchers and the write itself. Everything
         # beyond one chunk that fits in the client's buffer is left to the stream's own task, which False wakes.
@@ -311,7 +314,7 @@ class WatchStream:
 
 
 def _visible_object(event: Event, meaning: str) -> bytes:
-    """Return the stored object that a client gets for an event."""
+    """Return the stored object to send to a client for an event."""
     if meaning == DELETED and event.type != DELETED and event.previous is not None:
         # The object left the selection: the client gets its previous state, at the revision of the change.
         return with_revision(event.previous.data, event.revision)

@@ -23,7 +23,7 @@ from dra_apiserver.kinds.networking import admission, columns, defaults, endpoin
 from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
 from dra_apiserver.storage import Resource
 
-# They contain the address of the API server, whose port may have changed since.
+# Not rewound: these objects contain the API server's address, whose port may have changed since.
 _OWN_ENDPOINTS = Rewind(stays=lambda key: key == "default/kubernetes")
 
 KINDS = (

@@ -44,7 +44,7 @@ _SOURCES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def is_headless(spec: JsonObject) -> bool:
-    """True if the service has no cluster IP by choice."""
+    """True if the service explicitly has no cluster IP (``None``)."""
     return spec.get("clusterIPs") == [NONE]
 
 
@@ -335,7 +335,7 @@ def _check_traffic(spec: JsonObject) -> list[FieldError]:
 
 
 def service_warnings(obj: JsonObject) -> list[str]:
-    """Return warnings about valid fields without the intended effect (GetWarningsForService)."""
+    """Return warnings about valid fields that probably do not have the effect intended (GetWarningsForService)."""
     spec = obj.get("spec") or {}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     kind, outside = spec.get("type"), spec.get("externalIPs")

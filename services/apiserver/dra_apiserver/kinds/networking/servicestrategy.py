@@ -88,7 +88,7 @@ class _Pool:
         raise internal("failed to allocate a nodePort: range is full")
 
     def _shuffle(self, numbers: range) -> Iterator[int]:
-        """Yield some of the numbers at random, then all of them."""
+        """Yield a few of the numbers at random, then all of them in order."""
         yield from (self._choose(numbers) for _ in range(_ATTEMPTS))
         yield from numbers
 
@@ -140,7 +140,7 @@ class ServiceStrategy(GenericStrategy):
         )
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """Return warnings about fields without the intended effect."""
+        """Return warnings about valid fields that probably do not have the intended effect."""
         return service_warnings(obj)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
@@ -169,7 +169,7 @@ class ServiceStrategy(GenericStrategy):
         return errors if ctx.subresource == "status" else errors + check_service(obj, old)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """Return warnings about fields without the intended effect."""
+        """Return warnings about valid fields that probably do not have the intended effect."""
         if ctx.subresource == "status":
             return super().warnings_on_update(obj, old, ctx)
         return service_warnings(obj)
@@ -316,7 +316,7 @@ def _keep_allocated(spec: JsonObject, before: JsonObject) -> None:
 
 
 def _drop_unneeded(obj: JsonObject, spec: JsonObject, before: JsonObject) -> None:
-    """Remove fields of a type that the service no longer has (dropTypeDependentFields)."""
+    """Remove fields that only a service of the previous type can have (dropTypeDependentFields)."""
 
     def same(*fields: str) -> bool:
         return all((spec.get(field) or None) == (before.get(field) or None) for field in fields)

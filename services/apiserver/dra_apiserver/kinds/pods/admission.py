@@ -27,8 +27,8 @@ def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject
 def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
     """Set the service account of a pod, and mount its token and use its pull secrets (the ServiceAccount plugin).
 
-    The account `default` may be missing: the controller creates it, and a pod that is created earlier must
-    not fail.
+    The account `default` may be missing, because a controller creates it, and a pod that is created before that
+    must not be rejected.
 
     Raises:
         StatusError: 403, the pod names another account that does not exist.

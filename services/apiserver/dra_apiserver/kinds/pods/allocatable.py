@@ -46,7 +46,7 @@ def _check_resources(status: JsonObject, path: str) -> list[FieldError]:
 def _check_parts(status: JsonObject, path: str) -> list[FieldError]:
     """Check the containers of an entry.
 
-    A claim that no container uses belongs to the pod, so containers may be missing.
+    An entry may list no containers, because a pod may have a claim that no container uses.
     """
     errors: list[FieldError] = []
     for part, amounts in (("mapping", ("quantity",)), ("overhead", ("perPod", "perContainer"))):

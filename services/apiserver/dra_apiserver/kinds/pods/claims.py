@@ -67,7 +67,8 @@ def check_used_claims(claims: Sequence[JsonObject], known: set[str], path: str) 
             if key in seen:
                 errors.append(duplicate(at, key))
             elif not request:
-                # One for each of its requests that was named before. "0" is the character after "/".
+                # One error for each request of this claim that was named before. "0" is the character after
+                # "/".
                 below = bisect_left(ordered, f"{name}0") - bisect_left(ordered, f"{name}/")
                 errors += [duplicate(at, name)] * below
             if key not in seen:

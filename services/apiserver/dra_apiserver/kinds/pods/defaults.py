@@ -27,7 +27,7 @@ def containers(spec: JsonObject) -> Iterator[JsonObject]:
 
 
 def pod(obj: JsonObject, _version: str, _now: str) -> None:
-    """Set the defaults of a Pod: its spec, and the fields that templates lack."""
+    """Set the defaults of a Pod: those of its spec, and those of fields that templates do not have."""
     spec = obj.setdefault("spec", {})
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         limits_to_requests(container.get("resources"))

@@ -10,7 +10,7 @@ _DEFAULT_GRACE = 30
 def grace_period(pod: dict[str, Any], wanted: int | None) -> int:
     """Return the seconds that a pod has to stop.
 
-    ``wanted`` is the requested value. It is 0 if no kubelet runs the pod.
+    ``wanted`` is the requested value. The result is 0 if no kubelet runs the pod.
     """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     period = wanted if wanted is not None else spec.get("terminationGracePeriodSeconds")

@@ -28,7 +28,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     ctx = api.context(target, request.user, options.dry_run)
     restrict_eviction(ctx, target.name)
     await api.admit(request, target, eviction, ctx, "CREATE")
-    # Checked here because admission may have changed it.
+    # Check the name here, because admission may have changed it.
     match_namespace(target, eviction["metadata"])
     if (eviction["metadata"].get("name") or "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -62,7 +62,7 @@ async def _use_budget(api: Api, target: Target, dry_run: bool) -> None:
     pod = record.object()
     over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending")
     if over or pod["metadata"].get("deletionTimestamp"):
-        # No disruption.
+        # Evicting a pod that has ended or is already being deleted is not a disruption.
         return
     labels = pod["metadata"].get("labels") or {}
     resource = ("policy", "poddisruptionbudgets")

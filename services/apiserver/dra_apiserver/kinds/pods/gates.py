@@ -23,7 +23,7 @@ def _in_statuses(path: str) -> tuple[str, ...]:
 
 
 def _users() -> tuple[str, ...]:
-    """Return the owners of the files in volumes."""
+    """Return the gated fields for owners of files in volumes."""
     volumes = ("secret", "configMap", "downwardAPI", "projected")
     files = ("secret", "configMap", "downwardAPI")
     whole = ("serviceAccountToken", "clusterTrustBundle", "podCertificate")
@@ -36,7 +36,7 @@ def _users() -> tuple[str, ...]:
 
 
 POD = (
-    # 1.35 names the workload, later versions the group.
+    # In 1.35 a pod refers to its workload, in later versions to its pod group.
     GatedFields(("GenericWorkload",), ("spec.workloadRef", "spec.schedulingGroup")),
     GatedFields(
         ("DynamicResourceAllocation",),

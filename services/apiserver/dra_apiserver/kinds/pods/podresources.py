@@ -38,7 +38,10 @@ def default_pod_resources(spec: JsonObject, features: FeatureGates) -> None:
 def keep_pod_resources(
     spec: JsonObject, old: JsonObject, features: FeatureGates, *, resized: bool = False
 ) -> None:
-    """Keep the old resources if a client that does not know them left them out. Complete them if upstream does."""
+    """Keep the old pod-level resources if the update omits them, because the client may not know the field.
+
+    Add defaults where upstream does.
+    """
     if features.enabled(_FIX):
         if spec.get("resources") is None and old.get("resources") is not None:
             spec["resources"] = copy.deepcopy(old["resources"])

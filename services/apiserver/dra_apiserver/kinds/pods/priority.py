@@ -25,7 +25,7 @@ def default_class(ctx: Context) -> JsonObject | None:
 
 
 def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Set the number of a pod's priority class, and allow one default class only (the Priority plugin).
+    """Set a pod's priority from its class, and allow only one default class (the Priority plugin).
 
     Raises:
         StatusError: 403, the class does not exist, the pod has another number, or another class is the

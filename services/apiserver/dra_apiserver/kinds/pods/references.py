@@ -26,7 +26,7 @@ _VOLUME_FIELDS = (
     "metadata.namespace",
     "metadata.uid",
 )
-# The fields that the API's conversion of labels supports. Others are not fields at all.
+# The fields that the API's field label conversion supports. Other names are reported as not being fields.
 _KNOWN_FIELDS = frozenset(
     {*_ENV_FIELDS, *_VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
 )
@@ -87,7 +87,7 @@ def check_user(user: int | None, path: str) -> list[FieldError]:
 
 
 def check_relative(where: str, path: str) -> list[FieldError]:
-    """Check that a path below a volume does not lead out of it."""
+    """Check that a relative path stays within its volume."""
     errors = []
     if where.startswith("/"):
         errors.append(invalid(path, where, "must be a relative path"))

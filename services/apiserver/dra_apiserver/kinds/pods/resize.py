@@ -114,7 +114,7 @@ def _check_init(container: JsonObject, old: JsonObject, path: str) -> list[Field
 def _with_old_resources(container: JsonObject, old: JsonObject) -> JsonObject:
     """Return the container with the old amounts of CPU and memory.
 
-    Upstream drops its claims here, so a pod that has claims in a container cannot be resized.
+    Upstream drops the container's claims here, so a pod whose containers use claims cannot be resized.
     """
     resources = _with_old_amounts(container.get("resources") or {}, old.get("resources") or {})
     return {**container, "resources": resources}

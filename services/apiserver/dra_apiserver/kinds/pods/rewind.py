@@ -16,7 +16,7 @@ _OVER = frozenset({"Succeeded", "Failed"})
 
 
 def has_ended(now: JsonObject, then: JsonObject) -> bool:
-    """True if the earlier containers no longer run: the pod has another node, another end, or other containers."""
+    """True if the earlier containers no longer run, because the pod has another node or end, or other containers."""
     return _run(now) != _run(then)
 
 

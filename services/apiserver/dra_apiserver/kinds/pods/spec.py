@@ -145,7 +145,7 @@ def _check_host_network(containers: Sequence[JsonObject], path: str, is_pod: boo
     for number, container in enumerate(containers):
         for index, port in enumerate(container.get("ports") or ()):
             own, hosts = port.get("containerPort") or 0, port.get("hostPort") or 0
-            # A template's host port is set when the pod is created.
+            # A template may omit the host port, because the default is set when the pod is created.
             if (is_pod or hosts) and own != hosts:
                 text = "must match `containerPort` when `hostNetwork` is true"
                 errors.append(invalid(f"{path}[{number}].ports[{index}].hostPort", hosts, text))

@@ -171,7 +171,7 @@ def _ports(containers: list[tuple[JsonObject, str]]) -> Iterator[str]:
 
 
 class _SamePort:
-    """The positions of ports with the same number and protocol, by their port and address on the host."""
+    """The positions of container ports with equal number and protocol, by host port and host IP."""
 
     def __init__(self) -> None:
         self._all: list[int] = []

@@ -74,7 +74,7 @@ def _check_conditions(conditions: Sequence[JsonObject], path: str) -> list[Field
 
 
 def _check_ends(status: JsonObject, before: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
-    """Check that a container that ended for good stays ended."""
+    """Check that a container that has ended and is not restarted keeps its terminated state."""
     errors: list[FieldError] = []
     containers = {"": spec.get("containers") or (), "init": spec.get("initContainers") or ()}
     rules = (
@@ -83,7 +83,7 @@ def _check_ends(status: JsonObject, before: JsonObject, spec: JsonObject, path: 
         for container in members
         for rule in container.get("restartPolicyRules") or ()
     )
-    # With such a rule, any container may be restarted.
+    # With a rule that restarts all containers, any container may be restarted.
     all_restart = any(rule.get("action") == "RestartAllContainers" for rule in rules)
     for field, members in (
         ("containerStatuses", containers[""]),

@@ -31,7 +31,7 @@ _CLAIM_FIELDS = (
 )
 
 
-# Set here because the scheduler ignores gated pods.
+# Set the condition here, because the scheduler ignores pods with scheduling gates.
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -134,7 +134,7 @@ class PodStatusStrategy(GenericStrategy):
 
 
 def _omitted_claims_stay(kubernetes: Version) -> bool:
-    """True if a status that omits the pod's claims keeps them, because the client may not know that field."""
+    """True if a status update that omits the claim statuses keeps them, because the client may not know the field."""
     return kubernetes >= V1_37
 
 
@@ -223,7 +223,7 @@ def _apply_resize(before: list[JsonObject], wanted: list[JsonObject]) -> list[Js
 
 
 def _keep_but(obj: JsonObject, old: JsonObject, changed: JsonObject) -> None:
-    """Copy all fields of the old object to ``obj``, except those of the spec in ``changed``."""
+    """Copy all fields of the old object to ``obj``, except the spec fields ``changed``."""
     generation = old["metadata"].get("generation", 0)
     spec = {name: value for name, value in {**old["spec"], **changed}.items() if value is not None}
     if not same("io.k8s.api.core.v1.PodSpec", spec, old["spec"]):

@@ -100,7 +100,7 @@ def _check_node_selector(spec: JsonObject, old: JsonObject, path: str) -> list[F
 
 
 def _check_node_affinity(spec: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
-    """Check that each required term of a pod only gets more requirements (`validateNodeAffinityMutation`)."""
+    """Check that the terms of required node affinity only get more requirements (`validateNodeAffinityMutation`)."""
 
     def terms(holder: JsonObject) -> list[JsonObject] | None:
         required_terms = ((holder.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
@@ -130,7 +130,10 @@ def _only_added(term: JsonObject, known: JsonObject) -> bool:
 
 
 def _with_node_affinity_of(old: JsonObject | None, affinity: JsonObject | None) -> JsonObject | None:
-    """Return the affinity with the node affinity of the old one. None differs from an empty struct."""
+    """Return the affinity with the node affinity of the old one.
+
+    An absent affinity and an empty one are different values.
+    """
     known = (old or {}).get("nodeAffinity")
     if affinity is None:
         return None if known is None else {"nodeAffinity": known}

@@ -63,7 +63,7 @@ def _check_source(volume: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_mounts(container: JsonObject, volumes: dict[str, JsonObject], path: str) -> list[FieldError]:
-    """Validate mounts: each is of one of the pod's volumes, at a unique path."""
+    """Validate mounts: each refers to one of the pod's volumes, and has a unique path."""
     errors: list[FieldError] = []
     devices = container.get("volumeDevices") or ()
     device_names = {device.get("name", "") for device in devices}

@@ -127,6 +127,6 @@ _CHECKS: Mapping[str, Callable[[JsonObject, str], list[FieldError]]] = {
 
 
 def check_source(kind: str, source: JsonObject, path: str) -> list[FieldError]:
-    """Return the errors of a volume source, except for the member that its type requires."""
+    """Return the errors of a volume source. The caller checks the member that is required for its type."""
     check = _CHECKS.get(kind)
     return [] if check is None else check(source, path)

@@ -1,4 +1,4 @@
-"""Warnings about volumes of pods: removed types, and files that hide each other."""
+"""Warnings about volumes of pods: removed types, and files of projected volumes that overwrite each other."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _projected_files(source: JsonObject) -> list[_File]:
 
 
 def _collisions(volume: str, source: str, files: list[_File]) -> Iterator[str]:
-    # Of identical files one suffices, because their warnings are identical too.
+    # Check identical files only once, because their warnings would be identical, too.
     seen: set[_File] = set()
     distinct: list[_File] = []
     paths = _Paths()

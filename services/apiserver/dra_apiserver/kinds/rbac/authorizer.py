@@ -103,7 +103,7 @@ class RBAC:
                     obj = record.object()
                     namespace = obj["metadata"].get("namespace") or ""
                     found.setdefault(namespace, []).append(_Binding(obj, namespace))
-        # Assigned together, because other threads read them.
+        # Assign all at once, because other threads read them together.
         self._rules, self._by_namespace, self._read = {}, found, revisions
 
 
@@ -137,7 +137,7 @@ def _describe(binding: _Binding, subject: JsonObject) -> str:
 def problems(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> str:
     """Return a message about missing roles.
 
-    They are named like the ``resource`` if upstream reads them from storage.
+    ``resource`` is the name in the message of kinds that upstream reads directly from storage.
     """
     return join_problems(not_found_messages(missing, resource))
 

@@ -48,7 +48,7 @@ def check_escalation(
         return
     name = obj["metadata"].get("name") or ""
     if plural in ("roles", "clusterroles"):
-        # As upstream, by the request's path.
+        # As upstream, use the name in the request's path.
         escalate = Attributes(user, "escalate", GROUP, plural, "", namespace, named)
         if not authorizer.authorize(escalate).allowed:
             _check_role(authorizer, user, plural, namespace, name, obj, old)
@@ -56,7 +56,7 @@ def check_escalation(
     reference = obj.get("roleRef") or {}
     role = {"Role": "roles", "ClusterRole": "clusterroles"}.get(reference.get("kind") or "")
     if role is None:
-        # Validation reports the error.
+        # An invalid reference is reported by validation.
         return
     group, wanted = reference.get("apiGroup") or "", reference.get("name") or ""
     if authorizer.authorize(Attributes(user, "bind", group, role, "", namespace, wanted)).allowed:

@@ -13,7 +13,7 @@ from dra_apiserver.errors import FieldError, field_not_found, invalid, json_valu
 
 
 def check_allocatable(device: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
-    """Validate both forms. Each version of Kubernetes has one of them."""
+    """Validate the forms of 1.36 and of later versions. Each version of Kubernetes has only one of them."""
     errors = _check_mappings(device, f"{path}.nodeAllocatableResourceMappings")
     for name, entry in (device.get("nodeAllocatableResources") or {}).items():
         at = f"{path}.nodeAllocatableResources[{name}]"
@@ -35,7 +35,7 @@ def _check_mapping(
     key, each = mapping.get("capacityKey"), mapping.get("capacityMultiplier")
     errors: list[FieldError] = []
     if key is not None:
-        # Since 1.38 the name is validated. An invalid name cannot be the name of a capacity.
+        # Since 1.38 the name is validated. Do not report a missing capacity as well if the name is invalid.
         bad = (
             names.qualified_name(key, f"{path}.capacityKey", kubernetes)
             if key and kubernetes >= V1_38

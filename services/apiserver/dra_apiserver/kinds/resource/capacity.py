@@ -92,7 +92,7 @@ def _check_values(
 
 
 def _default_path_is_its_own(gates: FeatureGates) -> bool:
-    """True if a default out of bounds is reported at the default, and not at the bound."""
+    """True if a default that is out of bounds is reported at the default's path instead of the bound's."""
     return gates.version >= V1_37
 
 

@@ -67,7 +67,7 @@ def check_claim_spec(
 ) -> list[FieldError]:
     """Validate the spec of a claim, in a ResourceClaim or a template.
 
-    Names of capacities of a ``stored`` spec are valid: older versions did not validate them.
+    Capacity names of a ``stored`` spec are not validated, because older versions accepted any name.
     """
     errors = _good.check(spec, lambda: _check_spec(spec, path, gates), under=gates)
     return errors if stored or gates.version < V1_38 else errors + _check_capacities(spec, path, gates)
@@ -88,7 +88,7 @@ def _check_capacities(spec: JsonObject, path: str, gates: FeatureGates) -> list[
 
 
 def check_capacity_names(amounts: JsonObject | None, path: str, kubernetes: Version) -> list[FieldError]:
-    """Validate the names of requested or consumed capacities. Their amounts have declared rules."""
+    """Validate the names of requested or consumed capacities. The amounts are validated by declared rules."""
     check = functools.partial(names.qualified_name, kubernetes=kubernetes)
     return Lists(kubernetes).check_map(amounts or {}, None, names.KEY_LENGTH, check, lambda *_: [], path)
 
@@ -142,7 +142,7 @@ def _check_request(
 
 
 def _both_members_are_checked(kubernetes: Version) -> bool:
-    """True if a request that has both `exactly` and `firstAvailable` also gets the errors of each."""
+    """True if the fields of a request with both `exactly` and `firstAvailable` are validated as well."""
     return kubernetes < V1_35
 
 

@@ -107,7 +107,7 @@ def _device_id(device: JsonObject) -> _DeviceID:
 
 
 def _format_device(device: JsonObject, kubernetes: Version) -> Any:
-    """Return the device's id for messages. The struct of 1.34 has no fields that Go could print."""
+    """Return the device's id for messages. In 1.34 the printed struct has no exported fields."""
     parts = dict(zip(("Driver", "Pool", "Device", "ShareID"), _device_id(device), strict=True))
     return show(parts if kubernetes >= V1_35 else {name: {} for name in parts})
 

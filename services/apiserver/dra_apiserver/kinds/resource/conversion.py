@@ -30,7 +30,7 @@ def _requests(spec: JsonObject) -> list[JsonObject]:
 def _nest_requests(spec: JsonObject) -> None:
     for request in _requests(spec):
         flat = {key: request.pop(key) for key in _EXACT if key in request}
-        # False is a value of adminAccess, but Python has it equal to 0.
+        # adminAccess counts as set even if it is False, although False equals 0 in Python.
         if any(value is False or value not in (None, "", 0) for value in flat.values()):
             if not flat.get("tolerations"):
                 # Upstream's conversion copies them one by one.

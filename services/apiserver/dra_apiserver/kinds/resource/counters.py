@@ -35,7 +35,7 @@ def check_counter_set(counter_set: JsonObject, path: str, kubernetes: Version) -
 def check_consumption(consumption: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
     """Validate a device's consumption of one counter set."""
     name, at = consumption.get("counterSet", ""), f"{path}.counterSet"
-    # A name that is not a label is also not one of the slice's sets. Only that is reported.
+    # A name that is not a valid label cannot be one of the slice's sets either. Report only the former.
     named = counters_and_devices_are_apart(kubernetes) or not name
     errors = _check_set_name(name, at) if named else []
     return errors + _check_counters(consumption.get("counters"), f"{path}.counters", kubernetes)

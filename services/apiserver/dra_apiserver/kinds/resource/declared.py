@@ -53,9 +53,9 @@ def with_declared(
 def _as_asked(
     obj: JsonObject, old: JsonObject | None, ctx: Context
 ) -> tuple[str, tuple[JsonObject, JsonObject | None]]:
-    """Return the package whose types declare the rules, and the objects in the client's version.
+    """Return the package of the version whose declared rules apply, and both objects in that version.
 
-    Only v1beta1 differs from v1, so its errors name other fields.
+    Only v1beta1 differs from v1, so that its errors name other fields.
     """
     converted = ctx.kind.conversions.get(ctx.version)
     if converted is None:

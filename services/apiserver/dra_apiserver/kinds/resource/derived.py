@@ -35,10 +35,10 @@ class DerivedAttributes:
                     self._compared.setdefault(request, set()).add(attribute)
 
     def check(self, attributes: list[JsonObject] | None, path: str, request: str) -> list[FieldError]:
-        """Validate the derived attributes of one request, or of the alternative REQUEST/NAME."""
+        """Validate the derived attributes of one request, or of one of its alternatives, named REQUEST/NAME."""
         return Lists(self._gates.version).check_set(
             attributes,
-            # The number is checked by a declared rule alone, so all are validated.
+            # Validate all entries even if there are too many, because a declared rule reports that.
             None,
             lambda attribute, at: self._check(attribute, at, request),
             lambda attribute: attribute.get("name", ""),
@@ -48,7 +48,7 @@ class DerivedAttributes:
     def _check(self, attribute: JsonObject, path: str, request: str) -> list[FieldError]:
         name, expression = attribute.get("name", ""), attribute.get("expression", "")
         errors: list[FieldError] = []
-        # Declared rules require both, and check the form of the name.
+        # Declared rules report a missing name or expression, and a malformed name.
         if name and not self._is_compared(name, request):
             errors.append(invalid(f"{path}.name", name, UNREFERENCED))
         at = f"{path}.expression"

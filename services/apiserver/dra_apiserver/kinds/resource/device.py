@@ -55,7 +55,10 @@ _LISTS = ("ints", "bools", "strings", "versions")
 def check_device(
     device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
 ) -> list[FieldError]:
-    """Validate a device. `old` is the previous device of that name. `per_device`: it selects its own nodes."""
+    """Validate a device.
+
+    `old` is the previous device of that name. `per_device`: each device of the slice selects its own nodes.
+    """
     if old is not None and not nodes_are_apart(gates.version):
         return _check(device, old, per_device, path, gates)
     return _good.check(
@@ -138,7 +141,7 @@ def _check(
 
 
 def nodes_are_apart(kubernetes: Version) -> bool:
-    """True if the nodes of devices are validated after all devices, and devices that did not change are not."""
+    """True if the node fields of devices are validated after all devices, and unchanged devices are skipped."""
     return kubernetes >= V1_38
 
 

@@ -18,7 +18,7 @@ _CONFIGS = limit("DeviceClassSpec", "config")
 
 
 def device_class_name(name: str, prefix: bool) -> list[str]:
-    """Check the name of a class. Upstream's rule is declared and not handwritten, so its limits are in bytes."""
+    """Check the name of a class. Upstream uses a declared rule here, whose length limit is in bytes."""
     checked = name[:-1] + "a" if prefix and len(name) > 1 and name.endswith("-") else name
     return dns_subdomain(checked, bytes_limit=True)
 
@@ -26,7 +26,10 @@ def device_class_name(name: str, prefix: bool) -> list[str]:
 def check_class(
     spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
 ) -> list[FieldError]:
-    """Validate the spec of a class. Unchanged selectors and configuration count as stored."""
+    """Validate the spec of a class.
+
+    Unchanged selectors and configuration are validated like stored ones, which may be older than a rule.
+    """
     selectors, configs = spec.get("selectors") or [], spec.get("config") or []
     stored = old is not None and same_members(_SPEC, spec, old, "selectors")
     errors = check_selectors(selectors, f"{path}.selectors", gates, stored)

@@ -10,7 +10,7 @@ from dra_apiserver.common.gates import GatedFields
 def claim_spec_fields(at: str, *, status: tuple[str, ...] = ()) -> tuple[GatedFields, ...]:
     """Return the gated fields of a claim's spec at the path `at`.
 
-    `status`: fields that show that consumable capacity is in use, for 1.34.
+    `status`: for 1.34, the fields of the claim's status that show that consumable capacity is in use.
     """
     exact, alternative = f"{at}.devices.requests.*.exactly", f"{at}.devices.requests.*.firstAvailable.*"
     capacity = (f"{exact}.capacity", f"{alternative}.capacity")
@@ -23,7 +23,7 @@ def claim_spec_fields(at: str, *, status: tuple[str, ...] = ()) -> tuple[GatedFi
         GatedFields(("DRAAdminAccess",), (f"{exact}.adminAccess",)),
         GatedFields(("DRAConsumableCapacity",), capacity, (distinct, *status), structs=True, until=V1_35),
         GatedFields(("DRAConsumableCapacity",), capacity, (distinct,), structs=True, since=V1_35),
-        # 1.34 has a bug here: its loop changes copies.
+        # 1.34 does not drop these fields, because its loop modifies copies.
         GatedFields(("DRAConsumableCapacity",), (distinct,), capacity, structs=True, since=V1_35),
         GatedFields(
             ("DRADerivedAttributes",), (f"{exact}.derivedAttributes", f"{alternative}.derivedAttributes")

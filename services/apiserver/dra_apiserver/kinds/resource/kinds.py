@@ -23,7 +23,7 @@ from dra_apiserver.kinds.resource.strategy import (
 
 
 def _allocated_otherwise(now: JsonObject, then: JsonObject) -> bool:
-    """True if the claim has other devices than before. Schedulers rely on allocations never changing."""
+    """True if the allocated devices differ. The claim is then created again, because an allocation must not change."""
     one, other = ((obj.get("status") or {}).get("allocation") for obj in (now, then))
     return one is not None and other is not None and one != other
 

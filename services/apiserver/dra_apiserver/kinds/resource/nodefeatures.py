@@ -1,4 +1,4 @@
-"""Reject devices that use node resources on nodes without support for that.
+"""Reject ResourceSlices with devices that use node resources, if the node does not declare support for that.
 
 The part of the admission plugin NodeDeclaredFeatureValidator for ResourceSlices, since Kubernetes 1.37
 (upstream's `plugin/pkg/admission/nodedeclaredfeatures`).
@@ -28,7 +28,7 @@ def check_slice(obj: JsonObject | None, old: JsonObject | None, ctx: Context, op
     """Reject a slice with devices that use resources of nodes which do not declare support for it.
 
     Raises:
-        StatusError: 403, it has such devices, or devices that map to no node.
+        StatusError: 403, it has such devices, or devices whose node is unknown.
     """
     gates = ctx.features
     if obj is None or operation not in ("CREATE", "UPDATE") or gates.version < V1_37:

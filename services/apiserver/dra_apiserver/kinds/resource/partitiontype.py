@@ -29,7 +29,8 @@ def check_partition_type(
     problems = names.fully_qualified_name(name, at, gates.version)
     errors: list[FieldError] = []
     if old is None or old.get("partitionTypeAttribute") != name:
-        # These are also declared, and come first: the first error of a kind gives way to the declared one.
+        # These errors are also found by declared rules. They come first, because the first of equal errors is
+        # replaced by the declared one.
         errors += problems if gates.enabled("DRAPartitionableDevicesType") else [forbidden_field(at, "")]
     if not any(device.get("consumesCounters") for device in spec.get("devices") or ()):
         errors.append(invalid(at, name, _NO_PARTITIONS))

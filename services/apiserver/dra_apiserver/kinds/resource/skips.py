@@ -12,9 +12,9 @@ _KNOWN = (_ALL, _PREPARE, _UNPREPARE)
 
 
 def check_skips(operations: list[str] | None, path: str, stored: Collection[str] = ()) -> list[FieldError]:
-    """Validate operations: known ones, unless they are `stored`. Devices that are prepared must be unprepared.
+    """Validate operations: each must be known, unless it is `stored`.
 
-    A declared rule finds duplicates.
+    To skip prepare calls, unprepare calls must be skipped, too. A declared rule finds duplicates.
     """
     operations = operations or []
     errors: list[FieldError] = []

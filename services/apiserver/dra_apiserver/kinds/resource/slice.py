@@ -122,7 +122,7 @@ def _check_unchanged(spec: JsonObject, old: JsonObject, path: str) -> list[Field
 
 
 def _check_place(spec: JsonObject, path: str) -> list[FieldError]:
-    """Validate the place of the devices: a node, selected nodes, all nodes, or set for each device."""
+    """Validate the nodes of the devices: one node, selected nodes, all nodes, or set for each device."""
     errors: list[FieldError] = []
     given = []
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")

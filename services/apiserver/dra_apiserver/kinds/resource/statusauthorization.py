@@ -66,7 +66,7 @@ def _changed_drivers(status: JsonObject, old: JsonObject) -> list[str]:
     left = {_identify(device): device for device in old.get("devices") or ()}
     changed = set[str]()
     for device in status.get("devices") or ():
-        # Each stored entry is compared once, so the second of two equal entries counts as new.
+        # Each stored entry matches at most one new entry, so the second of two equal entries counts as new.
         before = left.pop(_identify(device), None)
         if before is None or not same(_DEVICE, before, device):
             changed.add(device.get("driver") or "")

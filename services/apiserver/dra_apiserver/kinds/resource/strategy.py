@@ -102,7 +102,7 @@ class ResourceClaimStatusStrategy(GenericStrategy):
         """Validate admin access of new results, then metadata and status."""
         errors: list[FieldError] = []
         new_results, old_results = _results(obj), _results(old)
-        # An allocation cannot change, so access that was granted stays granted.
+        # An existing allocation cannot change, so admin access in it was checked before.
         if not any(result.get("adminAccess") for result in old_results):
             for index, result in enumerate(new_results):
                 if result.get("adminAccess"):
@@ -200,7 +200,7 @@ class ResourceSliceStrategy(GenericStrategy):
     gated = SLICE
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Set the time of every taint to the current time."""
+        """Set the time of taints that have none to the current time."""
         super().prepare_for_create(obj, ctx)
         for device in (obj.get("spec") or {}).get("devices") or ():
             for taint in device.get("taints") or ():
@@ -262,7 +262,7 @@ class DeviceTaintRuleStrategy(GenericStrategy):
     """The strategy of taint rules. The taint's time is set at creation, and again when the taint changes."""
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """Since 1.38, warn about a selector that is there and empty."""
+        """Since 1.38, warn about a device selector that is set but empty."""
         selector = (obj.get("spec") or {}).get("deviceSelector")
         if ctx.features.version < V1_38 or selector is None:
             return []
@@ -344,7 +344,7 @@ class ResourcePoolStatusRequestStrategy(GenericStrategy):
 
 
 def _merge(errors: list[FieldError]) -> list[FieldError]:
-    """Return the errors with different texts. 1.36 already does that for kinds that it validates by declared rules."""
+    """Remove errors with equal texts. 1.36 already does that for kinds that it validates by declared rules."""
     return list({str(error): error for error in errors}.values())
 
 

@@ -16,7 +16,7 @@ _DISRUPTION = "DisruptionTarget"
 
 
 def pod_group(obj: JsonObject, now: datetime) -> list[Any]:
-    """Return the cells of a PodGroup. The status of a group that is disrupted is the reason."""
+    """Return the cells of a PodGroup. The status column of a disrupted group shows the reason."""
     found = {one.get("type"): one for one in part(obj, "status").get("conditions") or ()}
     status = "Pending"
     for kind in _SCHEDULED:

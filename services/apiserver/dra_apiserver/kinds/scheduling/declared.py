@@ -23,7 +23,7 @@ _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 
 
 def is_newer_form(kubernetes: Version) -> bool:
-    """True if the kinds have the form of 1.37."""
+    """True if the version has the pod group kinds in the form of 1.37 or later."""
     return kubernetes >= V1_37
 
 
@@ -38,7 +38,7 @@ def check_declared(obj: JsonObject, old: JsonObject | None, ctx: Context) -> lis
 
 
 def check_group_status(obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-    """Validate the conditions, that claims belong to entries of the spec, then the declared rules."""
+    """Validate the conditions, then that each claim belongs to an entry of the spec, then the declared rules."""
     status = obj.get("status") or {}
     errors = check_conditions(status.get("conditions"), "status.conditions", ctx.features.version)
     known = {claim.get("name", "") for claim in (obj.get("spec") or {}).get("resourceClaims") or ()}
@@ -64,7 +64,7 @@ _SPEC, _TEMPLATE = _fields("spec."), _fields("")
 
 
 def complete_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
-    """Drop disabled fields that the old object did not use, and default the disruption mode to single pods."""
+    """Drop disabled fields that the old object did not use, and default the disruption mode to `Single`."""
     drop_disabled(_SPEC, obj, old, ctx.features)
     spec = obj.setdefault("spec", {})
     spec.setdefault("disruptionMode", {"single": {}})

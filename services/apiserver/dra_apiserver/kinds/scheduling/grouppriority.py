@@ -16,7 +16,7 @@ from dra_apiserver.kinds.scheduling.declared import PREEMPTION
 
 
 def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Set the number of a new group's priority class, or of the default one.
+    """Set a new group's priority from its priority class, or from the default class.
 
     Raises:
         StatusError: 403, the class does not exist, or the group has another number.

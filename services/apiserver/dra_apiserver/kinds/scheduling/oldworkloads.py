@@ -28,7 +28,7 @@ def check_old_workload(obj: JsonObject, old: JsonObject | None) -> list[FieldErr
             errors += _check_group(group, names, f"{path}[{index}]")
     if old is None:
         return errors
-    # Upstream's paths lack `spec`.
+    # Upstream's error paths lack `spec` here.
     owner = spec.get("controllerRef")
     if before.get("controllerRef") is not None and owner != before["controllerRef"]:
         errors.append(invalid("controllerRef", show(owner), IMMUTABLE))

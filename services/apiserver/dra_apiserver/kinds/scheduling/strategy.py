@@ -73,7 +73,8 @@ class PodGroupStrategy(GenericStrategy):
 
 def _check_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
     if old is None and not is_newer_form(ctx.features.version) and not ctx.features.enabled(PREEMPTION):
-        # Upstream sets the dropped mode again only after validation.
+        # Validate without the dropped disruption mode, because upstream sets its default again only after
+        # validation.
         obj = {
             **obj,
             "spec": {name: value for name, value in obj["spec"].items() if name != "disruptionMode"},

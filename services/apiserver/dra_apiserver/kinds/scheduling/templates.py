@@ -19,7 +19,7 @@ def check_templates(spec: JsonObject, path: str) -> list[FieldError]:
     names = {template.get("name", "") for template in spec.get(_GROUPS) or ()}
     errors = _check_names(spec, names, path)
     for index, composite in enumerate(spec.get(_COMPOSITES) or ()):
-        # The workload's own groups are the level above.
+        # The first level is the workload's own list of groups.
         if _depth(composite) >= _DEPTH:
             text = f"maximum template hierarchy depth is {_DEPTH}"
             shown = show(composite.get(_COMPOSITES))
@@ -33,7 +33,7 @@ def check_templates(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def _check_names(parent: JsonObject, known: set[str], path: str) -> list[FieldError]:
-    """Check names against those of other lists. Names within one list are compared by the declared rules."""
+    """Check that names are not used in other lists. Duplicates within one list are found by declared rules."""
     errors: list[FieldError] = []
     children = parent.get(_COMPOSITES) or []
     for index, child in enumerate(children):

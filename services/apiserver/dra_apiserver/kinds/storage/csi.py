@@ -43,7 +43,7 @@ _DRIVER: Shape = [
 
 
 def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Validate the drivers of a node: each once, and only the number of volumes of an existing one may change."""
+    """Validate the drivers of a node: each occurs once, and only the volume limit of an existing one may change."""
     drivers = (obj.get("spec") or {}).get("drivers") or []
     errors: list[FieldError] = []
     again = find_repeated(driver.get("name", "") for driver in drivers)
@@ -60,7 +60,7 @@ def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
 
 
 def check_csi_node_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Validate the health of the storage behind each driver of a node."""
+    """Validate the storage health that each driver of the node reports."""
     entries = (obj.get("status") or {}).get("storageHealth") or []
     again = find_repeated(entry.get("name", "") for entry in entries)
     errors: list[FieldError] = []

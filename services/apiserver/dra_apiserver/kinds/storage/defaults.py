@@ -6,7 +6,7 @@ from dra_shared.jsontypes import JsonObject
 
 
 def claim_defaults(obj: JsonObject) -> None:
-    """Set the defaults of a PersistentVolumeClaim, or of a StatefulSet's claim template."""
+    """Set the defaults of a PersistentVolumeClaim, or of a volume claim template of a StatefulSet."""
     obj.setdefault("status", {}).setdefault("phase", "Pending")
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 

@@ -71,7 +71,7 @@ class ClaimStrategy(CheckedStrategy):
         spec = obj.setdefault("spec", {})
         source = spec.get("dataSource")
         if source is not None and (source.get("kind"), source.get("apiGroup") or "") not in _KNOWN_SOURCES:
-            # The older field never supported other sources, and drops them silently.
+            # `dataSource` only supports some kinds, and other kinds are dropped silently.
             del spec["dataSource"]
         _match_sources(spec)
 
@@ -83,7 +83,7 @@ class ClaimStrategy(CheckedStrategy):
 
 
 def _match_sources(spec: JsonObject) -> None:
-    """Set each of the two fields from the other, if it can express it (NormalizeDataSources)."""
+    """Set `dataSource` and `dataSourceRef` from each other where possible (NormalizeDataSources)."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None:
         # A reference always has a group, which may be null.

@@ -23,14 +23,17 @@ Run = Callable[[Callable[[], T]], Awaitable[T]]
 _AGE, _SIZE = "history_age", "history_size"
 _LEAST, _MOST = 1024, 2048
 _RAW = 8 << 20
-# A keyframe takes as much space as its objects. Reading a moment takes a keyframe and at most this many times
-# its size in segments.
+# A new keyframe is written when the segments since the last one are this many times as large. This limits what
+# has to be read for a past moment.
 _FRAME_AFTER = 3
 _FORGET_STEP = 2048
 
 
 class Keeper:
-    """Keeps an archive of the extent in `retention`. Methods that read run in any thread, others in the writer's."""
+    """Maintains the archive within the limits of `retention`.
+
+    Methods that only read may run in any thread, the others only in the writer's thread.
+    """
 
     def __init__(self, engine: Engine, retention: Retention) -> None:
         self._engine = engine
@@ -40,7 +43,7 @@ class Keeper:
     def begin(cls, engine: Engine, retention: Retention | None, newest: int, now: int) -> Keeper | None:
         """Open the archive, or start it with the objects as they are. Return None if no archive is kept.
 
-        Without a `retention` it is the last one.
+        Without a `retention`, the one stored in the database applies.
         """
         with engine.begin_writing() as session:
             if retention is None:
@@ -62,7 +65,7 @@ class Keeper:
         return cls(engine, retention)
 
     async def step(self, compacted: int, now: int, off: Run[Any], write: Run[Any]) -> bool:
-        """Seal events if there are enough, and delete what is too old. Return whether there may be more to do."""
+        """Seal events if there are enough, and delete what is too old. Return True if there may be more to do."""
         segment = await off(lambda: self._next(compacted))
         if segment is not None:
             resource = segment.resource
@@ -100,8 +103,8 @@ class Keeper:
     def _find_sealed(self, resource: Resource, last: int, compacted: int) -> tuple[list[int], int]:
         """Return the events that are sealed now and can be deleted, and the newest revision.
 
-        The version before an event that watchers may read stays. To look through those events takes longer than to
-        delete the others, so the writer does not do it.
+        A version is kept if it precedes an event that watchers may still read. Finding such versions takes
+        longer than deleting the others, so this does not run in the writer's thread.
         """
         with self._engine.begin_reading() as session:
             bounds = session.bounds()
@@ -115,7 +118,7 @@ class Keeper:
             session.forget(revisions, newest)
 
     def _due(self, resource: Resource, after: int) -> Frame | None:
-        """Return the next keyframe, if `after` times its objects' size has been sealed since the last one."""
+        """Return the next keyframe, if the segments since the last one are `after` times as large as the objects."""
         with self._engine.begin_reading() as session:
             last = session.frame(resource)
             sealed = session.sealed_since(resource, last.moment.revision if last is not None else 0)
@@ -132,7 +135,7 @@ class Keeper:
             session.add_frame(frame)
 
     async def _trim(self, now: int, off: Run[Any], write: Run[Any]) -> None:
-        """Move the floor up as far as age and size demand."""
+        """Delete the oldest history, as far as the limits of age and size require."""
         if self.retention.age is not None:
             oldest = now - int(self.retention.age * 1000)
             found = await off(lambda: self._newer_floor(oldest))
@@ -154,7 +157,7 @@ class Keeper:
             return found if floor and found and found.revision > floor.revision else None
 
     def _smaller_floor(self, size: int) -> Moment | Frame | None:
-        """Return the moment at which history must begin to be small enough, or a keyframe that is missing for that."""
+        """Return the moment at which history has to begin to satisfy the size limit, or a keyframe to write first."""
         with self._engine.begin_reading() as session:
             used = session.usage()
             if sum(used.values()) <= size:
@@ -179,7 +182,7 @@ class Keeper:
         Each resource keeps its last keyframe before the moment, and everything later.
         """
         with self._engine.begin_writing() as session:
-            # Another keeper, or the other limit, may have moved it further. What was deleted does not come back.
+            # Never move the beginning back: another server, or the other limit, may already have deleted more.
             known = reading.floor(session)
             if known is None or known.revision < floor.revision:
                 session.set_counter(FLOOR, floor.revision)

@@ -1,4 +1,4 @@
-"""Read the past from the archive, and from the events that are not in it yet."""
+"""Read earlier states from the archive, and from events that are not archived yet."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def version(session: Reading, resource: Resource, key: str, revision: int) -> Re
 
 
 class _Unpacked:
-    """A segment or a keyframe: where each object's versions are, oldest first."""
+    """An unpacked segment or keyframe: the positions of each object's versions, oldest first."""
 
     def __init__(self, heads: bytes, bodies: bytes) -> None:
         self.heads: dict[str, list[Head]] = {}
@@ -96,7 +96,7 @@ class _Archived:
         self._unpacked: dict[int, _Unpacked] = {}
 
     def _segments(self, key: str | None, after: int, until: int, newest: bool) -> Iterator[_Unpacked]:
-        """Yield the segments that may have something between two revisions."""
+        """Yield the segments that may have versions between two revisions, the newest first if `newest`."""
         for number in self._session.segment_numbers(self._resource, key, after, until, newest):
             if number not in self._unpacked:
                 self._unpacked[number] = _Unpacked(*self._session.segment(number))
@@ -108,7 +108,7 @@ class _Archived:
             own = [head for head in segment.heads.get(key, ()) if head.revision <= revision]
             if own:
                 return None if own[-1].type == _DELETED else segment.record(own[-1])
-        # It has not changed since the archive began.
+        # The object has not changed since the archive began.
         found = self._session.frame(self._resource, revision)
         if found is None:
             return None
@@ -203,7 +203,7 @@ def first_time(session: Reading) -> int:
 
 
 def _nearest_in_time(session: Reading, time: int) -> Moment | None:
-    """Return the newest event until a time, by halves: revisions are written in the order of time."""
+    """Return the newest event until a time by binary search, because revisions are in the order of time."""
     bounds = session.bounds()
     if bounds is None:
         return None
