@@ -37,7 +37,7 @@ def kubeconfig(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_the_environment_of_a_pod_suffices(kubeconfig: str) -> None:
+def test_a_driver_starts_with_environment_variables_instead_of_options(kubeconfig: str) -> None:
     found = []
 
     async def main(surroundings: Surroundings) -> None:

@@ -33,7 +33,9 @@ def test_a_kubeconfig_of_a_user_has_its_groups_and_the_server_name(cluster: Clus
     assert _subject(made["users"][0]["user"]) == "CN=jane,O=other,O=team"
 
 
-def test_the_agent_of_a_remote_node_has_only_its_own_identities(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_agent_of_a_remote_node_has_only_the_identities_that_it_needs(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     folder = tmp_path / "far"
     command = write_node(cluster, folder, "far", "192.0.2.9", None)
     assert "--node-name far --health-address 192.0.2.9" in command

@@ -11,7 +11,7 @@ from tests.support.cases import each_case
 _NODES = ("node-0", "node-1", "node-2")
 
 
-def test_a_seed_always_gives_the_same_script() -> None:
+def test_equal_seeds_give_the_same_script_of_a_storm() -> None:
     assert script(7, 60, _NODES) == script(7, 60, _NODES) != script(8, 60, _NODES)
 
 

@@ -36,7 +36,7 @@ def test_durations_are_printed_as_in_go(text: str, printed: str) -> None:
         ("9999999h", 'time: invalid duration "9999999h"'),
     ],
 )
-def test_invalid_durations_have_gos_errors(text: str, message: str) -> None:
+def test_invalid_durations_have_the_error_messages_of_go(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         parse(text)
 

@@ -202,7 +202,7 @@ async def test_a_slow_request_head_does_not_abort_the_previous_request(
     assert await client.rest() == b""
 
 
-async def test_requests_sent_ahead_wait_in_the_kernel(
+async def test_pipelined_requests_are_not_read_before_the_current_response(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 0
@@ -256,7 +256,7 @@ async def test_an_upgrade_request_with_expect_gets_100_continue(connect: Connect
     assert (await client.answer()).endswith(b"\r\n\r\nabc")
 
 
-async def test_bad_framing_of_an_offered_upgrade_is_refused(connect: Connect) -> None:
+async def test_malformed_bodies_of_requests_that_offer_an_upgrade_are_rejected(connect: Connect) -> None:
     client = await connect()
     await client.send(b"POST /echo HTTP/1.1\r\nhost: localhost\r\n" + OFFER)
     await client.send(b"transfer-encoding: gzip\r\n\r\nbody")
@@ -271,7 +271,7 @@ async def test_an_upgrade_offer_with_a_body_beyond_the_limit_gets_413(connect: C
     assert (await client.rest()).startswith(b"HTTP/1.1 413 Request Entity Too Large\r\n")
 
 
-async def test_a_client_that_half_closes_gets_its_answers(connect: Connect) -> None:
+async def test_a_client_that_half_closes_the_connection_gets_its_responses(connect: Connect) -> None:
     client = await connect()
     request = b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n"
     await client.send(request + b"a" + request + b"b")

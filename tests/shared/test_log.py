@@ -77,7 +77,7 @@ def test_every_value_can_be_logged(tmp_path: Path) -> None:
     assert line["thing"] == "<Unprintable: ValueError>"
 
 
-def test_captured_lines_include_those_below_the_level(tmp_path: Path) -> None:
+def test_captured_logs_include_lines_below_the_log_level(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
     log.configure("test", "warning", descriptor, final=False)
     logger = log.logger("test")

@@ -108,7 +108,7 @@ def test_the_default_partition_type_attribute_is_used_for_slices_that_name_none(
         ),
     ],
 )
-def test_uncountable_partitions_are_an_error(slices: list[ResourceSlice], error: str) -> None:
+def test_partitions_that_cannot_be_counted_are_an_error(slices: list[ResourceSlice], error: str) -> None:
     with pytest.raises(ViewError) as raised:
         partition_summary(use(*slices))
     assert str(raised.value) == error

@@ -127,7 +127,7 @@ def test_the_canonical_text_of_a_quantity_is_the_same_number(number: int, suffix
 
 
 @pytest.mark.parametrize("text", ["1000E", "1000000000000000000k"])
-def test_a_too_large_suffix_is_omitted_as_upstream(text: str) -> None:
+def test_a_suffix_that_is_too_large_is_omitted_as_upstream_does(text: str) -> None:
     assert str(Quantity.parse(text)) == "1"
 
 
@@ -148,7 +148,7 @@ def test_subtracting_an_added_quantity_gives_the_original(a: int, b: int) -> Non
         ("-5", "-5000m"),
     ],
 )
-def test_every_spelling_of_an_amount_has_one_text(one: str, other: str) -> None:
+def test_all_spellings_of_an_amount_have_the_same_text(one: str, other: str) -> None:
     assert amount_text(one) == amount_text(other)
 
 

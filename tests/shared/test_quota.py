@@ -129,7 +129,7 @@ def test_pod_level_resources_replace_those_of_containers() -> None:
     }
 
 
-def test_overhead_counts_only_for_limits_that_are_set() -> None:
+def test_pod_overhead_is_added_only_to_limits_that_are_set() -> None:
     usage = pod_usage(convert(PODS, _pod({"cpu": "1"}, overhead={"cpu": "500m", "memory": "1Mi"})))
     assert str(usage["requests.cpu"]) == "1500m"
     assert str(usage["requests.memory"]) == "1Mi"

@@ -30,7 +30,7 @@ def test_the_recursion_limit_is_kept_until_the_last_user_leaves() -> None:
     assert sys.getrecursionlimit() == before
 
 
-def test_a_small_reservation_does_not_lower_the_recursion_limit() -> None:
+def test_a_request_for_few_nested_calls_does_not_lower_the_recursion_limit() -> None:
     before = sys.getrecursionlimit()
     with room(10):
         assert sys.getrecursionlimit() == before

@@ -20,7 +20,7 @@ from tests.support.cases import each_case
         ("500Mi,24h", Retention(86400, 500 << 20), 300, True),
     ],
 )
-def test_retentions_are_read_in_each_form(
+def test_retentions_are_parsed_in_every_form(
     text: str, retention: Retention, window: float, lasting: bool
 ) -> None:
     found = parse_retention(text)

@@ -66,7 +66,7 @@ def test_label_selectors_match_the_expected_labels(text: str, selected: bool) ->
         ),
     ],
 )  # fmt: skip
-def test_label_selector_errors_equal_upstreams(text: str, message: str) -> None:
+def test_label_selector_errors_equal_those_of_upstream(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_label_selector(text)
     assert str(caught.value) == message
@@ -133,7 +133,7 @@ def test_field_selectors_match_the_expected_fields(text: str, selected: bool) ->
         ("a=b\\", "invalid field selector: invalid escape sequence: \\"),
     ],
 )
-def test_field_selector_errors_equal_upstreams(text: str, message: str) -> None:
+def test_field_selector_errors_equal_those_of_upstream(text: str, message: str) -> None:
     with pytest.raises(SelectorError) as caught:
         parse_field_selector(text)
     assert str(caught.value) == message

@@ -53,7 +53,7 @@ def test_all_dra_features_of_the_version_are_enabled(version: Version) -> None:
     assert gates.enabled("GenericWorkload") is (version >= V1_36)
 
 
-def test_pod_groups_are_off_in_a_service_that_could_not_read_them() -> None:
+def test_pod_groups_are_disabled_in_services_that_cannot_read_their_version() -> None:
     versions = Versions.parse("1.37,scheduler=1.36")
     assert "GenericWorkload" not in versions.gates("scheduler", "")
     assert "GenericWorkload=true" in versions.gates("controller", "")

@@ -33,7 +33,7 @@ from tests.support.yamltexts import bomb, chain
         (b"[1]: x", "line 1: a key must be text"),
     ],
 )
-def test_expansive_documents_are_refused_with_little_work(text: bytes, problem: str) -> None:
+def test_documents_with_excessive_aliases_are_rejected_quickly(text: bytes, problem: str) -> None:
     calls = 0
 
     def count(frame: FrameType, event: str, argument: object) -> None:
@@ -50,7 +50,7 @@ def test_expansive_documents_are_refused_with_little_work(text: bytes, problem: 
     assert calls < 1_000_000
 
 
-def test_work_in_deep_flow_collections_is_bounded() -> None:
+def test_deep_flow_collections_are_parsed_in_bounded_time() -> None:
     with pytest.raises(YamlError, match="excessive nesting"):
         load(b"[" * 499 + b"1," * 300_000)
 
@@ -122,7 +122,7 @@ def test_explicit_keys_and_earlier_merge_keys_take_precedence() -> None:
     assert value["one"] == {"x": 2, "w": 2}
 
 
-def test_lines_of_repeated_keys_are_named_also_behind_aliases() -> None:
+def test_lines_of_repeated_keys_are_found_in_aliased_values_too() -> None:
     read = load(b"a: &a {x: 1, x: 2}\nb: *a\na: 3\n1: x\n1: y\n")
     assert [tuple(one) for one in read.repeated] == [("x", 1), ("x", 1), ("a", 3), (1, 5)]
     assert isinstance(read.value, RepeatedKeys)
@@ -154,7 +154,7 @@ def test_an_anchor_ends_with_its_document() -> None:
         ("a: 1\n---\nb:\n\tc: d\n", "line 4: found character that cannot start any token"),
     ],
 )
-def test_errors_have_the_line_that_kubectl_gives(text: str, problem: str) -> None:
+def test_errors_have_the_line_number_that_kubectl_prints(text: str, problem: str) -> None:
     """In later documents too they count from the file's first line; kubectl's count from the document's."""
     with pytest.raises(YamlError) as error:
         list(load_all(text))

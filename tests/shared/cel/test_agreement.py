@@ -82,7 +82,7 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
          '"invalid UTF-8 in bytes, cannot convert to string" to string'),
     ],
 )  # fmt: skip
-def test_errors_equal_cel_gos(expression: str, error: str | None) -> None:
+def test_errors_equal_those_of_cel_go(expression: str, error: str | None) -> None:
     program = compile_expression(expression, features=FEATURES)
     outcome = program.evaluate(DEVICE)
     assert outcome.error == error
@@ -182,7 +182,7 @@ def test_expressions_are_true_as_in_cel_go(expression: str) -> None:
          "compilation failed: ERROR: <input>:1:1: unable to unescape string\n | b'\\u00e9' == b''\n | ^"),
     ],
 )  # fmt: skip
-def test_compile_errors_equal_cel_gos(expression: str, kind: ErrorKind, text: str) -> None:
+def test_compile_errors_equal_those_of_cel_go(expression: str, kind: ErrorKind, text: str) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)
     assert (caught.value.kind, caught.value.text) == (kind, text)
@@ -215,7 +215,7 @@ def test_compile_errors_equal_cel_gos(expression: str, kind: ErrorKind, text: st
         ('(true ? has(device.attributes["d"].s) : false)', 3, 3),
     ],
 )
-def test_costs_equal_cel_gos(expression: str, estimated: int, actual: int | None) -> None:
+def test_costs_equal_those_of_cel_go(expression: str, estimated: int, actual: int | None) -> None:
     program = compile_expression(expression, features=FEATURES)
     assert program.estimated_cost == estimated
     assert actual is None or program.cost(DEVICE) == actual

@@ -142,7 +142,7 @@ def test_includes_costs_the_size_of_its_target_since_1_37(
         assert found.estimated_cost == cost, version
 
 
-def test_includes_is_unknown_before_1_36() -> None:
+def test_the_function_includes_does_not_exist_before_1_36() -> None:
     with pytest.raises(CompileError, match="undeclared reference to 'includes'"):
         compile_expression("[1].includes(1)", features=LISTS, kubernetes=V1_35)
 

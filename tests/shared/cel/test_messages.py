@@ -83,7 +83,7 @@ def test_invalid_message_literals_have_the_expected_errors(expression: str, erro
         (f"{PB}FieldMask{{}}", ["1:26: undeclared reference to 'google.protobuf.FieldMask' (in container '')"]),
     ],
 )  # fmt: skip
-def test_compile_errors_of_messages_equal_cel_gos(expression: str, found: list[str]) -> None:
+def test_compile_errors_of_messages_equal_those_of_cel_go(expression: str, found: list[str]) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(expression, features=FEATURES)
     lines = caught.value.text.removeprefix("compilation failed: ").split("\n")

@@ -34,7 +34,7 @@ from tests.support.cases import each_case
         ("1:1.2.3.4", 'embedded IPv4 address must replace the final 2 fields of the address (at "1.2.3.4")'),
     ],
 )
-def test_invalid_addresses_have_gos_errors(text: str, reason: str) -> None:
+def test_invalid_addresses_have_the_errors_of_go(text: str, reason: str) -> None:
     with pytest.raises(AddressError) as caught:
         parse_address(text)
     assert str(caught.value) == f'ParseAddr("{text}"): {reason}'
@@ -69,7 +69,7 @@ def test_addresses_are_formatted_as_in_go(text: str, shown: str) -> None:
         ("fe80::%a/64", "IPv6 zones cannot be present in a prefix"),
     ],
 )
-def test_invalid_networks_have_gos_errors(text: str, reason: str) -> None:
+def test_invalid_networks_have_the_errors_of_go(text: str, reason: str) -> None:
     with pytest.raises(AddressError) as caught:
         Cidr.parse(text)
     start = "network address parse error during conversion from string: netip.ParsePrefix"

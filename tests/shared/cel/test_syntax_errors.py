@@ -66,7 +66,7 @@ OPERAND = (
                                        "1:25: Syntax error: mismatched input '}' expecting {']', ','}"]),
     ],
 )  # fmt: skip
-def test_syntax_errors_equal_cel_gos(text: str, found: list[str]) -> None:
+def test_syntax_errors_equal_those_of_cel_go(text: str, found: list[str]) -> None:
     with pytest.raises(CompileError) as caught:
         compile_expression(text, features=frozenset())
     lines = caught.value.text.removeprefix("compilation failed: ").split("\n")

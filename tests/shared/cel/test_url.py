@@ -29,7 +29,7 @@ from tests.support.cases import each_case
         ("http://u%zz@h/", 'invalid URL escape "%zz"'),
     ],
 )  # fmt: skip
-def test_invalid_urls_have_gos_errors(text: str, reason: str) -> None:
+def test_invalid_urls_have_the_errors_of_go(text: str, reason: str) -> None:
     with pytest.raises(UrlError) as caught:
         Url.parse(text)
     assert str(caught.value) == f'parse "{text}": {reason}'
@@ -48,7 +48,7 @@ def test_invalid_urls_have_gos_errors(text: str, reason: str) -> None:
         ("a:b/c", "", "", "", ""),
     ],
 )
-def test_parts_of_urls_equal_gos(text: str, host: str, hostname: str, port: str, path: str) -> None:
+def test_parts_of_urls_equal_those_of_go(text: str, host: str, hostname: str, port: str, path: str) -> None:
     url = Url.parse(text)
     assert (url.host, url.hostname, url.port, url.path) == (host, hostname, port, path)
 

@@ -96,7 +96,7 @@ def test_every_converted_field_has_a_note() -> None:
     }
 
 
-def test_nvidias_old_sharing_is_an_opaque_config_of_today() -> None:
+def test_old_sharing_of_nvidia_becomes_a_current_opaque_config() -> None:
     conversion = _convert("nvidia.yaml")
     devices = _one(conversion, "ResourceClaimTemplate", "a100")["spec"]["spec"]["devices"]
     assert devices["requests"][0]["exactly"]["count"] == 2
@@ -157,7 +157,7 @@ def test_a_slice_of_named_resources_has_devices() -> None:
     ]
 
 
-def test_fields_from_before_v1_are_lost_with_a_reason() -> None:
+def test_fields_without_successor_in_v1_are_lost_with_a_reason() -> None:
     conversion = _convert("versions.yaml")
     assert [(note.subject, note.path) for note in find_lost(conversion.notes)] == [
         ("DeviceClass nodes-chosen", "spec.suitableNodes"),
@@ -276,7 +276,7 @@ def test_parameters_of_a_driver_are_passed_to_it_unchanged() -> None:
     ]
 
 
-def test_nvidias_opaque_configs_are_of_its_api_group_of_today() -> None:
+def test_opaque_configs_of_nvidia_get_the_current_api_group() -> None:
     parameters = {
         "apiVersion": "gpu.nvidia.com/v1alpha1",
         "kind": "GpuConfig",

@@ -79,7 +79,7 @@ def test_each_claim_gives_shared_parameters_to_the_driver_of_its_class() -> None
     assert drivers == ["acc.acme.dev", "other.acme.dev"]
 
 
-def test_unknown_parameters_that_nothing_names_have_no_successor() -> None:
+def test_unknown_parameters_without_a_reference_are_reported_as_lost() -> None:
     conversion = convert([_PARAMETERS])
     assert not conversion.objects
     assert [note.path for note in find_lost(conversion.notes)] == ["", "spec.type"]
@@ -101,7 +101,7 @@ def test_a_config_map_that_was_read_as_parameters_is_kept() -> None:
     assert "config" not in _devices(conversion)
 
 
-def test_state_that_a_driver_kept_has_no_successor() -> None:
+def test_objects_with_the_state_of_old_drivers_are_reported_as_lost() -> None:
     state = {**_PARAMETERS, "kind": "AccAllocationState"}
     [note] = find_lost(convert([state]).notes)
     assert note.text == "a driver publishes its devices as ResourceSlices"

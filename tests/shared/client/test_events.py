@@ -57,7 +57,7 @@ async def test_event_names_sort_by_time() -> None:
 
 
 @pytest.mark.parametrize("series", [False, True])
-async def test_events_of_one_moment_have_different_names(series: bool) -> None:
+async def test_events_of_the_same_microsecond_have_different_names(series: bool) -> None:
     sink = _Sink()
     async with Client("http://test", transport=sink) as client:
         recorder = Recorder(client, "c", clock=FakeClock(), rng=_Constant(), series=series)
@@ -120,7 +120,7 @@ class _Slow(_Sink):
 
 
 @pytest.mark.parametrize(("series", "at_once"), [(False, 1), (True, 2)])
-async def test_the_events_of_a_series_do_not_wait_for_others(series: bool, at_once: int) -> None:
+async def test_events_written_as_series_are_sent_in_parallel(series: bool, at_once: int) -> None:
     """Check that an event of a series is sent without waiting for the answers to others.
 
     The scheduler's events once lagged minutes behind its pods for this reason.
@@ -255,7 +255,7 @@ async def test_similar_events_are_not_combined_if_they_are_rare() -> None:
     assert [body["message"] for _, body in calls] == [f"no {number}" for number in range(12)]
 
 
-async def test_only_some_of_many_repetitions_are_written() -> None:
+async def test_repeated_events_are_written_at_a_limited_rate() -> None:
     calls = await _speak(*["no"] * 400)
     # 25 at once, and then one every five minutes. Its count includes those in between.
     assert [body["count"] for _, body in calls] == [*range(1, 26), 301]

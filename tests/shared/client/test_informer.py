@@ -125,7 +125,7 @@ async def test_an_object_that_was_recreated_unobserved_is_reported_as_deleted() 
     assert await _notifications(script) == ["add a@3", "delete first", ""]
 
 
-async def test_a_handler_that_raises_stops_no_other() -> None:
+async def test_other_handlers_are_called_if_one_raises() -> None:
     script = _Script([_list(5, _object("a", 3), _object("b", 4))], [])
     seen: list[str] = []
 

@@ -114,7 +114,7 @@ def test_the_storage_version_of_a_kind_can_be_read_by_the_previous_release() -> 
     ]
 
 
-def test_pages_name_only_fields_of_the_schema_data() -> None:
+def test_version_pages_name_only_fields_that_the_schema_data_has() -> None:
     kinds = json.loads(kinds_document())["kinds"]
     known = {(f"{kind['group']}/{version}", kind["plural"]) for kind in kinds for version in kind["versions"]}
     named = {(place, resource.partition("/")[0]) for place, resource in changes("serve")}
